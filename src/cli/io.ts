@@ -9,6 +9,8 @@ export interface Output {
   /** The reader has gone (`rnix log 3 | head -1`): writing on is pointless. */
   readonly closed: boolean;
   write(text: string): void;
+  /** For data that is no text. The caller has made sure that it is not shown at a terminal. */
+  writeBytes(bytes: Uint8Array): void;
   /** Resolves when what was written has been taken. A gone reader is `closed`; a full disk is thrown. */
   drained(): Promise<void>;
 }

@@ -60,11 +60,18 @@ class SystemOutput implements Output {
   }
 
   write(text: string): void {
-    if (this.closed || text === "") return;
+    // An answer in a pipe is data. Everything else is read, and has names and messages from outside in it.
+    this.#take(this.#fd === 2 || this.isTTY ? terminalText(text) : text);
+  }
+
+  writeBytes(bytes: Uint8Array): void {
+    this.#take(bytes);
+  }
+
+  #take(shown: string | Uint8Array): void {
+    if (this.closed || shown.length === 0) return;
     try {
       this.#sink ??= sinkOf(this.#fd, this.isTTY);
-      // An answer in a pipe is data. Everything else is read, and has names and messages from outside in it.
-      const shown = this.#fd === 2 || this.isTTY ? terminalText(text) : text;
       // What is more than the sink keeps is written at once, and it is the write that fails.
       for (const under of [this.#sink.write(shown), this.#sink.flush()]) {
         if (under instanceof Promise)
@@ -96,7 +103,7 @@ class SystemOutput implements Output {
 }
 
 interface Sink {
-  write(text: string): unknown;
+  write(data: string | Uint8Array): unknown;
   flush(): unknown;
 }
 

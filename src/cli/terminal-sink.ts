@@ -31,8 +31,8 @@ export class TerminalSink {
     }
   }
 
-  write(text: string): void {
-    this.#unwritten.push(Buffer.from(text));
+  write(data: string | Uint8Array): void {
+    this.#unwritten.push(typeof data === "string" ? Buffer.from(data) : data);
   }
 
   /** A promise when the terminal does not take everything now. */

@@ -237,6 +237,12 @@ async function mcpFiles({ project, configDir, trust }: McpSurroundings["sources"
   return files;
 }
 
+/** The names of all servers of the user and the project, trusted or not. */
+export async function mcpServerNames(sources: McpSurroundings["sources"]): Promise<string[]> {
+  const files = await mcpFiles(sources);
+  return [...new Set(files.flatMap(({ names }) => names))];
+}
+
 /** Each file of the project that defines servers, with the files that their commands name. */
 export async function projectMcpFiles({
   project,

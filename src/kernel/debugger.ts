@@ -118,6 +118,11 @@ export class Debugger {
 
   /** Starts a call of a process; the returned function records its outcome. */
   #callOf(proc: Process, syscall: string, args: Record<string, unknown>): (outcome: SyscallOutcome) => void {
+    if (proc.pid === 0) {
+      const record = this.#ofPid0Call(undefined, syscall, args);
+      return ({ error, ...outcome }) =>
+        record({ ...outcome, ...(error && { error: proc.secrets.hide(error) }) });
+    }
     const startedMs = proc.sinceSpawnMs();
     return (outcome) =>
       this.#emit(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));

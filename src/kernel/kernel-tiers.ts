@@ -20,6 +20,7 @@ import type { KernelPorts } from "./kernel-ports.ts";
 import { LifecycleManager } from "./lifecycle-manager.ts";
 import { ChangedFiles } from "./lifetime/changed-files.ts";
 import { ChildAgents } from "./lifetime/child-agents.ts";
+import { DirectCalls } from "./lifetime/direct-calls.ts";
 import { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
 import { ProcessBuilder } from "./lifetime/process-builder.ts";
 import { ProcessRunner } from "./lifetime/process-runner.ts";
@@ -318,5 +319,15 @@ export function buildSystem(
     events,
     wakes: ports.wakes,
   });
-  return { supervisors, init, lifecycle };
+  const calls = new DirectCalls({
+    ...ports,
+    table,
+    mounts,
+    devices: io.devices,
+    files: io.files,
+    endCall: (uuid, callId) => children.endCall(uuid, callId),
+    endOwner: (uuid) => children.endOwner(uuid),
+    warn,
+  });
+  return { supervisors, init, lifecycle, calls };
 }

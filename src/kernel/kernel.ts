@@ -21,6 +21,7 @@ import {
   type Processes,
 } from "./kernel-tiers.ts";
 import type { LifecycleManager } from "./lifecycle-manager.ts";
+import type { DirectCalls } from "./lifetime/direct-calls.ts";
 import { countResources, type ResourceCounts } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
@@ -60,6 +61,8 @@ export class Kernel {
   /** ConcurrencyManager (4). */
   readonly concurrency: ConcurrencyManager;
 
+  /** Calls that commands make; no syscalls of their own. */
+  readonly calls: DirectCalls;
   /** Compaction on request; no syscall of the table. */
   readonly compactions: ManualCompaction;
   /** Use and reservations of all processes together. */
@@ -95,6 +98,7 @@ export class Kernel {
     this.supervisors = system.supervisors;
     this.init = system.init;
     this.lifecycle = system.lifecycle;
+    this.calls = system.calls;
     registerOwnDevices(io.devices, {
       table: core.table,
       contexts: core.contexts,
@@ -125,7 +129,7 @@ export class Kernel {
   }
 
   async shutdown(options?: ShutdownOptions): Promise<void> {
-    await this.lifecycle.shutdown(options);
+    await Promise.all([this.calls.close(), this.lifecycle.shutdown(options)]);
     this.debug.end();
   }
 

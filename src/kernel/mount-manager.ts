@@ -95,8 +95,11 @@ export class MountManager implements ResourceHolder {
 
   /** Mounts for one process, with the rights that come with it. Answers the path. */
   async mount(pid: PID, request: MountRequest): Promise<string> {
-    const proc = this.#ports.table.get(pid);
-    const path = mountPath(request, pid);
+    return this.#mountOf(this.#ports.table.get(pid), request);
+  }
+
+  async #mountOf(proc: Process, request: MountRequest): Promise<string> {
+    const path = mountPath(request, proc.pid);
     return this.#ports.debug.call(
       proc,
       "Mount",
@@ -119,7 +122,7 @@ export class MountManager implements ResourceHolder {
    * and its error is thrown; those that were not required are answered.
    */
   async mountAll(proc: Process, requests: readonly MountRequest[]): Promise<FailedMount[]> {
-    const settled = await Promise.allSettled(requests.map((request) => this.mount(proc.pid, request)));
+    const settled = await Promise.allSettled(requests.map((request) => this.#mountOf(proc, request)));
     const failed: FailedMount[] = [];
     for (const [i, request] of requests.entries()) {
       const result = settled[i];

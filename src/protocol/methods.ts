@@ -4,6 +4,7 @@
  * src/server/methods.
  */
 
+export type * from "./call.ts";
 export type * from "./daemon.ts";
 export type * from "./fields.ts";
 export { PROTOCOL } from "./frame.ts";

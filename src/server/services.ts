@@ -1,9 +1,11 @@
+import type { Env } from "../config/paths.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
+import type { CallPlace, CallPlan } from "./plan/plan-call.ts";
 import type { SpawnPlan } from "./plan/plan-spawn.ts";
 import type { Collector } from "./records/collector.ts";
 import type { History } from "./records/history.ts";
@@ -25,6 +27,8 @@ export interface Services {
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
   /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
+  /** Everything that is settled before PID 0 makes a call. */
+  planCall(place: Omit<CallPlace, "env"> & { env?: Env }): Promise<CallPlan>;
   /** The same for a run that is resumed. */
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The same for a new run with the conversation of a foreign one. */
@@ -85,6 +89,7 @@ export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "atta
     Kernel["lifecycle"],
     "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
   >;
+  readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;
 };

@@ -35,6 +35,8 @@ describe("every command", () => {
         "agents",
         "allow",
         "attach",
+        "call",
+        "cat",
         "compact",
         "completions",
         "config",

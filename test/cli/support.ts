@@ -21,6 +21,9 @@ export class FakeOutput implements Output {
   write(text: string): void {
     this.text += text;
   }
+  writeBytes(bytes: Uint8Array): void {
+    this.text += `<${bytes.length} bytes>`;
+  }
   async drained(): Promise<void> {}
 }
 

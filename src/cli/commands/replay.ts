@@ -159,7 +159,14 @@ async function follow(
   return receipt;
 }
 
-const NOWHERE: Output = { isTTY: false, columns: 80, closed: false, write() {}, drained: async () => {} };
+const NOWHERE: Output = {
+  isTTY: false,
+  columns: 80,
+  closed: false,
+  write() {},
+  writeBytes() {},
+  drained: async () => {},
+};
 
 /** Whether the run was stopped before there was anything to compare. */
 function isCutOff({ exit_code }: Receipt): boolean {

@@ -76,6 +76,8 @@ function firstRefusal(proc: Process, right: FileGrant): string | undefined {
 function refused(proc: Process, { tool, path, subject }: Call, why: string): SyscallError {
   const what =
     tool === null ? path : subject === undefined ? tool : `${tool}(${subject.slice(0, MAX_QUOTED)})`;
+  if (proc.pid === 0)
+    return new SyscallError("PERMISSION", `${what} can't be used. ${why}`, { device: path });
   return new SyscallError(
     "PERMISSION",
     `Agent ${proc.spec.agent.name} may not use ${what}. ${why} Allowed: ${proc.permissions.allowedTools().join(", ") || "nothing"}.`,

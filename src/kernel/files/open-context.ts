@@ -50,7 +50,7 @@ export class OpenContexts {
         agent: proc.spec.agent.name,
         depth: proc.spec.depth,
         attended: opts.attended ?? false,
-        operator: false,
+        operator: proc.pid === 0,
       },
       project: { id: opts.project.id, dir: opts.project.dir, trusted: opts.project.trusted },
       cwd: opts.cwd,
@@ -66,7 +66,11 @@ export class OpenContexts {
         const redacted = typeof data === "string" ? proc.secrets.hide(data) : data;
         return (await proc.record.storeBlob(name, redacted)).path;
       },
-      inbox: (text) => this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text)),
+      inbox: async (text) => {
+        if (proc.pid === 0)
+          throw new SyscallError("UNAVAILABLE", "No run has made this call: it has no inbox.");
+        await this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text));
+      },
       access,
       ...this.#services(proc, entry, call),
     };

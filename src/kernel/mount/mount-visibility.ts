@@ -62,13 +62,13 @@ export class MountVisibility {
     this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 
-  /** Updates the rights of all processes that see the table, and notifies running ones of its tools. */
+  /** Updates the rights of all processes that see the table, and notifies models that run of its tools. */
   #notifySeers(point: MountPoint, before: ReadonlySet<string>): void {
     const fresh = [...point.tools].filter((name) => !before.has(name));
     const gone = [...before].filter((name) => !point.tools.has(name));
     for (const proc of this.#tables.processesThatSee(point.table)) {
       proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
-      if (proc.state !== "running" || proc.stopped || point.table.ending) continue;
+      if (proc.pid === 0 || proc.state !== "running" || proc.stopped || point.table.ending) continue;
       this.#ports.appendTools(proc);
       const text = news(
         fresh.filter((name) => proc.permissions.showsTool(name)),

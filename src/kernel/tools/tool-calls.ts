@@ -1,29 +1,22 @@
-import { withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { type Data, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import { SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
-import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
+import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
 import { toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 
-const READ_LENGTH = 1024 * 1024;
-/** Maximum bytes read of one result; a driver with more must offer ranges. */
-const MAX_RESULT_BYTES = 16 * 1024 * 1024;
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
 /** Maximum tool calls run per answer; the rest are rejected with EXHAUSTED. */
 export const MAX_CALLS_PER_ANSWER = 256;
 
-export interface ToolCallPorts {
-  files: FileSystem;
+export interface ToolCallPorts extends DeviceCallPorts {
   clock: Clock;
   drain: Drain;
-  /** Ends all programs that the call left behind. */
-  endCall(uuid: string, callId: string): Promise<void>;
   /** Awaited before a call that may change something. */
   beforeEffect(proc: Process): Promise<void>;
   /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
@@ -188,60 +181,13 @@ export class StepCalls {
     await this.#prepared;
   }
 
-  /** Open, write the input, read the result, close: the only way a tool is ever called. */
   async #callDevice(call: ToolCall, target: ProcessTool, path: string): Promise<CallResult> {
-    const { files } = this.#ports;
-    const proc = this.#proc;
-    const { limits } = proc.spec.opts;
-    const ms = target.tool.timeoutMs ?? limits.tool_timeout;
-    const deadline = withDeadline(
-      proc.clock,
-      proc.signal,
-      ms,
-      `${call.name} did not answer within ${ms} ms and was ended.`,
-    );
-    const subject = subjectOf(target, call);
     try {
-      const fd = await files.open(
-        proc,
-        path,
-        O_RDWR,
-        { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject },
-        deadline.signal,
-      );
-      try {
-        const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-        await files.write(proc, fd, input, deadline.signal);
-        const text = await this.#readAll(fd, deadline.signal);
-        return { state: "done", ...(await this.#truncate(call, target, proc.secrets.hide(text))) };
-      } finally {
-        // A failing close is in the trace, and does not change the call's result.
-        await files.close(proc, fd).catch(() => undefined);
-      }
+      const text = await callDevice(this.#ports, this.#proc, call, target, path);
+      return { state: "done", ...(await this.#truncate(call, target, text)) };
     } catch (thrown) {
-      return failure(proc.secrets.hideIn(thrown));
-    } finally {
-      deadline.release();
-      await this.#ports.endCall(proc.uuid, call.id);
+      return failure(thrown);
     }
-  }
-
-  async #readAll(fd: number, signal: AbortSignal): Promise<string> {
-    const decoder = new TextDecoder();
-    const pieces: string[] = [];
-    let length = 0;
-    for (;;) {
-      const data: Data = await this.#ports.files.read(this.#proc, fd, READ_LENGTH, signal);
-      if (data.length === 0) break;
-      pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
-      length += data.length;
-      if (length >= MAX_RESULT_BYTES) {
-        pieces.push(`\n[The result is longer than ${MAX_RESULT_BYTES} bytes and was truncated here.]`);
-        break;
-      }
-    }
-    pieces.push(decoder.decode());
-    return pieces.join("");
   }
 
   /** Truncates a result that is too long for the model. The whole result is stored with the run. */
@@ -272,7 +218,7 @@ type ShownResult = Pick<ToolCallRecord, "kept"> & { result: string };
 type KeptRef = NonNullable<ToolCallRecord["kept"]>;
 
 interface CallResult {
-  state: ToolCallRecord["state"];
+  state: CallState;
   result?: string;
   kept?: KeptRef;
   error?: SyscallError;
@@ -284,9 +230,7 @@ function notStarted({ name }: ToolCall): SyscallError {
 
 function failure(thrown: unknown): CallResult {
   if (!(thrown instanceof SyscallError)) throw thrown;
-  if (thrown.code === "PERMISSION") return { state: "denied", error: thrown };
-  if (thrown.code === "CANCELLED") return { state: "cancelled", error: thrown };
-  return { state: "failed", error: thrown };
+  return { state: stateOf(thrown), error: thrown };
 }
 
 /**
@@ -312,23 +256,6 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
     }
   }
   return all;
-}
-
-function devicePath(target: ProcessTool, call: ToolCall): string {
-  const { path } = target.tool;
-  if (path === undefined) return target.entry.path;
-  const part = call.input[path];
-  if (typeof part !== "string" || part === "") {
-    throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
-  }
-  return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
-}
-
-function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
-  const field = target.tool.subject ?? target.tool.path;
-  if (field === undefined) return undefined;
-  const value = call.input[field];
-  return typeof value === "string" ? value : value === undefined ? undefined : JSON.stringify(value);
 }
 
 function unknownTool(proc: Process, name: string): SyscallError {

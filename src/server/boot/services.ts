@@ -5,6 +5,7 @@ import type { Projects } from "../../config/projects.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";
+import { planCall } from "../plan/plan-call.ts";
 import { planAdopt, planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
@@ -23,7 +24,7 @@ import type { BootOptions } from "./options.ts";
 import type { Records } from "./records.ts";
 
 interface StartedServices
-  extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planResume" | "planAdopt"> {
+  extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planCall" | "planResume" | "planAdopt"> {
   close(): Promise<void>;
 }
 
@@ -57,6 +58,13 @@ export function startServices(
     const { notices, ...planned } = await planSpawn(request, unit, planner);
     const ofUser = [keyNotice, temporaryDataNotice(user)].filter((notice) => notice !== undefined);
     return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
+  };
+  const callPlan: Services["planCall"] = async ({ env: given, ...place }) => {
+    const from = { ...place, env: given ?? environment };
+    // A server of init.yaml may have the tool.
+    const left = place.tool?.includes("__") ? await init.ready(from) : [];
+    const { notices, opts } = await planCall(from, planner);
+    return { opts, notices: [...left, ...notices] };
   };
   const resumeIn = async (run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan> => {
     requireOwn(run.info);
@@ -97,6 +105,7 @@ export function startServices(
     recovery,
     waker,
     plan,
+    planCall: callPlan,
     planResume: resumePlan,
     planAdopt: (run, request) => planAdopt(run, { ...request, env: request.env ?? environment }, planner),
     async close() {

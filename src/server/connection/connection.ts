@@ -1,10 +1,12 @@
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { encode, type Frame, type FrameBudget, Framer, MAX_ANSWER_BYTES } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protocol/methods.ts";
 
 /** A client that reads nothing for this long, while data waits for it, is disconnected. */
 const STALL_MS = 10 * 60_000;
+/** Between two empty lines to a client that sends no more. */
+const PROBE_MS = 1_000;
 /** Characters of a stream's events that are collected before they are written. */
 const BATCH = 64 * 1024;
 
@@ -29,6 +31,8 @@ export interface Peer {
   send(line: Response | StreamEvent): Promise<void>;
   /** Aborted when the client has gone. */
   readonly gone: AbortSignal;
+  /** Lets `gone` abort while the request is handled, and makes it the connection's last. */
+  watch(): void;
 }
 
 /** What follows a request: the next one, or nothing, because a stream had the connection. */
@@ -62,6 +66,8 @@ export class Connection {
   #full: Promise<void> | undefined;
   #ended = false;
   #taken = false;
+  #watched = false;
+  #probing: Timer | undefined;
   #wake: (() => void) | undefined;
 
   constructor(stream: ByteStream, clock: Clock, { stallMs = STALL_MS, room }: ConnectionOptions = {}) {
@@ -74,12 +80,14 @@ export class Connection {
     stream.on("end", () => {
       this.#queue(this.#framer.end());
       this.#ended = true;
+      if (this.#watched) this.#probe();
       this.#notify();
     });
     // A client that resets the connection is no fault of ours: "close" follows, and that ends everything.
     stream.on("error", () => stream.destroy());
     stream.on("close", () => {
       this.#framer.release();
+      this.#probing?.cancel();
       this.#gone.abort();
       this.#notify();
     });
@@ -87,10 +95,14 @@ export class Connection {
 
   /** Serves until the client has gone, has nothing more to ask, or a stream has ended. */
   async serve(handle: Handle): Promise<void> {
-    const peer: Peer = { send: (line) => this.#send(line), gone: this.#gone.signal };
+    const peer: Peer = {
+      send: (line) => this.#send(line),
+      gone: this.#gone.signal,
+      watch: () => this.#watch(),
+    };
     for (;;) {
       const frame = await this.#nextFrame();
-      if (!frame || (await handle(frame, peer)) === "close") break;
+      if (!frame || (await handle(frame, peer)) === "close" || this.#watched) break;
     }
     await this.#finish();
   }
@@ -100,6 +112,23 @@ export class Connection {
     this.#taken = true;
     this.#frames.length = 0;
     this.#stream.resume();
+  }
+
+  /**
+   * For a request whose work ends with its client: the connection is read to see its end, and closed after the answer.
+   * A client that has shut down its sending side may still wait, which only a write can tell: it gets empty lines.
+   */
+  #watch(): void {
+    this.take();
+    this.#watched = true;
+    if (this.#ended) this.#probe();
+  }
+
+  #probe(): void {
+    this.#probing = this.#clock.timer(PROBE_MS, () => {
+      this.#stream.write("\n");
+      this.#probe();
+    });
   }
 
   /** Takes no further request: the connection ends with the one under way, or now. */
@@ -167,6 +196,7 @@ export class Connection {
 
   /** What was written is flushed before the connection goes, as far as the client takes it. */
   async #finish(): Promise<void> {
+    this.#probing?.cancel();
     this.#flush();
     if (!this.#gone.signal.aborted) {
       const flushed = this.#until("finish");

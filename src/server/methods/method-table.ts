@@ -2,6 +2,7 @@ import { allow } from "./allow.ts";
 import { attach } from "./attach.ts";
 import { attachDebug } from "./attach-debug.ts";
 import { attachLog } from "./attach-log.ts";
+import { call } from "./call.ts";
 import { compact } from "./compact.ts";
 import { compareRuns } from "./compare-runs.ts";
 import { daemonStatus } from "./daemon-status.ts";
@@ -56,6 +57,7 @@ export const METHODS = {
   get_step_detail: getStepDetail,
   get_proc_detail: getProcDetail,
   show,
+  call,
   list_plugins: listPlugins,
   list_tools: listTools,
   list_agents: listAgents,

@@ -43,6 +43,8 @@ export interface StreamDefinition<P, A> {
 export function method<P, A>(o: {
   payload: () => z.ZodType<P>;
   closes?: boolean;
+  /** `caller.gone` aborts while it works, and the connection is closed after the answer. */
+  watchesClient?: boolean;
   handle: PlainDefinition<P, A>["handle"];
 }): PlainDefinition<P, A> {
   const check = checker(o.payload);
@@ -51,6 +53,7 @@ export function method<P, A>(o: {
     closes: o.closes,
     handle: o.handle,
     async run({ payload, services, caller, peer, id }) {
+      if (o.watchesClient) peer.watch();
       const answer = await o.handle(check(payload), services, caller);
       await peer.send({ ok: true, payload: answer, ...(id !== undefined && { id }) });
     },

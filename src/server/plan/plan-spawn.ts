@@ -250,7 +250,7 @@ function requireCommands(checks: readonly string[] = []): void {
   );
 }
 
-function trustFromInside(): SyscallError {
+export function trustFromInside(): SyscallError {
   return new SyscallError(
     "PERMISSION",
     "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
@@ -294,7 +294,7 @@ function untrusted(part: string): string {
   return `not trusted, so left out: ${part}. \`rnix trust\` shows and trusts it.`;
 }
 
-function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {
+export function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {
   return [...providers].flatMap(({ keyEnvs }) => keyEnvs);
 }
 

@@ -48,6 +48,7 @@ export class FakeKernel implements KernelApi {
   readonly signals = this;
   readonly lifecycle = this;
   readonly capabilities = this;
+  readonly calls = this;
   readonly compactions = this;
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
@@ -58,6 +59,14 @@ export class FakeKernel implements KernelApi {
 
   get count(): number {
     return this.#table.size;
+  }
+
+  async call(): Promise<never> {
+    throw new SyscallError("UNAVAILABLE", "The fake kernel has no devices.");
+  }
+
+  callBy(): Promise<never> {
+    return this.call();
   }
 
   modelQueues(): GateStatus[] {

@@ -118,6 +118,9 @@ export function fakeSystem(
         notices: request.trust ? [] : ["plugins are not trusted"],
       };
     },
+    planCall: async () => {
+      throw new SyscallError("UNAVAILABLE", "The fake system has no devices.");
+    },
     planAdopt: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it is today"] }),
     planResume: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it was"] }),
   };

@@ -1,0 +1,28 @@
+import { defineCommand } from "../command.ts";
+import { directCall } from "../direct-call.ts";
+import { usageError } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+
+export default defineCommand({
+  about: "Print what a device path reads: a process, a file, a queue",
+  args: [{ name: "PATH", about: "such as /proc/7/status" }],
+  flags: {
+    trust: bool("trust what this project brings, for this call alone"),
+    "no-daemon": bool("run inside this command; nothing is left running"),
+    json,
+  },
+  examples: [
+    { line: "rnix cat /proc/7/status", about: "process 7; also /proc/7/intent and /proc/7/context" },
+    { line: "rnix cat /proc/llm", about: "the queues and limits of the model providers" },
+    { line: "rnix cat /dev/fs/README.md", about: "a file of the project, as its driver reads it" },
+  ],
+  async run(io, flags, [path = ""]) {
+    if (!path.startsWith("/")) {
+      throw usageError(
+        `PATH: expected a device path such as /proc/7/status or /dev/fs/README.md, got ${path}`,
+      );
+    }
+    const { json, trust, "no-daemon": inside } = flags;
+    return directCall(io, { path, trust }, { json, inside, line: false });
+  },
+});

@@ -1,0 +1,74 @@
+import type { CallWire } from "../protocol/methods.ts";
+import type { Payload } from "../server/methods/method-table.ts";
+import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
+import { type Io, project, withSession } from "./io.ts";
+
+type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust">;
+
+interface CallOptions {
+  json: boolean;
+  /** Run in this command, without the daemon. */
+  inside: boolean;
+  /** Text ends with a line break. */
+  line: boolean;
+}
+
+/** Makes one call, prints its result to stdout and its error to stderr, and returns the exit code. */
+export async function directCall(io: Io, wanted: Wanted, o: CallOptions): Promise<number> {
+  const made = await request(io, wanted, o.inside).catch((error: unknown) => {
+    if (o.json) io.stdout.write(`${JSON.stringify(notMade(wanted, error), null, 2)}\n`);
+    throw error;
+  });
+  const { notices, ...record } = made;
+  for (const notice of notices) io.stderr.write(`note: ${notice}\n`);
+  if (o.json) io.stdout.write(`${JSON.stringify(record, null, 2)}\n`);
+  else if (made.result !== null && !print(io, made, o)) return EXIT.error;
+  if (made.error !== null) {
+    io.stderr.write(`${made.name ?? made.path}: ${made.error_code} ${made.error}\n`);
+    return EXIT.error;
+  }
+  if (!made.truncated) return EXIT.ok;
+  io.stderr.write(`${made.path}: truncated after ${made.result?.length} characters; the rest was not read\n`);
+  return EXIT.error;
+}
+
+function request(io: Io, wanted: Wanted, inside: boolean): Promise<CallWire> {
+  return withSession(io, { inside }, async (session) => {
+    const wire = await session.connect();
+    // The tool has its own deadline.
+    return wire.request("call", { ...project(io), ...wanted }, { timeoutMs: null });
+  });
+}
+
+/** Returns false for bytes that a terminal can't show. */
+function print(io: Io, { result, encoding, path }: CallWire, { line }: CallOptions): boolean {
+  const text = result ?? "";
+  if (encoding === "utf8") {
+    io.stdout.write(line && text !== "" && !text.endsWith("\n") ? `${text}\n` : text);
+    return true;
+  }
+  const bytes = Buffer.from(text, "base64");
+  if (!io.stdout.isTTY) {
+    io.stdout.writeBytes(bytes);
+    return true;
+  }
+  io.stderr.write(
+    `${path}: ${bytes.length} bytes that are no text; write them to a file: rnix cat ${path} > FILE\n`,
+  );
+  return false;
+}
+
+/** What --json prints for a call that could not be made. */
+function notMade({ tool, path, input }: Wanted, error: unknown): object {
+  const message = error instanceof Error ? error.message : String(error);
+  return {
+    name: tool ?? null,
+    path: path ?? null,
+    input: input ?? null,
+    state: "failed",
+    result: null,
+    error: message,
+    error_code: errorCodeOf(error),
+    exit_code: exitCodeOf(error),
+  };
+}

@@ -1,0 +1,316 @@
+import { mkdtempSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Clock } from "../../lib/clock.ts";
+import { nearestName } from "../../lib/edit-distance.ts";
+import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import { RecordSeal } from "../../store/runs/record-seal.ts";
+import { RunWriter } from "../../store/runs/run-store.ts";
+import type { DeviceRegistry } from "../../vfs/registry.ts";
+import { TreeBudget } from "../budget/budget.ts";
+import { namedError } from "../errors/named-error.ts";
+import type { MountManager } from "../mount-manager.ts";
+import { factsOf } from "../permission/facts.ts";
+import { Permissions } from "../permission/permissions.ts";
+import { bareAgent } from "../process/bare-agent.ts";
+import { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import { Secrets } from "../process/secrets.ts";
+import { killed } from "../process/verdict.ts";
+import {
+  type CallState,
+  callDevice,
+  type DeviceCallPorts,
+  devicePath,
+  stateOf,
+} from "../tools/device-call.ts";
+import { callPath } from "../tools/path-call.ts";
+import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
+import { checkToolInput } from "../tools/tool-input.ts";
+import { SIGTERM, type SpawnOpts } from "../types.ts";
+
+/** A call that no model makes: of a tool, or of one path. */
+export type DirectCall =
+  | { tool: string; input: Record<string, unknown> }
+  /** Without input, the path is only read. */
+  | { path: string; input?: string };
+
+/** What PID 0 makes a call with. */
+export type DirectCallOpts = Pick<
+  SpawnOpts,
+  "project" | "devices" | "cwd" | "env" | "secrets" | "mounts" | "limits"
+>;
+
+/** How a call ended. */
+export interface DirectResult {
+  /** The tool; null for a path. */
+  name: string | null;
+  path: string;
+  state: CallState;
+  result: Data | null;
+  /** The path has more than the result holds. */
+  truncated: boolean;
+  error: SyscallError | null;
+  startedAt: number;
+  durationMs: number;
+}
+
+interface DirectCallPorts extends DeviceCallPorts {
+  clock: Clock;
+  version: string;
+  kernelId: string;
+  uuid(): string;
+  fetchedKeys?: Secrets;
+  table: ProcessTable;
+  mounts: MountManager;
+  /** The kernel's own devices. */
+  devices: DeviceRegistry;
+  /** Ends all programs of a process. */
+  endOwner(uuid: string): Promise<void>;
+  warn(source: string, text: string): void;
+}
+
+/** Maximum calls of one run's programs at a time. */
+const MAX_OPEN = 64;
+
+/**
+ * Calls that a command makes, by the four syscalls of a tool call (design §1). Outside of runs PID 0 makes them, with a
+ * process that is in no table and has no record. Inside a run its process makes them, with its rights and in its record.
+ */
+export class DirectCalls {
+  readonly #ports: DirectCallPorts;
+  readonly #open = new Map<Process, Promise<unknown>>();
+  readonly #ofRuns = new Map<Process, number>();
+  #closing = false;
+
+  constructor(ports: DirectCallPorts) {
+    this.#ports = ports;
+  }
+
+  /** Calls under way that PID 0 makes. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** The lease of the devices is released with the call. `gone` ends it. */
+  async call(call: DirectCall, opts: DirectCallOpts, gone: AbortSignal): Promise<DirectResult> {
+    let folder: string;
+    let proc: Process;
+    try {
+      if (this.#closing)
+        throw new SyscallError("CLOSED", "The kernel is shutting down and makes no more calls.");
+      folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
+      proc = this.#process(opts, folder);
+    } catch (thrown) {
+      opts.devices.release();
+      throw thrown;
+    }
+    const running = this.#run(proc, call, opts, gone).finally(() => this.#end(proc, folder));
+    this.#open.set(proc, running);
+    try {
+      return await running;
+    } finally {
+      this.#open.delete(proc);
+    }
+  }
+
+  /**
+   * The same by the live process of this UUID, a run's or that of another call, for one of its programs. Fails with
+   * NOT_FOUND when it has ended.
+   */
+  async callBy(uuid: string, call: DirectCall, gone: AbortSignal): Promise<DirectResult> {
+    const proc = this.#open.keys().find((one) => one.uuid === uuid) ?? this.#ports.table.getByUuid(uuid);
+    const open = this.#ofRuns.get(proc) ?? 0;
+    if (open >= MAX_OPEN) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `${MAX_OPEN} calls of this run's programs are open. Wait for some of them.`,
+      );
+    }
+    this.#ofRuns.set(proc, open + 1);
+    try {
+      await proc.gate();
+      return await this.#make(proc, call, AbortSignal.any([proc.signal, gone]));
+    } finally {
+      const left = (this.#ofRuns.get(proc) ?? 1) - 1;
+      if (left === 0) this.#ofRuns.delete(proc);
+      else this.#ofRuns.set(proc, left);
+    }
+  }
+
+  /** Ends the calls of PID 0, and waits for them. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    for (const proc of this.#open.keys()) proc.stop(killed(SIGTERM, false));
+    await Promise.allSettled(this.#open.values());
+  }
+
+  async #run(
+    proc: Process,
+    call: DirectCall,
+    { mounts = [] }: DirectCallOpts,
+    gone: AbortSignal,
+  ): Promise<DirectResult> {
+    const stop = (): void => proc.stop(killed(SIGTERM, false));
+    gone.addEventListener("abort", stop, { once: true });
+    try {
+      gone.throwIfAborted();
+      await this.#ports.mounts.mountAll(proc, mounts);
+      proc.start();
+      return await this.#make(proc, call, proc.signal);
+    } finally {
+      gone.removeEventListener("abort", stop);
+    }
+  }
+
+  /** Makes the call. Throws for a call that can't be made; one that fails is a result. */
+  async #make(proc: Process, call: DirectCall, signal: AbortSignal): Promise<DirectResult> {
+    const { clock } = this.#ports;
+    const startedAt = clock.now();
+    const startedMono = clock.monotonic();
+    const { name, path, run } = this.#prepare(proc, call, signal);
+    const over = (): Pick<DirectResult, "name" | "path" | "startedAt" | "durationMs"> => ({
+      name,
+      path,
+      startedAt,
+      durationMs: Math.round(clock.monotonic() - startedMono),
+    });
+    try {
+      return { state: "done", error: null, ...(await run()), ...over() };
+    } catch (thrown) {
+      const error = namedError(thrown, "Call", proc.pid);
+      return { state: stateOf(error), result: null, truncated: false, error, ...over() };
+    }
+  }
+
+  #prepare(proc: Process, call: DirectCall, signal: AbortSignal): Prepared {
+    if ("path" in call) {
+      const { path, input } = call;
+      const run = async (): ReturnType<typeof callPath> => {
+        refuseOwn(proc, path);
+        return callPath(this.#ports, proc, path, input, signal);
+      };
+      return { name: null, path, run };
+    }
+    const { tool: name, input } = call;
+    const target = toolNamed(proc, name);
+    if (!target) throw noSuchTool(proc, name);
+    if (target.entry.layer === "kernel") {
+      throw new SyscallError(
+        "INVALID",
+        `${name} acts on the run whose model calls it: only a model can call it.`,
+      );
+    }
+    const made: ToolCall = { id: this.#ports.uuid(), name, input };
+    const path = devicePath(target, made);
+    return { name, path, run: () => this.#callTool(proc, made, target, path, signal) };
+  }
+
+  async #callTool(
+    proc: Process,
+    call: ToolCall,
+    target: ProcessTool,
+    path: string,
+    signal: AbortSignal,
+  ): Promise<Pick<DirectResult, "result" | "truncated">> {
+    checkToolInput(target.tool, call);
+    return { result: await callDevice(this.#ports, proc, call, target, path, signal), truncated: false };
+  }
+
+  /** A process of PID 0: all rights that need no rule, no model, and no record but a folder for large output. */
+  #process(opts: DirectCallOpts, folder: string): Process {
+    const { clock, devices, fetchedKeys, kernelId, mounts, version } = this.#ports;
+    const { cwd, project } = opts;
+    const own = opts.devices.namespace.over(devices);
+    const namespace = mounts.shared(project).reduceRight((view, table) => view.with(table), own);
+    const uuid = this.#ports.uuid();
+    const facts = { ...factsOf(namespace), projectDir: project.dir, cwd };
+    return new Process({
+      pid: 0,
+      uuid,
+      ppid: 0,
+      tree: uuid,
+      parentUuid: null,
+      originUuid: null,
+      depth: 0,
+      intent: "",
+      kind: "command",
+      agent: bareAgent(""),
+      opts: { ...opts, provider: null },
+      namespace,
+      permissions: Permissions.of({ allow: ["*"], deny: [], ...facts }),
+      secrets: new Secrets({ keys: opts.secrets, shared: fetchedKeys }),
+      record: new RunWriter({ uuid, dir: folder, seal: new RecordSeal(new Uint8Array()) }),
+      budget: TreeBudget.forKernel(null),
+      maxSteps: null,
+      timeoutMs: null,
+      checks: [],
+      kernelId,
+      version,
+      clock,
+    });
+  }
+
+  /** Frees everything that the call held. A folder with output that its result names stays. */
+  async #end(proc: Process, folder: string): Promise<void> {
+    const { endOwner, files, mounts, warn } = this.#ports;
+    // From here on it starts no more programs.
+    if (proc.state === "running") proc.terminate({ code: 0, reason: "completed" });
+    proc.cancel();
+    const parts = [
+      () => files.closeAll(proc),
+      () => mounts.clear(proc),
+      () => endOwner(proc.uuid),
+      () => proc.spec.opts.devices.release(),
+      () => removeIfEmpty(folder),
+    ];
+    for (const part of parts) {
+      try {
+        await part();
+      } catch (thrown) {
+        warn("call", namedError(thrown, "Close", 0).message);
+      }
+    }
+  }
+}
+
+interface Prepared {
+  name: string | null;
+  path: string;
+  run(): Promise<Pick<DirectResult, "result" | "truncated">>;
+}
+
+/** Devices that act for a model: outside of its loop nothing counts their tokens or orders their effects. */
+function refuseOwn(proc: Process, path: string): void {
+  const { entry } = proc.spec.namespace.resolve(path);
+  if (entry.device.provider) {
+    throw new SyscallError("INVALID", `${entry.path} is a model: only a run can call it. Try rnix spawn.`);
+  }
+  if (entry.path.startsWith("/dev/kernel/")) {
+    throw new SyscallError(
+      "INVALID",
+      `${entry.path} acts on the run whose model calls it: only a model can call it.`,
+    );
+  }
+}
+
+function noSuchTool(proc: Process, name: string): SyscallError {
+  const names = [...usableTools(proc).values()]
+    .filter(({ entry }) => entry.layer !== "kernel")
+    .map(({ tool }) => tool.name);
+  const near = nearestName(name, names);
+  return new SyscallError(
+    "NOT_FOUND",
+    `There is no tool ${JSON.stringify(name)} here${near === undefined ? "." : `; did you mean ${near}?`} Tools: ${names.join(", ") || "none"}.`,
+  );
+}
+
+function removeIfEmpty(folder: string): void {
+  try {
+    rmdirSync(folder);
+  } catch (thrown) {
+    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOTEMPTY") return;
+    throw thrown;
+  }
+}

@@ -1,0 +1,95 @@
+import { withDeadline } from "../../lib/cancellation.ts";
+import { type Data, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+
+const READ_LENGTH = 1024 * 1024;
+/** Maximum bytes read of one result; a driver with more must offer ranges. */
+const MAX_RESULT_BYTES = 16 * 1024 * 1024;
+
+export interface DeviceCallPorts {
+  files: FileSystem;
+  /** Ends all programs that the call left behind. */
+  endCall(uuid: string, callId: string): Promise<void>;
+}
+
+export type CallState = ToolCallRecord["state"];
+
+/**
+ * Open, write the input, read the result, close: the only way a tool is ever called. Returns the whole result. It fails
+ * with TIMEOUT at the tool's deadline, and keys are redacted in its result and in its error.
+ */
+export async function callDevice(
+  { files, endCall }: DeviceCallPorts,
+  proc: Process,
+  call: ToolCall,
+  target: ProcessTool,
+  path: string,
+  until: AbortSignal = proc.signal,
+): Promise<string> {
+  const ms = target.tool.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
+  const late = `${call.name} did not answer within ${ms} ms and was ended.`;
+  const deadline = withDeadline(proc.clock, until, ms, late);
+  const subject = subjectOf(target, call);
+  try {
+    const as = { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject } as const;
+    const fd = await files.open(proc, path, O_RDWR, as, deadline.signal);
+    try {
+      const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+      await files.write(proc, fd, input, deadline.signal);
+      return proc.secrets.hide(await readText(files, proc, fd, deadline.signal));
+    } finally {
+      // A failing close is in the trace, and does not change the call's result.
+      await files.close(proc, fd).catch(() => undefined);
+    }
+  } catch (thrown) {
+    throw proc.secrets.hideIn(thrown);
+  } finally {
+    deadline.release();
+    await endCall(proc.uuid, call.id);
+  }
+}
+
+/** How a call ended that failed with this error. */
+export function stateOf({ code }: SyscallError): CallState {
+  if (code === "PERMISSION") return "denied";
+  return code === "CANCELLED" ? "cancelled" : "failed";
+}
+
+/** The path that a call opens. Fails with INVALID when the input lacks the part that belongs to it. */
+export function devicePath(target: ProcessTool, call: ToolCall): string {
+  const { path } = target.tool;
+  if (path === undefined) return target.entry.path;
+  const part = call.input[path];
+  if (typeof part !== "string" || part === "") {
+    throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
+  }
+  return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
+}
+
+function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
+  const field = target.tool.subject ?? target.tool.path;
+  if (field === undefined) return undefined;
+  const value = call.input[field];
+  return typeof value === "string" ? value : value === undefined ? undefined : JSON.stringify(value);
+}
+
+async function readText(files: FileSystem, proc: Process, fd: number, signal: AbortSignal): Promise<string> {
+  const decoder = new TextDecoder();
+  const pieces: string[] = [];
+  let length = 0;
+  for (;;) {
+    const data: Data = await files.read(proc, fd, READ_LENGTH, signal);
+    if (data.length === 0) break;
+    pieces.push(typeof data === "string" ? data : decoder.decode(data, { stream: true }));
+    length += data.length;
+    if (length >= MAX_RESULT_BYTES) {
+      pieces.push(`\n[The result is longer than ${MAX_RESULT_BYTES} bytes and was truncated here.]`);
+      break;
+    }
+  }
+  pieces.push(decoder.decode());
+  return pieces.join("");
+}

@@ -1,0 +1,69 @@
+import { withDeadline } from "../../lib/cancellation.ts";
+import { type Data, O_RDONLY, O_RDWR, SyscallError } from "../../plugin/index.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Process } from "../process/process.ts";
+
+const READ_LENGTH = 256 * 1024;
+/** Maximum bytes of an answer: it is sent as one line of the protocol. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+/**
+ * Opens a path, writes the input if there is one, reads the answer and closes. The process's rights must cover the path
+ * itself. Text stays text; keys are redacted.
+ */
+export async function callPath(
+  { files }: { files: FileSystem },
+  proc: Process,
+  path: string,
+  input: string | undefined,
+  until: AbortSignal,
+): Promise<{ result: Data; truncated: boolean }> {
+  const ms = proc.spec.opts.limits.tool_timeout;
+  const deadline = withDeadline(proc.clock, until, ms, `${path} did not answer within ${ms} ms.`);
+  try {
+    const flags = input === undefined ? O_RDONLY : O_RDWR;
+    const fd = await files.open(proc, path, flags, { kind: "process" }, deadline.signal);
+    try {
+      if (input !== undefined) await files.write(proc, fd, input, deadline.signal);
+      return await readAll(files, proc, fd, deadline.signal);
+    } finally {
+      // A failing close is in the trace, and does not change the answer.
+      await files.close(proc, fd).catch(() => undefined);
+    }
+  } catch (thrown) {
+    throw proc.secrets.hideIn(thrown);
+  } finally {
+    deadline.release();
+  }
+}
+
+async function readAll(
+  files: FileSystem,
+  proc: Process,
+  fd: number,
+  signal: AbortSignal,
+): Promise<{ result: Data; truncated: boolean }> {
+  const texts: string[] = [];
+  const chunks: Uint8Array[] = [];
+  const redacted = proc.secrets.byteStream();
+  let length = 0;
+  let truncated = false;
+  while (!truncated) {
+    const data = await files.read(proc, fd, READ_LENGTH, signal);
+    if (data.length === 0) break;
+    if (typeof data === "string") texts.push(data);
+    else chunks.push(redacted.push(data));
+    if (texts.length > 0 && chunks.length > 0) throw mixed(fd);
+    length += data.length;
+    truncated = length > MAX_BYTES;
+  }
+  if (texts.length > 0) return { result: proc.secrets.hide(texts.join("")), truncated };
+  return { result: Buffer.concat([...chunks, redacted.end()]), truncated };
+}
+
+function mixed(fd: number): SyscallError {
+  return new SyscallError(
+    "DRIVER",
+    `The driver of FD ${fd} answered with text and with bytes. Expected one of them.`,
+  );
+}

@@ -1,0 +1,83 @@
+import { providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
+import type { Env } from "../../config/paths.ts";
+import type { Project } from "../../config/project.ts";
+import { loadProviders } from "../../config/providers.ts";
+import { loadSettings, type Settings } from "../../config/settings.ts";
+import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
+import { toolPrefix } from "../../kernel/mount/mount-point.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { keyNames, type SpawnPorts } from "./plan-spawn.ts";
+import type { Workspace } from "./workspace.ts";
+
+/** Where a call is made, and which tool it needs. */
+export interface CallPlace {
+  /** Absolute. */
+  cwd: string;
+  env: Env;
+  /** Everything of the project, for this call alone. */
+  trust?: boolean;
+  /** Absent: a path is called. */
+  tool?: string;
+}
+
+export interface CallPlan {
+  opts: DirectCallOpts;
+  /** What is left out, such as plugins that are not trusted. */
+  notices: string[];
+}
+
+/** Everything that is settled before PID 0 makes a call: project, trust, settings, devices, and the server it needs. */
+export async function planCall(
+  { cwd, env, trust, tool }: CallPlace,
+  ports: Pick<SpawnPorts, "workspaces" | "keys" | "services">,
+): Promise<CallPlan> {
+  const workspace = await ports.workspaces.at({ cwd, env, trustAll: trust });
+  const { project, sources, trusted } = workspace;
+  const settings = await loadSettings(sources);
+  const providers = await loadProviders(sources);
+  const names = keyNames(providers.byName.values());
+  const fileEnv = userEnv(sources.configDir);
+  const secrets = providerKeys([env, fileEnv], names);
+  const services = ports.services(project, MCP);
+  const mounts =
+    tool === undefined ? [] : await serverOf(tool, workspace, settings, [env, fileEnv], services);
+  const devices = await workspace.lease(settings);
+  return {
+    notices: devices.notices,
+    opts: {
+      project: handleOf(project, trusted),
+      devices,
+      cwd,
+      env: toolEnvironment(env, names, [...secrets, ...ports.keys.fetched]),
+      secrets,
+      mounts,
+      limits: settings.values,
+    },
+  };
+}
+
+/** The mount of the MCP server that the tool's name begins with, unless it runs for the project already. */
+async function serverOf(
+  tool: string,
+  { sources }: Workspace,
+  settings: Settings,
+  envs: readonly Env[],
+  services: readonly string[],
+): Promise<DirectCallOpts["mounts"]> {
+  if (!tool.startsWith(`${MCP}__`)) return [];
+  const servers = await mcpServerNames(sources);
+  const wishes = servers
+    .filter((name) => tool.startsWith(toolPrefix({ type: MCP, name })) && !services.includes(name))
+    .map((name) => ({
+      name,
+      required: true,
+      wrong: (message: string) => new SyscallError("INVALID", message),
+    }));
+  const { mounts } = await mcpMounts(wishes, { sources, envs, timeouts: settings.values, services });
+  return mounts;
+}
+
+function handleOf({ id, dir, dataDir }: Project, trusted: boolean): DirectCallOpts["project"] {
+  return { id, dir, dataDir, trusted };
+}
