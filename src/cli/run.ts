@@ -6,6 +6,7 @@ import { Follower, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
+import type { FromStdin } from "./stdin.ts";
 
 interface AgentRun {
   /** Sends the request for the run. Called once the input is read and a server is connected. */
@@ -16,8 +17,8 @@ interface AgentRun {
   detach: boolean;
   /** Ask no questions, even at a terminal. */
   unattended: boolean;
-  /** Text to attach, fetched while the connection is made. */
-  input?: () => Promise<string | undefined>;
+  /** What stdin adds, read while the connection is made. */
+  input?: () => Promise<FromStdin>;
   inside: boolean;
   output: OutputMode;
   quiet: boolean;
@@ -28,6 +29,8 @@ export interface Given {
   /** The command's, and what the run adds to it. */
   env: Record<string, string>;
   input: string | undefined;
+  /** What the user should know about the input. */
+  notices: string[] | undefined;
   /** A person sits at the terminal. */
   attended: true | undefined;
 }
@@ -46,7 +49,10 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
     const { session, input } = await prepare(io, run, held, follower);
     try {
       const env = { ...environment(io), ...run.env };
-      return await begin(io, session, { env, input, attended: attended(io, run) }, follower, run);
+      const notices = input.notices.length > 0 ? input.notices : undefined;
+      for (const notice of input.notices) follower.view.warn(notice);
+      const given = { env, input: input.text, notices, attended: attended(io, run) };
+      return await begin(io, session, given, follower, run);
     } finally {
       await session.close();
     }
@@ -96,7 +102,7 @@ async function prepare(
   run: AgentRun,
   held: HeldSignals,
   follower: Follower,
-): Promise<{ session: Session; input: string | undefined }> {
+): Promise<{ session: Session; input: FromStdin }> {
   // A server inside the command has no log file: it logs only when RNIX_LOG is set.
   const log = io.env.RNIX_LOG ? (line: string) => follower.view.say(line) : undefined;
   const [session, input] = await Promise.allSettled([io.session({ inside: run.inside, log }), run.input?.()]);
@@ -107,7 +113,7 @@ async function prepare(
     await session.value.close();
     throw input.status === "rejected" ? input.reason : neverBegun();
   }
-  return { session: session.value, input: input.value };
+  return { session: session.value, input: input.value ?? { text: undefined, notices: [] } };
 }
 
 function attended(io: Io, { unattended }: AgentRun): true | undefined {

@@ -1,77 +1,212 @@
+/** Reads what a command takes from stdin: its intent or message, or text that is attached to one. */
+
+import { formatDuration } from "../lib/duration.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
-import type { Input, Io } from "./io.ts";
+import { bool } from "./flags.ts";
+import { environment, type Io } from "./io.ts";
 
 /** Text of stdin that goes with a request: more would not fit a model's window either. */
 export const STDIN_LIMIT = 2 * 1024 * 1024;
-/** Bytes must begin to arrive on a pipe within this time to be attached to an intent. */
-export const FIRST_BYTES_MS = 200;
-/** A pipe that has sent data and is then silent for this time counts as ended. */
-export const SILENCE_MS = 2000;
-/** The intent itself may come later: a slow program writes it, or a person types it. */
+/** When a pipe that has sent nothing is named. */
+export const NAMED_AFTER_MS = 1000;
+/** How long an intent may take to begin, if neither "-" nor --stdin asks for stdin. */
 export const INTENT_MS = 5 * 60_000;
 
-export interface Attached {
-  text: string;
-  /** There was more than the limit. */
-  truncated: boolean;
+/** The flags of a command that reads stdin. */
+export const STDIN_FLAGS = {
+  stdin: bool("wait for stdin without the limit stdin_wait, and read it to its end"),
+  "no-stdin": bool("never read stdin"),
+};
+
+/** What stdin gave. */
+export interface FromStdin {
+  /** undefined: nothing. */
+  text: string | undefined;
+  /** What the user should know: stdin was left, or was longer than the limit. */
+  notices: string[];
+}
+
+export interface StdinOptions {
+  stdin: boolean;
+  "no-stdin": boolean;
+  /** Reading takes no longer than the run may. Absent: the setting. */
+  timeout: number | "unlimited" | undefined;
+  quiet: boolean;
+}
+
+/** How long stdin is waited for; null: without a limit. */
+interface Waits {
+  stdin_wait: number | null;
+  timeout: number | null;
+}
+
+/** Fails with INVALID where the flags contradict each other, or the argument "-". */
+export function checkStdinFlags(
+  o: Pick<StdinOptions, "stdin" | "no-stdin">,
+  argument: string | undefined,
+): void {
+  if (o.stdin && o["no-stdin"]) throw usageError("--stdin and --no-stdin exclude each other");
+  if (argument === "-" && o["no-stdin"]) throw usageError('"-" reads stdin, and --no-stdin never does');
 }
 
 /**
- * What stdin adds to an intent that was given as an argument: a file, or what a pipe begins to send within
- * 200 ms. A pipe left open and silent delays nothing; a terminal is not read.
+ * What stdin adds to an intent or message that was given as an argument, or a message that may be missing. A file and a
+ * pipe are read to their end. A pipe that has sent nothing for `stdin_wait` is left. A terminal is read only with --stdin.
  */
-export async function readAttached(io: Io): Promise<Attached | null> {
-  if (io.stdin.kind === "none" || io.stdin.kind === "tty") return null;
-  const first = io.stdin.kind === "file" ? SILENCE_MS : FIRST_BYTES_MS;
-  const input = await readAll(io, first, SILENCE_MS);
-  return input === null || input.text === "" ? null : input;
+export async function readAttached(io: Io, o: StdinOptions): Promise<FromStdin> {
+  const { kind } = io.stdin;
+  if (o["no-stdin"] || kind === "none" || (kind === "tty" && !o.stdin))
+    return { text: undefined, notices: [] };
+  const input = await readAll(io, o, async ({ stdin_wait }) => (o.stdin ? null : stdin_wait));
+  if ("silentMs" in input) {
+    const waited = formatDuration(input.silentMs);
+    return {
+      text: undefined,
+      notices: [
+        `stdin sent nothing for ${waited} and was left: the run has no input. --stdin waits for it, --no-stdin never reads it`,
+      ],
+    };
+  }
+  if (input.text === "") return { text: undefined, notices: [] };
+  const notices = input.truncated
+    ? [`stdin is longer than ${STDIN_LIMIT} bytes: only its beginning is attached`]
+    : [];
+  return { text: input.text, notices };
 }
 
-/** The intent itself, to the end of stdin. */
-export async function readIntent(io: Io): Promise<string> {
-  if (io.stdin.kind === "none")
-    throw usageError('INTENT is missing: say what the agent should do, or give "-" and a pipe');
-  const input = await readAll(io, INTENT_MS, INTENT_MS);
-  const intent = input?.text.trim() ?? "";
-  if (intent === "") throw usageError("the intent read from stdin is empty");
-  if (input?.truncated) {
-    throw usageError(
-      `the intent read from stdin is longer than ${STDIN_LIMIT} bytes; pass a file with --add`,
+/** The intent or message itself, to the end of stdin. `what` names it for messages. */
+export async function readIntent(
+  io: Io,
+  o: StdinOptions & { asked: boolean; what: string },
+): Promise<string> {
+  const { kind } = io.stdin;
+  const name = o.what.toUpperCase();
+  if (kind === "none" || o["no-stdin"])
+    throw usageError(`${name} is missing: give it as an argument, or "-" and a pipe`);
+  if (kind === "tty") io.stderr.write(`type the ${o.what}, and end it with Ctrl-D\n`);
+  const input = await readAll(io, o, async () => (o.asked || o.stdin ? null : INTENT_MS));
+  if ("silentMs" in input) {
+    throw new SyscallError(
+      "TIMEOUT",
+      `${name} is missing: stdin sent nothing for ${formatDuration(input.silentMs)}. Give it as an argument; "-" waits longer for stdin.`,
     );
   }
-  return intent;
+  const intent = input.text.trim();
+  if (intent === "") throw usageError(`${name} is missing: stdin is empty`);
+  if (!input.truncated) return intent;
+  throw usageError(
+    `the ${o.what} read from stdin is longer than ${STDIN_LIMIT} bytes; pass a file with --add`,
+  );
 }
 
-/** null when nothing came in time. */
-async function readAll(io: Io, firstMs: number, silenceMs: number): Promise<Attached | null> {
+type Read = { text: string; truncated: boolean } | { silentMs: number };
+
+/**
+ * Reads to the end of stdin or to the limit. Fails with TIMEOUT when the run's time is over before, with CANCELLED on a
+ * signal. `firstByteMs`: how long a pipe may send nothing.
+ */
+async function readAll(
+  io: Io,
+  o: StdinOptions,
+  firstByteMs: (waits: Waits) => Promise<number | null>,
+): Promise<Read> {
+  const waiting = new Waiting(io, o, firstByteMs);
   const chunks: Uint8Array[] = [];
   let size = 0;
-  let waitMs = firstMs;
   let ended = false;
-  while (size <= STDIN_LIMIT) {
-    const chunk = await readWithin(io, io.stdin, waitMs);
-    if (chunk === "silent") {
-      if (chunks.length === 0) return null;
-      break;
+  try {
+    while (size <= STDIN_LIMIT) {
+      const chunk = await Promise.race([io.stdin.read(), waiting.over]);
+      if (chunk !== null && "silentMs" in chunk) return chunk;
+      ended = chunk === null;
+      if (chunk === null) break;
+      chunks.push(chunk);
+      size += chunk.length;
+      waiting.begun();
     }
-    ended = chunk === null;
-    if (chunk === null) break;
-    chunks.push(chunk);
-    size += chunk.length;
-    waitMs = silenceMs;
+  } finally {
+    waiting.close();
   }
-  const truncated = size > STDIN_LIMIT;
-  return { text: decode(Buffer.concat(chunks).subarray(0, STDIN_LIMIT), ended), truncated };
+  return {
+    text: decode(Buffer.concat(chunks).subarray(0, STDIN_LIMIT), ended),
+    truncated: size > STDIN_LIMIT,
+  };
 }
 
-async function readWithin(io: Io, stdin: Input, ms: number): Promise<Uint8Array | null | "silent"> {
-  const { promise: silence, resolve } = Promise.withResolvers<"silent">();
-  const timer = io.timer(ms, () => resolve("silent"));
-  try {
-    return await Promise.race([stdin.read(), silence]);
-  } finally {
-    timer.cancel();
+/** The limits of one reading. Settings are read only for a stdin that takes longer than a second. */
+class Waiting {
+  readonly #io: Io;
+  readonly #o: StdinOptions;
+  readonly #over = Promise.withResolvers<{ silentMs: number }>();
+  readonly #timers: { cancel(): void }[] = [];
+  readonly #off: (() => void)[];
+  #begun = false;
+  #closed = false;
+
+  constructor(io: Io, o: StdinOptions, firstByteMs: (waits: Waits) => Promise<number | null>) {
+    this.#io = io;
+    this.#o = o;
+    // Nobody may be waiting for it any more.
+    this.#over.promise.catch(() => undefined);
+    const interrupted = new SyscallError(
+      "CANCELLED",
+      "interrupted while stdin was read: nothing was started",
+    );
+    const names = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+    this.#off = names.map((name) => io.onSignal(name, () => this.#over.reject(interrupted)));
+    this.#after(NAMED_AFTER_MS, () => {
+      this.#slow(firstByteMs).catch((error: unknown) => this.#over.reject(error));
+    });
   }
+
+  /** Resolves when a silent stdin is to be left; rejects when reading must end. */
+  get over(): Promise<{ silentMs: number }> {
+    return this.#over.promise;
+  }
+
+  /** The first byte has come: from now on silence is part of the input. */
+  begun(): void {
+    this.#begun = true;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const timer of this.#timers.splice(0)) timer.cancel();
+    for (const off of this.#off) off();
+  }
+
+  async #slow(firstByteMs: (waits: Waits) => Promise<number | null>): Promise<void> {
+    const isTyped = this.#io.stdin.kind === "tty";
+    if (!this.#o.quiet && !isTyped) this.#io.stderr.write("reading stdin …; --no-stdin to run without it\n");
+    const waits = await this.#waits();
+    const silentMs = isTyped ? null : await firstByteMs(waits);
+    if (this.#closed) return;
+    const { timeout } = waits;
+    if (timeout !== null) this.#after(timeout - NAMED_AFTER_MS, () => this.#over.reject(tooSlow(timeout)));
+    if (silentMs === null || this.#begun) return;
+    this.#after(silentMs - NAMED_AFTER_MS, () => {
+      if (!this.#begun) this.#over.resolve({ silentMs });
+    });
+  }
+
+  async #waits(): Promise<Waits> {
+    const { settingValues } = await import("../server/offline-commands.ts");
+    const { stdin_wait, timeout } = await settingValues({ cwd: this.#io.cwd, env: environment(this.#io) });
+    const given = this.#o.timeout;
+    return { stdin_wait, timeout: given === "unlimited" ? null : (given ?? timeout) };
+  }
+
+  #after(ms: number, f: () => void): void {
+    this.#timers.push(this.#io.timer(Math.max(0, ms), f));
+  }
+}
+
+function tooSlow(ms: number): SyscallError {
+  return new SyscallError(
+    "TIMEOUT",
+    `stdin did not end within the run's time of ${formatDuration(ms)}, so nothing was started. --timeout sets a longer time.`,
+  );
 }
 
 function decode(bytes: Uint8Array, whole: boolean): string {
@@ -80,6 +215,6 @@ function decode(bytes: Uint8Array, whole: boolean): string {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: !whole });
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    throw usageError("stdin is not UTF-8 text; pass a file with --add, or </dev/null for no input");
+    throw usageError("stdin is not UTF-8 text; pass a file with --add, or --no-stdin for no input");
   }
 }

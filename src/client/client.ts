@@ -55,6 +55,11 @@ export class Client {
     });
   }
 
+  /** Whether the connection was lost or closed. */
+  get isLost(): boolean {
+    return this.#lost !== undefined;
+  }
+
   /** Asks, and waits for the answer's payload. */
   async request<M extends PlainMethod>(
     method: M,

@@ -49,9 +49,10 @@ class DaemonSession implements Session {
   async connect(): Promise<Client> {
     const spare = this.#spare;
     this.#spare = undefined;
-    if (spare) return spare;
-    const { dialDaemon } = await import("./daemon.ts");
-    const client = await dialDaemon(this.#daemon);
+    if (spare && !spare.isLost) return spare;
+    const { dialDaemon, ensureDaemon } = await import("./daemon.ts");
+    // The daemon may have stopped or restarted while the command read its stdin: it has asked for nothing yet.
+    const client = await (spare ? ensureDaemon(this.#daemon) : dialDaemon(this.#daemon));
     if (!client) {
       throw new SyscallError(
         "UNAVAILABLE",

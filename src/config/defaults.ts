@@ -126,6 +126,11 @@ export const SETTINGS = {
     ...user("duration", 3 * S, "how long a command waits for a daemon it has started"),
     max: MIN,
   },
+  stdin_wait: {
+    ...user("duration", 10 * S, "how long spawn and resume wait for the first byte of a pipe on stdin"),
+    min: 1 * S,
+    unlimited: true,
+  },
   socket_retry: { ...user("duration", 100, "how often it tries meanwhile"), max: MIN },
   // A client waits 30 s for the answer to its spawn.
   mcp_mount_timeout: { ...run("duration", 5 * S, "mounting an MCP server"), max: 20 * S },

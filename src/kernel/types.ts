@@ -244,6 +244,8 @@ export interface SpawnOpts {
   attended?: boolean;
   /** Nobody follows the run: it is suspended, and not ended, while its model is down. */
   detached?: boolean;
+  /** What the user should know about how the run began: shown to those who attach, and recorded. */
+  notices?: readonly string[];
   limits: Limits;
 }
 

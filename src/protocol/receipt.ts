@@ -20,6 +20,8 @@ export interface Receipt {
   usage: { input_tokens: number; output_tokens: number; cached_tokens: number };
   cost_usd: number | null;
   elapsed_ms: number;
+  /** What the user should know about how the run began: what was left out, and why. */
+  notices: string[];
   checks: { command: string; exit_code: number | null; output?: string }[];
   sandbox: string;
   files_changed: string[];

@@ -2,6 +2,11 @@ import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
 import { Target, Uuid } from "./fields.ts";
 
+/** What the client has to say about how the run began, such as an stdin that it did not read to its end. */
+function Notices() {
+  return z.array(z.string().max(1000)).max(20).optional();
+}
+
 export function SpawnRequest() {
   // A schema costs more to build than to use: fields of one kind share theirs.
   const text = z.string().optional();
@@ -41,6 +46,7 @@ export function SpawnRequest() {
     env_given: texts,
     /** Text attached from stdin. */
     input: text,
+    notices: Notices(),
     parent_uuid: Uuid().optional(),
     /** A person sits at the client's terminal. */
     attended: flag,
@@ -60,6 +66,9 @@ export function ResumeRequest() {
   return Target().extend({
     /** The first message to its model. */
     input: z.string().min(1).optional(),
+    /** Text attached to `input` from stdin. */
+    attached: z.string().optional(),
+    notices: Notices(),
     /** A new run begins with its steps; it may live, and stays as it is. */
     fork: flag,
     /** Of a foreign run: a new one begins with its conversation, and nothing else of it. A person has agreed. */

@@ -1,5 +1,6 @@
 import { dirname, join } from "node:path";
 import type { ConfigSources } from "../config/config-sources.ts";
+import type { SettingValues } from "../config/defaults.ts";
 import { readText } from "../config/file.ts";
 import { type Env, temporaryDataNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
@@ -32,6 +33,13 @@ export async function settings(where: Where): Promise<{ lines: SettingLine[]; wi
   const project = projectOf(where);
   const loaded = await loadSettings({ configDir, project, trust: new Trust(dataDir, project) });
   return { lines: describeSettings(loaded), withheld: loaded.withheld };
+}
+
+/** The values that count here, for a command that acts on them itself. */
+export async function settingValues(where: Where): Promise<SettingValues> {
+  const { configDir, dataDir } = userPaths(where.env);
+  const project = projectOf(where);
+  return (await loadSettings({ configDir, project, trust: new Trust(dataDir, project) })).values;
 }
 
 export function projectOf({ cwd, env }: Where): Project {

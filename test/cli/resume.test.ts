@@ -60,16 +60,24 @@ describe("rnix resume", () => {
     ]);
   });
 
-  test("says nothing about what was not asked for, and reads no stdin", async () => {
-    const { io } = await resume(["7"], { stdin: piped("unread") });
+  test("says nothing about what was not asked for, and reads no stdin with --no-stdin", async () => {
+    const { io } = await resume(["7", "--no-stdin"], { stdin: piped("unread") });
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
       { pid: 7, cwd: "/project", env: {}, stream: true },
     ]);
   });
 
-  test("reads its input from stdin after -", async () => {
-    const { io } = await resume(["7", "-"], { stdin: piped("from a pipe") });
-    expect(io.payloads("resume")[0]?.input).toBe("from a pipe");
+  test.each([[["-"]], [[]]])("%p and a pipe: its text is the message", async (args) => {
+    const { io } = await resume(["7", ...args], { stdin: piped("from a pipe\n") });
+    expect(io.payloads("resume")[0]).toMatchObject({ input: "from a pipe" });
+    expect(io.payloads("resume")[0]?.attached).toBeUndefined();
+  });
+
+  test("a message and a pipe: its text is attached to the message; an empty one is nothing", async () => {
+    const { io } = await resume(["7", "why?"], { stdin: piped("from a pipe\n") });
+    expect(io.payloads("resume")[0]).toMatchObject({ input: "why?", attached: "from a pipe\n" });
+    const empty = await resume(["7"], { stdin: piped("  \n") });
+    expect(empty.io.payloads("resume")[0]?.input).toBeUndefined();
   });
 
   test("--detach prints the PID and the UUID, and --output json the receipt", async () => {

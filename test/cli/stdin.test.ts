@@ -1,32 +1,46 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import type { Input } from "../../src/cli/io.ts";
 import {
-  FIRST_BYTES_MS,
   INTENT_MS,
+  NAMED_AFTER_MS,
   readAttached,
   readIntent,
-  SILENCE_MS,
   STDIN_LIMIT,
+  type StdinOptions,
 } from "../../src/cli/stdin.ts";
 import { complete, FakeIo, REF } from "./support.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-stdin-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
+/** Where the user's settings are read: stdin is waited for no longer than a test may take. */
+const ENV = { HOME: dir, XDG_CONFIG_HOME: join(dir, "config"), XDG_DATA_HOME: join(dir, "data") };
+mkdirSync(join(dir, "config/rnix"), { recursive: true });
+writeFileSync(join(dir, "config/rnix/config.yaml"), "stdin_wait: 1s\ntimeout: 20m\n");
+
+const OPTIONS: StdinOptions = { stdin: false, "no-stdin": false, timeout: undefined, quiet: false };
+
 const PROGRAM = join(import.meta.dir, "programs/stdin.ts");
 
 type Stdin = "ignore" | "pipe" | Blob;
 
+const NOTHING = { text: undefined, notices: [] };
+
 /** Runs the reader on a real stdin; `feed` writes to its pipe and may leave it open. */
 async function read(
   stdin: Stdin,
-  o: { mode?: "intent"; feed?: (pipe: Bun.FileSink) => void } = {},
+  o: { mode?: "intent"; flags?: object; feed?: (pipe: Bun.FileSink) => void } = {},
 ): Promise<{ kind: string; value?: unknown; error?: string }> {
-  const child = Bun.spawn([process.execPath, PROGRAM, o.mode ?? "attached"], { stdin, stderr: "inherit" });
+  const child = Bun.spawn([process.execPath, PROGRAM, o.mode ?? "attached", JSON.stringify(o.flags ?? {})], {
+    stdin,
+    stderr: "inherit",
+    cwd: dir,
+    env: { ...process.env, ...ENV },
+  });
   try {
     if (typeof child.stdin === "object" && child.stdin !== null) o.feed?.(child.stdin);
     return JSON.parse(await new Response(child.stdout).text());
@@ -50,32 +64,35 @@ function input(kind: Input["kind"], chunks: (string | Uint8Array)[], end: "open"
 }
 
 describe("a real stdin beside an intent", () => {
-  test("a pipe that is left open and silent gives nothing, and the command ends while it is open", async () => {
-    expect(await read("pipe")).toEqual({ kind: "pipe", value: null });
+  test("a pipe that is left open and silent is left, with a notice, while it is open", async () => {
+    const left = { text: undefined, notices: [expect.stringContaining("sent nothing for 1s")] };
+    expect(await read("pipe")).toEqual({ kind: "pipe", value: left });
+  });
+
+  test("--no-stdin reads nothing of a pipe that has sent data", async () => {
+    const feed = (pipe: Bun.FileSink) => {
+      pipe.write("unread");
+      void pipe.end();
+    };
+    expect((await read("pipe", { flags: { "no-stdin": true }, feed })).value).toEqual(NOTHING);
   });
 
   test("a pipe that is closed at once gives nothing", async () => {
-    expect(await read("pipe", { feed: (pipe) => void pipe.end() })).toEqual({ kind: "pipe", value: null });
+    expect(await read("pipe", { feed: (pipe) => void pipe.end() })).toEqual({ kind: "pipe", value: NOTHING });
   });
 
-  test("a pipe with text is attached to its end", async () => {
-    const feed = (pipe: Bun.FileSink) => {
+  test("a pipe with text is attached to its end, with pauses longer than the wait for its first byte", async () => {
+    const feed = async (pipe: Bun.FileSink) => {
       pipe.write("one\n");
+      await pipe.flush();
+      await Bun.sleep(1500);
       pipe.write("two\n");
-      void pipe.end();
+      await pipe.end();
     };
-    expect(await read("pipe", { feed })).toEqual({
+    expect(await read("pipe", { feed: (pipe) => void feed(pipe) })).toEqual({
       kind: "pipe",
-      value: { text: "one\ntwo\n", truncated: false },
+      value: { text: "one\ntwo\n", notices: [] },
     });
-  });
-
-  test("a pipe that sends something and then neither more nor its end is attached after its silence", async () => {
-    const feed = (pipe: Bun.FileSink) => {
-      pipe.write("half");
-      void pipe.flush();
-    };
-    expect(await read("pipe", { feed })).toEqual({ kind: "pipe", value: { text: "half", truncated: false } });
   });
 
   test("a file is attached", async () => {
@@ -83,22 +100,23 @@ describe("a real stdin beside an intent", () => {
     await Bun.write(file, "from a file");
     expect(await read(Bun.file(file))).toEqual({
       kind: "file",
-      value: { text: "from a file", truncated: false },
+      value: { text: "from a file", notices: [] },
     });
   });
 
   test("an empty file and /dev/null give nothing", async () => {
     const file = join(dir, "empty.txt");
     await Bun.write(file, "");
-    expect((await read(Bun.file(file))).value).toBeNull();
-    expect(await read("ignore")).toEqual({ kind: "none", value: null });
+    expect((await read(Bun.file(file))).value).toEqual(NOTHING);
+    expect(await read("ignore")).toEqual({ kind: "none", value: NOTHING });
   });
 
   test("more than the limit is cut at a whole character, and said so", async () => {
     const file = join(dir, "big.txt");
     await Bun.write(file, `x${"ü".repeat(STDIN_LIMIT)}`);
     const { value } = await read(Bun.file(file));
-    expect(value).toEqual({ text: `x${"ü".repeat(STDIN_LIMIT / 2 - 1)}`, truncated: true });
+    const notices = [expect.stringContaining(String(STDIN_LIMIT))];
+    expect(value).toEqual({ text: `x${"ü".repeat(STDIN_LIMIT / 2 - 1)}`, notices });
   });
 });
 
@@ -119,34 +137,72 @@ describe("a real stdin as the intent", () => {
 });
 
 describe("the waits", () => {
-  test("are 200 ms for the first bytes of a pipe, then 2 s of silence", async () => {
-    const silent = new FakeIo({ stdin: input("pipe", [], "open") });
-    const nothing = readAttached(silent);
-    expect(silent.timers.map(({ ms }) => ms)).toEqual([FIRST_BYTES_MS]);
-    silent.timers[0]?.fire();
-    expect(await nothing).toBeNull();
-    expect(FIRST_BYTES_MS).toBe(200);
+  function silent(kind: Input["kind"] = "pipe", chunks: string[] = []): FakeIo {
+    return new FakeIo({ env: ENV, cwd: dir, stdin: input(kind, chunks, "open") });
+  }
 
-    const begun = new FakeIo({ stdin: input("pipe", ["a"], "open") });
-    const something = readAttached(begun);
-    while (begun.timers[0]?.ms !== SILENCE_MS) await Promise.resolve();
-    begun.timers[0].fire();
-    expect(await something).toEqual({ text: "a", truncated: false });
-    expect(SILENCE_MS).toBe(2000);
-  });
-
-  test("for an intent are long, and not for ever", async () => {
-    const io = new FakeIo({ stdin: input("pipe", [], "open") });
-    const intent = readIntent(io);
-    expect(io.timers.map(({ ms }) => ms)).toEqual([INTENT_MS]);
+  /** Fires the first timer, and returns the others as soon as there are `count` of them. */
+  async function timersAfterNaming(io: FakeIo, count: number): Promise<{ ms: number; fire: () => void }[]> {
+    expect(io.timers.map(({ ms }) => ms)).toEqual([NAMED_AFTER_MS]);
     io.timers[0]?.fire();
-    await expect(intent).rejects.toThrow("empty");
+    while (io.timers.length <= count) await io.whenTimer();
+    return io.timers.slice(1);
+  }
+
+  test("a silent pipe is named after 1 s and left after stdin_wait", async () => {
+    const io = silent();
+    const nothing = readAttached(io, OPTIONS);
+    const [end, leave] = await timersAfterNaming(io, 2);
+    expect(io.stderr.text).toContain("reading stdin …; --no-stdin");
+    expect([end?.ms, leave?.ms]).toEqual([20 * 60_000 - 1000, 0]);
+    leave?.fire();
+    expect(await nothing).toEqual({ text: undefined, notices: [expect.stringContaining("1s")] });
+    expect(io.timers).toEqual([]);
   });
 
-  test("leave no timer behind", async () => {
+  test("a pipe that has begun is read until the run's time is over: that fails, and starts nothing", async () => {
+    const io = silent("pipe", ["half"]);
+    const reading = readAttached(io, { ...OPTIONS, timeout: 60_000 });
+    const [end] = await timersAfterNaming(io, 1);
+    expect(io.timers.map(({ ms }) => ms)).toEqual([NAMED_AFTER_MS, 59_000]);
+    end?.fire();
+    await expect(reading).rejects.toMatchObject({ code: "TIMEOUT" });
+  });
+
+  test("--stdin and - wait without stdin_wait, an intent that was not asked for waits 5 minutes", async () => {
+    const attached = silent();
+    readAttached(attached, { ...OPTIONS, stdin: true }).catch(() => undefined);
+    expect((await timersAfterNaming(attached, 1)).map(({ ms }) => ms)).toEqual([20 * 60_000 - 1000]);
+    const asked = silent();
+    readIntent(asked, { ...OPTIONS, asked: true, what: "intent" }).catch(() => undefined);
+    expect((await timersAfterNaming(asked, 1)).map(({ ms }) => ms)).toEqual([20 * 60_000 - 1000]);
+    const unasked = silent();
+    const intent = readIntent(unasked, { ...OPTIONS, asked: false, what: "intent" });
+    const [, leave] = await timersAfterNaming(unasked, 2);
+    expect(leave?.ms).toBe(INTENT_MS - 1000);
+    leave?.fire();
+    await expect(intent).rejects.toMatchObject({ code: "TIMEOUT" });
+  });
+
+  test("a signal ends the reading", async () => {
+    const io = silent("pipe", ["half"]);
+    const reading = readAttached(io, { ...OPTIONS, stdin: true });
+    io.signal("SIGINT");
+    await expect(reading).rejects.toMatchObject({ code: "CANCELLED" });
+    expect([io.timers, io.listening]).toEqual([[], 0]);
+  });
+
+  test("-q prints no progress of it", async () => {
+    const io = silent();
+    readAttached(io, { ...OPTIONS, quiet: true }).catch(() => undefined);
+    await timersAfterNaming(io, 2);
+    expect(io.stderr.text).toBe("");
+  });
+
+  test("leave no timer and no signal handler behind", async () => {
     const io = new FakeIo({ stdin: input("pipe", ["a", "b"]) });
-    await readAttached(io);
-    expect(io.timers).toEqual([]);
+    await readAttached(io, OPTIONS);
+    expect([io.timers, io.listening]).toEqual([[], 0]);
   });
 });
 
@@ -168,20 +224,35 @@ describe("rnix spawn", () => {
     expect(request).toMatchObject({ intent: "review", input: "diff" });
   });
 
-  test("asks for the connection before it has waited for the pipe", async () => {
+  test("asks for the connection before it has waited for the pipe, and hands on that it was left", async () => {
     const io = new FakeIo({
+      env: ENV,
+      cwd: dir,
       stdin: input("pipe", [], "open"),
       answers: { spawn: REF },
       events: [complete()],
     });
-    const waiting = io.whenTimer();
     const code = runCommandLine(["spawn", "x"], io);
-    await waiting;
+    await io.whenTimer();
     expect(io.sessions).toHaveLength(1);
     io.timers[0]?.fire();
+    while (io.timers.length < 3) await io.whenTimer();
+    io.timers[2]?.fire();
     expect(await code).toBe(0);
     expect(io.payloads("spawn")[0]?.input).toBeUndefined();
+    expect(io.payloads("spawn")[0]?.notices).toEqual([expect.stringContaining("stdin sent nothing")]);
+    expect(io.stderr.text).toContain("note: stdin sent nothing for 1s");
   });
+
+  test.each([[["x", "--stdin", "--no-stdin"]], [["-", "--no-stdin"]], [["--no-stdin"]]])(
+    "refuses %p before anything is started",
+    async (args) => {
+      const { code, err, io } = await spawn(args, input("pipe", ["text"]));
+      expect(code).toBe(64);
+      expect(err).toMatch(/stdin|INTENT is missing/);
+      expect(io.sessions).toEqual([]);
+    },
+  );
 
   test("without an intent at a terminal is refused before anything is started", async () => {
     const { code, err, io } = await spawn([], input("tty", []));

@@ -177,6 +177,7 @@ export function receipt(o: Partial<Receipt> = {}): Receipt {
     usage: { input_tokens: 1100, output_tokens: 134, cached_tokens: 0 },
     cost_usd: null,
     elapsed_ms: 2100,
+    notices: [],
     checks: [],
     sandbox: "none",
     files_changed: [],

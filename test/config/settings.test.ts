@@ -43,6 +43,7 @@ describe("the defaults", () => {
       daemon_idle_check: 5000,
       socket_wait: 3000,
       socket_retry: 100,
+      stdin_wait: 10_000,
       drain: 10_000,
       retention_age: 90 * DAY,
       retention_runs: 10_000,

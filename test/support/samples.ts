@@ -53,6 +53,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     effort: null,
     output: null,
     error: null,
+    notices: [],
     checks: [],
     tool_calls: 0,
     files_changed: [],

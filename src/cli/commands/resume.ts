@@ -7,7 +7,7 @@ import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { printNotices, runAgent } from "../run.ts";
-import { readIntent } from "../stdin.ts";
+import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { target } from "../target.ts";
 
 /** Columns of it in the question. */
@@ -19,7 +19,7 @@ export default defineCommand({
     { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
     {
       name: "INPUT",
-      about: 'a message for the model; "-" reads it from stdin',
+      about: 'a message for the model; "-", or none with a pipe, reads it from stdin',
       optional: true,
       sentence: true,
     },
@@ -37,6 +37,7 @@ export default defineCommand({
     "max-cost": costLimit('maximum cost of the whole run, including what was spent, or "unlimited"'),
     timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
     trust: bool("let it use everything the project brings, trusted or not"),
+    ...STDIN_FLAGS,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("ask no questions (the default in CI)"),
@@ -56,6 +57,7 @@ export default defineCommand({
     },
   ],
   notes: [
+    "A file or pipe on stdin is the message, or is attached to INPUT, to its end. A pipe that sends nothing for stdin_wait (10s) is left, with a note.",
     "The run keeps its UUID, conversation, project, rights, checks and limits, and what it has used still counts. It gets a new PID.",
     "Records that another user's Rnix wrote, such as those of a cloned project, are foreign and never resumed. --adopt takes over only the conversation; rights, limits, checks and provider are those that the agent has today.",
     "A fork is a new run with its own UUID, limits and use, and a new prompt head. Changes that the original made to files are not undone. The original may be running, and may be removed later.",
@@ -73,12 +75,15 @@ export default defineCommand({
       }
       if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
       if (flags.yes && !flags.adopt) throw usageError("--yes needs --adopt");
-      const input = inputArgument === "-" ? await readIntent(io) : inputArgument;
+      checkStdinFlags(flags, inputArgument);
+      const input =
+        inputArgument === "-"
+          ? await readIntent(io, { ...flags, asked: true, what: "input" })
+          : inputArgument;
       if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to resume without a message");
       if (flags.adopt && !flags.yes) await askToAdopt(io, uuid, flags);
       const request = {
         ...target(io, uuid),
-        input,
         fork: flags.fork || undefined,
         adopt: flags.adopt || undefined,
         from_step: flags["from-step"],
@@ -89,15 +94,26 @@ export default defineCommand({
         trust: flags.trust || undefined,
         stream: !flags.detach || undefined,
       };
-      return { request, inside: flags["no-daemon"], unattended: flags["no-input"] || flags.detach };
+      const isRead = inputArgument === "-";
+      return {
+        request,
+        message: input,
+        input: isRead ? undefined : () => readAttached(io, flags),
+        inside: flags["no-daemon"],
+        unattended: flags["no-input"] || flags.detach,
+      };
     });
-    const { request } = wanted;
+    const { request, message } = wanted;
     const followed = await runAgent(io, {
       ...wanted,
       ...form,
       env: {},
       detach: !request.stream,
-      open: (wire, { env, attended }) => wire.open("resume", { ...request, env, attended }),
+      open: (wire, { input, ...given }) => {
+        const text =
+          message === undefined ? { input: input?.trim() || undefined } : { input: message, attached: input };
+        return wire.open("resume", { ...request, ...given, ...text });
+      },
     });
     return followed.receipt?.exit_code ?? EXIT.ok;
   },

@@ -58,6 +58,7 @@ function text(p: ProcDetail, style: Style): string {
         ["falls back to", list(p.fallback.map(({ provider, model }) => `${model} of ${provider}`))],
         ["project", p.project],
         ["folder", p.cwd],
+        ["notices", list(p.notices, "\n")],
         ["created", new Date(p.created_at_ms).toISOString()],
         ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],
       ],

@@ -7,7 +7,7 @@ import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
 import { type Given, printNotices, runAgent } from "../run.ts";
-import { type Attached, readAttached, readIntent, STDIN_LIMIT } from "../stdin.ts";
+import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",
@@ -50,6 +50,7 @@ export default defineCommand({
     add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
     cwd: text("run in this folder", "DIR"),
     env: pairs("set a variable for the run's programs"),
+    ...STDIN_FLAGS,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "resume-on-restart": bool("resume by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
@@ -78,7 +79,7 @@ export default defineCommand({
   notes: [
     "Exit codes: 0 done and checked, 1 an error, 2 the budget was used up, 64 wrong usage, 69 no provider or no daemon, 75 suspended, 130, 137, 143 killed.",
     "Ctrl-C suspends the run; a second Ctrl-C kills it. If the command itself is killed, the run continues in the daemon.",
-    "A pipe on stdin is attached if it sends data within 200 ms. It is read until it ends or sends nothing for 2 s.",
+    "A file or pipe on stdin is attached, to its end. A pipe that sends nothing for stdin_wait (10s) is left, with a note; --stdin waits for it.",
   ],
   async run(io, flags, [intentArgument]) {
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
@@ -118,8 +119,9 @@ export default defineCommand({
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,
       };
+      checkStdinFlags(flags, intentArgument);
       const fromStdin = intentArgument === undefined || intentArgument === "-";
-      const intent = fromStdin ? await intentFromStdin(io, intentArgument) : intentArgument;
+      const intent = fromStdin ? await intentFromStdin(io, intentArgument, flags) : intentArgument;
       if (intent.trim() === "") throw usageError("INTENT is empty: say what the agent should do");
       return {
         open: (wire: Wire, given: Given) =>
@@ -127,7 +129,7 @@ export default defineCommand({
         env: flags.env,
         detach: flags.detach,
         unattended: flags["no-input"] || flags.detach,
-        input: fromStdin ? undefined : () => attachedInput(io),
+        input: fromStdin ? undefined : () => readAttached(io, flags),
         inside: flags["no-daemon"],
       };
     });
@@ -136,19 +138,11 @@ export default defineCommand({
   },
 });
 
-async function intentFromStdin(io: Io, argument: string | undefined): Promise<string> {
+async function intentFromStdin(io: Io, argument: string | undefined, stdin: StdinOptions): Promise<string> {
   if (argument === undefined && io.stdin.kind === "tty") {
     throw usageError('INTENT is missing: what the agent is to do, such as rnix spawn "explain this project"');
   }
-  if (io.stdin.kind === "tty") io.stderr.write("what should the agent do? (end with Ctrl-D)\n");
-  return readIntent(io);
-}
-
-async function attachedInput(io: Io): Promise<string | undefined> {
-  const input: Attached | null = await readAttached(io);
-  if (input?.truncated)
-    io.stderr.write(`rnix spawn: only the first ${STDIN_LIMIT} bytes of stdin are attached\n`);
-  return input?.text;
+  return readIntent(io, { ...stdin, asked: argument === "-", what: "intent" });
 }
 
 function unlessEmpty(values: string[]): string[] | undefined {

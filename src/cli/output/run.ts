@@ -23,6 +23,8 @@ export class RunView {
   readonly #words: Io["stdout"] | null;
   #streamed = { step: 0, text: "" };
   #midLine = false;
+  /** Notices printed before the run began: its events repeat them. */
+  readonly #warned = new Set<string>();
   #held: LogEntry | undefined;
 
   constructor(io: Io, o: { quiet: boolean; answer: boolean }) {
@@ -68,7 +70,14 @@ export class RunView {
 
   /** What the user should know about the run, on stderr. */
   notice(text: string): void {
+    if (this.#warned.delete(text)) return;
     this.#printProgress(this.#style.yellow(`note: ${printable(text)}`));
+  }
+
+  /** Prints a notice at once, also with -q. */
+  warn(notice: string): void {
+    this.#warned.add(notice);
+    this.say(this.#style.yellow(`note: ${notice}`));
   }
 
   #printProgress(line: string): void {

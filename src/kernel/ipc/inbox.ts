@@ -7,7 +7,9 @@ import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 
 /** Maximum size of one entry. For longer text, the sender writes a file and sends its path. */
 export const ENTRY_BYTES = 64 * 1024;
-/** Maximum entries and bytes of one inbox; beyond it, `put` fails with EXHAUSTED. */
+/** Maximum size of the user's input to a resumed run: what a command reads from stdin, and a message before it. */
+const INPUT_BYTES = 4 * 1024 * 1024;
+/** Maximum entries and bytes of one inbox; beyond it, `put` fails with EXHAUSTED. The user's input is not limited by it. */
 const MAX_ENTRIES = 256;
 const MAX_BYTES = 1024 * 1024;
 /** Maximum bytes delivered at once; the rest waits for the next step or call. */
@@ -200,25 +202,27 @@ export class Inbox {
 
   #count(entry: InboxDraft): void {
     this.#entries++;
-    this.#bytes += sizeOf(entry);
+    this.#bytes += chargeOf(entry);
   }
 
   #forget(entry: InboxDraft): void {
     this.#entries--;
-    this.#bytes -= sizeOf(entry);
+    this.#bytes -= chargeOf(entry);
   }
 }
 
 /** The same check for a run without a process; `unread` is its inbox on disk. */
 export function requireSpaceOnDisk(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
-  const bytes = unread.reduce((sum, entry) => sum + sizeOf(entry), 0);
+  const bytes = unread.reduce((sum, entry) => sum + chargeOf(entry), 0);
   requireSpace(draft, unread.length, bytes, pid);
 }
 
 /** Fails with INVALID if the entry is too long, EXHAUSTED if the inbox is full. */
 function requireSpace(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
-  if (sizeOf(draft) > ENTRY_BYTES) throw tooLong(sizeOf(draft));
-  if (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES) return;
+  const isInput = draft.kind === "input";
+  const most = isInput ? INPUT_BYTES : ENTRY_BYTES;
+  if (sizeOf(draft) > most) throw tooLong(sizeOf(draft), most);
+  if (isInput || (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES)) return;
   throw new SyscallError(
     "EXHAUSTED",
     `The inbox of process ${pid} is full: it holds ${entries} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`,
@@ -226,10 +230,10 @@ function requireSpace(draft: InboxDraft, entries: number, bytes: number, pid: nu
   );
 }
 
-function tooLong(bytes: number): SyscallError {
+function tooLong(bytes: number, most: number): SyscallError {
   return new SyscallError(
     "INVALID",
-    `Expected a text of at most ${ENTRY_BYTES} bytes, this one has ${bytes}. Write it to a file and send the path.`,
+    `Expected a text of at most ${most} bytes, this one has ${bytes}. Write it to a file and send the path.`,
   );
 }
 
@@ -241,6 +245,11 @@ function firstDelivery<T extends InboxEntry>(entries: readonly T[]): T[] {
     return index > 0 && bytes > DELIVERY_BYTES;
   });
   return entries.slice(0, end < 0 ? entries.length : end);
+}
+
+/** What an entry takes of the inbox's bytes. */
+function chargeOf(entry: InboxDraft): number {
+  return entry.kind === "input" ? 0 : sizeOf(entry);
 }
 
 function sizeOf(entry: InboxDraft): number {

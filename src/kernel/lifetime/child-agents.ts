@@ -226,7 +226,7 @@ export class ChildAgents {
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
-    const pid = await processes.spawn(wish.intent, agent, { ...opts, uuid, parentPid: parent.pid });
+    const pid = await processes.spawn(wish.intent, agent, { ...opts, notices, uuid, parentPid: parent.pid });
     for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return table.get(pid);
   }
@@ -261,7 +261,7 @@ export class ChildAgents {
   async #resumeChild(parent: Process, uuid: string): Promise<Process> {
     const { table, planChildResume, emit } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
-    const child = table.get(await this.#resume(parent, uuid, agent, opts));
+    const child = table.get(await this.#resume(parent, uuid, agent, { ...opts, notices }));
     charge(parent, uuid, child.spec.budget);
     for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return child;

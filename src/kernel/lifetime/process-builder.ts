@@ -263,6 +263,7 @@ export class ProcessBuilder {
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
     if (saved) {
+      if (saved.fork) proc.notices.unshift(forkNotice(saved));
       await ctx.restore(proc, saved.history);
       proc.notices.push(...saved.damage);
       if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
@@ -384,4 +385,9 @@ function takesChildren(parent: Process): boolean {
 
 function untraced({ message }: SyscallError): string {
   return `events.jsonl of its record: ${message} The run continues without a trace.`;
+}
+
+function forkNotice({ info, fork, history }: SavedRun): string {
+  const what = fork?.adopted ? "a new run with the conversation of the foreign run" : "a fork of";
+  return `${what} ${info.uuid}, continued after its step ${history.step}`;
 }

@@ -144,7 +144,7 @@ export class RunResumer {
 
   async #notify(proc: Process, news: ResumeNews): Promise<void> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    await this.#ports.inboxes.put(proc, { ...news, ts });
+    await this.#ports.inboxes.put(proc, { ...news, text: proc.secrets.hide(news.text), ts });
   }
 }
 

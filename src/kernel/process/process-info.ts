@@ -60,6 +60,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     earlier_pids: [...(spec.progress?.earlierPids ?? [])],
     crashes: spec.progress?.crashes ?? null,
     error: exit?.error ? { code: exit.error.code, message: exit.error.message } : null,
+    notices: noticesOf(proc),
     checks: proc.checks,
     tool_calls: proc.toolCalls,
     files_changed: [...proc.filesChanged].sort(),
@@ -82,6 +83,13 @@ export function procInfoOf(proc: Process): ProcInfo {
 function inSpawnOrder(children: ChildResult[]): ChildResult[] {
   return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
 }
+
+/** Those of its earlier processes too, each once: of many, the latest. */
+function noticesOf({ spec, notices }: Process): string[] {
+  return [...new Set([...(spec.progress?.notices ?? []), ...notices])].slice(-NOTICES_KEPT);
+}
+
+const NOTICES_KEPT = 50;
 
 /** Children that were suspended with the run and are not resumed yet. */
 function suspendedChildren({ spec, childResults }: Process): ChildResult[] {

@@ -149,8 +149,8 @@ export class Process {
   readonly fds = new FdTable<FileGrant>();
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();
-  /** What the builder had to leave out, for those who attach. */
-  readonly notices: string[] = [];
+  /** How it began, and what the builder had to leave out: for those who attach, and for its record. */
+  readonly notices: string[];
 
   readonly #clock: Clock;
   readonly #abort = new Abort();
@@ -176,6 +176,7 @@ export class Process {
     this.fallbacks = [...(this.provider.fallbacks ?? [])];
     this.record = spec.record;
     this.secrets = spec.secrets ?? new Secrets();
+    this.notices = [...(spec.opts.notices ?? [])];
     const { progress = initialProgress(spec.clock) } = spec;
     this.step = progress.step;
     this.recordedStep = progress.step;

@@ -57,6 +57,8 @@ export interface RunProgress {
   /** How long it was suspended because its model was down; undefined if it was suspended for another reason. */
   outageWaitMs?: number;
   switches: ProcInfo["switches"];
+  /** Notices of its earlier processes, oldest first. */
+  notices: readonly string[];
 }
 
 /** The progress of a new run. */
@@ -80,6 +82,7 @@ export function initialProgress(clock: Clock): RunProgress {
     earlierPids: [],
     crashes: null,
     switches: [],
+    notices: [],
   };
 }
 

@@ -115,6 +115,7 @@ export async function readSavedRun(
       crashes: info.crashes,
       outageWaitMs: outageWaitOf(info),
       switches: info.switches,
+      notices: info.notices,
     },
   };
 }

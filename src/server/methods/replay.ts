@@ -21,8 +21,8 @@ export const replay = streamMethod({
     const { agent, opts, notices } = await planReplay(run, payload, (request) =>
       services.plan(request, caller.unit()),
     );
-    const pid = await services.kernel.processes.spawn(run.info.intent, agent, opts);
+    const pid = await services.kernel.processes.spawn(run.info.intent, agent, { ...opts, notices });
     const ref = refOf(services.kernel.processes.info(pid));
-    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}`, notices }, out);
+    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}` }, out);
   },
 });

@@ -1,3 +1,4 @@
+import { firstMessage } from "../../kernel/conversation/first-message.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { BegunRun } from "../../protocol/methods.ts";
 import { ResumeRequest } from "../../protocol/run.ts";
@@ -25,6 +26,7 @@ export const resume = streamMethod({
     const unit = caller.unit();
     if (unit !== undefined) throw fromInside(unit);
     const { adopt } = payload;
+    if (payload.attached !== undefined && payload.input === undefined) throw needsMessage();
     if (payload.from_step !== undefined && !payload.fork && !adopt) throw needsFork();
     const found = await findRun(services, payload);
     requireAgent(found, "resumed");
@@ -34,28 +36,33 @@ export const resume = streamMethod({
     if (adopt && !run.info.foreign) throw isOwn(info.uuid);
     const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
     const { agent, opts, notices } = await plan;
-    const { input, from_step, stream } = payload;
+    const { from_step, stream } = payload;
+    const input = payload.input && firstMessage(payload.input, payload.attached).content;
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
-    const { pid, uuid, step } = await services.kernel.lifecycle.resume(info.uuid, agent, opts, {
-      input,
-      fork,
-    });
+    const { pid, uuid, step } = await services.kernel.lifecycle.resume(
+      info.uuid,
+      agent,
+      { ...opts, notices },
+      { input, fork },
+    );
     const answer: Resumed = {
       pid,
       uuid,
       resumed_from_step: step,
       ...(fork && { origin_uuid: info.uuid }),
     };
-    const what = adopt ? "a new run with the conversation of the foreign run" : "a fork of";
-    const shown = fork ? [`${what} ${info.uuid}, continued after its step ${step}`, ...notices] : notices;
-    if (!stream) return answerRun(answer, shown, out);
-    await streamRun(services, answer, { because: opts.provider?.because, notices: shown }, out);
+    if (!stream) return answerRun(services, answer, out);
+    await streamRun(services, answer, { because: opts.provider?.because }, out);
   },
 });
 
 /** What a run has done is recorded for good: another way on from its middle is another run. */
 function needsFork(): SyscallError {
   return new SyscallError("INVALID", "from_step needs fork: a resumed run keeps all of its steps.");
+}
+
+function needsMessage(): SyscallError {
+  return new SyscallError("INVALID", "attached needs input: the text is attached to a message.");
 }
 
 function isOwn(uuid: string): SyscallError {

@@ -13,9 +13,9 @@ export const spawn = streamMethod({
   payload: SpawnRequest,
   async handle(payload, services, out: StreamReply<BegunRun>, caller): Promise<void> {
     const { agent, opts, notices } = await services.plan(payload, caller.unit());
-    const pid = await services.kernel.processes.spawn(payload.intent, agent, opts);
+    const pid = await services.kernel.processes.spawn(payload.intent, agent, { ...opts, notices });
     const ref = refOf(services.kernel.processes.info(pid));
-    if (payload.detach) return answerRun<BegunRun>(ref, notices, out);
-    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, notices }, out);
+    if (payload.detach) return answerRun<BegunRun>(services, ref, out);
+    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because }, out);
   },
 });

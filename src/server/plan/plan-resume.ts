@@ -48,6 +48,7 @@ export async function planResume(
       trust: request.trust,
       attended: request.attended,
       detach: !request.stream,
+      notices: request.notices,
     },
     undefined,
     ports,
@@ -86,11 +87,11 @@ export async function planAdopt(
 ): Promise<SpawnPlan> {
   const cwd = projectOf(records.dataDir) ?? request.cwd;
   if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
-  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, stream } = request;
+  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, notices, stream } = request;
   const limits = { max_steps, context_budget, max_cost, timeout_ms };
   const { intent, agent } = info;
   const plan = await planSpawn(
-    { intent, agent, cwd, env, ...limits, trust, attended, detach: !stream },
+    { intent, agent, cwd, env, ...limits, trust, attended, notices, detach: !stream },
     undefined,
     ports,
   );

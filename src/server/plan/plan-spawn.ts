@@ -103,6 +103,7 @@ export async function planSpawn(
   });
   const servers = narrowedServers(rules ?? request, mcp.mounts);
   const notices = [
+    ...(request.notices ?? []),
     ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
     ...agent.notices,
     ...mcp.notices,

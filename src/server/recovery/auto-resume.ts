@@ -64,7 +64,7 @@ export class AutoResume {
     const request = { env: { ...inMemory?.env }, attended: inMemory?.attended };
     const plan = await planResume(run, request, inMemory?.provider ?? undefined);
     const { agent, opts, notices } = inMemory ? plan : keepAddress(run.info, plan);
-    const { pid } = await kernel.lifecycle.resume(uuid, agent, opts);
+    const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, notices });
     return { pid, notices };
   }
 

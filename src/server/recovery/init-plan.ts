@@ -105,7 +105,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
   const plan = async () => {
     const { agent, opts, notices } = await planSpawn(request, undefined, at.ports);
     logNotices(notices);
-    return { intent, agent, opts: { ...opts, supervised } };
+    return { intent, agent, opts: { ...opts, supervised, notices } };
   };
   const before = async () => {
     const run = await at.before(supervised);
@@ -113,7 +113,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
     if (!run || run.info.intent !== intent) return undefined;
     const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
     logNotices(notices);
-    return { uuid: run.info.uuid, agent, opts };
+    return { uuid: run.info.uuid, agent, opts: { ...opts, notices } };
   };
   return { id, restart, shutdown, start: { kind: "agent", plan, before } };
 }

@@ -343,6 +343,8 @@ export const ProcInfo = z.object({
   /** For a crashed run: how many crashes in a row happened after the same step. */
   crashes: z.object({ step: z.number(), times: z.number() }).nullable().default(null),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** What the user should know about how it began: what was left out, and why. */
+  notices: z.array(z.string()).default([]),
   checks: z.array(CheckResult),
   tool_calls: z.number(),
   files_changed: z.array(z.string()),

@@ -27,6 +27,8 @@ export const Receipt = z.strictObject({
   usage: Usage.strict(),
   cost_usd: z.number().nullable(),
   elapsed_ms: z.number(),
+  /** What was left out at its beginning, such as parts of an untrusted project. */
+  notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
   sandbox: z.literal("none"),
   files_changed: z.array(z.string()),

@@ -21,6 +21,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     usage: info.usage,
     cost_usd: info.cost_usd,
     elapsed_ms: info.elapsed_ms,
+    notices: info.notices,
     checks: info.checks,
     sandbox: info.sandbox,
     files_changed: info.files_changed,

@@ -40,7 +40,7 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
         },
       };
     case "notice":
-      return noticeEvent(ref, event.text);
+      return { type: "progress", payload: { event: "notice", ...ref, text: event.text } };
     case "complete":
       return completeEvent(event.info, dropped);
   }
@@ -53,10 +53,6 @@ export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
     type: "progress",
     payload: { event: "spawn", pid, uuid, intent, provider, model, because, agent },
   };
-}
-
-export function noticeEvent(ref: ProcRef, text: string): StreamEvent {
-  return { type: "progress", payload: { event: "notice", ...ref, text } };
 }
 
 export function completeEvent(info: ProcInfo, dropped = 0): StreamEvent {

@@ -1,19 +1,18 @@
 import type { BegunRun } from "../../../protocol/methods.ts";
 import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
-import { noticeEvent, spawnEvent, toStreamEvent, until } from "./stream-events.ts";
+import { spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
 interface FirstEvents {
   /** Why this provider. */
   because: string | undefined;
-  notices: readonly string[];
 }
 
 /** Answers, then streams the process to its end. Call it in the tick in which the process began, so that no event is missed. */
 export async function streamRun<A extends BegunRun>(
   services: Services,
   answer: A,
-  { because, notices }: FirstEvents,
+  { because }: FirstEvents,
   out: StreamReply<A>,
 ): Promise<void> {
   const ref = { pid: answer.pid, uuid: answer.uuid };
@@ -21,12 +20,8 @@ export async function streamRun<A extends BegunRun>(
   try {
     await out.accept(answer);
     for await (const event of until(channel, out.gone)) {
-      if (event.type !== "spawn") {
-        await out.send(toStreamEvent(ref, event, channel.dropped));
-        continue;
-      }
-      await out.send(spawnEvent(event.info, because));
-      for (const notice of notices) await out.send(noticeEvent(ref, notice));
+      const isSpawn = event.type === "spawn";
+      await out.send(isSpawn ? spawnEvent(event.info, because) : toStreamEvent(ref, event, channel.dropped));
     }
   } finally {
     channel.end();
@@ -35,9 +30,10 @@ export async function streamRun<A extends BegunRun>(
 
 /** Answers at once: the run continues without this client. */
 export function answerRun<A extends BegunRun>(
+  { kernel }: Services,
   answer: A,
-  notices: string[],
   out: StreamReply<A>,
 ): Promise<void> {
+  const { notices } = kernel.processes.info(answer.pid);
   return out.answer(notices.length === 0 ? answer : { ...answer, notices });
 }

@@ -40,7 +40,7 @@ test("commands that wait show a tool no key: not in their environment, nor what 
     ["log", "-f", "1"],
   ].map((args) => machine.start(args));
   // One that waits for its own stdin has not connected yet.
-  const typing = machine.start(["spawn", "never said"], { stdin: "open" });
+  const typing = machine.start(["spawn", "never said", "--stdin"], { stdin: "open" });
   await machine.until(["ps"], /hold on/);
   const other = await machine.run(["spawn", "look around", "-q"]);
   const alone = await machine.run(["spawn", "look around", "--no-daemon", ...given, "-q"]);
