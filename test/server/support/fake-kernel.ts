@@ -85,6 +85,7 @@ export class FakeKernel implements KernelApi {
       project: opts.project.dir,
       cwd: opts.cwd,
       max_steps: opts.maxSteps ?? 10,
+      notices: [...(opts.notices ?? [])],
     };
     const record = this.#runs.create(uuid);
     record.info(info);
@@ -147,7 +148,7 @@ export class FakeKernel implements KernelApi {
   async resume(
     uuid: string,
     _agent: AgentInfo | null,
-    _opts: SpawnOpts,
+    opts: SpawnOpts,
     o: ResumeOptions = {},
   ): Promise<Resumed> {
     const before = await this.#runs.info(uuid);
@@ -162,6 +163,7 @@ export class FakeKernel implements KernelApi {
       pid,
       earlier_pids,
       intent: o.input ?? before.intent,
+      notices: [...(opts.notices ?? [])],
     };
     const record = await (o.fork ? this.#runs.create(info.uuid) : this.#runs.reopen(uuid));
     record.info(info);
@@ -219,6 +221,7 @@ export class FakeKernel implements KernelApi {
       coalesceDeltas,
     );
     channel.push({ type: "spawn", info: proc.info });
+    for (const text of proc.info.notices) channel.push({ type: "notice", text });
     proc.watchers.add(channel);
     return channel;
   }
