@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
+import type { Action } from "../../src/store/runs/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
@@ -123,6 +124,57 @@ describe("a run", () => {
     expect(info).toMatchObject({ exit_code: 0, result: "all done", steps: 1 });
     const { records } = await h.runs.steps(info.uuid);
     expect(records.map((record) => record.action)).toEqual(["complete"]);
+  });
+
+  describe("records as text an answer that does not end it:", () => {
+    const paused: LLMEvent[] = [...says("half").slice(0, -1), { type: "stop", reason: "paused" }];
+    const outputSchema = { type: "object", required: ["a"], properties: { a: { type: "number" } } };
+    const complete = (result: string): LLMEvent[] => calls(["Complete", { result }]);
+    test.each<[string, LLMEvent[][], object, Action[]]>([
+      ["one that the model paused in", [paused, says("whole")], {}, ["text", "complete"]],
+      [
+        "one that does not fit the schema",
+        [says("no"), says('{"a":1}')],
+        { outputSchema },
+        ["text", "complete"],
+      ],
+      [
+        "the same by Complete",
+        [complete("no"), complete('{"a":1}')],
+        { outputSchema },
+        ["tool_call", "complete"],
+      ],
+      [
+        "but not the last that does not fit",
+        [says("no"), says("no"), says("no")],
+        { outputSchema },
+        ["text", "text", "complete"],
+      ],
+      [
+        "nor one that was cut off",
+        [[...says("half").slice(0, -1), { type: "stop", reason: "max_tokens" }]],
+        {},
+        ["complete"],
+      ],
+    ])("%s", async (_, answers, opts, actions) => {
+      await using h = new KernelHarness({ model: script(...answers) });
+      const { info } = await h.run("go", opts);
+      const { records } = await h.runs.steps(info.uuid);
+      expect(records.map(({ action }) => action)).toEqual(actions);
+    });
+
+    test("one that a message follows", async () => {
+      const first = Promise.withResolvers<LLMEvent[]>();
+      const answers = [first.promise, says("both")];
+      await using h = new KernelHarness({ model: async () => (await answers.shift()) ?? [] });
+      const run = h.run("go");
+      await until(() => h.requests.length === 1, "the request");
+      await h.kernel.ipc.send(0, 1, "and this");
+      first.resolve(says("one"));
+      const { info } = await run;
+      const { records } = await h.runs.steps(info.uuid);
+      expect(records.map(({ action }) => action)).toEqual(["text", "complete"]);
+    });
   });
 
   test("records plan, replan and what the calls were", async () => {

@@ -126,6 +126,11 @@ export class Inbox {
     });
   }
 
+  /** Whether every entry so far was delivered. */
+  get isEmpty(): boolean {
+    return this.#queue.length === 0;
+  }
+
   get hasMessage(): boolean {
     return this.#queue.some(({ kind }) => kind === "message");
   }

@@ -30,6 +30,11 @@ export class FinalAnswer {
     return !("problem" in this.#read(answer));
   }
 
+  /** Whether the run ends with this answer: it fits, or it is not corrected any more. */
+  isLast(answer: string): boolean {
+    return this.#proc.corrections >= MAX_CORRECTIONS || this.fits(answer);
+  }
+
   /** Returns how the run ends; undefined if the model was asked for a correction. */
   take(answer: string): RunOutcome | undefined {
     const proc = this.#proc;

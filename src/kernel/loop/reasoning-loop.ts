@@ -301,13 +301,23 @@ class ReasoningLoop implements AskEvents {
 
   #record(ts: string, assistant: Message, answer: LLMAnswer, calls: ToolCallRecord[]): void {
     const proc = this.#proc;
-    const action = actionOf(calls, this.#planned);
+    const action = actionOf(calls, { planned: this.#planned, ends: this.#ends(answer) });
     if (action === "plan") this.#planned = true;
     const inbox = this.#inboxSeqs;
     recordOrFail(() =>
       proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told: inbox })),
     );
     proc.recordedStep = proc.step;
+  }
+
+  /** Whether the answer would end the run, as far as that is known when its step is recorded. */
+  #ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
+    const { completion } = this.#proc;
+    if (completion !== null) return this.#finalAnswer.isLast(completion);
+    if (tool_calls.length > 0 || stop_reason === "paused") return false;
+    if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
+    const isCut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget }) !== undefined;
+    return isCut || this.#finalAnswer.isLast(this.#withPauses(content));
   }
 
   async #outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {

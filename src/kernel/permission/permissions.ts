@@ -254,11 +254,11 @@ export class Permissions {
     return [...new Set(this.#denials.map((rule) => rule.text))].sort();
   }
 
-  /** Lists the devices that are allowed without conditions. */
+  /** Lists the devices of which the process can reach something: through a tool, or by opening them. */
   allowedDevices(): string[] {
+    const paths = this.#facts.tools.filter(({ name }) => this.showsTool(name)).map(({ path }) => path);
     return this.#facts.devices
-      .filter((device) => this.#limits.every((layer) => layer.some((rule) => coversDevice(rule, device))))
-      .filter((device) => !this.#denials.some((rule) => this.#touchesDevice(rule, device)))
+      .filter((device) => paths.some((path) => isAtOrBelow(path, device)) || this.#opensDevice(device))
       .toSorted();
   }
 
@@ -308,9 +308,19 @@ export class Permissions {
     return this.#limits.every((layer) => layer.some((own) => allowsAll(own, rule, this.#facts)));
   }
 
-  #touchesDevice(rule: Rule, device: string): boolean {
-    if (rule.kind === "all") return true;
-    if (rule.kind === "device") return coversDevice(rule, device) || liesBelow(rule, device);
+  /** Whether it may open the device, or something below it, itself. */
+  #opensDevice(device: string): boolean {
+    const reaches = (rule: Rule): boolean =>
+      coversDevice(rule, device) || (rule.kind === "device" && liesBelow(rule, device));
+    return (
+      this.#limits.every((layer) => layer.some(reaches)) &&
+      !this.#denials.some((rule) => this.#closesDevice(rule, device))
+    );
+  }
+
+  /** A device that is opened itself would do what a denied tool does. */
+  #closesDevice(rule: Rule, device: string): boolean {
+    if (rule.kind === "all" || rule.kind === "device") return coversDevice(rule, device);
     return this.#facts.tools.some((tool) => isAtOrBelow(tool.path, device) && touchesTool(rule, tool));
   }
 }

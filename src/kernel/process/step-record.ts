@@ -61,10 +61,17 @@ export function usageSoFar({ tokensUsed, costUsd, elapsedMs, corrections, spec }
   };
 }
 
-/** The kind of a step: the kernel's own tools are the actions of the seeds (5.1). */
-export function actionOf(calls: readonly ToolCallRecord[], planned: boolean): Action {
+/**
+ * The kind of a step: the kernel's own tools are the actions of the seeds (5.1). `ends`: an answer without calls, or
+ * Complete, ends the run.
+ */
+export function actionOf(
+  calls: readonly ToolCallRecord[],
+  { planned, ends }: { planned: boolean; ends: boolean },
+): Action {
+  if (calls.length === 0) return ends ? "complete" : "text";
   const done = new Set(calls.filter((call) => call.state === "done").map((call) => call.name));
-  if (calls.length === 0 || done.has("Complete")) return "complete";
+  if (done.has("Complete") && ends) return "complete";
   if (calls.some(({ name, state }) => name === "Agent" && (state === "done" || state === "failed")))
     return "spawn";
   if (done.has("Skill")) return "specialize";

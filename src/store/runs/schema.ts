@@ -301,7 +301,7 @@ export const ProcInfo = z.object({
   context_budget: z.number().nullable(),
   max_cost: z.number().nullable(),
   timeout_ms: z.number().nullable(),
-  /** Devices that the permissions cover fully; `permissions` decides each call. */
+  /** Devices of which it can reach something; `permissions` decides each call. */
   allowed_devices: z.array(z.string()),
   allowed_tools: z.array(z.string()),
   permissions: PermissionRecord,
