@@ -138,7 +138,7 @@ describe("where plugins are found", () => {
     write("project/plugins/p/index.ts", "p", "folder");
     const lease = await leaseOnce(hostWith());
     expect(await says(lease, "/dev/p")).toBe("file");
-    expect(lease.notices).toEqual([expect.stringContaining("There is a p.ts beside p/index.ts")]);
+    expect(lease.notices).toEqual([expect.stringContaining("p.ts is plugin p. Remove or rename")]);
   });
 });
 

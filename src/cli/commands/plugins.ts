@@ -6,13 +6,13 @@ import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { environment, type Io, project, refuseInsideRun, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
-import { pluginReport, problemPlace } from "../output/plugin-report.ts";
+import { excerpt, pluginReport, problemPlace } from "../output/plugin-report.ts";
 import { styleOf } from "../output/style.ts";
 import { absolutePath } from "../paths.ts";
 
 const check = defineCommand({
   about: "Check a plugin: read it, and load it if it is trusted; exit 1 if it does not load",
-  args: [{ name: "FILE", about: "the plugin's .ts file, or its folder", file: true }],
+  args: [{ name: "FILE", about: "the plugin's file, or its folder", file: true }],
   flags: {
     run: bool("load it even if it is not trusted; asks first"),
     yes: bool("with --run: do not ask; required without a terminal"),
@@ -88,7 +88,9 @@ export default defineCommand({
     withWire(io, async (wire) => {
       const { plugins } = await wire.request("list_plugins", project(io));
       for (const { name, problems } of plugins) {
-        for (const problem of problems) io.stderr.write(`plugin ${name}: ${problemPlace(problem)}\n`);
+        for (const problem of problems) {
+          io.stderr.write(`plugin ${name}: ${problemPlace(problem)}\n${excerpt(problem)}`);
+        }
       }
       return printCatalog(
         io,

@@ -22,7 +22,9 @@ export function pluginReport(report: CheckReport, style: Style): string {
     ...(report.mounts === null ? [] : [["mounts", `/mnt/${report.mounts}`] satisfies [string, string]]),
     ...report.takes.map((what): [string, string] => ["takes", `${what} of a stock plugin`]),
   ];
-  const problems = report.problems.map((problem) => `${style.red("error")}    ${problemPlace(problem)}\n`);
+  const problems = report.problems.map(
+    (problem) => `${style.red("error")}    ${problemPlace(problem)}\n${excerpt(problem)}`,
+  );
   const warnings = report.warnings.map((problem) => `${style.yellow("warning")}  ${problemPlace(problem)}\n`);
   return `${style.bold(report.name)}: ${verdict}\n${fields(rows, style)}${problems.join("")}${warnings.join("")}`;
 }
@@ -33,4 +35,20 @@ export function problemPlace({ file, line, column, message }: Problem): string {
     .filter((part) => part !== undefined)
     .join(":")
     .trim();
+}
+
+/** Characters of a source line that are shown, and how many of them stand before the column. */
+const SHOWN = 100;
+const BEFORE = 60;
+
+/** The source line of a problem with a caret below its column; "" when it is not known. */
+export function excerpt({ source, line, column }: Problem): string {
+  if (source === undefined || line === undefined || column === undefined) return "";
+  const from = Math.max(0, column - 1 - BEFORE);
+  const text = source
+    .slice(from, from + SHOWN)
+    .replaceAll("\t", " ")
+    .trimEnd();
+  const number = String(line);
+  return `  ${number} | ${text}\n  ${" ".repeat(number.length)} | ${" ".repeat(column - 1 - from)}^\n`;
 }

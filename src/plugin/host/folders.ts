@@ -35,20 +35,29 @@ export function lookUp(folders: readonly Folder[]): Found[] {
       return [{ name: basename(path), layer, entry: path, folder: path, refused: entries }];
     }
     const unsafe = layer === "project" ? undefined : unsafety(path);
-    const names = new Set<string>();
-    return entries.map(({ name, entry }) => {
-      const refused = unsafe ?? nameFault(name, names);
-      names.add(name);
+    const own = isShared(path, layer) ? entries.filter(({ entry }) => isPlugin(entry)) : entries;
+    const taken = new Map<string, string>();
+    return own.map(({ name, entry }) => {
+      const refused = unsafe ?? nameFault(name, entry, taken.get(name));
+      if (!taken.has(name)) taken.set(name, entry);
       return { name, layer, entry, folder: path, refused };
     });
   });
 }
 
-/** The plugin's name from its entry: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
-export function nameOf(entry: string): string {
-  const parts = entry.split("/");
-  const last = parts.at(-1) ?? entry;
-  return last === "index.ts" ? (parts.at(-2) ?? last) : last.replace(/\.ts$/, "");
+/** Other tools use `<project>/plugins`, too. */
+function isShared(path: string, layer: PluginLayer): boolean {
+  return layer === "project" && basename(dirname(path)) !== ".rnix";
+}
+
+/** Whether a file there is one of ours: a TypeScript module, or another source that names the contract. */
+function isPlugin(entry: string): boolean {
+  if (entry.endsWith(".ts")) return true;
+  try {
+    return readRegularSync(entry, MOST_BYTES).includes("rnix/plugin");
+  } catch {
+    return false; // A pipe, or more than a plugin's entry would hold.
+  }
 }
 
 /** The folder's plugins, or why they can't be listed. */
@@ -70,10 +79,10 @@ function unsafety(folder: string): string | undefined {
   return `All users may write to ${folder}. Plugins are loaded from there after \`chmod o-w\`.`;
 }
 
-function nameFault(name: string, taken: ReadonlySet<string>): string | undefined {
+function nameFault(name: string, entry: string, other: string | undefined): string | undefined {
   if (!NAME.test(name)) return `"${name}" is no name for a plugin: use letters, digits, "_" and "-".`;
-  if (taken.has(name)) return `There is a ${name}.ts beside ${name}/index.ts. Remove one of them.`;
-  return undefined;
+  if (other === undefined) return undefined;
+  return `It is not loaded, because ${other} is plugin ${name}. Remove or rename ${entry}.`;
 }
 
 /** Recognises files on disk with the content of an embedded plugin: they are that plugin. */

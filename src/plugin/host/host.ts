@@ -3,7 +3,7 @@
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
-import { besideBinary, EmbeddedCopies, type Found, lookUp, nameOf, pluginFolders } from "./folders.ts";
+import { besideBinary, EmbeddedCopies, type Found, lookUp, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
 import { pluginSettings } from "./plugin-settings.ts";
 import {
@@ -14,7 +14,7 @@ import {
   type PluginReport,
   type Problem,
 } from "./report.ts";
-import type { FileDigest } from "./stock-files.ts";
+import { type FileDigest, nameOf } from "./stock-files.ts";
 import { StockPlugins } from "./stock-plugins.ts";
 import { realTimers } from "./timers.ts";
 

@@ -9,6 +9,8 @@ export type PluginLayer = "stock" | "user" | "project";
 /** A problem of a plugin, with the position in its source if known. */
 export interface Problem extends Partial<SourcePosition> {
   message: string;
+  /** The line of the source, of a syntax error. */
+  source?: string;
 }
 
 /** "file:line:column: message", as editors understand it. */

@@ -143,7 +143,10 @@ function isError(log: BuildMessage | ResolveMessage): boolean {
 
 function asProblem({ message, position }: BuildMessage | ResolveMessage): Problem {
   if (!position) return { message };
-  return { message, file: position.file, line: position.line, column: position.column };
+  const { file, line, column, lineText } = position;
+  // Its first line has our constants in front of it.
+  const source = lineText === "" || lineText.includes("__rnixDir") ? undefined : lineText;
+  return { message, file, line, column, source };
 }
 
 function sorted(files: Map<string, string>): FileDigest[] {

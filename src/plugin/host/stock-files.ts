@@ -18,24 +18,41 @@ export interface EmbeddedFile {
 
 export interface PluginEntry {
   name: string;
-  /** Absolute: `plugins/<name>.ts` or `plugins/<name>/index.ts`. */
+  /** Absolute: `plugins/<name>.ts` or `plugins/<name>/index.ts`, or with another extension of EXTENSIONS. */
   entry: string;
 }
 
+/** The extensions of a plugin's entry. Of two entries of one name the first in this list is the plugin. */
+const EXTENSIONS = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"];
+const SOURCE = new RegExp(`^(.+)\\.(${EXTENSIONS.join("|")})$`);
+
 /** The plugins of a folder, by name. Declarations and names that begin with "_" or "." are helpers. */
 export function pluginEntries(folder: string): PluginEntry[] {
-  const found: PluginEntry[] = [];
+  const found: (PluginEntry & { rank: number })[] = [];
   for (const item of readdirSync(folder, { withFileTypes: true })) {
     if (/^[._]/.test(item.name) || item.name === "node_modules") continue;
     const path = join(folder, item.name);
-    const index = join(path, "index.ts");
-    if (!item.isDirectory() && /\.ts$/.test(item.name) && !/\.(d|test)\.ts$/.test(item.name)) {
-      found.push({ name: item.name.slice(0, -3), entry: path });
-    } else if (existsSync(index)) {
-      found.push({ name: item.name, entry: index });
+    const [, name, extension = ""] = SOURCE.exec(item.name) ?? [];
+    if (!item.isDirectory() && name !== undefined) {
+      if (!/\.(d|test)$/.test(name)) found.push({ name, entry: path, rank: EXTENSIONS.indexOf(extension) });
+      continue;
+    }
+    for (const [rank, one] of EXTENSIONS.entries()) {
+      const index = join(path, `index.${one}`);
+      if (existsSync(index)) found.push({ name: item.name, entry: index, rank: EXTENSIONS.length + rank });
     }
   }
-  return found.sort((a, b) => (a.entry < b.entry ? -1 : 1));
+  return found
+    .sort((a, b) => (a.name === b.name ? a.rank - b.rank : a.name < b.name ? -1 : 1))
+    .map(({ name, entry }) => ({ name, entry }));
+}
+
+/** A plugin's name from its entry. */
+export function nameOf(entry: string): string {
+  const parts = entry.split("/");
+  const last = parts.at(-1) ?? entry;
+  const [, name = last] = SOURCE.exec(last) ?? [];
+  return name === "index" ? (parts.at(-2) ?? last) : name;
 }
 
 /** The entry and its imports from the same folder, without running or bundling them. */

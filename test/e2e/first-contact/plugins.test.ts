@@ -30,6 +30,59 @@ test("eight lines are a plugin: its tool is offered, its input is checked, its r
   expect(refused).toStartWith("Error INVALID");
 });
 
+test("a plugin may have any extension of JavaScript; what is not loaded is named", async () => {
+  await using machine = new Machine();
+  const source = (tool: string) => WORDS.replace("CountWords", tool);
+  const common = 'const { defineTool } = require("rnix/plugin");\nmodule.exports = defineTool({';
+  for (const extension of ["js", "mjs", "tsx", "jsx", "mts", "cts"]) {
+    machine.write(`.rnix/plugins/a-${extension}.${extension}`, source(`Words_${extension}`));
+  }
+  machine.write(
+    ".rnix/plugins/a-cjs.cjs",
+    source("Words_cjs").replace(/^import.*\n\nexport default defineTool\(\{/, common),
+  );
+  machine.write(".rnix/plugins/in/index.mjs", source("Words_in"));
+  machine.write("plugins/shared.js", source("Words_shared"));
+  machine.write("plugins/of-another-tool.js", "export default (app) => app.use(1);\n");
+  machine.write("plugins/of-another-tool.ts", source("Words_ts"));
+  machine.write(".rnix/plugins/a-js.ts", source("Words_both"));
+  await machine.run(["trust", "--yes"]);
+  const { stdout } = await machine.run(["plugins", "--json"]);
+  const plugins: { name: string; source: string; state: string; problems: { message: string }[] }[] =
+    JSON.parse(stdout).filter(({ layer }: { layer: string }) => layer === "project");
+  const states = plugins.map(({ source, state }) => [source.slice(machine.project.length + 1), state]);
+  expect(Object.fromEntries(states)).toEqual({
+    "plugins/of-another-tool.ts": "loaded",
+    "plugins/shared.js": "loaded",
+    ".rnix/plugins/a-cjs.cjs": "loaded",
+    ".rnix/plugins/a-cts.cts": "loaded",
+    ".rnix/plugins/a-js.ts": "loaded",
+    ".rnix/plugins/a-js.js": "broken",
+    ".rnix/plugins/a-jsx.jsx": "loaded",
+    ".rnix/plugins/a-mjs.mjs": "loaded",
+    ".rnix/plugins/a-mts.mts": "loaded",
+    ".rnix/plugins/a-tsx.tsx": "loaded",
+    ".rnix/plugins/in/index.mjs": "loaded",
+  });
+  expect((await machine.run(["plugins"])).stderr).toContain("a-js.js");
+  for (const tool of ["Words_cjs", "Words_tsx", "Words_shared"]) {
+    expect(await machine.run(["call", tool, '{"text":"a b"}'])).toMatchObject({ stdout: "2 words\n" });
+  }
+});
+
+test("a syntax error shows the source line with a caret", async () => {
+  await using machine = new Machine();
+  const file = machine.write(".rnix/plugins/bad.ts", 'import "rnix/plugin";\n\n\texport default {{;\n');
+  const caret = /\n +3 \| ( export default \{\{;)\n +\| ( {17})\^\n/;
+  const check = await machine.run(["plugins", "check", ".rnix/plugins/bad.ts"]);
+  expect(check.code).toBe(1);
+  expect(check.stdout).toContain(`${file}:3:`);
+  expect(check.stdout).toMatch(caret);
+  expect((await machine.run(["plugins"])).stderr).toMatch(caret);
+  const json = await machine.run(["plugins", "check", ".rnix/plugins/bad.ts", "--json"]);
+  expect(JSON.parse(json.stdout).problems[0]).toMatchObject({ line: 3, source: "\texport default {{;" });
+});
+
 test("plugins new says how to trust what is being written, and how to check it", async () => {
   await using machine = new Machine();
   const { stderr } = await machine.run(["plugins", "new", "jira"]);
