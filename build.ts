@@ -65,7 +65,7 @@ export async function build({
         RNIX_SEARCH_WORKER: JSON.stringify(inExecutable(SEARCH_WORKER)),
         RNIX_COMMIT: JSON.stringify(await commit()),
         ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
-        // Bun bakes it in, too: by default the one of whoever builds.
+        // Bun also embeds it, by default with the value at build time.
         "process.env.NODE_ENV": '"production"',
       },
       plugins: [embed],

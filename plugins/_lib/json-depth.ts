@@ -1,10 +1,10 @@
 /**
- * Levels of nesting in one JSON document from outside. Parsing 100,000 levels blocks the thread for a second or
- * more, and then fails.
+ * Maximum levels of nesting in one JSON document from outside. Writing a value of 50,000 levels again blocks the thread
+ * for a second, and then fails.
  */
 export const MAX_LEVELS = 5_000;
 
-/** Where the count begins anew: each line or each server-sent event is a document, or all of it is one. */
+/** What a document is: each line, each server-sent event, or all bytes together. */
 type Documents = "lines" | "events" | "one";
 
 const LF = 10;
@@ -16,7 +16,7 @@ const CLOSE_LIST = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Counts how deeply JSON is nested while its bytes arrive, so that it can be refused before it is parsed. */
+/** Counts levels of nesting while bytes arrive, so that deep JSON is refused before it is parsed. */
 export class JsonDepth {
   readonly #documents: Documents;
   readonly #maxLevels: number;
@@ -36,7 +36,7 @@ export class JsonDepth {
     return this.#bytes;
   }
 
-  /** Takes the next bytes. True when a document in them is nested too deeply. */
+  /** Adds the next bytes. Returns true when a document in them exceeds the maximum. */
   exceeds(chunk: Uint8Array): boolean {
     // In local variables: this runs for every byte of every answer.
     const length = chunk.length;

@@ -114,7 +114,7 @@ function toolOf(plugin: string): string {
 function refuseNone({ kind, dir }: Project): void {
   if (kind !== "none") return;
   throw usageError(
-    `${dir} can't be a project (it is HOME, above it, or writable by everybody); change to a folder of your own`,
+    `${dir} can't be a project (it is HOME, above it, or writable by all users); change to a folder of your own`,
   );
 }
 

@@ -23,7 +23,7 @@ export async function dialSocket(path: string, clock: Clock, deadlineMs: number)
   } catch (cause) {
     pipe.close();
     if (cause instanceof SyscallError) throw cause;
-    if (NOBODY.has(codeOf(cause))) return null;
+    if (NOT_LISTENING.has(codeOf(cause))) return null;
     throw new SyscallError(
       "UNAVAILABLE",
       `The daemon's socket ${path} can't be connected to: ${String(cause)}.`,
@@ -36,7 +36,7 @@ export async function dialSocket(path: string, clock: Clock, deadlineMs: number)
   }
 }
 
-const NOBODY: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
+const NOT_LISTENING: ReadonlySet<string> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET", "EPIPE"]);
 
 function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
@@ -59,7 +59,7 @@ class SocketPipe implements Pipe {
     drain: () => this.#flush(),
     error: (_, error) => this.#end(error),
     close: (_, error) => this.#end(error ?? undefined),
-    // Told by the rejection of Bun.connect.
+    // The rejection of Bun.connect reports it.
     connectError: () => undefined,
   };
 

@@ -208,9 +208,8 @@ export class FileSystem {
   }
 
   /**
-   * After the process's rights have become less: what is under way on files that they do not cover any more
-   * fails with PERMISSION, and those that the process has opened itself are closed; the file of a tool call
-   * closes with its call. Answers how many files that were.
+   * Withdraws files that a process's reduced rights no longer cover: their operations fail with PERMISSION. Files that
+   * the process opened itself are closed; the file of a tool call closes with its call. Returns the number of files.
    */
   async withdraw(proc: Process, by: string): Promise<number> {
     const withdrawn = this.#rights.withdraw(proc, by);

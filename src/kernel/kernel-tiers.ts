@@ -166,7 +166,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       devices,
       contexts,
       ctx,
-      days: new DailyBudget({ ...ports, envelope: core.budget }),
+      days: new DailyBudget({ ...ports, kernelBudget: core.budget }),
       files,
       inboxes,
       mounts,
@@ -259,7 +259,7 @@ function loopPorts(
       endCall: (uuid, callId) =>
         children.endCall(uuid, callId).catch((thrown) => warn(`run ${uuid}`, `programs: ${String(thrown)}`)),
       beforeEffect: (proc) => changes.begin(proc),
-      settleInbox: (proc, callId, told) => inboxes.settle(proc, callId, told),
+      settleInbox: (proc, callId, hasResult) => inboxes.settle(proc, callId, hasResult),
       waitsFor: (proc, callId) => waiting.of(proc, callId),
       onStart: (proc, call, path) => watchers.log(proc, (at) => callEntry(at, call, path)),
       onEnd: (proc, record) => watchers.log(proc, (at) => resultEntry(at, record)),
@@ -269,8 +269,8 @@ function loopPorts(
       watchers.step(proc);
       events.step(proc);
     },
-    offerMessages: (proc, told) => {
-      if (proc.messaging || !hasCorrespondent(proc, told, table)) return;
+    offerMessages: (proc, entries) => {
+      if (proc.messaging || !hasCorrespondent(proc, entries, table)) return;
       proc.messaging = true;
       showNewTools(proc);
     },

@@ -35,8 +35,8 @@ interface FailedMount {
 }
 
 /**
- * Mount, Unmount, UnmountAll (seeds 000 §3.4, 002 §8.4), for any table of devices. What several have mounted
- * is opened once and closed when the last of them lets go. A mount that fails leaves nothing behind.
+ * Mount, Unmount, UnmountAll (seeds 000 §3.4, 002 §8.4), for any table of devices. A source with several mounts is
+ * opened once, and closed with the last of them. A mount that fails leaves nothing behind.
  */
 export class MountManager implements ResourceHolder {
   readonly #ports: MountManagerPorts;
@@ -118,8 +118,8 @@ export class MountManager implements ResourceHolder {
   }
 
   /**
-   * Mounts what a process is to start with, side by side. When one that is required fails, all are taken back
-   * and its error is thrown; those that were not required are answered.
+   * Makes the mounts of a new process in parallel. When a required one fails, all are unmounted and its error is thrown.
+   * Failures of the others are returned.
    */
   async mountAll(proc: Process, requests: readonly MountRequest[]): Promise<FailedMount[]> {
     const settled = await Promise.allSettled(requests.map((request) => this.#mountOf(proc, request)));
@@ -158,8 +158,8 @@ export class MountManager implements ResourceHolder {
   }
 
   /**
-   * Mounts for all who are in the scope, those that live already included. The lease is released with it. The
-   * signal calls it off as long as it does not stand.
+   * Mounts for all processes in the scope, including the live ones. The lease is released with the mount. The signal
+   * cancels a mount that is not yet complete.
    */
   mountShared(
     scope: MountScope,
@@ -208,7 +208,7 @@ export class MountManager implements ResourceHolder {
     });
   }
 
-  /** All mounts of a process that ends. What goes wrong is told, and never keeps it from ending. */
+  /** Unmounts everything of a process that ends. Failures are logged and do not delay the end. */
   async clear(proc: Process): Promise<void> {
     const table = this.#tables.find(proc);
     if (!table) return;
@@ -287,8 +287,8 @@ export class MountManager implements ResourceHolder {
   }
 
   /**
-   * Takes a point out of everyone's sight, at once. What is returned closes its source, where nobody else uses
-   * it.
+   * Hides a mount point from all processes at once. The returned function closes its source, if no other mount point
+   * uses it.
    */
   #leave(point: MountPoint): () => Promise<void> {
     const { path, table } = point;

@@ -242,7 +242,7 @@ export interface SpawnOpts {
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
-  /** Nobody follows the run: it is suspended, and not ended, while its model is down. */
+  /** No client follows the run. While its model is down it is suspended instead of ended. */
   detached?: boolean;
   /** What the user should know about how the run began: shown to those who attach, and recorded. */
   notices?: readonly string[];

@@ -5,7 +5,7 @@ import { Uuid } from "./fields.ts";
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
 /**
- * The envelope of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
+ * The common fields of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
  * in whose shell the command was typed. What the server sees of the client itself goes before it.
  */
 export const Request = z.object({

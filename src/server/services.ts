@@ -33,9 +33,9 @@ export interface Services {
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** The same for a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
-  /** Goes on with what waits. None where the server ends with its command. */
+  /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
-  /** Whose program the client of this PID is. None where the client is the server's own process. */
+  /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
   /** Programs left by runs, whose run is unknown. */
   strays?(): { pid: number; command: string }[];

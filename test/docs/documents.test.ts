@@ -13,9 +13,6 @@ import { parseYaml } from "../../src/config/yaml.ts";
 const ROOT = resolve(import.meta.dir, "../..");
 /** Elsewhere plugins/ and the others may be those of a project. */
 const OWN_FOLDERS = /^(?:src|test|bench|docs|plugins|agents|skills)\/[\w./-]*$/;
-/** Words that a search engine and a reader from another country do not know in this sense. */
-const RETIRED =
-  /whoever|\b(?:go|goes|gone|going) on with|la(?:id|y|ys) down|told so|nobody's|somebody|\bso many\b|comes? to rest|keyless/gi;
 /** Flags of other programs, by the document that names them. */
 const FOREIGN_FLAGS: Record<string, string[]> = {
   "bench/README.md": ["only", "batches"],
@@ -50,10 +47,6 @@ describe.each(DOCUMENTS)("%s", (name) => {
     const own = name === "docs/architecture.md" ? OWN_FOLDERS : /^(?:src|test|bench|docs)\/[\w./-]+$/;
     const paths = code(text).filter((words) => own.test(words));
     expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
-  });
-
-  test("has none of the retired words", () => {
-    expect(prose(text).match(RETIRED) ?? []).toEqual([]);
   });
 
   test("names only flags that a command has", async () => {

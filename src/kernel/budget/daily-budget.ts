@@ -7,7 +7,7 @@ import { type BudgetUsage, TreeBudget } from "./budget.ts";
 interface DayPorts {
   clock: Clock;
   /** The kernel's budget, above all projects. */
-  envelope: TreeBudget;
+  kernelBudget: TreeBudget;
   /** The records of a data folder. Returns the same object for the same folder. */
   runs(dataDir: string): RunStore;
 }
@@ -26,7 +26,7 @@ export class DailyBudget {
 
   /** The budget of a run's project, with the limits of this run's settings from now on. */
   of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
-    if (provider?.plays) return this.#ports.envelope;
+    if (provider?.plays) return this.#ports.kernelBudget;
     const budget = this.#projects.get(dataDir) ?? this.#make(dataDir);
     budget.limits.tokens = limits.tokens_per_day;
     budget.limits.cost = limits.cost_per_day;
@@ -48,9 +48,9 @@ export class DailyBudget {
   }
 
   #make(dataDir: string): TreeBudget {
-    const { clock, envelope } = this.#ports;
+    const { clock, kernelBudget } = this.#ports;
     const book = this.#ports.runs(dataDir).dailySpending;
-    const budget = TreeBudget.forDay(envelope, {
+    const budget = TreeBudget.forDay(kernelBudget, {
       spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>
         recordOrFail(() => book.add(localDay(clock.now()), { tokens, cost: cost ?? 0 })),

@@ -39,6 +39,6 @@ function linesOf(messages: readonly Message[]): string[] {
       ];
     }
     if (content.trim() === "") return [];
-    return [`- ${role === "assistant" ? "you said" : "you were told"}: ${shortenText(content, WORDS)}`];
+    return [`- ${role === "assistant" ? "you said" : "you received"}: ${shortenText(content, WORDS)}`];
   });
 }

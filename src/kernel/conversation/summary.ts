@@ -62,7 +62,7 @@ function opening({ first, intent, input }: SummaryParts, tokens: number, where: 
 export function instruction(words: number): Message {
   return {
     role: "user",
-    content: `[From rnix, not from the user] This conversation has become too long and is about to be replaced by your summary of it. Do not go on with the work and call no tool now: answer with the summary alone, at most ${words} words. You will go on from it and can look at nothing else of what was said. Write down, with exact names, paths, numbers and commands: what was asked for and every rule you were given since; what you have done and changed so far, and what came of it; what you have found out, and where; what failed and why; what you have decided and why; what is left to do, and the very next step.`,
+    content: `[From rnix, not from the user] This conversation has become too long and is about to be replaced by your summary of it. Do not continue the work and call no tool now: answer with the summary alone, at most ${words} words. You will go on from it and can look at nothing else of what was said. Write down, with exact names, paths, numbers and commands: what was asked for and every rule you were given since; what you have done and changed so far, and what came of it; what you have found out, and where; what failed and why; what you have decided and why; what is left to do, and the very next step.`,
   };
 }
 

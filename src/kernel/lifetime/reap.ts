@@ -79,7 +79,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     // Channels that were attached since step 4.
     ["channels", () => endChannels(proc)],
     ["parent", () => leaveParent(ports, proc)],
-    ["envelope", () => proc.spec.budget.close()],
+    ["budget", () => proc.spec.budget.close()],
     ["devices", () => proc.spec.opts.devices.release()],
   ];
 }

@@ -315,7 +315,7 @@ export class ModelCall implements GateObserver {
     return thrown;
   }
 
-  /** Whether the run is suspended after all retries: nobody watches it, and the model may answer later. */
+  /** Returns true when the run is suspended after all retries: no client follows it, and the model may answer later. */
   #outlastsOutage(error: SyscallError): boolean {
     const { opts, wakes = false } = this.#proc.spec;
     const detached = opts.detached === true && wakes && !this.#optional;

@@ -305,7 +305,7 @@ class ReasoningLoop implements AskEvents {
     if (action === "plan") this.#planned = true;
     const inbox = this.#inboxSeqs;
     recordOrFail(() =>
-      proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, told: inbox })),
+      proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, inbox })),
     );
     proc.recordedStep = proc.step;
   }

@@ -93,7 +93,7 @@ export class Process {
   readonly tools = new Map<string, ProcessTool>();
   /** Whether the model is shown the message tools. */
   messaging = false;
-  /** Skills loaded so far: those of the agent and those that the Skill tool added. */
+  /** Loaded skills: the agent's, and the ones that the Skill tool added. */
   readonly skills: SkillInfo[];
   /** Images of the first message, in order. */
   images: readonly ImageRef[] = [];
@@ -149,7 +149,7 @@ export class Process {
   readonly fds = new FdTable<FileGrant>();
   readonly watchers = new Set<Channel<ProcessEvent>>();
   readonly tracers = new Set<Channel<SyscallEvent>>();
-  /** How it began, and what the builder had to leave out: for those who attach, and for its record. */
+  /** How it began, and what the builder had to leave out: for clients that attach, and for the record. */
   readonly notices: string[];
 
   readonly #clock: Clock;

@@ -13,7 +13,7 @@ interface FinishedStep {
   calls: ToolCallRecord[];
   action: Action;
   /** Numbers of the inbox entries in its messages. */
-  told: number[] | undefined;
+  inbox: number[] | undefined;
 }
 
 /**
@@ -22,7 +22,7 @@ interface FinishedStep {
  */
 export function stepRecord(
   proc: Process,
-  { ts, assistant, answer, calls, action, told }: FinishedStep,
+  { ts, assistant, answer, calls, action, inbox }: FinishedStep,
 ): StepRecord {
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
@@ -41,7 +41,7 @@ export function stepRecord(
     action,
     summary: summarize(answer, calls),
     tool_calls: calls,
-    inbox: told,
+    inbox,
     usage: answer.usage,
     tokens_used: answer.tokens_used,
     children: ended.length > 0 ? ended : undefined,

@@ -21,8 +21,8 @@ import {
 } from "./saved-run.ts";
 
 /**
- * Reads what a new run takes over of another, which may live: its steps up to this one, by default all that are
- * recorded, and with them its limits, anew, and its rights, as they are now. What is under way in the other is not
+ * Reads what a new run copies from another, which may be live: its steps up to this one, by default all recorded ones,
+ * its limits (nothing of them used), and its current rights. What is under way in the other is not
  * part of it. INVALID when there is no such step, or it can't be read. PERMISSION for a foreign run, but with `adopt`:
  * then it is one, and its conversation alone is taken over.
  */

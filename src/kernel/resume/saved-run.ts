@@ -81,7 +81,7 @@ export async function readSavedRun(
   const called = skillsCalled(calls, agent);
   const soFar = usedSoFar(info, own, journal.entries);
   const { openStep } = history;
-  const told = new Set(openStep ? inbox.inOpenStep : []);
+  const delivered = new Set(openStep ? inbox.inOpenStep : []);
   return {
     info,
     meta,
@@ -93,7 +93,7 @@ export async function readSavedRun(
       steps: soFar.steps_used,
       elapsedMs: soFar.elapsed_ms,
     },
-    unread: inbox.unread.filter(({ seq }) => !told.has(seq)),
+    unread: inbox.unread.filter(({ seq }) => !delivered.has(seq)),
     damage: damageTexts(lost),
     progress: {
       createdAtMs: info.created_at_ms,

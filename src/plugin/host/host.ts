@@ -198,7 +198,7 @@ export class PluginHost {
     }
   }
 
-  /** The plugins on disk, farthest first, without copies of embedded ones. Retires those that are gone. */
+  /** The plugins on disk, farthest first, without copies of embedded ones. Retires removed ones. */
   #look({ dir, kind }: HostProject): Found[] {
     const folders = pluginFolders(this.#configDir, kind === "none" ? null : dir, this.#beside);
     const all = lookUp(folders);

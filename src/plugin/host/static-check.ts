@@ -84,7 +84,7 @@ function refusal(file: string, contents: Buffer | null, count: number): Problem 
   return {
     file,
     message:
-      "It uses a Bun macro, which would run before anybody trusted it. Import the function and call it.",
+      "It uses a Bun macro, which would run before the plugin is trusted. Import the function and call it.",
   };
 }
 

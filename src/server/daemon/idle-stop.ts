@@ -5,7 +5,7 @@ interface IdleStopPorts {
   /** null: never. */
   afterMs: number | null;
   everyMs: number;
-  /** Looked at from time to time: a process is active or a client is connected, and the time starts anew. */
+  /** Checked regularly. True while a process is active or a client is connected: then the idle time starts again. */
   busy(): boolean;
   stop(): void;
 }
@@ -22,7 +22,7 @@ export class IdleStop {
     this.#arm();
   }
 
-  /** The time starts anew: most commands come and go between two looks. */
+  /** Restarts the idle time. Most commands connect and disconnect between two checks. */
   needed(): void {
     this.#idleSince = this.#ports.clock.monotonic();
   }

@@ -1,6 +1,6 @@
 /**
  * How many HTTP requests the runtime has under way at the same time. Bun reads the variable before our first line
- * runs, and keeps every request above the limit waiting without telling anybody.
+ * runs, and delays every request above the limit without an error.
  */
 export const REQUESTS_VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS";
 

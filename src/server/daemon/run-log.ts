@@ -22,7 +22,7 @@ export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
     onStep(pid, step, total) {
       logger.debug(`PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
     },
-    // Told with the end, which follows.
+    // Reported by the end, which follows.
     onError() {},
     onComplete(pid, _result, { code, reason, error }) {
       const why = error ? `: ${oneLine(error.message, MESSAGE)}` : "";

@@ -159,7 +159,7 @@ function movedNotice({ moved_from, project }: ProcInfo, { dataDir }: Run["record
   return [`recorded in ${moved_from}, resumed in ${projectOf(dataDir) === null ? dataDir : project}`];
 }
 
-/** The head of a fork's prompt is built anew, of what the agent says today. */
+/** A fork's prompt head is built from today's agent. */
 function requireAgent(agent: AgentInfo | null, { uuid, agent: name }: ProcInfo): void {
   if (agent && agent.source !== "") return;
   throw new SyscallError(

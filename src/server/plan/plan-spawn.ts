@@ -60,7 +60,7 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
   provider?: ProviderChoice;
-  /** Those that the run was spawned with; absent: those of the request. */
+  /** The rules of the original spawn; absent: the request's. */
   rules?: GivenRules;
 }
 
@@ -274,7 +274,7 @@ function refuseSandbox(request: PlacedSpawn, agent: Agent): void {
   );
 }
 
-/** Told before anything is spent; the run makes its own of it. */
+/** Fails before anything is spent. The run compiles the schema again. */
 function requireCheckable(schema: object): void {
   void new OutputSchema(schema);
 }

@@ -93,7 +93,7 @@ export class RunWatch {
       const dead = others.filter((id) => id === kernelId || !kernelAlive(id));
       const items = await this.#ports.items(project);
       if (dead.length > 0) this.#settle(project, dead, items);
-      // Read anew: the list may have been written meanwhile.
+      // Read again: the list may have been written meanwhile.
       this.#trust(project).beginRuns(kernelId, others.length > dead.length ? null : items);
     } catch (thrown) {
       this.#trust(project).beginRuns(kernelId, null);

@@ -36,7 +36,7 @@ export interface Workspace {
   pluginReports(settings: Settings): Promise<PluginReport[]>;
 }
 
-/** Finds workspaces, anew each time: what was edited, moved or trusted meanwhile counts at once. */
+/** Finds workspaces. Nothing is cached, so that edits, moves and trust count at once. */
 export class Workspaces {
   readonly #ports: WorkspacePorts;
   #embedded: Promise<Pick<ConfigSources, "agents" | "skills">> | undefined;

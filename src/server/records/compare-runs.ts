@@ -6,7 +6,7 @@ import type { Run } from "./recorded-run.ts";
 import { allSteps } from "./recorded-run.ts";
 
 /** Maximum lines and items shown of one difference. */
-const TOLD = 20;
+const MAX_SHOWN = 20;
 
 /** What a comparison found. */
 export interface Comparison {
@@ -204,6 +204,6 @@ function list(
 
 function some(lines: readonly string[]): string | null {
   if (lines.length === 0) return null;
-  const more = lines.length > TOLD ? `\n… ${lines.length - TOLD} more` : "";
-  return lines.slice(0, TOLD).join("\n") + more;
+  const more = lines.length > MAX_SHOWN ? `\n… ${lines.length - MAX_SHOWN} more` : "";
+  return lines.slice(0, MAX_SHOWN).join("\n") + more;
 }

@@ -99,8 +99,8 @@ export class History {
   }
 
   /**
-   * The first one, where a copy or a foreign record stands behind the run itself: whoever brings a record of the same
-   * UUID or PID does not hide the user's own. In the project of `cwd` a copy counts as the run.
+   * Returns the first match; copies and foreign records come after the run itself. So a foreign record with the same
+   * UUID or PID never hides the user's own run. In the project of `cwd` a copy counts as the run.
    */
   async #first(
     cwd: string | undefined,

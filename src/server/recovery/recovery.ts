@@ -29,7 +29,7 @@ interface RecoveryPorts {
   find(uuid: string): Promise<Run | undefined>;
   /** The cut-off runs of init.yaml units, which take them when they start. */
   supervised: SupervisedRuns;
-  /** Whether those who take runs for the places of an init.yaml have done so. */
+  /** Returns true when all entries of init.yaml have taken over their earlier runs. */
   supervisedTaken(): boolean;
   /** Resumes a run without a caller. */
   resume(uuid: string): Promise<unknown>;

@@ -29,7 +29,7 @@ const ORDER = [
   "10 context",
   "11 state",
   "12 table",
-  "envelope",
+  "budget",
   "devices",
 ];
 
@@ -128,7 +128,7 @@ class Observed {
     const close = envelope.close.bind(envelope);
     envelope.close = () => {
       close();
-      seen("envelope");
+      seen("budget");
     };
     const uuid = Bun.randomUUIDv7();
     const pid = ++this.#pid;

@@ -63,7 +63,7 @@ export function completeEvent(info: ProcInfo, dropped = 0): StreamEvent {
   };
 }
 
-/** Reads a channel to its end, or until the client has gone: then the channel is let go, and nothing waits. */
+/** Reads a channel to its end, or until the client has disconnected: then it ends the channel. */
 export async function* until<T>(channel: Channel<T>, gone: AbortSignal): AsyncGenerator<T> {
   const letGo = (): void => channel.end();
   gone.addEventListener("abort", letGo);
