@@ -147,7 +147,7 @@ class Waiting {
   constructor(io: Io, o: StdinOptions, firstByteMs: (waits: Waits) => Promise<number | null>) {
     this.#io = io;
     this.#o = o;
-    // Nobody may be waiting for it any more.
+    // There may be no reader left.
     this.#over.promise.catch(() => undefined);
     const interrupted = new SyscallError(
       "CANCELLED",

@@ -244,7 +244,7 @@ export interface SpawnOpts {
   attended?: boolean;
   /** No client follows the run. While its model is down it is suspended instead of ended. */
   detached?: boolean;
-  /** What the user should know about how the run began: shown to those who attach, and recorded. */
+  /** What the user should know about how the run began: shown to clients that attach, and recorded. */
   notices?: readonly string[];
   limits: Limits;
 }
