@@ -304,9 +304,7 @@ class ReasoningLoop implements AskEvents {
     const action = actionOf(calls, { planned: this.#planned, ends: this.#ends(answer) });
     if (action === "plan") this.#planned = true;
     const inbox = this.#inboxSeqs;
-    recordOrFail(() =>
-      proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, inbox })),
-    );
+    recordOrFail(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, inbox })));
     proc.recordedStep = proc.step;
   }
 
