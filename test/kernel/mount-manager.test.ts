@@ -359,7 +359,7 @@ describe("a live process", () => {
     expect(records[1]?.tool_calls[0]).toMatchObject({ state: "done" });
     const names = h.requests.map(({ tools }) => tools?.map(({ name }) => name) ?? []);
     expect(names[1]).toEqual([...(names[0] ?? []), "table__one__More"]);
-    const told = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("may now use"));
+    const told = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("New tools: "));
     expect(told).toHaveLength(1);
     expect(told?.[0]?.content).toContain("New tools: table__one__More. Removed tools: table__one__Echo.");
   });
@@ -389,7 +389,7 @@ describe("what ends by itself", () => {
     const delays: number[] = [];
     for (let n = 0; n < 3; n++) {
       table.tables.at(-1)?.end("it broke.");
-      await until(() => down()?.includes("It is started again") === true);
+      await until(() => down()?.includes("It restarts in") === true);
       expect(await failure(open())).toMatchObject({
         code: "UNAVAILABLE",
         message: expect.stringContaining("table one is down: it broke."),
