@@ -7,7 +7,7 @@ import type { HostLease } from "../../src/plugin/host/lease.ts";
 import { type PluginReport, problemText } from "../../src/plugin/host/report.ts";
 import type { FileDigest } from "../../src/plugin/host/stock-files.ts";
 import { WORKER_LIMITS } from "../../src/plugin/host/worker-link.ts";
-import type { VFSFile } from "../../src/plugin/index.ts";
+import { SyscallError, type VFSFile } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { exchange, failure } from "../support/conformance/vfs-file.ts";
 import { until } from "../support/until.ts";
@@ -452,6 +452,98 @@ describe("one bad plugin stops nothing else", () => {
     const again = await leaseOnce(host);
     expect(texts(reportOf(again.reports, "p"))).toEqual([expect.stringContaining("ended itself")]);
     expect(await says(again, "/dev/p")).toBe("up");
+  });
+});
+
+describe("a plugin that ends in the middle of a run", () => {
+  const never = new AbortController().signal;
+  /** Answers "up", except for these inputs. */
+  const MORTAL = {
+    write: `if (input === "exit") process.exit(1);
+      if (input === "timer") setTimeout(() => { throw new Error("late"); });
+      if (input === "rejection") void Promise.reject(new Error("lost"));
+      if (input === "spin") for (;;);
+      if (input !== "") await new Promise(() => {});
+      answer = "up";`,
+  };
+  const die = async (lease: HostLease, how: string): Promise<unknown> => {
+    const file = await open(lease, "/dev/p");
+    return failure(() => file.write(how, never));
+  };
+
+  test.each(["exit", "timer", "rejection"])("(%s) is started anew for the next call", async (how) => {
+    write("project/plugins/p.ts", "p", "", MORTAL);
+    const lease = await leaseOnce(hostWith());
+    expect(await die(lease, how)).toMatchObject({
+      code: "CLOSED",
+      message: expect.stringContaining("the next call starts it again"),
+    });
+    expect(await says(lease, "/dev/p")).toBe("up");
+  });
+
+  test("because it hung is started anew: a call that comes before that is known waits", async () => {
+    const timers = new ManualTimers();
+    write("project/plugins/p.ts", "p", "", MORTAL);
+    const lease = await leaseOnce(hostWith({ timers }));
+    const file = await open(lease, "/dev/p");
+    const abort = new AbortController();
+    const hung = failure(() => file.write("spin", abort.signal));
+    abort.abort(new SyscallError("TIMEOUT", "Too long."));
+    timers.fire(WORKER_LIMITS.answerMs);
+    expect(await hung).toMatchObject({ code: "TIMEOUT" });
+    const next = says(lease, "/dev/p");
+    expect(timers.fire(WORKER_LIMITS.aliveMs)).toBe(1);
+    expect(await next).toBe("up");
+  });
+
+  test("is started once for all calls that wait for it", async () => {
+    const log = join(scratch.dir, "starts");
+    const top = `require("node:fs").appendFileSync(${JSON.stringify(log)}, "start\\n");`;
+    write("project/plugins/p.ts", "p", "", { ...MORTAL, top });
+    const host = hostWith();
+    const [one, two] = [await leaseOnce(host), await leaseOnce(host)];
+    await die(one, "exit");
+    const answers = [one, two, one].map((lease) => says(lease, "/dev/p"));
+    expect(await Promise.all(answers)).toEqual(["up", "up", "up"]);
+    expect(readFileSync(log, "utf8")).toBe("start\n".repeat(2));
+  });
+
+  test("again and again is left alone for a while, and the call says so", async () => {
+    let now = Date.now();
+    write("project/plugins/p.ts", "p", "", MORTAL);
+    const lease = await leaseOnce(hostWith({ now: () => now }));
+    for (let n = 0; n < 4; n++) {
+      now += 5_000;
+      await die(lease, "exit");
+    }
+    expect(await failure(() => open(lease, "/dev/p"))).toMatchObject({
+      code: "EXHAUSTED",
+      message: expect.stringMatching(
+        /^Plugin p ended 4 times within 60 s\. Ended: it ended itself .* It can be started again in 50 s, or when its files change\.$/,
+      ),
+    });
+    now += 50_001;
+    expect(await says(lease, "/dev/p")).toBe("up");
+  });
+
+  test("keeps its version, also when its files have changed since", async () => {
+    const host = hostWith();
+    write("project/plugins/p.ts", "p", "", { ...MORTAL, top: "// old" });
+    const old = await host.lease(project());
+    write("project/plugins/p.ts", "p", "new");
+    expect(await says(await leaseOnce(host), "/dev/p")).toBe("new");
+    await die(old, "exit");
+    expect(await says(old, "/dev/p")).toBe("up");
+    old.release();
+  });
+
+  test("is not started again after its host has closed", async () => {
+    const host = hostWith();
+    write("project/plugins/p.ts", "p", "", MORTAL);
+    const lease = await host.lease(project());
+    await die(lease, "exit");
+    await host.close();
+    expect(await failure(() => open(lease, "/dev/p"))).toMatchObject({ code: "CLOSED" });
   });
 });
 

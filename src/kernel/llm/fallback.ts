@@ -16,12 +16,14 @@ export interface FallbackPorts {
   saveInfo(proc: Process): Promise<void>;
 }
 
-/** Recovers from a failed model call of one process: with a new key, or with the next fallback model. */
+/** Recovers from a failed model call of one process: with a new key, a reopened device, or the next fallback model. */
 export class Fallback {
   readonly #ports: FallbackPorts;
   readonly #proc: Process;
   /** The current key was already fetched again: if it is refused too, the call fails. */
   #renewed = false;
+  /** The device was already opened again. */
+  #reopened = false;
 
   constructor(ports: FallbackPorts, proc: Process) {
     this.#ports = ports;
@@ -31,15 +33,17 @@ export class Fallback {
   /** Call this after a successful model call. */
   reset(): void {
     this.#renewed = false;
+    this.#reopened = false;
   }
 
   /**
-   * Returns true if the call can be made again, with a new key (once) or with the next fallback model. The run then
-   * keeps that model.
+   * Returns true if the call can be made again: with a new key (once), on the reopened device of a plugin that has
+   * ended (once), or with the next fallback model. The run then keeps that model.
    */
   async recover(thrown: unknown): Promise<boolean> {
     if (this.#proc.stopped || !(thrown instanceof SyscallError)) return false;
     if (thrown.code === "PERMISSION") return this.#renewKey();
+    if (thrown.code === "CLOSED" && (await this.#reopen())) return true;
     return isModelFault(thrown) && (await this.#switchModel(thrown));
   }
 
@@ -55,6 +59,29 @@ export class Fallback {
       if (!this.#proc.stopped) this.#ports.emit(this.#proc, { type: "notice", text: thrown.message });
       return false;
     }
+  }
+
+  /** The plugin of its device has ended: opening starts it again. */
+  async #reopen(): Promise<boolean> {
+    if (this.#reopened) return false;
+    this.#reopened = true;
+    const { files } = this.#ports;
+    const proc = this.#proc;
+    const before = proc.llmFd;
+    try {
+      proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      if (!proc.stopped) this.#ports.emit(proc, { type: "notice", text: thrown.message });
+      return false;
+    }
+    await this.#close(before);
+    return !proc.stopped;
+  }
+
+  /** A failing close is in the trace. It does not stop the run. */
+  async #close(fd: number): Promise<void> {
+    if (this.#proc.fds.has(fd)) await this.#ports.files.close(this.#proc, fd).catch(() => undefined);
   }
 
   /** Skips models whose device can't be opened. */
@@ -94,8 +121,7 @@ export class Fallback {
       throw thrown;
     }
     for (const text of proc.notices.slice(noticesBefore)) this.#ports.emit(proc, { type: "notice", text });
-    // A failing close is in the trace. It does not stop the run.
-    if (proc.fds.has(before)) await files.close(proc, before).catch(() => undefined);
+    await this.#close(before);
   }
 
   #recordSwitch(from: ProviderChoice, to: ProviderChoice, { code, message }: SyscallError): void {
@@ -115,10 +141,10 @@ export class Fallback {
 
 /**
  * Whether another model may succeed: this one does not exist, is overloaded or down after all retries, has used up its
- * quota, is silent, or gives unusable answers. A wrong request or key is left to the user.
+ * quota, is silent, has a plugin that ended, or gives unusable answers. A wrong request or key is left to the user.
  */
 function isModelFault({ code, retryable }: SyscallError): boolean {
-  if (code === "NOT_FOUND" || code === "UNAVAILABLE" || code === "TIMEOUT") return true;
+  if (code === "NOT_FOUND" || code === "UNAVAILABLE" || code === "TIMEOUT" || code === "CLOSED") return true;
   // Also an account without credit: another provider has its own quota.
   if (code === "EXHAUSTED") return true;
   return code === "DRIVER" && retryable === true;

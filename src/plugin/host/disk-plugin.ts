@@ -10,9 +10,6 @@ import { type StaticCheck, staticCheck } from "./static-check.ts";
 import type { Timers } from "./timers.ts";
 import type { WorkerOptions } from "./worker-link.ts";
 
-/** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
-const RESTARTS = { most: 3, withinMs: 60_000 };
-
 /** A plugin that was read without problems. */
 export type Loadable = Pick<StaticCheck, "files"> & { code: string };
 
@@ -36,8 +33,6 @@ export class DiskPlugin {
   #loading: { digest: string; version: Promise<PluginVersion> } | undefined;
   #current: PluginVersion | undefined;
   #failed: { digest: string; error: SyscallError } | undefined;
-  /** The unexpected ends of Workers of one digest: their times, and the last reason. */
-  #crashes: { digest: string; at: number[]; last: Problem[] } = { digest: "", at: [], last: [] };
   /** Running imports. */
   readonly #starting = new Set<AbortController>();
 
@@ -57,9 +52,13 @@ export class DiskPlugin {
    * The running version of what was read: its Worker gets that code, not the present files. Throws the plugin's
    * problem.
    */
-  load({ files, code }: Loadable): Promise<PluginVersion> {
+  async load({ files, code }: Loadable): Promise<PluginVersion> {
     const digest = listDigest(files);
-    if (this.#current?.digest === digest && this.#current.usable) return Promise.resolve(this.#current);
+    const current = this.#current;
+    if (current?.digest === digest && current.usable) {
+      await current.running();
+      return current;
+    }
     if (this.#loading?.digest !== digest) {
       const version = this.#load(digest, code).finally(() => {
         if (this.#loading?.version === version) this.#loading = undefined;
@@ -69,9 +68,9 @@ export class DiskPlugin {
     return this.#loading.version;
   }
 
-  /** Problems while it ran: of the present version, and why earlier ones ended. */
+  /** Problems of the present version while it ran. */
   get problems(): Problem[] {
-    return [...this.#crashes.last, ...(this.#current?.worker.problems ?? [])];
+    return this.#current?.problems ?? [];
   }
 
   /** Called when it is gone from its folder. */
@@ -97,17 +96,19 @@ export class DiskPlugin {
 
   async #load(digest: string, code: string): Promise<PluginVersion> {
     if (this.#failed?.digest === digest) throw this.#failed.error;
-    this.#noteEnd(digest);
-    const worker = await this.#start(digest, code);
+    const worker = await this.#start(code).catch((error: SyscallError) => {
+      this.#failed = { digest, error };
+      throw error;
+    });
     this.#current?.retire();
-    const version = new PluginVersion(digest, worker, { timers: this.#ports.timers, ms: this.#ports.idleMs });
+    const version = new PluginVersion(digest, worker, { ...this.#ports, start: () => this.#start(code) });
     this.#versions.add(version);
     this.#current = version;
     version.settle();
     return version;
   }
 
-  async #start(digest: string, code: string): Promise<PluginWorker> {
+  async #start(code: string): Promise<PluginWorker> {
     const { name, entry } = this;
     const { limits, timers, log } = this.#ports;
     const starting = new AbortController();
@@ -125,31 +126,10 @@ export class DiskPlugin {
         onLess: () => this.#less(),
       });
     } catch (thrown) {
-      const error = thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", String(thrown));
-      this.#failed = { digest, error };
-      throw error;
+      throw thrown instanceof SyscallError ? thrown : new SyscallError("DRIVER", String(thrown));
     } finally {
       this.#starting.delete(starting);
     }
-  }
-
-  /** Counts an unexpected end of a Worker. Fails with EXHAUSTED after too many. */
-  #noteEnd(digest: string): void {
-    const now = this.#ports.now();
-    if (this.#crashes.digest !== digest) this.#crashes = { digest, at: [], last: [] };
-    const crash = this.#current?.digest === digest ? this.#current.worker.crash : undefined;
-    if (crash) {
-      this.#crashes.last = [crash];
-      this.#crashes.at.push(now);
-      this.#current = undefined;
-    }
-    this.#crashes.at = this.#crashes.at.filter((at) => at > now - RESTARTS.withinMs);
-    const times = this.#crashes.at.length;
-    if (times <= RESTARTS.most) return;
-    throw new SyscallError(
-      "EXHAUSTED",
-      `Plugin ${this.name} ended ${times} times within ${RESTARTS.withinMs / 1000} s. It is started again after a while, or when its files change.`,
-    );
   }
 
   #less(): void {

@@ -226,7 +226,7 @@ async function loadDisk(plugin: DiskPlugin, read: Loadable): Promise<Loading> {
     for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
       const version = await plugin.load(read);
       if (!version.usable) continue;
-      return { held: { plugin: version.worker.plugin, release: version.hold() }, problems: plugin.problems };
+      return { held: { plugin: version.plugin, release: version.hold() }, problems: plugin.problems };
     }
     return {
       problems: [{ message: "It ended again and again right after it was loaded." }, ...plugin.problems],

@@ -1,33 +1,80 @@
 /** One version of a plugin from disk, with the runs that hold it. */
 
+import { type Device, type Plugin, SyscallError } from "../index.ts";
 import type { PluginWorker } from "./plugin-worker.ts";
+import type { Problem } from "./report.ts";
 import type { Timers } from "./timers.ts";
 
+/** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
+const RESTARTS = { most: 3, withinMs: 60_000 };
+
+interface VersionPorts {
+  timers: Timers;
+  /** Unix ms. */
+  now(): number;
+  /** How long an unused Worker is kept. */
+  idleMs: number;
+  /** Starts a Worker with the code of this version. */
+  start(): Promise<PluginWorker>;
+}
+
 /**
- * One version of a plugin from disk, held by the runs that were spawned with it. A retired version (its files changed or
- * are gone) answers until the last run releases it and its last file is closed. An unused version ends after a while and
- * is started again when needed.
+ * One version of a plugin from disk, held by the runs that were spawned with it. If its Worker ends unexpectedly, the
+ * next call starts a new one. A retired version (its files changed or are gone) answers until the last run releases it
+ * and its last file is closed. An unused version ends after a while and is started again when needed.
  */
 export class PluginVersion {
+  readonly name: string;
   readonly digest: string;
-  readonly worker: PluginWorker;
-  readonly #timers: Timers;
-  readonly #idleMs: number;
+  /** Calls go to the running Worker. */
+  readonly plugin: Plugin;
+  readonly #ports: VersionPorts;
+  #worker: PluginWorker;
+  #restart: Promise<PluginWorker> | undefined;
+  /** Times of the restarts within the last period. */
+  #restarts: number[] = [];
+  /** Why the Worker before this one ended. */
+  #lastCrash: Problem | undefined;
   #held = 0;
   #retired = false;
   #idle: { cancel(): void } | undefined;
   #ending: Promise<void> | undefined;
 
-  constructor(digest: string, worker: PluginWorker, idle: { timers: Timers; ms: number }) {
+  constructor(digest: string, worker: PluginWorker, ports: VersionPorts) {
+    this.name = worker.name;
     this.digest = digest;
-    this.worker = worker;
-    this.#timers = idle.timers;
-    this.#idleMs = idle.ms;
+    this.#ports = ports;
+    this.#worker = worker;
+    this.plugin = this.#forward(worker.plugin);
   }
 
   /** False when it has ended or is ending: it must not be leased any more. */
   get usable(): boolean {
-    return this.#ending === undefined && this.worker.ended === undefined;
+    return (
+      this.#ending === undefined && (this.#worker.ended === undefined || this.#worker.crash !== undefined)
+    );
+  }
+
+  /** Problems while it ran, and why its Worker ended. */
+  get problems(): Problem[] {
+    const problems = this.#worker.problems;
+    const before = this.#lastCrash;
+    if (!before || problems.some(({ message }) => message === before.message)) return [...problems];
+    return [before, ...problems];
+  }
+
+  /**
+   * The running Worker; a new one if the last ended unexpectedly. Fails with EXHAUSTED after too many restarts, with
+   * CLOSED after the end of the version, and with the plugin's error if it can't be loaded.
+   */
+  async running(): Promise<PluginWorker> {
+    await this.#worker.checked;
+    if (!this.#worker.ended) return this.#worker;
+    if (this.#ending || !this.#worker.crash) throw this.#worker.ended;
+    this.#restart ??= this.#startAgain(this.#worker.crash).finally(() => {
+      this.#restart = undefined;
+    });
+    return this.#restart;
   }
 
   /** Holds it until the returned function is called. */
@@ -51,15 +98,73 @@ export class PluginVersion {
   /** Ends it when it is unused and retired, else starts its idle timer. Called after each release. */
   settle(): void {
     this.#idle?.cancel();
-    if (this.#held > 0 || this.worker.openFiles > 0) return;
-    if (this.#retired || this.worker.ended) void this.end();
-    else this.#idle = this.#timers.timer(this.#idleMs, () => void this.end());
+    if (this.#held > 0 || this.#worker.openFiles > 0) return;
+    if (this.#retired) void this.end();
+    else this.#idle = this.#ports.timers.timer(this.#ports.idleMs, () => void this.end());
   }
 
   /** Never throws. */
   end(): Promise<void> {
     this.#idle?.cancel();
-    this.#ending ??= this.worker.end();
+    this.#ending ??= this.#end();
     return this.#ending;
+  }
+
+  async #end(): Promise<void> {
+    // Its caller gets the error of a restart that fails.
+    await this.#restart?.catch(() => undefined);
+    await this.#worker.end();
+  }
+
+  async #startAgain(crash: Problem): Promise<PluginWorker> {
+    const { now, start } = this.#ports;
+    const at = now();
+    this.#restarts = this.#restarts.filter((restart) => restart > at - RESTARTS.withinMs);
+    const [oldest] = this.#restarts;
+    if (oldest !== undefined && this.#restarts.length >= RESTARTS.most)
+      throw this.#tooMany(crash, oldest + RESTARTS.withinMs - at);
+    this.#restarts.push(at);
+    this.#lastCrash = crash;
+    this.#worker = await start();
+    return this.#worker;
+  }
+
+  #tooMany({ message }: Problem, waitMs: number): SyscallError {
+    const times = `ended ${RESTARTS.most + 1} times within ${RESTARTS.withinMs / 1000} s`;
+    const again = `It can be started again in ${Math.ceil(waitMs / 1000)} s, or when its files change`;
+    return new SyscallError("EXHAUSTED", `Plugin ${this.name} ${times}. ${message} ${again}.`);
+  }
+
+  /** The same plugin, whose calls find the running Worker. */
+  #forward(plugin: Plugin): Plugin {
+    const devices = Object.entries(plugin.devices ?? {}).map(([path, device]): [string, Device] => [
+      path,
+      this.#forwardDevice(path, device),
+    ]);
+    const { mount } = plugin;
+    return {
+      ...plugin,
+      devices: Object.fromEntries(devices),
+      mount: mount && {
+        type: mount.type,
+        open: async (...args) => {
+          const { plugin: running } = await this.running();
+          return (running.mount ?? mount).open(...args);
+        },
+      },
+    };
+  }
+
+  #forwardDevice(path: string, device: Device): Device {
+    const running = async (): Promise<Device> => (await this.running()).plugin.devices?.[path] ?? device;
+    const { provider } = device;
+    return {
+      ...device,
+      factory: async (...args) => (await running()).factory(...args),
+      provider: provider && {
+        ...provider,
+        detect: async (env) => (await running()).provider?.detect(env) ?? null,
+      },
+    };
   }
 }

@@ -67,6 +67,11 @@ export class PluginWorker {
     return this.#link.crash;
   }
 
+  /** Set while it is not known whether it still responds; resolves when it is. */
+  get checked(): Promise<void> | undefined {
+    return this.#link.checked;
+  }
+
   get openFiles(): number {
     return this.#link.files.size;
   }

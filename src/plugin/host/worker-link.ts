@@ -92,7 +92,8 @@ export class WorkerLink {
   readonly #calls = new PendingCalls<DriverAnswers>();
   readonly #loaded = Promise.withResolvers<unknown>();
   #busy = 0;
-  #signOfLife: { cancel(): void } | undefined;
+  /** A Worker past a deadline was pinged, and has not answered yet. */
+  #lifeCheck: { timer: { cancel(): void }; done: PromiseWithResolvers<void> } | undefined;
   readonly #probes: ((bytes: number) => void)[] = [];
 
   constructor(options: WorkerOptions) {
@@ -202,8 +203,7 @@ export class WorkerLink {
         this.#options.log?.("info", this.#options.name, message.text);
         break;
       case "pong":
-        this.#signOfLife?.cancel();
-        this.#signOfLife = undefined;
+        this.#endLifeCheck();
         for (const answered of this.#probes.splice(0)) answered(message.bytes);
         break;
       case "crash":
@@ -271,12 +271,25 @@ export class WorkerLink {
     return error;
   }
 
+  /** Resolves when it is known whether a Worker past a deadline still responds: after at most `aliveMs`. */
+  get checked(): Promise<void> | undefined {
+    return this.#lifeCheck?.done.promise;
+  }
+
   #askForLife(): void {
-    if (this.#signOfLife) return;
+    if (this.#lifeCheck) return;
     this.#post({ t: "ping" });
-    this.#signOfLife = this.#timers.timer(this.#limits.aliveMs, () => {
+    const timer = this.#timers.timer(this.#limits.aliveMs, () => {
       this.#die(`it was past a deadline and did not respond for ${this.#limits.aliveMs} ms`);
     });
+    this.#lifeCheck = { timer, done: Promise.withResolvers() };
+  }
+
+  #endLifeCheck(): void {
+    const check = this.#lifeCheck;
+    this.#lifeCheck = undefined;
+    check?.timer.cancel();
+    check?.done.resolve();
   }
 
   probe(answered: (bytes: number) => void): void {
@@ -298,13 +311,13 @@ export class WorkerLink {
     const { name, entry, onLess } = this.#options;
     this.ended = new SyscallError(
       "CLOSED",
-      `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; a later run starts it again.`,
+      `Plugin ${name} (${entry}) was ended${why === null ? "" : `: ${why}`}. Its files are closed; the next call starts it again.`,
     );
     if (why !== null) {
       this.crash = { file: entry, ...place, message: `Ended: ${why}.` };
       this.#problem(this.crash);
     }
-    this.#signOfLife?.cancel();
+    this.#endLifeCheck();
     processMemory.remove(this);
     this.#worker.terminate();
     this.#loaded.reject(this.ended);

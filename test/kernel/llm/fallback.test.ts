@@ -132,6 +132,42 @@ describe("a model that fails for good has the next one asked", () => {
   });
 });
 
+describe("a model whose plugin has ended", () => {
+  /** Its file answers `ends` requests with CLOSED; each open counts. */
+  function mortal(ends: number) {
+    const counts = { opened: 0 };
+    const live = modelDevice("one", () => {
+      if (ends-- > 0) throw new SyscallError("CLOSED", "Plugin one was ended.");
+      return says("up again");
+    });
+    const device: Device = {
+      ...live,
+      factory: (...args) => {
+        counts.opened++;
+        return live.factory(...args);
+      },
+    };
+    return { device, counts };
+  }
+
+  test("is opened again, and the run goes on", async () => {
+    const { device, counts } = mortal(1);
+    await using h = harness(fails("INTERNAL"), undefined, { "/dev/llm/one": device });
+    const { info } = await h.run("go", { provider: provider("one", "a") });
+    expect(info).toMatchObject({ result: "up again", exit_code: 0, steps: 1, switches: [] });
+    expect(counts.opened).toBe(2);
+  });
+
+  test("and ends again at once is given up for the next one, or the run ends", async () => {
+    const first = mortal(9);
+    await using h = harness(fails("INTERNAL"), undefined, { "/dev/llm/one": first.device });
+    expect((await h.run("go", { provider: ONE })).info).toMatchObject({ result: "from two" });
+    expect(first.counts.opened).toBe(2);
+    const { info } = await h.run("go", { provider: provider("one", "a") });
+    expect(info).toMatchObject({ exit_reason: "llm_error", error: { code: "CLOSED" } });
+  });
+});
+
 test("the run stays with it from then on", async () => {
   let turns = 0;
   await using h = harness(fails("NOT_FOUND"), () => (turns++ === 0 ? calls(["Echo", {}]) : says("done")), {
