@@ -51,7 +51,7 @@ describe("after kill -9 of the daemon", () => {
     expect(lost).toMatchObject({ code: 69 });
     const receipt = Receipt.parse(JSON.parse(lost.stdout));
     expect(receipt).toMatchObject({ pid: 1, exit_code: 69, error: { code: "UNAVAILABLE" } });
-    expect(receipt.error?.message).toContain("rnix ps -a");
+    expect(receipt.error?.message).toContain("rnix resume 1");
     const { uuid } = receipt;
     expect(sleeping(machine)).toBe(4);
     expect(machine.has(machine.socket)).toBe(true);

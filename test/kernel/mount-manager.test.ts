@@ -404,7 +404,7 @@ describe("what ends by itself", () => {
     expect(delays).toEqual(delays.toSorted((a, b) => a - b));
     expect(new Set(delays).size).toBeGreaterThan(1);
     table.tables.at(-1)?.end("it broke again.");
-    await until(() => down()?.includes("left alone") === true);
+    await until(() => down()?.includes("is not restarted for now") === true);
     expect(clock.pending).toBe(0);
     await clock.advance(30_000);
     expect(await failure(open())).toMatchObject({ code: "UNAVAILABLE" });
