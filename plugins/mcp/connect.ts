@@ -22,6 +22,8 @@ interface ConnectionEvents {
 
 /** The part of the time to mount in which the newest revision's first request must be answered. */
 const PROBE_SHARE = 0.4;
+/** And no longer than this: an older server may ignore it, and is asked the older way then. */
+const MAX_PROBE_MS = 5_000;
 /** Changes within this time are reported as one. */
 const DEBOUNCE_MS = 200;
 
@@ -53,11 +55,12 @@ async function attempt(
   how: "newest" | "newest, slowly" | "old",
 ): Promise<Connection> {
   const { mountTimeoutMs } = settings;
-  const share = how === "newest" ? PROBE_SHARE : 1 - PROBE_SHARE;
+  const firstMs = Math.min(mountTimeoutMs * PROBE_SHARE, MAX_PROBE_MS);
+  const probeMs = how === "newest" ? firstMs : mountTimeoutMs - firstMs;
   const client = new Client(
     { name: "rnix", version: "1" },
     {
-      versionNegotiation: { mode: "auto", probe: { timeoutMs: mountTimeoutMs * share } },
+      versionNegotiation: { mode: "auto", probe: { timeoutMs: probeMs } },
       listChanged: {
         tools: { autoRefresh: false, debounceMs: DEBOUNCE_MS, onChanged: () => events.toolsChanged() },
       },
@@ -70,7 +73,7 @@ async function attempt(
   signal.addEventListener("abort", onAbort, { once: true });
   try {
     // With the first request, within the whole time: the kernel's own deadline has a message that says less.
-    const options = { signal, timeout: mountTimeoutMs * (1 - PROBE_SHARE) };
+    const options = { signal, timeout: mountTimeoutMs - firstMs };
     await client.connect(transport, how === "old" ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
     await close();
@@ -102,7 +105,7 @@ function connectFailure(
     failed.code === "TIMEOUT" && !signal.aborted
       ? new SyscallError(
           "TIMEOUT",
-          `MCP server ${name} did not answer within ${mountTimeoutMs} ms. Raise its mount_timeout if it needs longer.`,
+          `MCP server ${name} did not answer within ${mountTimeoutMs / 1_000} s. If it needs longer, raise its mount_timeout, or mcp_mount_timeout in config.yaml.`,
           { cause: thrown },
         )
       : failed;

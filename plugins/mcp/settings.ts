@@ -10,7 +10,7 @@ const limits = {
   /** The name the user gave it. */
   name: z.string().min(1),
   /** For the handshake. */
-  mountTimeoutMs: MS.default(5_000),
+  mountTimeoutMs: MS.default(60_000),
   /** For one request, with or without progress. */
   requestTimeoutMs: MS.default(60_000),
   /** Of one message from the server. */

@@ -12,6 +12,9 @@ export const AGENT_FILE = "agent.yaml";
 /** Keys of the format (interfaces §2) that this version does not support. */
 const LATER = ["network", "supervise"];
 
+/** In `deferred_skills`: every skill. In `mcp`: every trusted server. */
+export const EVERY = "*";
+
 export const AgentFile = z.lazy(() =>
   strict(
     {
@@ -24,21 +27,14 @@ export const AgentFile = z.lazy(() =>
         effort: choice(EFFORTS).optional(),
       }).optional(),
       skills: texts("a list of skill names").optional(),
-      deferred_skills: texts("a list of skill names").optional(),
+      deferred_skills: everyOr(texts('a list of skill names, or "*" for all')).optional(),
       allowed_tools: z
         .union([z.literal("*").transform(() => ["*"]), texts()], {
           error: ({ input }) =>
             `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
         })
         .optional(),
-      mcp: z
-        .array(
-          z.union([text(), strict({ name: text("a server's name"), required: z.boolean().optional() })], {
-            error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
-          }),
-          { error: ({ input }) => `expected a list of MCP servers, got ${shown(input)}` },
-        )
-        .optional(),
+      mcp: everyOr(servers()).optional(),
       max_steps: limit(SETTINGS.max_steps).optional(),
       context_budget: limit(SETTINGS.context_budget).optional(),
       max_cost: limit(SETTINGS.max_cost).optional(),
@@ -49,6 +45,21 @@ export const AgentFile = z.lazy(() =>
     LATER,
   ),
 );
+
+/** `"*"` is the same as `["*"]`. */
+function everyOr<List extends z.ZodType>(list: List) {
+  return z.preprocess((input) => (input === EVERY ? [EVERY] : input), list);
+}
+
+function servers() {
+  const server = strict({ name: text("a server's name"), required: z.boolean().optional() });
+  return z.array(
+    z.union([text(), server], {
+      error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
+    }),
+    { error: ({ input }) => `expected a list of MCP servers, or "*" for all, got ${shown(input)}` },
+  );
+}
 
 /** The content of an agent.yaml. */
 export type AgentFront = z.infer<typeof AgentFile>;

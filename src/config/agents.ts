@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { type Effort, SyscallError } from "../plugin/index.ts";
-import { AGENT_FILE, AgentFile, type AgentFront, stockLabel } from "./agent-file.ts";
+import { AGENT_FILE, AgentFile, type AgentFront, EVERY, stockLabel } from "./agent-file.ts";
 import {
   type ConfigSources,
   EMBEDDED,
@@ -22,7 +22,7 @@ import type { McpWish } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
-import { loadSkill } from "./skills.ts";
+import { loadSkill, loadSkills, scriptsWait } from "./skills.ts";
 import { suggestion } from "./suggestion.ts";
 import { type Checked, readYaml, stockYaml, yamlError } from "./yaml.ts";
 
@@ -36,13 +36,17 @@ export interface Agent extends AgentInfo {
   fallback?: readonly string[];
   effort?: Effort;
   sandbox?: "auto" | "required" | "off";
-  /** MCP servers that are mounted at its spawn. */
+  /** MCP servers that it names. */
   mcp: McpWish[];
+  /** It takes every trusted MCP server beside those. */
+  mcpAll: boolean;
   /** It declares checks that are not trusted: see `requireChecks`. */
   checksWithheld: boolean;
   /** Its other keys that are not trusted and do not count. */
   withheld: AskedKey[];
-  /** Shown to the user: skills that were left out, and agents of the project that do not replace this one. */
+  /** What waits for trust: skills, and agents of the project that do not replace this one. */
+  untrusted: string[];
+  /** Shown to the user: what is wrong with its skills. */
   notices: string[];
 }
 
@@ -82,15 +86,15 @@ export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
 
 /** The nearest agent of this name. Fails with NOT_FOUND, which lists the others, or INVALID with file, line and column. */
 export async function loadAgent(name: string, sources: ConfigSources): Promise<Agent> {
-  const notices: string[] = [];
+  const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
     const known = outrankedBy(found, sources);
     if (known) {
-      if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known));
       continue;
     }
     const agent = await read(found, sources);
-    if (agent) return { ...agent, notices: [...notices, ...agent.notices] };
+    if (agent) return { ...agent, untrusted: [...untrusted, ...agent.untrusted] };
   }
   const names = new Set(everyAgent(sources, []).map((found) => found.name));
   throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
@@ -182,7 +186,7 @@ function placeOf({ tier }: AgentSource): string {
 }
 
 function notInPlaceOf({ name, source }: AgentSource, known: AgentSource): string {
-  return `not trusted, so left out: ${source}. It does not replace ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+  return `${source} (it does not replace ${placeOf(known)} ${name})`;
 }
 
 function filesOfChecks(checks: readonly string[], { project }: ConfigSources): NamedFiles {
@@ -216,30 +220,41 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   }
   const refused = await refusedOf(found, written, sources);
   const value = refused.length === 0 ? written : without(written, refused);
-  const notices: string[] = [];
+  const news: SkillNews = { untrusted: [], notices: [] };
   const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
-    const skills = (value[key] ?? []).map((name, index) =>
-      agentSkill(name, sources, notices, (message) => yamlError(yaml, [key, index], message)),
-    );
+    const skills = (value[key] ?? [])
+      .filter((name) => key === "skills" || name !== EVERY)
+      .map((name, index) =>
+        agentSkill(name, sources, news, (message) => yamlError(yaml, [key, index], message)),
+      );
     return (await Promise.all(skills)).flat();
   };
+  const skills = await skillsOf("skills");
+  const deferred = await skillsOf("deferred_skills");
+  const offersAll = value.deferred_skills?.includes(EVERY) === true;
+  const isRefused = (asked: string): boolean => refused.some(({ key }) => key === asked);
+  const named = (value.mcp ?? []).filter((server) => server !== EVERY);
+  const takesAll = named.length !== (value.mcp ?? []).length;
   const checks = value.checks ?? [];
   return {
     name: value.name,
     description: value.description,
     instructions: instructionsOf(found),
-    skills: await skillsOf("skills"),
-    deferredSkills: await skillsOf("deferred_skills"),
+    skills,
+    deferredSkills: offersAll
+      ? await withEverySkill([...skills, ...deferred], deferred, sources, news)
+      : deferred,
     allowedTools: value.allowed_tools ?? ["*"],
     maxSteps: value.max_steps,
     contextBudget: value.context_budget,
     maxCost: value.max_cost,
     timeoutMs: value.timeout,
     checks,
-    mcp: (value.mcp ?? []).map((server, index) => ({
+    mcpAll: takesAll && !isRefused("mcp"),
+    mcp: named.map((server, index) => ({
       name: typeof server === "string" ? server : server.name,
       required: typeof server === "string" || server.required !== false,
-      ...(refused.some(({ key }) => key === "mcp") && { untrusted: found.source }),
+      ...(isRefused("mcp") && { untrusted: found.source }),
       wrong: (message) => yamlError(yaml, ["mcp", index], message),
     })),
     source: found.source,
@@ -249,9 +264,9 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     fallback: value.models?.fallback,
     effort: value.models?.effort,
     sandbox: value.sandbox,
-    checksWithheld: refused.some(({ key }) => key === AGENT_CHECKS),
-    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && key !== "mcp"),
-    notices,
+    checksWithheld: isRefused(AGENT_CHECKS),
+    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || named.length === 0)),
+    ...news,
   };
 }
 
@@ -261,23 +276,96 @@ function unreadable(error: unknown): null {
   throw error;
 }
 
-/** Loads one skill of an agent. An unknown or broken one fails; an untrusted one is left out with a notice. */
+/** What is said of an agent's skills. */
+type SkillNews = Pick<Agent, "untrusted" | "notices">;
+
+/** Loads one skill of an agent. An unknown or broken one fails; an untrusted one is left out. */
 async function agentSkill(
   name: string,
   sources: ConfigSources,
-  notices: string[],
+  { untrusted, notices }: SkillNews,
   wrong: (message: string) => SyscallError,
 ): Promise<SkillInfo[]> {
   try {
     const skill = await loadSkill(name, sources);
     notices.push(...skill.warnings);
+    untrusted.push(...skill.untrusted);
     return [skill];
   } catch (error) {
     if (!(error instanceof SyscallError)) throw error;
     if (error.code !== "PERMISSION") throw wrong(error.message);
-    notices.push(error.message);
+    untrusted.push(error.message);
     return [];
   }
+}
+
+/** Characters of all descriptions that an agent with every skill shows its model. */
+const MAX_OFFERED = 16_000;
+const MAX_DESCRIPTION = 1_024;
+
+/** `named`, and every other skill that there is except those in `taken`: the project's first, then the user's. */
+async function withEverySkill(
+  taken: readonly SkillInfo[],
+  named: readonly SkillInfo[],
+  sources: ConfigSources,
+  { untrusted, notices }: SkillNews,
+): Promise<SkillInfo[]> {
+  const { skills, problems, withheld, shadowed } = await loadSkills(sources);
+  notices.push(...problems.map(({ message }) => `left out: ${message}`));
+  untrusted.push(...withheld.map(scriptsWait), ...shadowed.flatMap(({ waits }) => waits ?? []));
+  const others = skills
+    .filter(({ name }) => !taken.some((one) => one.name === name))
+    .map((skill) => ({ ...skill, description: skill.description.slice(0, MAX_DESCRIPTION) }))
+    .toSorted((a, b) => TIERS.indexOf(a.tier) - TIERS.indexOf(b.tier));
+  const offered = [...named];
+  const left: string[] = [];
+  let length = offered.reduce((sum, { description }) => sum + description.length, 0);
+  for (const skill of others) {
+    if (length + skill.description.length > MAX_OFFERED) left.push(skill.name);
+    else {
+      length += skill.description.length;
+      offered.push(skill);
+    }
+  }
+  if (left.length > 0) {
+    notices.push(
+      `Skills whose descriptions exceed ${MAX_OFFERED} characters in all are not offered: ${left.join(", ")}. Load one with --skill NAME.`,
+    );
+  }
+  return offered;
+}
+
+const TIERS: readonly Tier[] = ["project", "user", "embedded"];
+
+/**
+ * The agent with these skills and servers of a command line. Fails with INVALID for a skill that does not exist, is broken
+ * or is not trusted.
+ */
+export async function withAdded(
+  agent: Agent,
+  { skill = [], mcp = [] }: { skill?: readonly string[]; mcp?: readonly string[] },
+  sources: ConfigSources,
+): Promise<Agent> {
+  const news: SkillNews = { untrusted: [], notices: [] };
+  const wrong = (flag: string) => (message: string) => new SyscallError("INVALID", `${flag}: ${message}`);
+  const fresh = skill.filter((name) => !agent.skills.some((one) => one.name === name));
+  const loaded = await Promise.all(
+    [...new Set(fresh)].map((name) => agentSkill(name, sources, news, wrong("--skill"))),
+  );
+  const [waits] = news.untrusted;
+  if (waits !== undefined)
+    throw wrong("--skill")(`not trusted: ${waits}. Run \`rnix trust\`, or give --trust.`);
+  const added = loaded.flat();
+  return {
+    ...agent,
+    skills: [...agent.skills, ...added],
+    deferredSkills: agent.deferredSkills.filter(({ name }) => !added.some((one) => one.name === name)),
+    mcp: [
+      ...agent.mcp.filter(({ name }) => !mcp.includes(name)),
+      ...[...new Set(mcp)].map((name) => ({ name, required: true, wrong: wrong("--mcp") })),
+    ],
+    notices: [...agent.notices, ...news.notices],
+  };
 }
 
 function instructionsOf(found: AgentSource): string {

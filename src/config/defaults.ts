@@ -132,8 +132,12 @@ export const SETTINGS = {
     unlimited: true,
   },
   socket_retry: { ...user("duration", 100, "how often it tries meanwhile"), max: MIN },
-  // A client waits 30 s for the answer to its spawn.
-  mcp_mount_timeout: { ...run("duration", 5 * S, "mounting an MCP server"), max: 20 * S },
+  // `npx -y` downloads a server first.
+  mcp_mount_timeout: { ...run("duration", 60 * S, "starting an MCP server"), max: 30 * MIN },
+  mcp_wait: {
+    ...run("duration", 5 * S, "how long a run's first step waits for an MCP server that is not required"),
+    none: true,
+  },
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
   question_timeout: later("duration", 5 * MIN, "a question to a person"),
   supervisor_restarts: {

@@ -3,6 +3,7 @@
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
+import { findJsonProblem } from "../lib/json-problem.ts";
 import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "./config-sources.ts";
@@ -27,10 +28,12 @@ export interface McpWish {
 }
 
 /** For servers that set no timeouts of their own. */
-export type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout">;
+export type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout" | "mcp_wait">;
 
 interface McpMounts {
   mounts: MountRequest[];
+  /** What waits for trust, as shown to the user. */
+  untrusted: string[];
   /** Shown to the user: which servers are left out, and why. */
   notices: string[];
 }
@@ -48,42 +51,77 @@ interface McpSurroundings {
 export const MCP = "mcp";
 
 /**
- * Makes the mounts of the servers that an agent names. Fails with INVALID, line and column, for an unknown or malformed
- * server. A server that is not trusted, or whose variable is not set, fails too if the agent requires it, else it is
- * left out.
+ * Makes the mounts of the servers that an agent names, and with `all` of every other one that is trusted. Fails with
+ * INVALID, line and column, for a named server that is unknown or malformed, and for a required one that is not trusted
+ * or whose variable is not set. What else is wrong is in the notices.
  */
 export async function mcpMounts(
-  wishes: readonly McpWish[],
+  { mcp: wishes, mcpAll }: { mcp: readonly McpWish[]; mcpAll: boolean },
   surroundings: McpSurroundings,
 ): Promise<McpMounts> {
-  const result: McpMounts = { mounts: [], notices: [] };
-  if (wishes.length === 0) return result;
-  const files = await mcpFiles(surroundings.sources);
+  const result: McpMounts = { mounts: [], untrusted: [], notices: [] };
+  if (wishes.length === 0 && !mcpAll) return result;
+  const { files, problems } = await mcpFiles(surroundings.sources);
+  const [problem] = problems;
+  // The file may define a server that is named.
+  if (problem && wishes.some(({ had }) => !had)) throw problem;
+  result.notices.push(...problems.map(({ message }) => `MCP servers are left out: ${message}`));
   for (const wish of wishes) {
     const found = findServer(wish, files, surroundings);
-    if (typeof found !== "string") result.mounts.push(found);
-    else if (wish.required) throw new SyscallError("INVALID", found);
-    else result.notices.push(found);
+    if ("mount" in found) result.mounts.push(found.mount);
+    else if (wish.required) throw new SyscallError("INVALID", found.why);
+    else result.notices.push(found.why);
   }
+  if (mcpAll) offerOthers(wishes, files, surroundings, result);
   return result;
 }
 
-/** The mount of one server, or why it is left out. */
+/** Every server that no wish names: one that is wrong keeps no run from beginning. */
+function offerOthers(
+  wishes: readonly McpWish[],
+  files: readonly McpFile[],
+  surroundings: McpSurroundings,
+  result: McpMounts,
+): void {
+  const all = new Set([...files.flatMap(({ names }) => names), ...(surroundings.services ?? [])]);
+  const waiting = new Map<string, string[]>();
+  for (const name of all) {
+    if (wishes.some((wish) => wish.name === name)) continue;
+    const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
+    try {
+      const found = findServer({ name, required: false, wrong }, files, surroundings);
+      if ("mount" in found) result.mounts.push({ ...found.mount, offered: true });
+      else if (!found.waits) result.notices.push(found.why);
+      else waiting.set(found.waits, [...(waiting.get(found.waits) ?? []), name]);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      result.notices.push(`The MCP server ${name} is left out: ${error.message}`);
+    }
+  }
+  for (const [what, names] of waiting) {
+    result.untrusted.push(
+      `the MCP ${names.length === 1 ? "server" : "servers"} ${names.join(", ")} of ${what}`,
+    );
+  }
+}
+
+/** The mount of one server, or why there is none. `waits`: what must be trusted first. */
 function findServer(
   { name, required, untrusted, had, wrong }: McpWish,
   files: readonly McpFile[],
   { envs, timeouts, services = [] }: McpSurroundings,
-): MountRequest | string {
+): { mount: MountRequest } | { why: string; waits?: string } {
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusts }) => trusts(name));
+  const waitMs = required || had ? undefined : timeouts.mcp_wait;
   if (untrusted !== undefined && (file || services.includes(name))) return leftOut(name, untrusted);
-  if (services.includes(name)) return { type: MCP, name, config: { name }, required };
+  if (services.includes(name)) return { mount: { type: MCP, name, config: { name }, required, waitMs } };
   if (file) {
     try {
       const request = mcpRequest(name, file.entry(name), file.wrong(name), { timeouts, envs });
-      return { ...request, required };
+      return { mount: { ...request, required, waitMs } };
     } catch (thrown) {
-      if (thrown instanceof MissingVariable) return thrown.message;
+      if (thrown instanceof MissingVariable) return { why: thrown.message };
       throw thrown;
     }
   }
@@ -93,7 +131,9 @@ function findServer(
     return leftOut(name, what);
   }
   if (had)
-    return `The MCP server ${name}, which the run had, is in no mcp.yaml any more. It continues without the server.`;
+    return {
+      why: `The MCP server ${name}, which the run had, is in no mcp.yaml any more. It continues without the server.`,
+    };
   const names = files.flatMap((known) => known.names);
   const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
   throw wrong(
@@ -101,8 +141,9 @@ function findServer(
   );
 }
 
-function leftOut(name: string, what: string): string {
-  return `The MCP server ${name} is left out: ${what} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+function leftOut(name: string, waits: string): { why: string; waits: string } {
+  const why = `The MCP server ${name} is left out: ${waits} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+  return { why, waits };
 }
 
 /** The entry of one server in a file. */
@@ -215,31 +256,48 @@ interface McpFile {
   wrong(name: string): Wrong;
 }
 
-/** The files that define servers, nearest first. Fails when one can't be read: it may define the server. */
-async function mcpFiles({ project, configDir, trust }: McpSurroundings["sources"]): Promise<McpFile[]> {
+/** The files that define servers, nearest first, and why others can't be read. */
+async function mcpFiles({
+  project,
+  configDir,
+  trust,
+}: McpSurroundings["sources"]): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const asks = (path: string): boolean =>
     own.includes(path) &&
     (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
-  const files: McpFile[] = [];
-  for (const path of [...own, join(configDir, FILE)]) {
+  const read = async (path: string): Promise<McpFile | null> => {
     if (own.includes(path)) refuseEscape(path, project);
     const source = readText(path);
-    if (source === null) continue;
+    if (source === null) return null;
     // Over the text that was read: the file may have changed since.
     const digest = digestText(source).replace("sha256:", "");
     const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
     const servers = await serversOf(source, path);
     const trusts = (name: string): boolean =>
       trusted && (!asks(path) || trust.allowsNamed(servers.named(name, project.dir)));
-    files.push({ path, trusted, trusts, ...servers });
+    return { path, trusted, trusts, ...servers };
+  };
+  const files: McpFile[] = [];
+  const problems: SyscallError[] = [];
+  for (const path of [...own, join(configDir, FILE)]) {
+    try {
+      const file = await read(path);
+      if (file) files.push(file);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      problems.push(error);
+    }
   }
-  return files;
+  return { files, problems };
 }
 
 /** The names of all servers of the user and the project, trusted or not. */
 export async function mcpServerNames(sources: McpSurroundings["sources"]): Promise<string[]> {
-  const files = await mcpFiles(sources);
+  const { files, problems } = await mcpFiles(sources);
+  // A file that can't be read may define the server that is asked for.
+  const [problem] = problems;
+  if (problem) throw problem;
   return [...new Set(files.flatMap(({ names }) => names))];
 }
 
@@ -303,7 +361,7 @@ const ForeignFile = z.lazy(() =>
   z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers ?? {}),
 );
 
-/** Parses both formats as YAML, which includes JSON and reports positions. */
+/** Parses both formats as YAML, which includes JSON and reports positions. A broken `.mcp.json` is explained as JSON. */
 async function serversOf(
   source: string,
   path: string,
@@ -311,7 +369,7 @@ async function serversOf(
   const foreign = path.endsWith(FOREIGN);
   const key = foreign ? FOREIGN_KEY : KEY;
   const { value: byName, text: yaml } = foreign
-    ? await parseYaml(ForeignFile, source, path)
+    ? await explainedAsJson(source, path, () => parseYaml(ForeignFile, source, path))
     : await parseYaml(OwnFile, source, path);
   const wrong = (name: string): Wrong => {
     return (at, message) => yamlError(yaml, [key, name, ...at], message);
@@ -337,6 +395,19 @@ async function serversOf(
   };
 }
 
+async function explainedAsJson<T>(source: string, path: string, parse: () => Promise<T>): Promise<T> {
+  try {
+    return await parse();
+  } catch (error) {
+    const problem = error instanceof SyscallError ? findJsonProblem(source) : null;
+    if (!problem) throw error;
+    const { line, column, message } = problem;
+    throw new SyscallError("INVALID", `${path}:${line}:${column}: expected JSON: ${message}`, {
+      cause: error,
+    });
+  }
+}
+
 function issueError(
   yaml: YamlText,
   at: readonly PropertyKey[],
@@ -350,10 +421,9 @@ function issueError(
 /** The known keys of an entry that may be written for another program. */
 function known(entry: unknown): unknown {
   if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return entry;
-  return Object.fromEntries(Object.entries(entry).filter(([key]) => FOREIGN_KEYS.has(key)));
+  const keys = Object.keys(mcpEntry().shape);
+  return Object.fromEntries(Object.entries(entry).filter(([key]) => keys.includes(key)));
 }
-
-const FOREIGN_KEYS = new Set(["type", "command", "args", "env", "cwd", "url", "headers"]);
 
 /** An INVALID error for which an optional server is left out. */
 class MissingVariable extends SyscallError {}

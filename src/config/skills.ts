@@ -1,7 +1,7 @@
 /** Finds and reads skills. */
 
 import { type Dirent, existsSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import {
@@ -38,6 +38,8 @@ export interface Skill extends SkillInfo {
   source: string;
   /** Problems that its author should fix. The skill is loaded anyway. */
   warnings: string[];
+  /** Nearer skills of its name that wait for trust. */
+  untrusted: string[];
 }
 
 interface SkillList {
@@ -45,7 +47,7 @@ interface SkillList {
   /** Skills that could not be read. */
   problems: Problem[];
   /** Skills that a nearer, different skill of the same name hides. */
-  shadowed: { name: string; path: string; by: string }[];
+  shadowed: { name: string; path: string; by: string; waits?: string }[];
   /** SKILL.md files of an untrusted project that come with scripts. */
   withheld: string[];
 }
@@ -58,7 +60,8 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
     const known = outrankedBy(found, sources);
     if (known) {
       if (!isSame(found, known)) {
-        list.shadowed.push({ name: found.name, path: found.file, by: known.file });
+        const waits = notInPlaceOf(found, known);
+        list.shadowed.push({ name: found.name, path: found.file, by: known.file, waits });
       }
       continue;
     }
@@ -80,22 +83,19 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
  */
 export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
-  const notices: string[] = [];
+  const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
     const known = outrankedBy(found, sources);
     if (known) {
-      if (!isSame(found, known)) notices.push(notInPlaceOf(found, known));
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known));
       continue;
     }
     const skill = await attempt(found, sources, list);
-    if (skill) return { ...skill, warnings: [...notices, ...skill.warnings] };
+    if (skill) return { ...skill, untrusted };
   }
   const [withheld] = list.withheld;
   if (withheld !== undefined) {
-    throw new SyscallError(
-      "PERMISSION",
-      `The skill ${name} brings scripts, and the project is not trusted: look at ${withheld}, then run \`rnix trust\`.`,
-    );
+    throw new SyscallError("PERMISSION", scriptsWait(withheld));
   }
   const [problem] = list.problems;
   if (problem) throw new SyscallError("INVALID", problem.message);
@@ -205,7 +205,12 @@ function placeOf({ tier }: SkillSource): string {
 }
 
 function notInPlaceOf({ name, file }: SkillSource, known: SkillSource): string {
-  return `not trusted, so left out: ${file}. It does not replace ${placeOf(known)} ${name}; \`rnix trust\` shows and trusts it.`;
+  return `${file} (it does not replace ${placeOf(known)} ${name})`;
+}
+
+/** A skill that waits for trust, as shown to the user. `file`: its SKILL.md. */
+export function scriptsWait(file: string): string {
+  return `the skill ${basename(dirname(file))} with its scripts (${file})`;
 }
 
 async function attempt(found: SkillSource, sources: ConfigSources, list: SkillList): Promise<Skill | null> {
@@ -245,6 +250,7 @@ async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
     tier: found.tier,
     source: found.file,
     warnings: warningsOf(found.name, value.name, yaml),
+    untrusted: [],
   };
 }
 

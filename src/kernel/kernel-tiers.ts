@@ -26,6 +26,7 @@ import { ProcessBuilder } from "./lifetime/process-builder.ts";
 import { ProcessRunner } from "./lifetime/process-runner.ts";
 import { forget } from "./lifetime/reap.ts";
 import { RunResumer } from "./lifetime/run-resumer.ts";
+import { StartMounts } from "./lifetime/start-mounts.ts";
 import { suspendSelf } from "./lifetime/suspend-self.ts";
 import { ModelGate } from "./llm/model-gate.ts";
 import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
@@ -190,12 +191,20 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
   const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend });
+  const startMounts = new StartMounts({
+    mounts: io.mounts,
+    clock,
+    preparation: (proc) => builder.preparation(proc),
+    emit: (proc, text) => core.watchers.emit(proc, { type: "notice", text }),
+    notify: (proc, text) => core.notify(proc, "kernel", text),
+  });
   const manager = new ProcessManager({
     table,
     builder,
     runner,
     signals,
     reason: (proc) => reason(loop, proc),
+    startMounts,
     debug,
     callbacks,
     guarded: ports.guarded,

@@ -152,7 +152,7 @@ export class MountManager implements ResourceHolder {
       const text = `${type} ${name} is mounted for nothing: agent ${proc.spec.agent.name} may use none of its ${tools.size} tools, by its own list, its parent's or a deny rule.`;
       if (required !== false) throw new SyscallError("PERMISSION", text);
       await this.#unmountOf(proc, path);
-      words.push(text);
+      if (!request.offered) words.push(text);
     }
     return words;
   }

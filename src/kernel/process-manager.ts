@@ -5,6 +5,7 @@ import { namedError } from "./errors/named-error.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import type { ProcessBuilder } from "./lifetime/process-builder.ts";
 import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
+import type { StartMounts } from "./lifetime/start-mounts.ts";
 import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
@@ -29,6 +30,7 @@ interface ProcessManagerPorts {
   runner: ProcessRunner;
   /** The task of an agent. */
   reason: Task;
+  startMounts: StartMounts;
   debug: Debugger;
   signals: SignalManager;
   callbacks?: KernelCallbacks;
@@ -210,11 +212,15 @@ export class ProcessManager {
         );
       }
       const proc = await build();
-      this.#ports.runner.begin(proc, task);
+      this.#ports.runner.begin(proc, proc.preparing ? this.#afterMounts(task) : task);
       return proc.pid;
     } catch (thrown) {
       throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));
     }
+  }
+
+  #afterMounts(task: Task): Task {
+    return async (proc) => (await this.#ports.startMounts.prepare(proc)) ?? task(proc);
   }
 
   /** A failed spawn has no process: the parent's record, or PID 0's trace, has the event. */

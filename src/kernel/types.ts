@@ -58,7 +58,11 @@ export type ExitReason =
   | "interrupted"
   | "killed"
   | "terminated"
-  | "killed_while_paused";
+  | "killed_while_paused"
+  /** What the run needs before its first step, such as a required MCP server, could not be had. */
+  | "unavailable"
+  /** What was asked for contradicts itself; found after the process began. */
+  | "usage";
 
 /** A limit is a number or there is none. */
 export type Limit = number | null;
@@ -114,6 +118,10 @@ export interface MountRequest {
   shared?: boolean;
   /** False: a run starts without it, with a notice. */
   required?: boolean;
+  /** Ms that the first step waits for one that is not required; absent: until it stands or has failed. */
+  waitMs?: number;
+  /** The agent takes whatever is there: without a notice, it is not mounted where it could not be used. */
+  offered?: true;
 }
 
 export interface SkillInfo {

@@ -26,6 +26,9 @@ export function SpawnRequest() {
     timeout_ms: limit,
     allow: texts,
     deny: texts,
+    /** MCP servers and skills beside the agent's. */
+    mcp: texts,
+    skill: texts,
     sandbox: z.enum(["auto", "required", "off"]).optional(),
     trust: flag,
     check: texts,

@@ -50,6 +50,8 @@ checks: ["npm test"]
       provider: "anthropic",
       model: "m",
       sandbox: "auto",
+      mcpAll: false,
+      untrusted: [],
       notices: [],
     });
     expect(loaded.skills.map(({ name }) => name)).toEqual(["one"]);
@@ -258,7 +260,7 @@ test("a skill with scripts of an untrusted project is left out of the agent, and
   agent(box, ROOTS[0] ?? "", "a", "skills: [rel]\n");
   const untrusted = await loadAgent("a", box.sources());
   expect(untrusted.skills).toEqual([]);
-  expect(untrusted.notices.join()).toContain("The skill rel brings scripts");
+  expect(untrusted.untrusted.join()).toContain("the skill rel with its scripts");
   const trusted = await loadAgent("a", { ...box.sources(), trust: trustAll });
   expect(trusted.skills.map(({ name }) => name)).toEqual(["rel"]);
 });

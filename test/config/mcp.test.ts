@@ -18,9 +18,18 @@ function wish(name: string, required = true): McpWish {
   return { name, required, wrong: (message) => new SyscallError("INVALID", `agent.yaml:3:7: ${message}`) };
 }
 
+function surroundings(env: Record<string, string> = {}, services: string[] = []) {
+  const timeouts = { mcp_mount_timeout: 5_000, mcp_request_timeout: 60_000, mcp_wait: 2_000 };
+  return { sources: box.sources(), envs: [env], timeouts, services };
+}
+
 function mounts(wishes: readonly McpWish[], env: Record<string, string> = {}, services: string[] = []) {
-  const timeouts = { mcp_mount_timeout: 5_000, mcp_request_timeout: 60_000 };
-  return mcpMounts(wishes, { sources: box.sources(), envs: [env], timeouts, services });
+  return mcpMounts({ mcp: wishes, mcpAll: false }, surroundings(env, services));
+}
+
+/** Of an agent that takes every trusted server. */
+function every(env: Record<string, string> = {}, services: string[] = []) {
+  return mcpMounts({ mcp: [], mcpAll: true }, surroundings(env, services));
 }
 
 /** Everything of the project is trusted as it is now. */
@@ -47,6 +56,7 @@ describe("an agent's MCP servers", () => {
     );
     const env = { GITHUB_TOKEN: "t0p", HOST: "example.com", KEY: "k" };
     expect(await mounts([wish("github"), wish("web", false)], env)).toEqual({
+      untrusted: [],
       notices: [],
       mounts: [
         {
@@ -78,6 +88,7 @@ describe("an agent's MCP servers", () => {
           timeoutMs: 6_000,
           shared: undefined,
           required: false,
+          waitMs: 2_000,
         },
       ],
     });
@@ -102,7 +113,7 @@ describe("an agent's MCP servers", () => {
   test("of a project that is not trusted are left out where the agent can do without", async () => {
     const file = box.write(FOREIGN, '{"mcpServers": {"x": {"command": "c"}}}');
     const text = `The MCP server x is left out: ${file} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
-    expect(await mounts([wish("x", false)])).toEqual({ mounts: [], notices: [text] });
+    expect(await mounts([wish("x", false)])).toEqual({ mounts: [], untrusted: [], notices: [text] });
     expect(await failure(() => mounts([wish("x")]))).toMatchObject({ code: "INVALID", message: text });
   });
 
@@ -129,7 +140,67 @@ describe("an agent's MCP servers", () => {
 
   test("cost nothing to an agent that names none, whatever the files say", async () => {
     box.write(USER, "servers: [\n");
-    expect(await mounts([])).toEqual({ mounts: [], notices: [] });
+    expect(await mounts([])).toEqual({ mounts: [], untrusted: [], notices: [] });
+  });
+
+  test("of an agent that takes all are the trusted ones; the others are named together", async () => {
+    box.write(USER, "servers: { mine: { command: m }, both: { command: m } }\n");
+    const file = box.write(
+      FOREIGN,
+      '{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://e.com"}, "both": {"command": "x"}}}',
+    );
+    const names = ({ mounts: found }: Awaited<ReturnType<typeof every>>) =>
+      found.map(({ name }) => name).sort();
+    const before = await every({}, ["up"]);
+    expect(names(before)).toEqual(["both", "mine", "up"]);
+    for (const mount of before.mounts)
+      expect(mount).toMatchObject({ required: false, offered: true, waitMs: 2_000 });
+    expect(before).toMatchObject({ untrusted: [`the MCP servers a, b of ${file}`], notices: [] });
+    await trust();
+    const after = await every();
+    expect(names(after)).toEqual(["a", "b", "both", "mine"]);
+    expect(after).toMatchObject({ untrusted: [], notices: [] });
+  });
+
+  test("that are wrong keep no run of such an agent from beginning", async () => {
+    box.write(
+      USER,
+      'servers:\n  good: { command: c }\n  odd: { comand: c }\n  unset: { command: c, env: { A: "${TOKEN}" } }\n',
+    );
+    const file = box.write(FOREIGN, '{"mcpServers": {');
+    const { mounts: found, notices } = await every();
+    expect(found.map(({ name }) => name)).toEqual(["good"]);
+    expect(notices).toEqual([
+      expect.stringContaining(`MCP servers are left out: ${file}:1:17: expected JSON: the "{" of line 1`),
+      expect.stringContaining('did you mean "command"?'),
+      expect.stringContaining("the variable TOKEN is not set"),
+    ]);
+    expect((await failure(() => mounts([wish("good")]))).message).toContain(file);
+  });
+
+  test.each([
+    [
+      '{\n  "mcpServers": {\n    "a": {"command": "c"}\n    "b": {}\n  }\n}',
+      "4:5",
+      'expected "," or "}", found "\\""',
+    ],
+    ['{\n  // mine\n  "mcpServers": {"a" {}}\n}', "2:3", "no comments"],
+    ["{'mcpServers': {]}", "1:2", "a single quote"],
+    ['{"mcpServers": {"a": [}}', "1:23", "expected a value"],
+    ['{"mcpServers": {"a": {"command": "c}}}', "1:34", "no closing double quote"],
+    ['{"mcpServers": {"a": {"command": "C:\\x"}}', "1:37", "backslash"],
+    ['{"mcpServers": {}}}', "1:19", "nothing may follow"],
+  ])("a broken .mcp.json is explained as JSON: %j", async (source, place, words) => {
+    const file = box.write(FOREIGN, source);
+    const { message } = await failure(() => mounts([wish("a")]));
+    expect(message).toStartWith(`${file}:${place}: expected JSON: `);
+    expect(message).toContain(words);
+  });
+
+  test("of a .mcp.json may have our own keys, beside those of other products", async () => {
+    box.write(FOREIGN, '{"mcpServers": {"x": {"command": "c", "mount_timeout": "2m", "timeout": 5}}}');
+    await trust();
+    expect((await every()).mounts).toMatchObject([{ name: "x", timeoutMs: 121_000 }]);
   });
 
   const FAULTS: [string, string, string, string][] = [

@@ -163,7 +163,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         "agents/stock/instructions.md": "Evil.\n",
       },
       effect: async (sources: ConfigSources) => (await loadAgent("stock", sources)).instructions,
-      said: async (sources: ConfigSources) => (await loadAgent("stock", sources)).notices,
+      said: async (sources: ConfigSources) => (await loadAgent("stock", sources)).untrusted,
     },
   ],
   [
@@ -171,7 +171,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
     {
       files: { ".claude/skills/stock/SKILL.md": SKILL.replace("NAME", "stock") },
       effect: async (sources: ConfigSources) => (await loadSkill("stock", sources)).description,
-      said: async (sources: ConfigSources) => (await loadSkill("stock", sources)).warnings,
+      said: async (sources: ConfigSources) => (await loadSkill("stock", sources)).untrusted,
     },
   ],
   [
@@ -306,7 +306,8 @@ async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
 async function mounts(sources: ConfigSources): ReturnType<typeof mcpMounts> {
   const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
   const wish = { name: "x", required: false, had: true as const, wrong };
-  return mcpMounts([wish], { sources, envs: [], timeouts: { mcp_mount_timeout: 1, mcp_request_timeout: 1 } });
+  const timeouts = { mcp_mount_timeout: 1, mcp_request_timeout: 1, mcp_wait: 1 };
+  return mcpMounts({ mcp: [wish], mcpAll: false }, { sources, envs: [], timeouts });
 }
 
 /** A value that goes beyond what the user has. */

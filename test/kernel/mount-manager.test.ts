@@ -18,6 +18,21 @@ function agent(more: Partial<AgentInfo>): AgentInfo {
   return { ...bareAgent("worker"), ...more };
 }
 
+type Spawn = Parameters<KernelHarness["spawn"]>;
+
+/** Spawns, and waits for its first request: its mounts are made. */
+async function started(h: KernelHarness, intent: string, more: Spawn[1], who?: Spawn[2]): Promise<PID> {
+  const pid = await h.spawn(intent, more, who);
+  await until(() => h.requests.some((request) => request.intent === intent));
+  return pid;
+}
+
+/** How a run ended whose mounts could not be made. */
+async function refusal(h: KernelHarness, more: Spawn[1], who?: Spawn[2]) {
+  const { exit_code, exit_reason, error } = (await h.run("go", more, who)).info;
+  return { exit_code, exit_reason, error };
+}
+
 /** Every event of a process's record. */
 async function eventsOf(h: KernelHarness, uuid: string, ...names: string[]) {
   const { records } = await h.runs.events(uuid);
@@ -68,11 +83,14 @@ describe("what a process starts with", () => {
       },
     });
     await using h = new KernelHarness({ model: silent, mounts: [table.type, broken.type] });
-    const spawned = h.spawn("go", { mounts: [one, { ...one, type: "broken" }] });
-    expect(await failure(spawned)).toMatchObject({ code: "UNAVAILABLE", message: "nobody there" });
+    expect(await refusal(h, { mounts: [one, { ...one, type: "broken" }] })).toEqual({
+      exit_code: 69,
+      exit_reason: "unavailable",
+      error: { code: "UNAVAILABLE", message: "nobody there" },
+    });
     expect(table.tables.map(({ unmounted }) => unmounted)).toEqual([true]);
     expect(h.kernel.mounts.size).toBe(0);
-    expect(h.kernel.processes.listProcs()).toEqual([]);
+    expect(h.requests).toEqual([]);
   });
 
   test("one that is not required is gone without, and who watches is told", async () => {
@@ -94,15 +112,15 @@ describe("what a process starts with", () => {
 
   test("an unknown type, and a name that fits in no path, say what is expected", async () => {
     await using h = new KernelHarness({ model: silent, mounts: [new Mountable().type] });
-    expect(await failure(h.spawn("go", { mounts: [{ ...one, type: "mcp" }] }))).toMatchObject({
+    expect((await refusal(h, { mounts: [{ ...one, type: "mcp" }] })).error).toEqual({
       code: "NOT_FOUND",
       message: 'No plugin mounts the type "mcp". There are: table.',
     });
     for (const name of ["", "a/b", "..", "a__b", "x".repeat(65)]) {
-      expect(await failure(h.spawn("go", { mounts: [{ ...one, name }] }))).toMatchObject({ code: "INVALID" });
+      const wrong = { exit_code: 64, exit_reason: "usage", error: { code: "INVALID" } };
+      expect(await refusal(h, { mounts: [{ ...one, name }] })).toMatchObject(wrong);
     }
-    const twice = failure(h.spawn("go", { mounts: [one, one] }));
-    expect(await twice).toMatchObject({
+    expect((await refusal(h, { mounts: [one, one] })).error).toMatchObject({
       code: "INVALID",
       message: expect.stringContaining("mounted already"),
     });
@@ -120,6 +138,123 @@ describe("what a process starts with", () => {
   });
 });
 
+describe("the first step", () => {
+  const slow = () => {
+    const stands = Promise.withResolvers<void>();
+    return { stands, table: new Mountable("table", { opening: () => stands.promise }) };
+  };
+  const notices = (events: readonly { type: string }[]): string[] =>
+    events.flatMap((event) => ("text" in event && event.type === "notice" ? [String(event.text)] : []));
+
+  test("waits for a required mount, which is announced when it takes long", async () => {
+    const { stands, table } = slow();
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ model: script(says("done")), mounts: [table.type], clock });
+    const pid = await h.spawn("go", { mounts: [{ ...one, timeoutMs: 60_000 }] });
+    await until(() => table.attempts === 1);
+    await clock.advance(30_000);
+    expect(h.requests).toEqual([]);
+    stands.resolve();
+    const { info, events } = await h.follow(pid);
+    expect(info.exit_code).toBe(0);
+    expect(h.requests[0]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+    expect(notices(events)).toEqual(["starting one …", "one ready after 30s"]);
+  });
+
+  test("waits for another one only so long; its tools come when it is ready", async () => {
+    const { stands, table } = slow();
+    const clock = new FakeClock();
+    const turn = Promise.withResolvers<void>();
+    await using h = new KernelHarness({
+      model: async (request) => {
+        if (request.messages.length > 2) return says("done");
+        await turn.promise;
+        return calls(["Plan", { steps: ["x"] }]);
+      },
+      mounts: [table.type],
+      clock,
+    });
+    const optional = { ...one, required: false, waitMs: 5_000, timeoutMs: 60_000 };
+    const pid = await h.spawn("go", { mounts: [optional] });
+    await until(() => table.attempts === 1);
+    await clock.advance(4_999);
+    expect(h.requests).toEqual([]);
+    await clock.advance(1);
+    await until(() => h.requests.length === 1);
+    expect(h.requests[0]?.messages.at(-1)?.content).toContain("Still starting: one.");
+    stands.resolve();
+    await until(() => h.kernel.processes.info(pid).allowed_tools.includes("table__one__Echo"));
+    turn.resolve();
+    const { events } = await h.follow(pid);
+    expect(h.requests[1]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+    expect(JSON.stringify(h.requests[1]?.messages)).toContain(
+      "You may now use these tools: table__one__Echo.",
+    );
+    expect(notices(events)).toEqual([
+      "starting one …",
+      "one will be ready later; the run begins without waiting",
+      "one is ready",
+    ]);
+  });
+
+  test("may call a tool of one that is still being made: the call waits for it", async () => {
+    const { stands, table } = slow();
+    await using h = new KernelHarness({
+      model: script(calls(["table__one__Echo", { n: 1 }]), says("done")),
+      mounts: [table.type],
+    });
+    const pid = await h.spawn("go", { mounts: [{ ...one, required: false, waitMs: 1 }] });
+    await until(() => h.requests.length === 1);
+    await settled();
+    stands.resolve();
+    const { info } = await h.follow(pid);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]).toMatchObject({ state: "done", result: '{"op":"Echo","n":1}' });
+  });
+
+  test("is followed by others when one fails later; the user is notified", async () => {
+    const fails = Promise.withResolvers<void>();
+    const table = new Mountable("table", { opening: () => fails.promise });
+    await using h = new KernelHarness({
+      model: script(calls(["table__one__Echo", {}]), says("done")),
+      mounts: [table.type],
+    });
+    const pid = await h.spawn("go", { mounts: [{ ...one, required: false, waitMs: 1 }] });
+    await until(() => h.requests.length === 1);
+    fails.reject(new SyscallError("UNAVAILABLE", "no such package"));
+    const { info, events } = await h.follow(pid);
+    expect(info.exit_code).toBe(0);
+    expect(notices(events)).toContain("table one: no such package");
+    expect(h.requests).toHaveLength(2);
+  });
+
+  test("of a resumed run whose required mount fails is not made: the run is suspended again", async () => {
+    let broken = false;
+    const table = new Mountable("table", {
+      opening: () => {
+        if (broken) throw new SyscallError("UNAVAILABLE", "not today");
+      },
+    });
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    const pid = await started(h, "go", { mounts: [one] });
+    const { uuid } = h.kernel.processes.info(pid);
+    const shown = h.requests[0]?.tools;
+    await h.kernel.lifecycle.suspend(pid);
+    broken = true;
+    const opts = () => h.opts({ mounts: [one] });
+    const second = await h.kernel.lifecycle.resume(uuid, agent({}), opts());
+    expect(await h.kernel.processes.wait(second.pid)).toMatchObject({
+      code: 75,
+      suspended: { reason: "not today" },
+    });
+    broken = false;
+    const third = await h.kernel.lifecycle.resume(uuid, agent({}), opts());
+    await until(() => h.requests.length === 2);
+    expect(h.requests[1]?.tools).toEqual(shown);
+    await end(h, third.pid);
+  });
+});
+
 describe("a mount that does not come to stand", () => {
   test("is given up at its deadline; what comes later is unmounted at once", async () => {
     const clock = new FakeClock();
@@ -132,14 +267,17 @@ describe("a mount that does not come to stand", () => {
       },
     });
     await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
-    const spawned = failure(h.spawn("go", { mounts: [one] }));
+    const refused = refusal(h, { mounts: [one] });
     await until(() => table.attempts === 1);
     await clock.advance(4_999);
     expect(signal?.aborted).toBe(false);
     await clock.advance(1);
-    expect(await spawned).toMatchObject({
-      code: "TIMEOUT",
-      message: "table one did not start within 5000 ms. Increase its timeout where it is declared.",
+    expect(await refused).toMatchObject({
+      exit_code: 69,
+      error: {
+        code: "TIMEOUT",
+        message: "table one did not start within 5000 ms. Increase its timeout where it is declared.",
+      },
     });
     expect(signal?.aborted).toBe(true);
     late.resolve();
@@ -162,11 +300,11 @@ describe("a mount that does not come to stand", () => {
     });
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
-    const spawned = failure(h.spawn("go", { mounts: [{ ...one, timeoutMs: 200 }] }));
+    const refused = refusal(h, { mounts: [{ ...one, timeoutMs: 200 }] });
     await given.promise;
     expect(isAlive(pid)).toBe(true);
     await clock.advance(200);
-    expect(await spawned).toMatchObject({ code: "TIMEOUT" });
+    expect((await refused).error).toMatchObject({ code: "TIMEOUT" });
     expect(isAlive(pid)).toBe(false);
     expect(afterwards).toMatchObject({ code: "CLOSED" });
   });
@@ -174,10 +312,10 @@ describe("a mount that does not come to stand", () => {
   test("is over at once when its process is killed meanwhile", async () => {
     const table = new Mountable("table", { opening: () => new Promise(() => {}) });
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const spawned = failure(h.spawn("go", { mounts: [one] }));
+    const pid = await h.spawn("go", { mounts: [one] });
     await until(() => table.attempts === 1);
-    h.kernel.processes.kill(h.kernel.processes.listProcs()[0]?.pid ?? 0, 2);
-    expect(await spawned).toMatchObject({ code: "CANCELLED" });
+    h.kernel.processes.kill(pid, 2);
+    expect(await h.kernel.processes.wait(pid)).toMatchObject({ code: 137 });
     expect(h.kernel.mounts.size).toBe(0);
   });
 });
@@ -186,13 +324,16 @@ describe("what several have mounted", () => {
   test("is opened once and closed when the last lets go", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const [a, b] = await Promise.all([h.spawn("a", { mounts: [one] }), h.spawn("b", { mounts: [one] })]);
+    const [a, b] = await Promise.all([
+      started(h, "a", { mounts: [one] }),
+      started(h, "b", { mounts: [one] }),
+    ]);
     expect(table.attempts).toBe(1);
     await end(h, a);
     expect(table.open).toBe(1);
     await end(h, b);
     expect(table.open).toBe(0);
-    await h.kernel.processes.wait(await h.spawn("c", { mounts: [one], timeoutMs: 1 }));
+    await end(h, await started(h, "c", { mounts: [one] }));
     expect(table.attempts).toBe(2);
   });
 
@@ -205,8 +346,8 @@ describe("what several have mounted", () => {
     test(`is not shared with ${what}`, async () => {
       const table = new Mountable();
       await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-      await h.spawn("a", { mounts: [one] });
-      await h.spawn("b", { mounts: [request], env: { PATH: "/bin", ...env } });
+      await started(h, "a", { mounts: [one] });
+      await started(h, "b", { mounts: [request], env: { PATH: "/bin", ...env } });
       expect(table.open).toBe(2);
     });
   }
@@ -215,20 +356,20 @@ describe("what several have mounted", () => {
     const stands = Promise.withResolvers<void>();
     const table = new Mountable("table", { opening: () => stands.promise });
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const a = failure(h.spawn("a", { mounts: [one] }));
-    const b = h.spawn("b", { mounts: [one] });
-    await until(() => h.kernel.processes.listProcs().length === 2 && table.attempts === 1);
-    const first = h.kernel.processes.listProcs().find(({ intent }) => intent === "a");
-    h.kernel.processes.kill(first?.pid ?? 0, 2);
-    expect(await a).toMatchObject({ code: "CANCELLED" });
+    const a = await h.spawn("a", { mounts: [one] });
+    const b = await h.spawn("b", { mounts: [one] });
+    await until(() => [a, b].every((pid) => h.kernel.mounts.list(pid).length === 1));
+    await end(h, a);
     stands.resolve();
-    expect(h.kernel.mounts.list(await b)).toMatchObject([{ type: "table", down: null }]);
+    await until(() => h.requests.length === 1);
+    expect(h.kernel.mounts.list(b)).toMatchObject([{ type: "table", down: null }]);
+    expect(table.attempts).toBe(1);
   });
 
   test("a process sees its own mount, and nobody else's", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const a = await h.spawn("a", { mounts: [one] });
+    const a = await started(h, "a", { mounts: [one] });
     const b = await raw(h, { mounts: [{ ...one, name: "two" }] });
     expect(await h.kernel.files.open(b, `/mnt/table/${b.pid}-two/echo`, O_RDWR)).toBeNumber();
     const foreign = failure(h.kernel.files.open(b, `/mnt/table/${a}-one/echo`, O_RDWR));
@@ -255,28 +396,33 @@ describe("rights", () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: script(says("a")), mounts: [table.type] });
     await h.run("go", { mounts: [one] }, list(["table__one__Echo"]));
-    const wrong = await failure(h.spawn("go", { mounts: [one] }, list(["table__one__Ecco"])));
-    expect(wrong).toMatchObject({
-      code: "INVALID",
-      message: expect.stringContaining('Did you mean "table__one__Echo"?'),
+    expect(await refusal(h, { mounts: [one] }, list(["table__one__Ecco"]))).toMatchObject({
+      exit_code: 64,
+      error: { code: "INVALID", message: expect.stringContaining('Did you mean "table__one__Echo"?') },
     });
     expect(table.open).toBe(0);
   });
 
   test("the spawner's list and a deny rule go before it: mounted for nothing is refused", async () => {
     const table = new Mountable();
-    await using h = new KernelHarness({ model: script(says("a"), says("b")), mounts: [table.type] });
+    await using h = new KernelHarness({
+      model: script(...["a", "b", "c", "d"].map(says)),
+      mounts: [table.type],
+    });
     const useless: Parameters<KernelHarness["spawn"]>[1][] = [
       { allow: ["Plan"] },
       { deny: ["table__one__*"] },
     ];
     for (const more of useless) {
-      const refused = await failure(h.spawn("go", { mounts: [one], ...more }));
-      expect(refused).toMatchObject({ code: "PERMISSION" });
+      expect((await refusal(h, { mounts: [one], ...more })).error).toMatchObject({ code: "PERMISSION" });
       expect(table.open).toBe(0);
       const { events } = await h.run("go", { mounts: [{ ...one, required: false }], ...more });
       expect(events.filter(({ type }) => type === "notice")).toHaveLength(1);
       expect(h.requests.at(-1)?.tools?.map(({ name }) => name)).not.toContain("table__one__Echo");
+      const opened = table.attempts;
+      const offered = await h.run("go", { mounts: [{ ...one, required: false, offered: true }], ...more });
+      expect(offered.events.filter(({ type }) => type === "notice")).toEqual([]);
+      expect(table.attempts).toBe(opened);
     }
   });
 
@@ -284,10 +430,10 @@ describe("rights", () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const without = await h.spawn("without", {}, list(["Plan"]));
-    const refused = await failure(h.spawn("child", { parentPid: without, mounts: [one] }));
-    expect(refused).toMatchObject({ code: "PERMISSION" });
-    const parentPid = await h.spawn("with", { mounts: [one] }, list(["Plan"]));
-    const child = await h.spawn("child", { parentPid, mounts: [one] }, list([]));
+    const refused = await refusal(h, { parentPid: without, mounts: [one] });
+    expect(refused.error).toMatchObject({ code: "PERMISSION" });
+    const parentPid = await started(h, "with", { mounts: [one] }, list(["Plan"]));
+    const child = await started(h, "child", { parentPid, mounts: [one] }, list([]));
     expect(h.kernel.mounts.list(child)).toHaveLength(1);
     expect(table.open).toBe(1);
   });
@@ -315,8 +461,8 @@ describe("rights of a tree", () => {
   test("a child loses with its parent what its parent loses", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const parentPid = await h.spawn("parent", { mounts: [one] }, agent({ allowedTools: ["Plan"] }));
-    const child = await h.spawn("child", { parentPid, mounts: [one] }, agent({ allowedTools: [] }));
+    const parentPid = await started(h, "parent", { mounts: [one] }, agent({ allowedTools: ["Plan"] }));
+    const child = await started(h, "child", { parentPid, mounts: [one] }, agent({ allowedTools: [] }));
     const tools = () => h.kernel.processes.info(child).allowed_tools;
     expect(tools()).toEqual(["table__one__Echo"]);
     await h.kernel.mounts.unmount(parentPid, `/mnt/table/${parentPid}-one`);
@@ -426,7 +572,7 @@ describe("what ends by itself", () => {
       },
     });
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
-    const pid = await h.spawn("go", { mounts: [one] });
+    const pid = await started(h, "go", { mounts: [one] });
     table.tables[0]?.end("gone");
     await until(() => pids.length === 2 && h.kernel.mounts.list(pid)[0]?.down === null);
     await end(h, pid);
@@ -438,7 +584,7 @@ describe("what ends by itself", () => {
     for (const unmounting of [() => new Promise<void>(() => {}), () => Promise.reject(new Error("stuck"))]) {
       const table = new Mountable("table", { unmounting });
       await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
-      const pid = await h.spawn("go", { mounts: [one] });
+      const pid = await started(h, "go", { mounts: [one] });
       h.kernel.processes.kill(pid, 1);
       const waited = h.kernel.processes.wait(pid);
       await until(() => table.tables[0]?.unmounted === true);
@@ -495,7 +641,7 @@ describe("what many see", () => {
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     await h.kernel.mounts.mountShared({ of: "user", ...h.opts() }, one);
     expect(h.kernel.mounts.services({ id: "p" }, "table")).toEqual(["one"]);
-    const pid = await h.spawn("go", { mounts: [{ ...one, config: {} }] }, agent({ allowedTools: [] }));
+    const pid = await started(h, "go", { mounts: [{ ...one, config: {} }] }, agent({ allowedTools: [] }));
     expect(h.kernel.mounts.list(pid)).toMatchObject([{ path: `/mnt/table/${pid}-one` }]);
     expect(h.kernel.processes.info(pid).allowed_tools).toEqual(["table__one__Echo"]);
     expect(table.attempts).toBe(1);
@@ -551,7 +697,9 @@ describe("whatever happens in whatever order", () => {
         else if (what < 0.9) pick(table.tables)?.change(random() < 0.5 ? echo("Echo", "More") : {});
         else if (live.length > 0) {
           live.splice(live.indexOf(pid), 1);
-          h.kernel.processes.kill(pid, 2);
+          // One whose mount failed has ended.
+          if (h.kernel.processes.listProcs().some((proc) => proc.pid === pid))
+            h.kernel.processes.kill(pid, 2);
         }
         if (random() < 0.5) await settled();
       }

@@ -35,6 +35,8 @@ export default defineCommand({
     timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
     allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
     deny: rules("refuse these tools"),
+    mcp: list("start this MCP server for the run; without it the run does not begin", "NAME"),
+    skill: list("load this skill into the prompt", "NAME"),
     sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
       "auto",
       "required",
@@ -106,6 +108,8 @@ export default defineCommand({
         trust: flags.trust || undefined,
         allow: unlessEmpty(flags.allow),
         deny: unlessEmpty(flags.deny),
+        mcp: unlessEmpty(flags.mcp),
+        skill: unlessEmpty(flags.skill),
         check: unlessEmpty(flags.check),
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
         system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),

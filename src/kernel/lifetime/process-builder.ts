@@ -37,6 +37,7 @@ import {
   requirePrice,
   requireWithinParent,
 } from "./spawn-limits.ts";
+import type { Preparation } from "./start-mounts.ts";
 
 interface ProcessBuilderPorts {
   version: string;
@@ -90,6 +91,7 @@ const UNNAMED_AGENT = bareAgent("none");
  */
 export class ProcessBuilder {
   readonly #ports: ProcessBuilderPorts;
+  readonly #preparations = new WeakMap<Process, Preparation>();
 
   constructor(ports: ProcessBuilderPorts) {
     this.#ports = ports;
@@ -125,6 +127,13 @@ export class ProcessBuilder {
       saved,
     };
     return this.#make(order, start);
+  }
+
+  /** What is left to do for a process with mounts, before its first step; undefined for all others. */
+  preparation(proc: Process): Preparation | undefined {
+    const preparation = this.#preparations.get(proc);
+    this.#preparations.delete(proc);
+    return preparation;
   }
 
   async #make(order: BuildRequest, start: (proc: Process) => Promise<void>): Promise<Process> {
@@ -276,20 +285,48 @@ export class ProcessBuilder {
       inboxes.of(proc).restore(saved.unread);
     }
     undo.push(() => this.#ports.mounts.clear(proc));
-    await this.#mount(proc, saved);
-    if (!before) proc.notices.push(...unmetSkillNeeds(proc));
     if (saved) proc.images = saved.spawned.images ?? [];
-    const shown = before?.meta.tools ?? [];
-    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
-    showTools(proc);
-    if (before) restoreTools(proc, shown);
-    writeMeta(proc, contexts);
-    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
-      this.#recall(proc, head, saved);
+    const { mounts = [] } = opts;
+    if (mounts.length === 0) proc.notices.push(...this.#offerTools(proc, head, saved));
+    else {
+      proc.preparing = true;
+      this.#preparations.set(proc, {
+        mounts,
+        resumes: before !== undefined,
+        finish: (missing) => {
+          this.#requireTools(proc, saved, missing);
+          return this.#offerTools(proc, head, saved);
+        },
+      });
+      // A resumed run has it from before.
+      if (!before) writeMeta(proc, contexts);
+    }
     undo.push(() => files.closeAll(proc));
     if (!opts.provider) return;
     proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
     await fitToModel(files, proc);
+  }
+
+  /** Shows the model its tools: of a resumed run as before. Returns notices for the user. */
+  #offerTools(proc: Process, head: string, saved: SavedRun | undefined): string[] {
+    const before = saved?.fork ? undefined : saved;
+    const shown = before?.meta.tools ?? [];
+    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
+    showTools(proc);
+    const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
+    writeMeta(proc, this.#ports.contexts);
+    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
+      this.#recall(proc, head, saved);
+    return notices;
+  }
+
+  /** Fails with INVALID for a rule that names no tool. `missing`: prefixes of tools that may come later. */
+  #requireTools(proc: Process, saved: SavedRun | undefined, missing: readonly string[]): void {
+    const { opts, agent, namespace } = proc.spec;
+    const parent = proc.ppid === 0 ? undefined : this.#ports.table.find(proc.ppid);
+    // Recorded rights may name tools that are gone.
+    if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
+    proc.permissions = proc.permissions.withFacts({ expected: missing });
   }
 
   /** The last answer says how the model counts tokens. */
@@ -305,26 +342,6 @@ export class ProcessBuilder {
     const { mounts, devices: own } = this.#ports;
     const shared = mounts.shared(project).toReversed();
     return shared.reduce((view, table) => view.with(table), devices.namespace.over(own));
-  }
-
-  /**
-   * Mounts what the process starts with. Fails with INVALID for a rule that names no tool of them, and with PERMISSION
-   * when the process may use no tool of a required mount.
-   */
-  async #mount(proc: Process, saved: SavedRun | undefined): Promise<void> {
-    const { opts, agent, namespace } = proc.spec;
-    if (!opts.mounts || opts.mounts.length === 0) return;
-    const { mounts, table } = this.#ports;
-    const parent = proc.ppid === 0 ? undefined : table.find(proc.ppid);
-    const failed = await mounts.mountAll(proc, opts.mounts);
-    const missing = failed.map(({ request }) => toolPrefix(request));
-    // Recorded rights may name tools that are gone.
-    if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
-    proc.permissions = proc.permissions.withFacts({ expected: missing });
-    proc.notices.push(
-      ...failed.map(({ request, error }) => `${request.type} ${request.name}: ${error.message}`),
-    );
-    proc.notices.push(...(await mounts.dropUnusable(proc)));
   }
 
   /** Without a live parent, the child is PID 0's. */

@@ -68,7 +68,8 @@ export class MountVisibility {
     const gone = [...before].filter((name) => !point.tools.has(name));
     for (const proc of this.#tables.processesThatSee(point.table)) {
       proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
-      if (proc.pid === 0 || proc.state !== "running" || proc.stopped || point.table.ending) continue;
+      if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
+      if (proc.preparing || point.table.ending) continue;
       this.#ports.appendTools(proc);
       const text = news(
         fresh.filter((name) => proc.permissions.showsTool(name)),

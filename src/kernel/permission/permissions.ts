@@ -9,7 +9,14 @@ import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
 import type { Protection } from "./protected-paths.ts";
 import { parseRule, type Rule } from "./rule.ts";
-import { coversDevice, coversWholeTool, liesBelow, touchesTool } from "./rule-reach.ts";
+import {
+  coversDevice,
+  coversMount,
+  coversWholeTool,
+  liesBelow,
+  touchesMount,
+  touchesTool,
+} from "./rule-reach.ts";
 
 export type { Call, Facts } from "./call-view.ts";
 
@@ -241,6 +248,15 @@ export class Permissions {
     if (!tool) return false;
     if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
     return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
+  }
+
+  /** Whether some tool of a mount with this prefix and path could be used, before its tools are known. */
+  mayUseMount(prefix: string, path: string): boolean {
+    const { own, fixed, above } = this.#parts;
+    if (this.#denials.some((rule) => coversMount(rule, prefix, path))) return false;
+    return [...(fixed ? [own] : []), ...above].every((layer) =>
+      layer.some((rule) => touchesMount(rule, prefix, path)),
+    );
   }
 
   /** Lists the tools that can be used, for display: `Read`, and with conditions `Bash(git *)`. */

@@ -51,3 +51,21 @@ export function liesBelow(rule: Rule & { kind: "device" }, device: string): bool
   }
   return true;
 }
+
+/** A character that no tool's name has: only a star takes it. */
+const ANY = "\u{1}";
+
+/** Every tool whose name begins with the prefix, and every device below the path. */
+export function coversMount(rule: Rule, prefix: string, path: string): boolean {
+  if (rule.kind === "tool") return rule.glob && matchText(rule.name, prefix + ANY);
+  return coversDevice(rule, path);
+}
+
+/** Some tool whose name begins with the prefix could fit the rule. */
+export function touchesMount(rule: Rule, prefix: string, path: string): boolean {
+  if (rule.kind === "all") return true;
+  if (rule.kind === "device") return coversDevice(rule, path) || liesBelow(rule, path);
+  const [head = ""] = rule.name.split("*");
+  const isGlob = rule.kind === "tool" && rule.glob;
+  return rule.name.startsWith(prefix) || (isGlob && (prefix.startsWith(head) || head.startsWith(prefix)));
+}

@@ -91,6 +91,10 @@ export class Process {
    * cache hits; a call of a withdrawn tool is refused.
    */
   readonly tools = new Map<string, ProcessTool>();
+  /** Its mounts are being made: it is shown its tools when that is done. Written by the builder and StartMounts. */
+  preparing = false;
+  /** The mounts that are being made, by the prefix of their tools. Written by StartMounts. */
+  starting = NOT_STARTING;
   /** Whether the model is shown the message tools. */
   messaging = false;
   /** Loaded skills: the agent's, and the ones that the Skill tool added. */
@@ -377,6 +381,8 @@ interface ServedTools {
   list(): ToolDef[];
   call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
 }
+
+const NOT_STARTING = new Map<string, Promise<void>>();
 
 const NO_GROUPS: ReadonlySet<string> = new Set();
 

@@ -24,7 +24,7 @@ export function verdict(
   if (outcome.kind === "stopped") return outcome.status;
   if (outcome.kind === "broken") {
     return {
-      code: outcome.reason === "budget_exceeded" ? 2 : 1,
+      code: CODES[outcome.reason] ?? 1,
       reason: outcome.reason,
       error: outcome.error,
     };
@@ -52,6 +52,9 @@ export function verdict(
   }
   return { code: 0, reason: "completed" };
 }
+
+/** Exit codes of errors other than 1 (design §2). */
+const CODES: Partial<Record<ExitReason, number>> = { budget_exceeded: 2, usage: 64, unavailable: 69 };
 
 /** The exit code of a suspended run (EX_TEMPFAIL of sysexits.h). */
 export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };

@@ -59,9 +59,9 @@ export function savedPermissions(
 
 /**
  * Shows the tools as before and in the same order, so that the prompt head does not change. A tool that is gone stays
- * in the list, and its calls are refused. New tools are appended.
+ * in the list, and its calls are refused. New tools are appended. Returns a notice of what is gone.
  */
-export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
+export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): string[] {
   const today = new Map(proc.tools);
   const usable = usableTools(proc);
   proc.tools.clear();
@@ -74,9 +74,7 @@ export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): void {
   const missing = [...proc.tools]
     .filter(([, { entry }]) => entry.path.startsWith(GONE))
     .map(([name]) => name);
-  if (missing.length > 0) {
-    proc.notices.push(`tools that are no longer available: ${missing.join(", ")}`);
-  }
+  return missing.length === 0 ? [] : [`tools that are no longer available: ${missing.join(", ")}`];
 }
 
 const GONE = "/dev/gone/";

@@ -3,6 +3,7 @@ import { SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
+import { awaitTools } from "./await-tools.ts";
 import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
@@ -39,6 +40,10 @@ export async function runToolCalls(
   calls: readonly ToolCall[],
   settled: ReadonlyMap<string, ToolCallRecord> = NONE,
 ): Promise<ToolCallRecord[]> {
+  await awaitTools(
+    proc,
+    calls.map(({ name }) => name),
+  );
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {

@@ -39,6 +39,7 @@ export function toolNamed(proc: Process, name: string): ProcessTool | undefined 
  * it is called.
  */
 export function appendTools(proc: Process, contexts: Conversations): string[] {
+  if (proc.preparing) return [];
   const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
   if (fresh.length === 0) return [];
   for (const [name, tool] of fresh) proc.tools.set(name, tool);

@@ -74,7 +74,8 @@ async function serverOf(
       required: true,
       wrong: (message: string) => new SyscallError("INVALID", message),
     }));
-  const { mounts } = await mcpMounts(wishes, { sources, envs, timeouts: settings.values, services });
+  const asked = { mcp: wishes, mcpAll: false };
+  const { mounts } = await mcpMounts(asked, { sources, envs, timeouts: settings.values, services });
   return mounts;
 }
 

@@ -126,10 +126,12 @@ async function agentOrBlank(name: string, sources: ConfigSources): Promise<Agent
       ...bareAgent(name),
       allowedTools: [],
       mcp: [],
+      mcpAll: false,
       source: "",
       tier: "embedded",
       checksWithheld: false,
       withheld: [],
+      untrusted: [],
       notices: [`the agent ${name} no longer exists: no further skill of it can be loaded`],
     };
   }
@@ -147,6 +149,7 @@ function withServers(agent: Agent, had: readonly { type: string; name: string }[
   return {
     ...agent,
     withheld: [],
+    mcpAll: false,
     mcp: [
       ...gone.map(({ name }) => ({ name, required: false, had: true as const, wrong })),
       ...agent.mcp.map((wish) => (hadNames.has(wish.name) ? { ...wish, untrusted: undefined } : wish)),

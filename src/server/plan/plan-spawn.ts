@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Agent, loadAgent, requireChecks } from "../../config/agents.ts";
+import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
 import { providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
@@ -82,7 +82,7 @@ export async function planSpawn(
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, sources, trusted, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(sources);
-  const agent = await agentOf(request.agent ?? DEFAULT_AGENT, sources);
+  const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
   requireChecks(agent);
   refuseSandbox(request, agent);
   parent?.requireEffects({
@@ -95,22 +95,26 @@ export async function planSpawn(
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
   const providers = await loadProviders(sources);
-  const mcp = await mcpMounts(agent.mcp, {
+  const mcp = await mcpMounts(agent, {
     sources,
     envs: [request.env, userEnv(sources.configDir)],
     timeouts: settings.values,
     services: ports.services(project, "mcp"),
   });
   const servers = narrowedServers(rules ?? request, mcp.mounts);
+  const devices = await lease(settings);
   const notices = [
     ...(request.notices ?? []),
-    ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)].map(untrusted),
+    ...untrusted([
+      ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
+      ...[...agent.untrusted, ...mcp.untrusted],
+    ]),
     ...agent.notices,
     ...mcp.notices,
     ...servers.notices,
     ...docNotices,
+    ...devices.notices,
   ];
-  const devices = await lease(settings);
   try {
     const provider = await resolveProvider({
       providers,
@@ -145,7 +149,7 @@ export async function planSpawn(
     await ports.remember(project);
     return {
       agent,
-      notices: [...notices, ...devices.notices],
+      notices,
       opts: {
         project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
         devices,
@@ -291,8 +295,11 @@ function withheldOf({ name, source, withheld, allowedTools }: Agent, request: Pl
     });
 }
 
-function untrusted(part: string): string {
-  return `not trusted, so left out: ${part}. \`rnix trust\` shows and trusts it.`;
+/** One notice of all that waits for trust. */
+function untrusted(parts: readonly string[]): string[] {
+  if (parts.length === 0) return [];
+  const what = parts.length === 1 ? "it" : "them";
+  return [`not trusted, so left out: ${parts.join("; ")}. \`rnix trust\` shows and trusts ${what}.`];
 }
 
 export function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {

@@ -1,0 +1,220 @@
+import type { Clock } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { namedError } from "../errors/named-error.ts";
+import { mountPath, toolPrefix } from "../mount/mount-point.ts";
+import type { MountManager } from "../mount-manager.ts";
+import type { Process } from "../process/process.ts";
+import { type RunOutcome, suspendedFor } from "../process/verdict.ts";
+import type { ExitReason, MountRequest } from "../types.ts";
+
+/** What a process with mounts still needs before its first step. */
+export interface Preparation {
+  mounts: readonly MountRequest[];
+  /** The process continues a run: if it can't begin, the run is suspended again. */
+  resumes: boolean;
+  /**
+   * Called once, when the required mounts stand. `missing`: the tool prefixes of mounts that failed or are not there yet.
+   * Returns notices for the user. Fails with INVALID for a rule that names no tool.
+   */
+  finish(missing: readonly string[]): string[];
+}
+
+interface StartMountsPorts {
+  mounts: Pick<MountManager, "mount" | "clear" | "dropUnusable">;
+  clock: Clock;
+  /** What the builder has left to do for this process, once. */
+  preparation(proc: Process): Preparation | undefined;
+  /** Shows a notice to attached clients. */
+  emit(proc: Process, text: string): void;
+  /** Notifies the model at its next step. */
+  notify(proc: Process, text: string): Promise<void>;
+}
+
+/** A start is announced on the screen when it takes longer than this. */
+const ANNOUNCE_MS = 1_000;
+
+/** One mount that was begun. */
+interface Begun {
+  request: MountRequest;
+  prefix: string;
+  /** Resolves with the error of a mount that failed; never rejects. */
+  ended: Promise<SyscallError | undefined>;
+  state: "pending" | "ready" | "failed";
+}
+
+/**
+ * Makes the mounts of a process before its first step: a server that is installed first may need a minute. The first
+ * step waits for the required ones, and for the others at most their `waitMs`; what is ready later is added to the run.
+ */
+export class StartMounts {
+  readonly #ports: StartMountsPorts;
+
+  constructor(ports: StartMountsPorts) {
+    this.#ports = ports;
+  }
+
+  /** Returns an outcome if the process can't begin. */
+  async prepare(proc: Process): Promise<RunOutcome | undefined> {
+    const preparation = this.#ports.preparation(proc);
+    if (!preparation) return undefined;
+    try {
+      await this.#start(proc, preparation);
+      return undefined;
+    } catch (thrown) {
+      if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+      const error = namedError(thrown, "Mount", proc.pid);
+      if (!preparation.resumes) return { kind: "broken", reason: reasonOf(error), error };
+      const status = suspendedFor(error.message);
+      proc.stop(status);
+      return { kind: "stopped", status };
+    }
+  }
+
+  async #start(proc: Process, { mounts, finish }: Preparation): Promise<void> {
+    const { clock } = this.#ports;
+    const begun = mounts.filter((request) => isUseful(proc, request)).map((one) => this.#begin(proc, one));
+    const announced = new Set<Begun>();
+    const startedAt = clock.monotonic();
+    const announcing = clock.timer(ANNOUNCE_MS, () => {
+      for (const one of begun.filter(({ state }) => state === "pending")) announced.add(one);
+      if (announced.size > 0) this.#ports.emit(proc, `starting ${namesOf([...announced])} …`);
+    });
+    proc.starting = new Map(begun.map(({ prefix, ended }) => [prefix, ended.then(() => undefined)]));
+    for (const one of begun) void one.ended.then(() => proc.starting.delete(one.prefix));
+    try {
+      await this.#wait(begun);
+      proc.signal.throwIfAborted();
+    } catch (thrown) {
+      await this.#ports.mounts.clear(proc);
+      throw thrown;
+    } finally {
+      announcing.cancel();
+    }
+    proc.preparing = false;
+    const dropped = await this.#ports.mounts.dropUnusable(proc);
+    const late = begun.filter(({ state }) => state === "pending");
+    const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
+    const absent = mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix));
+    const notices = [
+      ...(await failuresOf(begun)),
+      ...dropped,
+      ...finish(absent),
+      ...readyNotice(
+        [...announced].filter(({ state }) => state === "ready"),
+        clock.monotonic() - startedAt,
+      ),
+    ];
+    for (const text of notices) this.#tell(proc, text);
+    if (late.length > 0) await this.#continueWithout(proc, late);
+  }
+
+  #begin(proc: Process, request: MountRequest): Begun {
+    const mounting = this.#ports.mounts.mount(proc.pid, request);
+    const begun: Begun = {
+      request,
+      prefix: toolPrefix(request),
+      state: "pending",
+      ended: mounting.then(
+        () => {
+          begun.state = "ready";
+          return undefined;
+        },
+        (thrown) => {
+          begun.state = "failed";
+          return namedError(thrown, "Mount", proc.pid);
+        },
+      ),
+    };
+    return begun;
+  }
+
+  /** Throws the error of the first required mount that fails. */
+  async #wait(begun: readonly Begun[]): Promise<void> {
+    const isOptional = ({ request }: Begun): boolean => request.required === false;
+    const needed = begun.filter((one) => !isOptional(one));
+    await Promise.all(
+      needed.map(async ({ ended }) => {
+        const error = await ended;
+        if (error) throw error;
+      }),
+    );
+    await Promise.all(begun.filter(isOptional).map((one) => this.#waitAWhile(one)));
+  }
+
+  async #waitAWhile({ request, ended }: Begun): Promise<void> {
+    if (request.waitMs === undefined) return void (await ended);
+    const over = Promise.withResolvers<undefined>();
+    const timer = this.#ports.clock.timer(request.waitMs, () => over.resolve(undefined));
+    await Promise.race([ended, over.promise]);
+    timer.cancel();
+  }
+
+  /** The run begins; these mounts are still being made. */
+  async #continueWithout(proc: Process, late: readonly Begun[]): Promise<void> {
+    this.#ports.emit(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
+    for (const one of late) void this.#announceEnd(proc, one);
+    const tools = late.map(({ prefix }) => `${prefix}*`).join(", ");
+    await this.#notify(
+      proc,
+      `Still starting: ${namesOf(late)}. You are notified when the tools ${tools} are there. A call of one waits for its start.`,
+    );
+  }
+
+  async #announceEnd(proc: Process, { request, ended }: Begun): Promise<void> {
+    const error = await ended;
+    if (proc.stopped || proc.ending || proc.exit) return;
+    if (!error) return this.#ports.emit(proc, `${request.name} is ready`);
+    // Not to the model: a message would make it answer again.
+    this.#tell(proc, failureOf(request, error));
+  }
+
+  async #notify(proc: Process, text: string): Promise<void> {
+    try {
+      await this.#ports.notify(proc, text);
+    } catch (thrown) {
+      // A run that is about to end has closed its inbox.
+      if (!(thrown instanceof SyscallError) || thrown.code !== "CLOSED") throw thrown;
+    }
+  }
+
+  /** To clients that are attached, and to those that attach later. */
+  #tell(proc: Process, text: string): void {
+    proc.notices.push(text);
+    this.#ports.emit(proc, text);
+  }
+}
+
+/** A mount that is only offered is not made for a process that could use none of its tools. */
+function isUseful(proc: Process, request: MountRequest): boolean {
+  return (
+    request.offered !== true ||
+    proc.permissions.mayUseMount(toolPrefix(request), mountPath(request, proc.pid))
+  );
+}
+
+async function failuresOf(begun: readonly Begun[]): Promise<string[]> {
+  const failed = begun.filter(({ state }) => state === "failed");
+  const errors = await Promise.all(
+    failed.map(async ({ request, ended }) => ({ request, error: await ended })),
+  );
+  return errors.flatMap(({ request, error }) => (error ? [failureOf(request, error)] : []));
+}
+
+function failureOf({ type, name }: MountRequest, { message }: SyscallError): string {
+  return `${type} ${name}: ${message}`;
+}
+
+function readyNotice(ready: readonly Begun[], tookMs: number): string[] {
+  if (ready.length === 0) return [];
+  return [`${namesOf(ready)} ready after ${formatDuration(Math.round(tookMs / 1_000) * 1_000)}`];
+}
+
+function namesOf(begun: readonly Begun[]): string {
+  return begun.map(({ request }) => request.name).join(", ");
+}
+
+/** A wrong rule is the user's mistake; anything else is a server that is not there. */
+function reasonOf({ code }: SyscallError): ExitReason {
+  return code === "INVALID" || code === "NOT_FOUND" || code === "PERMISSION" ? "usage" : "unavailable";
+}
