@@ -1,5 +1,5 @@
 import { SyscallError } from "../plugin/index.ts";
-import type { DeviceRegistry } from "../vfs/registry.ts";
+import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { checkRequest, mountPath } from "./mount/mount-point.ts";
@@ -186,6 +186,28 @@ export class MountManager implements ResourceHolder {
     );
   }
 
+  /** Reads the devices of a mount for a listing. It is opened for that, unless a process has it open, and closed again. */
+  async look(
+    request: MountRequest,
+    where: Pick<MountScope, "project" | "env" | "devices">,
+    signal = new AbortController().signal,
+  ): Promise<DeviceEntry[]> {
+    const devices = new DeviceRegistry();
+    const table: MountTable = {
+      looks: true,
+      proc: undefined,
+      devices: () => devices,
+      points: new Map(),
+      sees: () => false,
+    };
+    const point = await this.#mount(table, request, mountPath(request), where, signal);
+    try {
+      return devices.entries();
+    } finally {
+      await this.#leave(point)();
+    }
+  }
+
   /** NOT_FOUND when the process has nothing mounted there. Throws what the plugin threw; it is unmounted. */
   async unmount(pid: PID, path: string): Promise<void> {
     await this.#unmountOf(this.#ports.table.get(pid), path);
@@ -247,8 +269,12 @@ export class MountManager implements ResourceHolder {
   }
 
   /** What is mounted under this name for many goes before a process's own: it gets a place of its own there. */
-  #service({ proc }: MountTable, request: MountRequest, project: ProjectHandle): SharedSource | undefined {
-    if (!proc) return undefined;
+  #service(
+    { proc, looks }: MountTable,
+    request: MountRequest,
+    project: ProjectHandle,
+  ): SharedSource | undefined {
+    if (!proc && !looks) return undefined;
     const path = mountPath(request);
     const [point] = (["project", "user"] as const)
       .map((of) => this.#tables.scope({ of, project }).points.get(path))

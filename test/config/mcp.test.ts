@@ -165,7 +165,8 @@ describe("an agent's MCP servers", () => {
   test("that are wrong keep no run of such an agent from beginning", async () => {
     box.write(
       USER,
-      'servers:\n  good: { command: c }\n  odd: { comand: c }\n  unset: { command: c, env: { A: "${TOKEN}" } }\n',
+      'servers:\n  good: { command: c }\n  odd: { comand: c }\n  unset: { command: c, env: { A: "$' +
+        '{TOKEN}" } }\n',
     );
     const file = box.write(FOREIGN, '{"mcpServers": {');
     const { mounts: found, notices } = await every();

@@ -187,9 +187,7 @@ describe("the first step", () => {
     turn.resolve();
     const { events } = await h.follow(pid);
     expect(h.requests[1]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
-    expect(JSON.stringify(h.requests[1]?.messages)).toContain(
-      "You may now use these tools: table__one__Echo.",
-    );
+    expect(JSON.stringify(h.requests[1]?.messages)).toContain("New tools: table__one__Echo.");
     expect(notices(events)).toEqual([
       "starting one …",
       "one will be ready later; the run begins without waiting",

@@ -3,19 +3,23 @@ import { json, text } from "../flags.ts";
 import { project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 
+/** With an agent the answer waits for its MCP servers, which npx may have to download first. */
+const SERVERS_MS = 30 * 60_000;
+
 export default defineCommand({
   about: "List the tools a run has here, with their devices and plugins",
   flags: { agent: text("show what this agent may use", "NAME"), json },
   examples: [
-    { line: "rnix tools", about: "everything that is loaded" },
+    { line: "rnix tools", about: "everything that is loaded, without MCP servers" },
     {
       line: "rnix tools --agent code-analyst",
-      about: "what that agent may use, and what its first request shows",
+      about: "what that agent may use, and what its first request shows; its MCP servers are started",
     },
   ],
   run: (io, flags) =>
     withWire(io, async (wire) => {
-      const { tools } = await wire.request("list_tools", { ...project(io), agent: flags.agent });
+      const request = { ...project(io), agent: flags.agent };
+      const { tools, diagnostics } = await wire.request("list_tools", request, { timeoutMs: SERVERS_MS });
       return printCatalog(
         io,
         tools,
@@ -40,7 +44,7 @@ export default defineCommand({
             flexible: true,
           },
         ],
-        flags,
+        { ...flags, diagnostics },
       );
     }),
 });

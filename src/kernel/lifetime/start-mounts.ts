@@ -58,27 +58,34 @@ export class StartMounts {
   async prepare(proc: Process): Promise<RunOutcome | undefined> {
     const preparation = this.#ports.preparation(proc);
     if (!preparation) return undefined;
+    let reason: ExitReason = "unavailable";
     try {
-      await this.#start(proc, preparation);
+      const begun = preparation.mounts
+        .filter((request) => isUseful(proc, request))
+        .map((request) => this.#begin(proc, request));
+      const notices = await this.#mount(proc, begun);
+      reason = "usage";
+      await this.#offer(proc, preparation, begun, notices);
       return undefined;
     } catch (thrown) {
       if (proc.stopped) return { kind: "stopped", status: proc.stopped };
       const error = namedError(thrown, "Mount", proc.pid);
-      if (!preparation.resumes) return { kind: "broken", reason: reasonOf(error), error };
+      if (!preparation.resumes)
+        return { kind: "broken", reason: error.code === "INVALID" ? "usage" : reason, error };
       const status = suspendedFor(error.message);
       proc.stop(status);
       return { kind: "stopped", status };
     }
   }
 
-  async #start(proc: Process, { mounts, finish }: Preparation): Promise<void> {
-    const { clock } = this.#ports;
-    const begun = mounts.filter((request) => isUseful(proc, request)).map((one) => this.#begin(proc, one));
+  /** Waits for the mounts, as long as the first step must. Returns notices for the user. */
+  async #mount(proc: Process, begun: readonly Begun[]): Promise<string[]> {
+    const { clock, emit, mounts } = this.#ports;
     const announced = new Set<Begun>();
     const startedAt = clock.monotonic();
     const announcing = clock.timer(ANNOUNCE_MS, () => {
       for (const one of begun.filter(({ state }) => state === "pending")) announced.add(one);
-      if (announced.size > 0) this.#ports.emit(proc, `starting ${namesOf([...announced])} …`);
+      if (announced.size > 0) emit(proc, `starting ${namesOf([...announced])} …`);
     });
     proc.starting = new Map(begun.map(({ prefix, ended }) => [prefix, ended.then(() => undefined)]));
     for (const one of begun) void one.ended.then(() => proc.starting.delete(one.prefix));
@@ -86,26 +93,28 @@ export class StartMounts {
       await this.#wait(begun);
       proc.signal.throwIfAborted();
     } catch (thrown) {
-      await this.#ports.mounts.clear(proc);
+      await mounts.clear(proc);
       throw thrown;
     } finally {
       announcing.cancel();
     }
-    proc.preparing = false;
+    const ready = [...announced].filter(({ state }) => state === "ready");
+    return [...(await failuresOf(begun)), ...readyNotice(ready, clock.monotonic() - startedAt)];
+  }
+
+  /** Shows the model the tools that are there. */
+  async #offer(
+    proc: Process,
+    { mounts, finish }: Preparation,
+    begun: readonly Begun[],
+    notices: readonly string[],
+  ): Promise<void> {
     const dropped = await this.#ports.mounts.dropUnusable(proc);
     const late = begun.filter(({ state }) => state === "pending");
     const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
-    const absent = mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix));
-    const notices = [
-      ...(await failuresOf(begun)),
-      ...dropped,
-      ...finish(absent),
-      ...readyNotice(
-        [...announced].filter(({ state }) => state === "ready"),
-        clock.monotonic() - startedAt,
-      ),
-    ];
-    for (const text of notices) this.#tell(proc, text);
+    const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
+    proc.preparing = false;
+    for (const text of [...notices, ...dropped, ...missing]) this.#tell(proc, text);
     if (late.length > 0) await this.#continueWithout(proc, late);
   }
 
@@ -212,9 +221,4 @@ function readyNotice(ready: readonly Begun[], tookMs: number): string[] {
 
 function namesOf(begun: readonly Begun[]): string {
   return begun.map(({ request }) => request.name).join(", ");
-}
-
-/** A wrong rule is the user's mistake; anything else is a server that is not there. */
-function reasonOf({ code }: SyscallError): ExitReason {
-  return code === "INVALID" || code === "NOT_FOUND" || code === "PERMISSION" ? "usage" : "unavailable";
 }

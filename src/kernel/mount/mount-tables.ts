@@ -50,6 +50,8 @@ export interface MountTable {
   devices(): DeviceRegistry;
   points: Map<string, MountPoint>;
   sees(proc: Process): boolean;
+  /** It exists for a listing only. */
+  looks?: true;
   /** Its process ends, so removals need no notification. */
   ending?: boolean;
 }

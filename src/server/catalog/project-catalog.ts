@@ -2,14 +2,16 @@
 
 import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment.ts";
+import { MCP } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
 import { loadProviders } from "../../config/providers.ts";
-import { loadSettings } from "../../config/settings.ts";
+import { loadSettings, type Settings } from "../../config/settings.ts";
 import { loadSkills, type Skill } from "../../config/skills.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
+import type { MountManager } from "../../kernel/mount-manager.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
 import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
@@ -17,12 +19,14 @@ import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
+import type { HostLease } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AgentWire, Diagnostic, ProviderWire, SkillWire, ToolWire } from "../../protocol/methods.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
+import { agentMounts } from "./agent-mounts.ts";
 import { probe } from "./probe-provider.ts";
 
 /** Identifies a project: a command's folder and environment. */
@@ -40,6 +44,7 @@ interface CatalogPorts {
   keys: KeyCommands;
   /** For a model that is a program, when it is asked whether it answers. */
   children: Pick<Children, "exec" | "endOwner">;
+  mounts: Pick<MountManager, "look" | "services">;
 }
 
 export type Catalog = Pick<ProjectCatalog, keyof ProjectCatalog>;
@@ -62,16 +67,26 @@ export class ProjectCatalog {
     return { plugins: await workspace.pluginReports(await loadSettings(workspace.sources)) };
   }
 
-  /** With `agent`, marks the tools that it may use. */
-  async tools(project: ProjectRef, agentName?: string): Promise<{ tools: ToolWire[] }> {
+  /** With `agent`, marks the tools that it may use, and adds those of its MCP servers, which are started for it. */
+  async tools(
+    project: ProjectRef,
+    agentName?: string,
+  ): Promise<{ tools: ToolWire[]; diagnostics: Diagnostic[] }> {
     const workspace = await this.#at(project);
-    const agent = agentName === undefined ? undefined : await loadAgent(agentName, workspace.sources);
-    const bodies = await Promise.all((agent?.skills ?? []).map((skill) => skill.body()));
-    const messaging =
-      agent !== undefined && (listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies));
-    return this.#withDevices(workspace, async (devices) => ({
-      tools: toolsOf(devices.over(kernelDevices()), workspace.project.dir, agent, messaging),
-    }));
+    return this.#withDevices(workspace, async (devices, lease, settings) => {
+      const all = devices.over(kernelDevices());
+      if (agentName === undefined) {
+        return { tools: toolsOf(all, () => ({ allowed: true, shown: null })), diagnostics: [] };
+      }
+      const agent = await loadAgent(agentName, workspace.sources);
+      const { mounts, env } = this.#ports;
+      const ports = { mounts, workspace, settings, env: project.env ?? env, lease };
+      const mounted = await agentMounts(agent, ports);
+      const seen = all.with(mounted.devices);
+      const rights = mounted.granted(rightsOf(agent, seen, workspace.project.dir));
+      const mark = await markFor(agent, rights);
+      return { tools: toolsOf(seen, mark), diagnostics: mounted.diagnostics };
+    });
   }
 
   async agents(project: ProjectRef): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
@@ -140,10 +155,14 @@ export class ProjectCatalog {
     return this.#ports.workspaces.at({ cwd, env: env ?? this.#ports.env });
   }
 
-  async #withDevices<T>(workspace: Workspace, use: (devices: Namespace) => Promise<T>): Promise<T> {
-    const lease = await workspace.lease(await loadSettings(workspace.sources));
+  async #withDevices<T>(
+    workspace: Workspace,
+    use: (devices: Namespace, lease: HostLease, settings: Settings) => Promise<T>,
+  ): Promise<T> {
+    const settings = await loadSettings(workspace.sources);
+    const lease = await workspace.lease(settings);
     try {
-      return await use(lease.namespace);
+      return await use(lease.namespace, lease, settings);
     } finally {
       lease.release();
     }
@@ -196,39 +215,46 @@ function kernelDevices(): DeviceRegistry {
   return devices;
 }
 
-function toolsOf(
-  devices: Namespace,
-  projectDir: string,
-  agent: Agent | undefined,
-  messaging: boolean,
-): ToolWire[] {
-  const rights =
-    agent &&
-    Permissions.of({
-      allow: agent.allowedTools,
-      deny: [],
-      ...factsOf(devices),
-      // A server's tools are there only where it is mounted.
-      expected: agent.mcp.map(({ name }) => toolPrefix({ type: "mcp", name })),
-      projectDir,
-    });
+type Marks = Pick<ToolWire, "allowed" | "shown">;
+
+function toolsOf(devices: Namespace, mark: (named: NamedTool) => Marks): ToolWire[] {
+  return devices.tools().map((named) => {
+    const { tool, entry } = named;
+    return {
+      name: tool.name,
+      description: tool.description,
+      path: entry.path,
+      plugin: entry.plugin,
+      layer: entry.layer,
+      input: tool.input,
+      checked: isChecked(tool),
+      annotations: tool.annotations ?? {},
+      ...mark(named),
+    };
+  });
+}
+
+function rightsOf(agent: Agent, devices: Namespace, projectDir: string): Permissions {
+  return Permissions.of({
+    allow: agent.allowedTools,
+    deny: [],
+    ...factsOf(devices),
+    // The tools of a server that did not start.
+    expected: agent.mcp.map(({ name }) => toolPrefix({ type: MCP, name })),
+    projectDir,
+  });
+}
+
+/** What a run of the agent may use, and when its model sees it. */
+async function markFor(agent: Agent, rights: Permissions): Promise<(named: NamedTool) => Marks> {
+  const bodies = await Promise.all(agent.skills.map((skill) => skill.body()));
+  const messaging = listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies);
   const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
-    if (!rights?.showsTool(tool.name)) return null;
-    if (tool.name === "Skill" && agent?.deferredSkills.length === 0) return null;
+    if (!rights.showsTool(tool.name)) return null;
+    if (tool.name === "Skill" && agent.deferredSkills.length === 0) return null;
     return isMessageTool(entry.path) && !messaging ? "later" : "start";
   };
-  return devices.tools().map(({ tool, entry }) => ({
-    name: tool.name,
-    description: tool.description,
-    path: entry.path,
-    plugin: entry.plugin,
-    layer: entry.layer,
-    input: tool.input,
-    checked: isChecked(tool),
-    annotations: tool.annotations ?? {},
-    allowed: rights?.showsTool(tool.name) ?? true,
-    shown: shown({ tool, entry }),
-  }));
+  return (named) => ({ allowed: rights.showsTool(named.tool.name), shown: shown(named) });
 }
 
 function agentWire(agent: Agent): AgentWire {

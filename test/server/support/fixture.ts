@@ -160,7 +160,7 @@ export function optsOf(cwd: string): SpawnOpts {
 const EMPTY: Catalog = {
   projectDir: (cwd) => cwd,
   plugins: async () => ({ plugins: [] }),
-  tools: async () => ({ tools: [] }),
+  tools: async () => ({ tools: [], diagnostics: [] }),
   agents: async () => ({ agents: [], diagnostics: [] }),
   skills: async () => ({ skills: [], diagnostics: [] }),
   providers: async () => ({ providers: [], diagnostics: [] }),

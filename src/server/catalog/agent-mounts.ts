@@ -1,0 +1,76 @@
+import type { Agent } from "../../config/agents.ts";
+import { toolEnvironment, userEnv } from "../../config/environment.ts";
+import { MCP, mcpMounts } from "../../config/mcp.ts";
+import type { Env } from "../../config/paths.ts";
+import type { Settings } from "../../config/settings.ts";
+import { mountPath, mountRules } from "../../kernel/mount/mount-point.ts";
+import type { MountManager } from "../../kernel/mount-manager.ts";
+import type { Permissions } from "../../kernel/permission/permissions.ts";
+import type { DeviceLease, MountRequest } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Diagnostic } from "../../protocol/methods.ts";
+import { DeviceRegistry } from "../../vfs/registry.ts";
+import type { Workspace } from "../plan/workspace.ts";
+
+/** What an agent's MCP servers would bring to a run. */
+interface AgentMounts {
+  devices: DeviceRegistry;
+  /** Adds the rights that come with the mounts. */
+  granted(rights: Permissions): Permissions;
+  diagnostics: Diagnostic[];
+}
+
+interface AgentMountsPorts {
+  mounts: Pick<MountManager, "look" | "services">;
+  workspace: Workspace;
+  settings: Settings;
+  /** Of the command that asks. */
+  env: Env;
+  lease: DeviceLease;
+}
+
+/** Starts the agent's trusted MCP servers, reads their tools, and ends those that no run uses. */
+export async function agentMounts(
+  agent: Agent,
+  { mounts, workspace, settings, env, lease }: AgentMountsPorts,
+): Promise<AgentMounts> {
+  const { project, sources, trusted } = workspace;
+  const planned = await mcpMounts(
+    // What is missing is listed instead.
+    { mcp: agent.mcp.map((wish) => ({ ...wish, required: false })), mcpAll: agent.mcpAll },
+    {
+      sources,
+      envs: [env, userEnv(sources.configDir)],
+      timeouts: settings.values,
+      services: mounts.services(project, MCP),
+    },
+  );
+  const waiting = planned.untrusted.map((what) => `${what} is not trusted: see \`rnix trust\``);
+  const diagnostics = [...planned.notices, ...waiting].map((message) => ({ path: MCP, message }));
+  const where = {
+    project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+    env: toolEnvironment(env),
+    devices: lease,
+  };
+  const devices = new DeviceRegistry();
+  const placed: MountRequest[] = [];
+  const place = async (request: MountRequest): Promise<void> => {
+    try {
+      for (const entry of await mounts.look(request, where)) devices.register(entry);
+      placed.push(request);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      diagnostics.push({ path: `${request.type} ${request.name}`, message: error.message });
+    }
+  };
+  await Promise.all(planned.mounts.map(place));
+  return {
+    devices,
+    diagnostics,
+    granted: (rights) =>
+      placed.reduce((all, request) => {
+        const path = mountPath(request);
+        return all.withMount(path, mountRules(request, path));
+      }, rights),
+  };
+}

@@ -1,0 +1,214 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { join, resolve } from "node:path";
+import { Machine } from "../support/machine.ts";
+import { toolNames, toolResults } from "../support/requests.ts";
+import { calls, says, scenes } from "../support/scenes.ts";
+import { verdict } from "../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
+
+/** The words of a shell that does something first, then becomes the server. */
+function server(first: string, behaviour = ""): { command: string; args: string[] } {
+  const run = `BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 exec ${process.execPath} ${SERVER} ${behaviour}`;
+  return { command: "sh", args: ["-c", `${first}; ${run}`] };
+}
+
+function mcpJson(machine: Machine, servers: Record<string, object>): void {
+  machine.write(".mcp.json", JSON.stringify({ mcpServers: servers }, null, 2));
+}
+
+function skill(machine: Machine, dir: string, name: string, more = ""): void {
+  machine.write(
+    `${dir}/${name}/SKILL.md`,
+    `---\nname: ${name}\ndescription: For ${name}\n---\nDo ${name}.${more}\n`,
+  );
+}
+
+const started = (machine: Machine): boolean => machine.has("started");
+
+describe("what a project brings", () => {
+  for (const way of [[], ["--no-daemon"]]) {
+    test(`is offered by the stock agent once it is trusted, and named in one note before ${way.join()}`, async () => {
+      await using machine = new Machine();
+      const model = await machine.model(
+        scenes({
+          "try it": [
+            calls(["mcp__notes__echo", { text: "milk" }], ["Skill", { skill: "baking" }]),
+            says("done"),
+          ],
+        }),
+      );
+      mcpJson(machine, { notes: server("touch started"), web: server("touch started") });
+      skill(machine, ".claude/skills", "baking");
+      skill(machine, "skills", "frying");
+      machine.write("skills/frying/scripts/fry.sh", "true\n");
+      skill(machine, join(machine.configDir, "skills"), "cooking");
+
+      const before = await verdict(machine, ["try it", ...way]);
+      expect(before.receipt.exit_code).toBe(0);
+      const notes = before.stderr.split("\n").filter((line) => line.startsWith("note: "));
+      expect(notes).toHaveLength(1);
+      expect(notes[0]).toContain("not trusted, so left out: ");
+      expect(notes[0]).toContain("the skill frying with its scripts");
+      expect(notes[0]).toContain(`the MCP servers notes, web of ${join(machine.project, ".mcp.json")}`);
+      expect(started(machine)).toBe(false);
+      expect(toolNames(model.requests[0] ?? fail()).join()).not.toContain("mcp__");
+      expect(toolResults(model.requests[1] ?? fail())[1]).toContain("Do baking.");
+
+      await machine.run(["trust", "--yes"]);
+      const after = await verdict(machine, ["try it", ...way]);
+      expect(after.stderr).not.toContain("note: ");
+      const first = model.requests[2] ?? fail();
+      expect(toolNames(first)).toEqual(
+        expect.arrayContaining(["mcp__notes__echo", "mcp__web__echo", "Bash"]),
+      );
+      for (const name of ["baking", "frying", "cooking", "testing"])
+        expect(first.text).toContain(`- ${name}: `);
+      expect(toolResults(model.requests[3] ?? fail())).toEqual([
+        '{"text":"milk"}',
+        expect.stringContaining("Do baking."),
+      ]);
+      expect(machine.strays()).toEqual([]);
+    });
+  }
+
+  test("is narrowed by --allow and --deny: a server that the run may not use is not started", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    mcpJson(machine, { notes: server("touch started") });
+    await machine.run(["trust", "--yes"]);
+    for (const flags of [
+      ["--deny", "mcp__notes__*"],
+      ["--deny", "mcp__*"],
+      ["--allow", "Read"],
+    ]) {
+      const { receipt } = await verdict(machine, ["say so", ...flags]);
+      expect(receipt.exit_code).toBe(0);
+      expect(started(machine)).toBe(false);
+      expect(toolNames(model.requests.at(-1) ?? fail()).join()).not.toContain("mcp__");
+    }
+    const named = await verdict(machine, ["say so", "--allow", "Read", "--allow", "mcp__notes__echo"]);
+    expect(named.receipt.exit_code).toBe(0);
+    expect(toolNames(model.requests.at(-1) ?? fail())).toEqual(["Read", "mcp__notes__echo"]);
+  });
+
+  test("is added by --mcp and --skill to an agent that does not name it", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    mcpJson(machine, { notes: server("true") });
+    skill(machine, ".claude/skills", "baking");
+    const args = ["say so", "--agent", "code-analyst"];
+    const waits = await machine.run(["spawn", ...args, "--mcp", "notes"]);
+    expect([waits.code, waits.stderr]).toEqual([64, expect.stringContaining("is not trusted")]);
+    expect(model.requests).toEqual([]);
+    await machine.run(["trust", "--yes"]);
+    const { receipt } = await verdict(machine, [...args, "--mcp", "notes", "--skill", "baking"]);
+    expect(receipt.exit_code).toBe(0);
+    const request = model.requests.at(-1) ?? fail();
+    expect(toolNames(request)).toEqual(expect.arrayContaining(["Read", "mcp__notes__echo"]));
+    expect(request.text).toContain("# Skill: baking");
+    for (const [flag, name, near] of [
+      ["--mcp", "note", 'Did you mean "notes"?'],
+      ["--skill", "bakin", 'Did you mean "baking"?'],
+    ]) {
+      const wrong = await machine.run(["spawn", ...args, `${flag}`, `${name}`]);
+      expect([wrong.code, wrong.stderr]).toEqual([64, expect.stringContaining(`${near}`)]);
+      expect(wrong.stderr).toContain(`${flag}: `);
+    }
+  });
+
+  test("is listed by rnix tools --agent, which ends the servers that it started", async () => {
+    await using machine = new Machine();
+    mcpJson(machine, { notes: server("true"), broken: server("echo no token >&2", "exit") });
+    const before = await machine.run(["tools", "--agent", "default"]);
+    expect(before.stdout).not.toContain("mcp__");
+    expect(before.stderr).toContain("the MCP servers notes, broken of");
+    await machine.run(["trust", "--yes"]);
+    const { stdout, stderr } = await machine.run(["tools", "--agent", "default"]);
+    expect(stdout).toMatch(/mcp__notes__echo +yes +start +\/mnt\/mcp\/notes\/tools\/echo +mcp/);
+    expect(stderr).toContain("mcp broken: MCP server broken ended with exit code 1");
+    const analyst = await machine.run(["tools", "--agent", "code-analyst"]);
+    expect(analyst.stdout).not.toContain("mcp__");
+    expect(machine.strays()).toEqual([]);
+  });
+});
+
+describe("an MCP server that is slow to start", () => {
+  test("is named on the screen; the first model call waits for it where it is required", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    mcpJson(machine, { notes: server("sleep 2") });
+    await machine.run(["trust", "--yes"]);
+    const { receipt, stderr } = await verdict(machine, ["say so", "--mcp", "notes"]);
+    expect(receipt.exit_code).toBe(0);
+    expect(stderr).toContain("starting notes …");
+    expect(stderr).toMatch(/notes ready after \d+s/);
+    expect(toolNames(model.requests[0] ?? fail())).toContain("mcp__notes__echo");
+  });
+
+  test("keeps no run waiting that can do without; its tools come when it is ready", async () => {
+    await using machine = new Machine();
+    machine.config({ mcp_wait: "1s" });
+    const model = await machine.model(
+      scenes({ "try it": [calls(["mcp__notes__echo", { text: "milk" }]), says("done")] }),
+    );
+    mcpJson(machine, { notes: server("sleep 4") });
+    await machine.run(["trust", "--yes"]);
+    const { stderr } = await verdict(machine, ["try it"]);
+    expect(stderr).toContain("notes will be ready later");
+    expect(toolNames(model.requests[0] ?? fail())).not.toContain("mcp__notes__echo");
+    expect(toolResults(model.requests[1] ?? fail())).toEqual(['{"text":"milk"}']);
+    expect(toolNames(model.requests[1] ?? fail())).toContain("mcp__notes__echo");
+  });
+
+  test("and does not come up is exit 69 where it is required, with its last words and both settings", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    machine.config({ mcp_mount_timeout: "2s" });
+    mcpJson(machine, {
+      stuck: { command: "sh", args: ["-c", "echo downloading the world >&2; exec sleep 600"] },
+      broken: server("echo no token >&2", "exit"),
+      none: { command: "no-such-program-here" },
+    });
+    await machine.run(["trust", "--yes"]);
+    for (const [name, words] of [
+      [
+        "stuck",
+        "did not answer within 2 s. If it needs longer, raise its mount_timeout, or mcp_mount_timeout",
+      ],
+      ["stuck", "It said: downloading the world"],
+      ["broken", "no token"],
+      ["none", "no-such-program-here"],
+    ]) {
+      const { receipt } = await verdict(machine, ["say so", "--mcp", `${name}`]);
+      expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable", steps: 0, tokens_used: 0 });
+      expect(receipt.error?.message).toContain(words);
+    }
+    expect(model.requests).toEqual([]);
+    const offered = await verdict(machine, ["say so"]);
+    expect(offered.receipt.exit_code).toBe(0);
+    for (const words of ["downloading the world", "no token", "no-such-program-here"]) {
+      expect(offered.stderr).toContain(words);
+    }
+    expect(machine.strays()).toEqual([]);
+  });
+});
+
+test("a broken .mcp.json is explained as JSON, and the stock agent goes on without it", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "say so": [says("so")] }));
+  machine.write(".mcp.json", '{\n  "mcpServers": {\n    "a": {"command": "c"}\n    "b": {}\n  }\n}\n');
+  const { receipt, stderr } = await verdict(machine, ["say so"]);
+  expect(receipt.exit_code).toBe(0);
+  expect(stderr).toContain(
+    `${join(machine.project, ".mcp.json")}:4:5: expected JSON: expected "," or "}", found`,
+  );
+  const named = await machine.run(["spawn", "say so", "--mcp", "a"]);
+  expect([named.code, named.stderr]).toEqual([64, expect.stringContaining(".mcp.json:4:5: expected JSON")]);
+});
+
+function fail(): never {
+  throw new Error("The model was not asked.");
+}
