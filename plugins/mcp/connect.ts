@@ -76,6 +76,7 @@ async function attempt(
     const options = { signal, timeout: mountTimeoutMs - firstMs };
     await client.connect(transport, how === "old" ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
+    if (transport instanceof ProgramTransport) await transport.abandon();
     await close();
     throw connectFailure(thrown, settings, transport, signal);
   } finally {
@@ -84,6 +85,10 @@ async function attempt(
   client.onclose = events.closed;
   client.onerror = events.error;
   return { client, close, end: () => (transport instanceof ProgramTransport ? transport.end : undefined) };
+}
+
+function timeText(ms: number): string {
+  return ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`;
 }
 
 /** Whether the server refused `initialize`, which was the last request. */
@@ -105,7 +110,7 @@ function connectFailure(
     failed.code === "TIMEOUT" && !signal.aborted
       ? new SyscallError(
           "TIMEOUT",
-          `MCP server ${name} did not answer within ${mountTimeoutMs / 1_000} s. If it needs longer, raise its mount_timeout, or mcp_mount_timeout in config.yaml.`,
+          `MCP server ${name} did not answer within ${timeText(mountTimeoutMs)}. Raise its mount_timeout, or mcp_mount_timeout for all servers, if it needs longer.`,
           { cause: thrown },
         )
       : failed;

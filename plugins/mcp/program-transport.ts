@@ -70,6 +70,12 @@ export class ProgramTransport implements Transport {
     return this.#closing;
   }
 
+  /** Ends the program without waiting for it to leave by itself: it has not answered. */
+  abandon(): Promise<void> {
+    this.#closing ??= this.#child?.kill() ?? Promise.resolve();
+    return this.#closing;
+  }
+
   async #close(): Promise<void> {
     const child = this.#child;
     if (!child) return;

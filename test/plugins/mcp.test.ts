@@ -322,7 +322,7 @@ describe("a server on stdin and stdout", () => {
     [
       "hang",
       "TIMEOUT",
-      /^MCP server test did not answer within 1500 ms\. Raise its mount_timeout if it needs longer\.$/,
+      /^MCP server test did not answer within 1500 ms\. Raise its mount_timeout, or mcp_mount_timeout for all servers, if it needs longer\.$/,
     ],
     ["garbage", "TIMEOUT", /It said: <html>502 Bad Gateway/],
   ];
