@@ -26,6 +26,8 @@ export class RunView {
   /** Notices printed before the run began: its events repeat them. */
   readonly #warned = new Set<string>();
   #held: LogEntry | undefined;
+  /** Why the last attempt failed: the same reason is not printed twice in a row. */
+  #lastFailure: string | undefined;
 
   constructor(io: Io, o: { quiet: boolean; answer: boolean }) {
     this.#io = io;
@@ -91,6 +93,7 @@ export class RunView {
         this.#printProgress(`${dim(`process ${payload.pid}  ${payload.uuid}`)}\n${whatRuns(payload)}`);
         break;
       case "step":
+        this.#lastFailure = undefined;
         this.#printProgress(
           stepTitle(payload.step, payload.total, this.#style).trimEnd() + spent(payload, this.#style),
         );
@@ -99,7 +102,8 @@ export class RunView {
         // The text of the failed attempt is not part of the next one.
         this.#endLine();
         this.#streamed = { step: 0, text: "" };
-        this.#printProgress(yellow(`  ${retryLine(payload)}`));
+        this.#printProgress(yellow(`  ${retryLine(payload, this.#lastFailure)}`));
+        this.#lastFailure = payload.message;
         break;
       case "notice":
         this.notice(payload.text);
@@ -202,15 +206,14 @@ function whatRuns(o: {
 }
 
 /** Why the attempt failed, when the next one is made, and how long that is repeated. */
-function retryLine({
-  attempt,
-  message,
-  delay_ms,
-  left_ms,
-}: Extract<ProgressPayload, { event: "retry" }>): string {
-  const why = printable(message).replace(/[.\s]+$/, "");
+function retryLine(
+  { attempt, message, delay_ms, left_ms }: Extract<ProgressPayload, { event: "retry" }>,
+  lastFailure: string | undefined,
+): string {
+  const why =
+    message === lastFailure ? " with the same error" : `: ${printable(message).replace(/[.\s]+$/, "")}`;
   const next = `retry in ${formatElapsed(delay_ms)}, for at most ${formatElapsed(left_ms)} more`;
-  return `attempt ${attempt} failed: ${why}; ${next}`;
+  return `attempt ${attempt} failed${why}; ${next}`;
 }
 
 /** " · 1.2k tokens · $0.01": what the run has used so far. */

@@ -57,6 +57,9 @@ test("a model that stays down ends a run that is followed, with what to do; resu
   const { receipt, stderr } = await verdict(machine, ["do it"]);
   expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "UNAVAILABLE" } });
   expect(receipt.error?.message).toMatch(/It was tried [34] times/);
+  expect(stderr).toMatch(
+    /attempt 1 failed: .*529: Overloaded; .*\n {2}attempt 2 failed with the same error; retry in/,
+  );
   expect(stderr).toContain(`to resume it later: rnix resume ${receipt.uuid}`);
   expect(await machine.run(["resume", receipt.uuid])).toMatchObject({ code: 0, stdout: "done\n" });
 });
