@@ -15,7 +15,13 @@ export default definePlugin({
         const { openModel } = await import("./_model/open.ts");
         return openModel(context, { name: "anthropic", models: [DEFAULT_MODEL], connect });
       },
-      provider: { detect: async (env) => (env.ANTHROPIC_API_KEY ? { model: DEFAULT_MODEL } : null) },
+      provider: {
+        keyEnvs: ["ANTHROPIC_API_KEY"],
+        needsKey: true,
+        baseUrlEnv: "ANTHROPIC_BASE_URL",
+        service: "https://api.anthropic.com",
+        detect: async (env) => (env.ANTHROPIC_API_KEY ? { model: DEFAULT_MODEL } : null),
+      },
     },
   },
 });

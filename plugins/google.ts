@@ -16,6 +16,10 @@ export default definePlugin({
         return openModel(context, { name: "google", models: [DEFAULT_MODEL], connect });
       },
       provider: {
+        keyEnvs: ["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
+        needsKey: true,
+        baseUrlEnv: "GOOGLE_GEMINI_BASE_URL",
+        service: "https://generativelanguage.googleapis.com",
         detect: async (env) =>
           env.GEMINI_API_KEY || env.GOOGLE_GENERATIVE_AI_API_KEY ? { model: DEFAULT_MODEL } : null,
       },

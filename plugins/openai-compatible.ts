@@ -23,8 +23,13 @@ export default definePlugin({
         };
         return openModel(context, { name: "openai-compatible", models: [], connect });
       },
-      // The environment does not name a model of such a server: that takes an entry, or --model.
-      provider: { detect: async () => null },
+      provider: {
+        keyEnvs: ["OPENAI_API_KEY"],
+        baseUrlEnv: "OPENAI_BASE_URL",
+        needsBaseUrl: true,
+        // The environment does not name a model of such a server: that takes an entry, or --model.
+        detect: async () => null,
+      },
     },
   },
 });

@@ -28,7 +28,13 @@ export default definePlugin({
         };
         return openModel(context, { name: "openai", models: [DEFAULT_MODEL], connect });
       },
-      provider: { detect: async (env) => (env.OPENAI_API_KEY ? { model: DEFAULT_MODEL } : null) },
+      provider: {
+        keyEnvs: ["OPENAI_API_KEY"],
+        needsKey: true,
+        baseUrlEnv: "OPENAI_BASE_URL",
+        service: "https://api.openai.com",
+        detect: async (env) => (env.OPENAI_API_KEY ? { model: DEFAULT_MODEL } : null),
+      },
     },
   },
 });

@@ -16,6 +16,11 @@ export default definePlugin({
         return claudeFile(context);
       },
       provider: {
+        // The program may be logged in: then it needs no key.
+        keyEnvs: ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+        baseUrlEnv: "ANTHROPIC_BASE_URL",
+        service: "https://api.anthropic.com",
+        isProgram: true,
         detect: async (env) => {
           const { findBinary } = await import("./binary.ts");
           return findBinary(env) === undefined ? null : { model: "sonnet" };

@@ -16,6 +16,9 @@ export default definePlugin({
         return cursorFile(context);
       },
       provider: {
+        keyEnvs: ["CURSOR_API_KEY"],
+        needsKey: true,
+        isProgram: true,
         unconfined: true,
         detect: async (env) => {
           const { findBinary } = await import("./file.ts");

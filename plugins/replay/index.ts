@@ -12,7 +12,7 @@ export default definePlugin({
     "/dev/llm/replay": {
       factory: (_subpath, _flags, context) => open(context),
       // Never chosen automatically: it needs the name of a script.
-      provider: { detect: async () => null },
+      provider: { plays: true, detect: async () => null },
     },
   },
 });

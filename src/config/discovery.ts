@@ -6,6 +6,7 @@ import type { DeviceEntry } from "../vfs/registry.ts";
 import { ollamaModels, type Timers } from "./local-servers.ts";
 import {
   baseUrl,
+  defaultsOf,
   deviceOf,
   driverName,
   driversOf,
@@ -16,7 +17,6 @@ import {
   whyUnusable,
 } from "./provider-needs.ts";
 import type { Provider } from "./providers.ts";
-import { DRIVERS, defaultsOf } from "./stock-providers.ts";
 
 /** What a search for providers on this machine needs. */
 export interface Search extends Lookup {
@@ -32,23 +32,25 @@ export interface DiscoveredProvider {
 }
 
 /**
- * Chooses the provider of a run when no flag, variable or file names one (design §6). First a stock driver whose key is
+ * Chooses the provider of a run when no flag, variable or file names one (design §6). First a driver whose key is
  * set, then an entry with a key and a model, then a driver that needs no key, such as a program on the PATH. A model
  * server on this machine is asked last.
  */
 export async function discover(search: Search): Promise<DiscoveredProvider | null> {
   const drivers = driversOf(search);
-  const ours = drivers.filter((entry) => {
-    const { needsKey, isProgram } = defaultsOf({ name: driverName(entry), driver: driverName(entry) });
-    return needsKey && !isProgram;
-  });
-  const others = drivers.filter((entry) => !ours.includes(entry));
+  const withKey = drivers.filter(hasKeyOfItsOwn);
+  const others = drivers.filter((entry) => !hasKeyOfItsOwn(entry));
   return (
-    (await firstOf(ours, search)) ??
+    (await firstOf(withKey, search)) ??
     entryWithKey(search) ??
     (await firstOf(others, search)) ??
     (await onThisMachine(search))
   );
+}
+
+/** It needs a key, and only that. */
+function hasKeyOfItsOwn({ device }: DeviceEntry): boolean {
+  return device.provider?.needsKey === true && !device.provider.isProgram;
 }
 
 /** The model that the provider's driver, or its server on this machine, offers; null when neither has one. */
@@ -61,7 +63,7 @@ export async function probeLocal(
   provider: Provider,
   search: Search,
 ): Promise<{ models?: string[]; problem?: string }> {
-  const { isLocal, isProgram } = defaultsOf(provider);
+  const { isLocal, isProgram } = defaultsOf(provider, search);
   if (isProgram && !(await detect(provider, search)))
     return { problem: `Its program is not found: install it, and have it on the PATH.` };
   if (!isLocal) return {};
@@ -88,9 +90,10 @@ async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise
 /** The first preset or entry of a file that has a key and names a model. */
 function entryWithKey(search: Search): DiscoveredProvider | null {
   for (const provider of search.providers.byName.values()) {
-    const { name, defaultModel } = provider;
+    const { defaultModel } = provider;
     const hasKey = provider.keyCommand !== undefined || keyOf(provider, search) !== undefined;
-    if (Object.hasOwn(DRIVERS, name) || defaultModel === undefined) continue;
+    // A program that is not there has a key all the same: it is tried last.
+    if (defaultModel === undefined || defaultsOf(provider, search).isProgram) continue;
     if (hasKey && !whyUnusable(provider, search)) {
       return { provider, model: defaultModel, because: foundBy(provider, search) };
     }
@@ -115,7 +118,7 @@ async function onThisMachine(search: Search): Promise<DiscoveredProvider | null>
 
 /** The models of a local server at its well-known address; null for any other provider. */
 async function localModels(provider: Provider, search: Search): Promise<string[] | null> {
-  const url = defaultsOf(provider).isLocal ? baseUrl(provider, search) : undefined;
+  const url = defaultsOf(provider, search).isLocal ? baseUrl(provider, search) : undefined;
   return url === undefined ? null : ollamaModels(url, search.clock);
 }
 
@@ -151,7 +154,7 @@ function environment(provider: Provider, search: Search): Record<string, string>
   const set = [...Object.entries(search.userEnv), ...Object.entries(search.env)].filter(
     (entry): entry is [string, string] => Boolean(entry[1]),
   );
-  const [usual] = defaultsOf({ name: provider.driver, driver: provider.driver }).keyEnvs;
+  const [usual] = deviceOf(provider, search)?.device.provider?.keyEnvs ?? [];
   const key = keyOf(provider, search) ?? (provider.keyCommand && "api_key_command");
   return Object.fromEntries(usual === undefined || key === undefined ? set : [...set, [usual, key]]);
 }

@@ -1,4 +1,6 @@
-import type { ModelPrice } from "../kernel/types.ts";
+/** What is known of a model at its address: its price, context window and output limit. */
+
+import type { DriverFacts, DriverModel, ModelPrice } from "../plugin/index.ts";
 import { MODEL_SERVICES, type ModelService, type StockModel } from "./model-table.ts";
 
 /** What is known of a model: of `providers.yaml`, and of the table where the file says nothing. */
@@ -13,10 +15,11 @@ export interface ModelFacts {
 
 /** How a provider calls a model. */
 export interface ModelAddress {
-  driver: string;
   model: string;
-  /** Absent: the driver's own. */
+  /** The address. Absent: the driver's own. */
   url?: string;
+  /** The driver's facts. The context window and the output limit of a program are its own. */
+  driver?: Pick<DriverFacts, "service" | "baseUrl" | "models" | "isProgram">;
   /** The options of the provider's entry. */
   extra?: Readonly<Record<string, unknown>>;
   /** `context_window` of config.yaml, if a file has it. It counts before the table. */
@@ -24,13 +27,15 @@ export interface ModelAddress {
 }
 
 /**
- * The file's facts, completed from the table of the service at the address. Another address is another service: it gets
- * none of the table's facts. `now` is in Unix ms.
+ * The file's facts, completed from the table of the service at the address, or from the driver's. Another address is
+ * another service: it gets none of these facts. `now` is in Unix ms.
  */
 export function modelFacts(file: ModelFacts = {}, at: ModelAddress, now: number): ModelFacts {
-  const service = MODEL_SERVICES.find((one) => isAt(one, at));
-  const isProgram = service?.programs?.includes(at.driver) === true;
-  const stock = service && stockModel(service, isProgram ? withoutAlias(at.model, service) : at.model);
+  const isProgram = at.driver?.isProgram === true;
+  const service = serviceAt(at);
+  const stock =
+    (service && stockModel(service, isProgram ? withoutAlias(at.model, service) : at.model)) ??
+    driverModel(at);
   const { contextWindow, maxOutput, price } = file;
   return {
     contextWindow: contextWindow ?? at.contextWindow ?? (isProgram ? undefined : stock?.contextWindow),
@@ -40,9 +45,9 @@ export function modelFacts(file: ModelFacts = {}, at: ModelAddress, now: number)
   };
 }
 
-function isAt({ origin, drivers }: ModelService, { driver, url }: ModelAddress): boolean {
-  if (url === undefined) return drivers.includes(driver);
-  return URL.canParse(url) && new URL(url).origin === origin;
+function serviceAt({ url, driver }: ModelAddress): ModelService | undefined {
+  const origin = url !== undefined && URL.canParse(url) ? new URL(url).origin : url;
+  return MODEL_SERVICES.find((one) => one.origin === (origin ?? driver?.service));
 }
 
 /** A program has its own names for the models, such as `opus` and `opus[1m]`. */
@@ -56,7 +61,17 @@ function stockModel({ models, version }: ModelService, name: string): StockModel
   return id === undefined ? undefined : models[id];
 }
 
-function priceOn({ price, later }: Partial<StockModel> = {}, now: number): ModelPrice | undefined {
+/** What the driver says of the model, for its default address only. */
+function driverModel({ model, url, driver }: ModelAddress): DriverModel | undefined {
+  const { models = {}, baseUrl } = driver ?? {};
+  const isDefault = url === undefined || url === baseUrl;
+  return isDefault && Object.hasOwn(models, model) ? models[model] : undefined;
+}
+
+function priceOn(
+  { price, later }: Pick<StockModel, "price" | "later"> = {},
+  now: number,
+): ModelPrice | undefined {
   return later !== undefined && now >= Date.parse(later.from) ? later.price : price;
 }
 

@@ -1,17 +1,12 @@
 /** What the services state about their own models: price, context window and output limit. `providers.yaml` overrides it. */
 
-import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
+import type { DriverModel, ModelPrice, TokenPrice } from "../plugin/index.ts";
 
 /** One model of a service. What no source states completely is absent. */
-export interface StockModel {
-  /** The date of the source that states the price. */
+export interface StockModel extends DriverModel {
+  /** The date of the source that states the price, which is that of standard processing. */
   asOf: string;
-  /** Tokens of a request and its answer together. */
   contextWindow: number;
-  /** Tokens of an answer. */
-  maxOutput?: number;
-  /** In USD per million tokens, for the service's standard processing. */
-  price?: ModelPrice;
   /** An announced change of the price: `from` is the first day in UTC. */
   later?: { from: string; price: ModelPrice };
 }
@@ -19,18 +14,14 @@ export interface StockModel {
 /** A service that sells its own models at its own address. */
 export interface ModelService {
   name: string;
-  /** The origin of its address. */
+  /** The origin of its address. A driver names it as its `service`. */
   origin: string;
-  /** The drivers that call it if no address is set. */
-  drivers: readonly string[];
-  /** Of these, the drivers of a program. Its context window and output limit are its own. */
-  programs?: readonly string[];
   /** The pages that state the figures, and public tables that quote them. */
   sources: readonly string[];
   /** The ending that makes a model's name the name of a dated version of it, at the same price. */
   version: RegExp;
   models: Readonly<Record<string, StockModel>>;
-  /** Names that the programs have for the models. */
+  /** Names that programs have for the models. */
   aliases?: Readonly<Record<string, string>>;
 }
 
@@ -143,8 +134,6 @@ export const MODEL_SERVICES: readonly ModelService[] = [
   {
     name: "Anthropic",
     origin: "https://api.anthropic.com",
-    drivers: ["anthropic", "claude"],
-    programs: ["claude"],
     sources: [
       "https://platform.claude.com/docs/en/about-claude/pricing",
       "https://platform.claude.com/docs/en/models/overview",
@@ -162,7 +151,6 @@ export const MODEL_SERVICES: readonly ModelService[] = [
   {
     name: "OpenAI",
     origin: "https://api.openai.com",
-    drivers: ["openai"],
     sources: [
       "https://developers.openai.com/api/docs/pricing",
       "https://developers.openai.com/api/docs/models",
@@ -174,7 +162,6 @@ export const MODEL_SERVICES: readonly ModelService[] = [
   {
     name: "Google",
     origin: "https://generativelanguage.googleapis.com",
-    drivers: ["google"],
     sources: [
       "https://ai.google.dev/gemini-api/docs/pricing",
       "https://ai.google.dev/gemini-api/docs/models",

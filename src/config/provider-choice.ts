@@ -4,13 +4,15 @@ import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
-import { modelFacts } from "./model-facts.ts";
+import { type ModelAddress, type ModelFacts, modelFacts } from "./model-facts.ts";
 import type { Env } from "./paths.ts";
 import {
   baseUrl,
   DEVICES,
+  defaultsOf,
   deviceOf,
   findProvider,
+  keyNames,
   keyOf,
   noKey,
   providerNamed,
@@ -18,7 +20,6 @@ import {
   whyUnusable,
 } from "./provider-needs.ts";
 import type { KeyCommand, Provider } from "./providers.ts";
-import { defaultsOf } from "./stock-providers.ts";
 
 export interface ProviderRequest extends Search {
   /** `--provider`, `--model`. */
@@ -75,7 +76,7 @@ export async function resolveProvider(request: ProviderRequest): Promise<Provide
 /** A command in the shell of a replayed run may replay another recording, but not call a model. */
 function asksForAnother(request: ProviderRequest): boolean {
   const named = request.flags?.provider && findProvider(request.flags.provider, request);
-  return named ? defaultsOf(named).plays === true : false;
+  return named ? defaultsOf(named, request).plays === true : false;
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
@@ -134,19 +135,22 @@ function takenOver(parent: ProviderChoice, because: string, request: ProviderReq
 }
 
 /** Another model of the same provider. */
-function withModel(
-  choice: ProviderChoice,
-  model: string,
-  { providers, clock, contextWindow: setting }: ProviderRequest,
-): ProviderChoice {
+function withModel(choice: ProviderChoice, model: string, request: ProviderRequest): ProviderChoice {
   const { base_url: url, extra } = choice.config;
-  const address = { driver: choice.device.slice(DEVICES.length), model, url, extra, contextWindow: setting };
-  const { contextWindow, maxOutput, outputLimit, price } = modelFacts(
-    providers.byName.get(choice.name)?.models[model],
-    address,
-    clock.now(),
-  );
-  return { ...choice, model, contextWindow, maxOutput, outputLimit, price, fallbacks: undefined };
+  const address = { driver: choice.device.slice(DEVICES.length), model, url, extra };
+  const file = request.providers.byName.get(choice.name)?.models[model];
+  return { ...choice, model, ...factsOf(address, file, request), fallbacks: undefined };
+}
+
+/** What is known of a model at an address. */
+function factsOf(
+  { driver, ...address }: Omit<ModelAddress, "driver"> & { driver: string },
+  file: ModelFacts | undefined,
+  request: ProviderRequest,
+): ModelFacts {
+  const { contextWindow, clock } = request;
+  const facts = deviceOf({ driver }, request)?.device.provider;
+  return modelFacts(file, { ...address, driver: facts, contextWindow }, clock.now());
 }
 
 /**
@@ -211,7 +215,7 @@ function choose(
   request: ProviderRequest,
 ): ProviderChoice {
   const { driver, extra } = provider;
-  const { clock, contextWindow } = request;
+  const { plays, concurrency } = defaultsOf(provider, request);
   const url = baseUrl(provider, request);
   const key = keyOf(provider, request);
   const { keyCommand } = provider;
@@ -221,27 +225,23 @@ function choose(
   return {
     name: provider.name,
     device: `${DEVICES}${provider.driver}`,
-    plays: defaultsOf(provider).plays,
+    plays: plays || undefined,
     model,
     config: { base_url: url, extra },
     gateKey: `${provider.name}:${account.slice(7, 23)}`,
-    concurrency: provider.concurrency,
+    concurrency: provider.concurrency ?? concurrency,
     requestsPerMinute: provider.requestsPerMinute,
-    ...modelFacts(provider.models[model], { driver, model, url, extra, contextWindow }, clock.now()),
+    ...factsOf({ driver, model, url, extra }, provider.models[model], request),
     unconfined: deviceOf(provider, request)?.device.provider?.unconfined,
     because,
     byFlag: isByFlag(request),
     async secret() {
       if (source) return source.key();
       if (key !== undefined) return key;
-      throw new SyscallError("UNAVAILABLE", noKey(provider));
+      throw new SyscallError("UNAVAILABLE", noKey(provider, request));
     },
     renewSecret: source && ((refused) => source.renew(refused)),
   };
-}
-
-function keyNames({ providers }: ProviderRequest): string[] {
-  return [...providers.byName.values()].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
 /** Why there is no model: the provider is not on this machine, or offers none. */

@@ -1,8 +1,16 @@
 /** The rows of `rnix providers`. */
 
 import { probeLocal, type Search } from "./discovery.ts";
-import { baseUrl, keyOf, keyVariable, providerNamed, providerNames, whyUnusable } from "./provider-needs.ts";
-import { defaultsOf } from "./stock-providers.ts";
+import {
+  baseUrl,
+  defaultsOf,
+  keyOf,
+  keyVariable,
+  needsKey,
+  providerNamed,
+  providerNames,
+  whyUnusable,
+} from "./provider-needs.ts";
 
 /** One line of `rnix providers`. */
 export interface ProviderLine {
@@ -31,7 +39,7 @@ export function describeProviders(search: Search): Promise<ProviderLine[]> {
 async function describe(name: string, search: Search): Promise<ProviderLine> {
   const provider = providerNamed(name, search);
   const isSet = keyOf(provider, search) !== undefined;
-  const otherwise = provider.keyCommand ? "command" : provider.needsKey ? "missing" : "not needed";
+  const otherwise = provider.keyCommand ? "command" : needsKey(provider, search) ? "missing" : "not needed";
   const lack = whyUnusable(provider, search)?.message;
   const { models = [], problem } = lack === undefined ? await probeLocal(provider, search) : {};
   return {
@@ -44,6 +52,6 @@ async function describe(name: string, search: Search): Promise<ProviderLine> {
     models: [...new Set([...Object.keys(provider.models), ...models])],
     source: provider.source,
     problem: lack ?? problem ?? null,
-    plays: defaultsOf(provider).plays === true,
+    plays: defaultsOf(provider, search).plays === true,
   };
 }

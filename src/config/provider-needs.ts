@@ -5,8 +5,8 @@ import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { addressProblem } from "./address.ts";
 import type { Env } from "./paths.ts";
+import { type ProviderDefaults, presetOf } from "./provider-presets.ts";
 import { type Provider, type Providers, stockProvider } from "./providers.ts";
-import { DRIVERS, defaultsOf } from "./stock-providers.ts";
 import { suggestion } from "./suggestion.ts";
 
 /** What is needed to find a provider and its key. */
@@ -20,7 +20,8 @@ export interface Lookup {
   userEnv: Env;
 }
 
-type Environments = Pick<Lookup, "env" | "userEnv">;
+type Devices = Pick<Lookup, "devices">;
+type Environments = Pick<Lookup, "env" | "userEnv" | "devices">;
 
 export const DEVICES = "/dev/llm/";
 
@@ -45,18 +46,24 @@ export function findProvider(
 }
 
 export function providerNames(look: Pick<Lookup, "providers" | "devices">): string[] {
-  const drivers = driversOf(look).map(driverName);
-  return [...new Set([...look.providers.byName.keys(), ...drivers])].toSorted();
+  return [...new Set([...look.providers.byName.keys(), ...driverNames(look)])].toSorted();
 }
 
-/** Model devices: the stock drivers in the order of DRIVERS, then the others by name. */
-export function driversOf({ devices }: Pick<Lookup, "devices">): DeviceEntry[] {
-  const order = Object.keys(DRIVERS).map((driver) => `${DEVICES}${driver}`);
-  const rank = (path: string) => (order.includes(path) ? order.indexOf(path) : order.length);
+/** The drivers that the search for a provider tries first. */
+const FIRST = ["anthropic", "openai", "google", "claude", "cursor"].map((driver) => `${DEVICES}${driver}`);
+
+/** Model devices: those that the search tries first, then the others by name. */
+export function driversOf({ devices }: Devices): DeviceEntry[] {
+  const rank = (path: string) => (FIRST.includes(path) ? FIRST.indexOf(path) : FIRST.length);
   return devices
     .entries()
     .filter(({ path }) => path.startsWith(DEVICES))
     .toSorted((a, b) => rank(a.path) - rank(b.path) || (a.path < b.path ? -1 : 1));
+}
+
+/** The names of all model drivers. */
+export function driverNames(look: Devices): string[] {
+  return driversOf(look).map(driverName);
 }
 
 export function driverName({ path }: DeviceEntry): string {
@@ -65,26 +72,50 @@ export function driverName({ path }: DeviceEntry): string {
 
 export function deviceOf(
   { driver }: Pick<Provider, "driver">,
-  { devices }: Pick<Lookup, "devices">,
+  { devices }: Devices,
 ): DeviceEntry | undefined {
   return devices.entries().find(({ path }) => path === `${DEVICES}${driver}`);
 }
 
+/** The facts of the preset of this name, else those that the driver's plugin declares. */
+export function defaultsOf(provider: Pick<Provider, "name" | "driver">, look: Devices): ProviderDefaults {
+  return presetOf(provider) ?? deviceOf(provider, look)?.device.provider ?? {};
+}
+
+/** The variables that may hold its key. */
+export function keyEnvsOf(provider: Provider, look: Devices): readonly string[] {
+  return provider.keyEnvs ?? defaultsOf(provider, look).keyEnvs ?? [];
+}
+
+/** Every variable that holds a key of some provider: no tool gets it. */
+export function keyNames({ providers, devices }: Pick<Lookup, "providers" | "devices">): string[] {
+  const ofEntries = [...providers.byName.values()].flatMap((provider) => provider.keyEnvs ?? []);
+  return [...ofEntries, ...driversOf({ devices }).flatMap(({ device }) => device.provider?.keyEnvs ?? [])];
+}
+
+export function needsKey(provider: Provider, look: Devices): boolean {
+  return provider.needsKey ?? defaultsOf(provider, look).needsKey ?? false;
+}
+
 /** The key, when a variable holds it. Never runs a key command. */
-export function keyOf(provider: Provider, { env, userEnv }: Environments): string | undefined {
-  const variable = keyVariable(provider, { env, userEnv });
+export function keyOf(provider: Provider, look: Environments): string | undefined {
+  const { env, userEnv } = look;
+  const variable = keyVariable(provider, look);
   return variable === undefined ? undefined : env[variable] || userEnv[variable] || undefined;
 }
 
 /** The variable that holds the key. When none is set, the one that the user should set. */
-export function keyVariable({ keyEnvs }: Provider, { env, userEnv }: Environments): string | undefined {
+export function keyVariable(provider: Provider, look: Environments): string | undefined {
+  const { env, userEnv } = look;
+  const keyEnvs = keyEnvsOf(provider, look);
   return keyEnvs.find((name) => env[name]) ?? keyEnvs.find((name) => userEnv[name]) ?? keyEnvs[0];
 }
 
 /** The provider's address. A file counts before the variable that the driver's own SDK reads. */
-export function baseUrl(provider: Provider, { env, userEnv }: Environments): string | undefined {
+export function baseUrl(provider: Provider, look: Environments): string | undefined {
+  const { env, userEnv } = look;
   if (provider.baseUrl !== undefined) return provider.baseUrl;
-  const { baseUrlEnv, urlOf, baseUrl: usual } = defaultsOf(provider);
+  const { baseUrlEnv, urlOf, baseUrl: usual } = defaultsOf(provider, look);
   const said = baseUrlEnv === undefined ? undefined : env[baseUrlEnv] || userEnv[baseUrlEnv];
   if (!said) return usual;
   return urlOf === undefined ? said : urlOf(said);
@@ -100,10 +131,9 @@ export function whyUnusable(provider: Provider, look: Lookup): SyscallError | nu
   }
   const device = deviceOf(provider, look)?.device;
   if (!device) {
-    const drivers = driversOf(look).map(driverName);
     return new SyscallError(
       "UNAVAILABLE",
-      `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, drivers)} \`rnix plugins\` shows what was loaded.`,
+      `The provider ${provider.name} needs the driver ${provider.driver}, and no plugin has it.${suggestion(provider.driver, driverNames(look))} \`rnix plugins\` shows what was loaded.`,
     );
   }
   if (device.provider?.unconfined && !provider.allowUnconfined) {
@@ -112,24 +142,27 @@ export function whyUnusable(provider: Provider, look: Lookup): SyscallError | nu
       `The provider ${provider.name} is unconfined: its program works with tools of its own, which the rights of a run do not bind. To allow that, write \`providers: {${provider.name}: {allow_unconfined: true}}\` into ~/.config/rnix/providers.yaml.`,
     );
   }
-  if (defaultsOf(provider).needsBaseUrl && baseUrl(provider, look) === undefined) {
+  const { needsBaseUrl, baseUrlEnv } = defaultsOf(provider, look);
+  if (needsBaseUrl && baseUrl(provider, look) === undefined) {
+    const variable = baseUrlEnv === undefined ? "" : `, or set ${baseUrlEnv}`;
     return new SyscallError(
       "UNAVAILABLE",
-      `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml, or set OPENAI_BASE_URL.`,
+      `The provider ${provider.name} needs its server's address: write base_url for it into ~/.config/rnix/providers.yaml${variable}.`,
     );
   }
   const problem = addressProblem(baseUrl(provider, look) ?? "");
   if (problem !== undefined) {
-    const { baseUrlEnv } = defaultsOf(provider);
     return new SyscallError("UNAVAILABLE", `${baseUrlEnv}: expected an address without ${problem}.`);
   }
-  if (provider.needsKey && provider.keyCommand === undefined && keyOf(provider, look) === undefined) {
-    return new SyscallError("UNAVAILABLE", noKey(provider));
+  if (needsKey(provider, look) && provider.keyCommand === undefined && keyOf(provider, look) === undefined) {
+    return new SyscallError("UNAVAILABLE", noKey(provider, look));
   }
   return null;
 }
 
-export function noKey({ name, keyEnvs: [keyEnv], source }: Provider): string {
+export function noKey(provider: Provider, look: Devices): string {
+  const { name, source } = provider;
+  const [keyEnv] = keyEnvsOf(provider, look);
   if (keyEnv === undefined) {
     return `The provider ${name} has no key: name its variable as api_key_env in ${source}, and set it.`;
   }

@@ -2,15 +2,14 @@
 
 import { join } from "node:path";
 import { z } from "zod";
-import type { ModelPrice, TokenPrice } from "../kernel/types.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { type ModelPrice, SyscallError, type TokenPrice } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
 import { type ConfigSources, refuseEscape, type Tier } from "./config-sources.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { filesOfLine } from "./named-files.ts";
 import { asksTrust } from "./project-keys.ts";
+import { PRESETS, presetOf } from "./provider-presets.ts";
 import { isBeyond } from "./settings.ts";
-import { DRIVERS, defaultsOf, PRESETS } from "./stock-providers.ts";
 import type { TrustView } from "./trust.ts";
 import { modelNames, number, shown, strict, text } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
@@ -21,12 +20,12 @@ export interface Provider {
   /** Its device is `/dev/llm/<driver>`. */
   driver: string;
   baseUrl?: string;
-  /** The variables that hold its key. The first one that is set counts. Empty for a provider without a key. */
-  keyEnvs: readonly string[];
+  /** The variables that hold its key. The first one that is set counts. Empty: it has none. Absent: its driver's. */
+  keyEnvs?: readonly string[];
   /** A command that prints its key, for when no variable has it. */
   keyCommand?: KeyCommand;
-  /** A run without a key fails at its start. */
-  needsKey: boolean;
+  /** A run without a key fails at its start. Absent: as its driver says. */
+  needsKey?: boolean;
   defaultModel?: string;
   /** The fallbacks of its runs, unless the agent names some: `model` or `provider/model`. */
   fallback?: readonly string[];
@@ -77,12 +76,13 @@ interface AskedProvider {
 /**
  * Merges the stock entries, the user's providers.yaml and the project's, field by field. An untrusted project cannot
  * choose a provider or a model, nor set an address, a key or a price. A price in the user's file counts before any
- * project's.
+ * project's. `drivers`: the drivers there are; each is a provider of its name.
  */
 export async function loadProviders(
   sources: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
+  drivers: readonly string[] = [],
 ): Promise<Providers> {
-  const result: Providers = { byName: stockProviders(), defaults: [], asked: [], withheld: [] };
+  const result: Providers = { byName: stockProviders(drivers), defaults: [], asked: [], withheld: [] };
   const user = await readYaml(ProvidersFile, join(sources.configDir, FILE));
   if (user) mergeUser(result, user, sources.home);
   const own = projectProvidersFile(sources);
@@ -92,9 +92,9 @@ export async function loadProviders(
   return result;
 }
 
-/** An entry that is in no file: a stock one, or one for a plugin's driver. */
+/** An entry that is in no file: a preset, or one for a driver of this name. */
 export function stockProvider(name: string, driver = name): Provider {
-  const { keyEnvs, needsKey, defaultModel } = defaultsOf({ name, driver });
+  const { keyEnvs, needsKey, defaultModel } = presetOf({ name, driver }) ?? {};
   return {
     name,
     driver,
@@ -189,10 +189,10 @@ export const ProvidersFile = z.lazy(() =>
 );
 type ProvidersFile = Checked<typeof ProvidersFile>;
 
-function stockProviders(): Map<string, Provider> {
+function stockProviders(drivers: readonly string[]): Map<string, Provider> {
   const presets = Object.entries(PRESETS).map(([name, { driver }]) => stockProvider(name, driver));
-  const drivers = Object.keys(DRIVERS).map((driver) => stockProvider(driver));
-  return new Map([...drivers, ...presets].map((provider) => [provider.name, provider]));
+  const bare = drivers.map((driver) => stockProvider(driver));
+  return new Map([...bare, ...presets].map((provider) => [provider.name, provider]));
 }
 
 function mergeUser(into: Providers, { value, text }: ProvidersFile, cwd: string): void {
@@ -212,7 +212,7 @@ function mergeProject(
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
     if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
     const before = into.byName.get(name);
-    const { free, asks } = splitEntry(entry, before);
+    const { free, asks } = splitEntry(name, entry, before);
     const keys = Object.keys(asks);
     if (keys.length > 0) into.asked.push({ name, file, part: `providers.${name}`, value: asks });
     const named = filesOfLine(asks.api_key_command ?? "", cwd, cwd);
@@ -249,7 +249,7 @@ function notForProjects(name: string, file: string): SyscallError {
 }
 
 /** Splits a project's entry by the table of project keys: `free` counts at once, `asks` needs trust. */
-function splitEntry(entry: Entry, before: Provider | undefined): { free: Entry; asks: Entry } {
+function splitEntry(name: string, entry: Entry, before: Provider | undefined): { free: Entry; asks: Entry } {
   const free: Entry = {};
   const asks: Entry = {};
   const widens: Record<string, boolean> = {
@@ -257,7 +257,7 @@ function splitEntry(entry: Entry, before: Provider | undefined): { free: Entry; 
     requests_per_minute: isBeyond(entry.requests_per_minute, before?.requestsPerMinute),
   };
   for (const [key, value] of Object.entries(entry)) {
-    if (value === undefined || (key === "driver" && value === before?.driver)) continue;
+    if (value === undefined || (key === "driver" && value === (before?.driver ?? name))) continue;
     const target = asksTrust(TABLE, `providers.*.${key}`, widens[key]) ? asks : free;
     Object.assign(target, { [key]: value });
   }
@@ -276,12 +276,11 @@ function withKnownPrices(
 
 /** A new entry. Its driver has the same name by default. */
 function providerOf(name: string, entry: Entry): Provider {
-  const driver = entry.driver ?? name;
-  const ofDriver = stockProvider(driver);
-  // A server at another address does not get the driver's default key.
-  return entry.base_url === undefined
-    ? { ...ofDriver, name }
-    : { ...ofDriver, name, keyEnvs: [], needsKey: false };
+  const bare = stockProvider(name, entry.driver ?? name);
+  // A server of another name at its own address does not get the driver's default key.
+  return entry.base_url === undefined || bare.driver === name
+    ? bare
+    : { ...bare, keyEnvs: [], needsKey: false };
 }
 
 function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cwd">): Provider {

@@ -1,5 +1,5 @@
 import type { RunSettings } from "../config/defaults.ts";
-import type { Effort, ImageRef, MountType, Services, SyscallError } from "../plugin/index.ts";
+import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type {
   PermissionRecord,
   ProcInfo,
@@ -151,21 +151,6 @@ export interface AgentInfo {
   checks: string[];
   /** From where it was loaded: a path or "embedded". */
   source: string;
-}
-
-/** Prices in USD per million tokens. */
-export interface TokenPrice {
-  input: number;
-  /** Input that is read from the provider's cache. */
-  cached: number;
-  /** Input that is written to the provider's cache. Absent: as `input`. */
-  cacheWrite?: number;
-  output: number;
-}
-
-export interface ModelPrice extends TokenPrice {
-  /** The prices of a request with more than `above` input tokens: they apply to all its tokens. */
-  long?: TokenPrice & { above: number };
 }
 
 export interface ProviderChoice {

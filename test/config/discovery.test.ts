@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { resolveProvider } from "../../src/config/provider-choice.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import type { DriverFacts } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";
 import { byKey, device, request, STOCK, USER } from "./provider-request.ts";
@@ -37,6 +38,59 @@ describe("a driver that is asked what it finds", () => {
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain("deaf");
     expect(clock.pending).toBe(0);
+  });
+});
+
+describe("a driver of a plugin that declares facts", () => {
+  const offers = async () => ({ model: "m1" });
+  const chosen = async (facts: DriverFacts, more: Partial<ProviderRequest>) => {
+    using box = new Sandbox();
+    const devices = { entries: () => [device("mine", offers, facts), ...STOCK] };
+    return resolveProvider(await request(box.sources(), { devices, ...more }));
+  };
+
+  test("is found by its key, after the stock drivers and before programs", async () => {
+    const facts = { keyEnvs: ["MINE", "MINE_OLD"], needsKey: true };
+    const found = await chosen(facts, { env: { MINE_OLD: "key-of-mine" } });
+    expect(found).toMatchObject({ name: "mine", model: "m1", because: "found MINE_OLD" });
+    expect(await found.secret()).toBe("key-of-mine");
+    expect((await chosen(facts, { env: { MINE: "k", OPENAI_API_KEY: "sk" } })).name).toBe("openai");
+    expect((await failure(() => chosen(facts, {}))).code).toBe("UNAVAILABLE");
+  });
+
+  test("has its address and its limit, which an entry changes", async () => {
+    const facts = { baseUrlEnv: "MINE_URL", baseUrl: "https://mine.example/v1", concurrency: 2 };
+    expect(await chosen(facts, {})).toMatchObject({
+      concurrency: 2,
+      config: { base_url: "https://mine.example/v1" },
+    });
+    const env = { MINE_URL: "http://127.0.0.1:9/v1" };
+    expect((await chosen(facts, { env })).config.base_url).toBe("http://127.0.0.1:9/v1");
+    using box = new Sandbox();
+    box.write(USER, "providers: { mine: { concurrency: 5, base_url: 'https://other.example' } }\n");
+    const devices = { entries: () => [device("mine", offers, facts), ...STOCK] };
+    const entry = await resolveProvider(
+      await request(box.sources(), { devices, flags: { provider: "mine" } }),
+    );
+    expect(entry).toMatchObject({ concurrency: 5, config: { base_url: "https://other.example" } });
+  });
+
+  test("that needs an address is refused without one, and its variable is named", async () => {
+    const facts = { baseUrlEnv: "MINE_URL", needsBaseUrl: true };
+    const error = await failure(() => chosen(facts, { flags: { provider: "mine" } }));
+    expect(error.code).toBe("UNAVAILABLE");
+    expect(error.message).toContain("set MINE_URL");
+  });
+
+  test("that plays a recording is a replay for its children, too", async () => {
+    expect((await chosen({ plays: true }, { flags: { provider: "mine" } })).plays).toBe(true);
+    expect((await chosen({}, { flags: { provider: "mine" } })).plays).toBeUndefined();
+  });
+
+  test("has the facts of its models", async () => {
+    const price = { input: 3, cached: 1, output: 4 };
+    const models = { m1: { contextWindow: 64_000, maxOutput: 8000, price } };
+    expect(await chosen({ models }, {})).toMatchObject({ contextWindow: 64_000, outputLimit: 8000, price });
   });
 });
 

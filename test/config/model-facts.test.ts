@@ -3,17 +3,24 @@ import { type ModelAddress, type ModelFacts, modelFacts } from "../../src/config
 import { MODEL_SERVICES } from "../../src/config/model-table.ts";
 import { resolveProvider } from "../../src/config/provider-choice.ts";
 import { trustAll } from "../../src/config/trust.ts";
-import type { TokenPrice } from "../../src/kernel/types.ts";
+import type { TokenPrice } from "../../src/plugin/index.ts";
 import { deviceOf, HTTP_DRIVERS } from "../support/model-server/conformance/driver.ts";
+import { STOCK_FACTS } from "../support/stock-drivers.ts";
 import { KEYS, PROJECT, request, USER } from "./provider-request.ts";
 import { Sandbox } from "./sandbox.ts";
 
 const NOVEMBER = Date.parse("2026-11-22T12:00:00Z");
-const SONNET: ModelAddress = { driver: "anthropic", model: "claude-sonnet-5-5" };
-const ASTRA: ModelAddress = { driver: "openai", model: "gpt-6-astra" };
 
-function known(at: ModelAddress, file?: ModelFacts, now = NOVEMBER): ModelFacts {
-  return modelFacts(file, at, now);
+/** As the driver of this name is called where no address is set. */
+function at(driver: string, model: string): ModelAddress {
+  return { driver: STOCK_FACTS.get(driver), model };
+}
+
+const SONNET = at("anthropic", "claude-sonnet-5-5");
+const ASTRA = at("openai", "gpt-6-astra");
+
+function known(address: ModelAddress, file?: ModelFacts, now = NOVEMBER): ModelFacts {
+  return modelFacts(file, address, now);
 }
 
 describe("a model at its service's own address", () => {
@@ -23,17 +30,17 @@ describe("a model at its service's own address", () => {
     ["another path of it", { ...ASTRA, url: "https://api.openai.com/v1/" }, 10],
     [
       "another driver that calls it",
-      { ...ASTRA, driver: "openai-compatible", url: "https://api.openai.com/v1" },
+      { ...at("openai-compatible", "gpt-6-astra"), url: "https://api.openai.com/v1" },
       10,
     ],
-    ["Google", { driver: "google", model: "gemini-3.8-flash" }, 0.75],
+    ["Google", at("google", "gemini-3.8-flash"), 0.75],
     ["a dated version, Anthropic's way", { ...SONNET, model: "claude-haiku-4-5-20251001" }, 1],
     ["a dated version, OpenAI's way", { ...ASTRA, model: "gpt-6-astra-2026-09-03" }, 10],
-    ["an alias of the Claude Code CLI", { driver: "claude", model: "sonnet" }, 2],
-    ["its name for a long window", { driver: "claude", model: "opus[1m]" }, 4],
-    ["a whole name for the CLI", { driver: "claude", model: "claude-sonnet-4-5-20250929" }, 3],
-  ])("has a price: %s", (_, at, input) => {
-    expect(known(at).price?.input).toBe(input);
+    ["an alias of the Claude Code CLI", at("claude", "sonnet"), 2],
+    ["its name for a long window", at("claude", "opus[1m]"), 4],
+    ["a whole name for the CLI", at("claude", "claude-sonnet-4-5-20250929"), 3],
+  ])("has a price: %s", (_, address, input) => {
+    expect(known(address).price?.input).toBe(input);
   });
 
   test("has a context window and an output limit", () => {
@@ -49,14 +56,14 @@ describe("a model at its service's own address", () => {
   });
 
   test("has the announced price from its first day on", () => {
-    const argon = { driver: "google", model: "gemini-4-argon" };
+    const argon = at("google", "gemini-4-argon");
     const inputAt = (time: string) => known(argon, undefined, Date.parse(time)).price?.input;
     expect(inputAt("2026-11-30T23:59:59Z")).toBe(2);
     expect(inputAt("2026-12-01T00:00:00Z")).toBe(4);
   });
 
   test("the window of a program is its own", () => {
-    expect(known({ driver: "claude", model: "sonnet" })).toMatchObject({
+    expect(known(at("claude", "sonnet"))).toMatchObject({
       contextWindow: undefined,
       outputLimit: undefined,
     });
@@ -81,23 +88,37 @@ describe("nothing is known of", () => {
     ["the name in another region", { ...ASTRA, url: "https://eu.api.openai.com/v1" }],
     [
       "OpenRouter's model of the name",
-      { driver: "openai-compatible", model: "claude-sonnet-5-5", url: "https://openrouter.ai/api/v1" },
+      { ...at("openai-compatible", "claude-sonnet-5-5"), url: "https://openrouter.ai/api/v1" },
     ],
     [
       "Ollama's model of the name",
-      { driver: "openai-compatible", model: "gpt-6-astra", url: "http://127.0.0.1:11434/v1" },
+      { ...at("openai-compatible", "gpt-6-astra"), url: "http://127.0.0.1:11434/v1" },
     ],
-    ["a driver of a plugin", { driver: "acme", model: "claude-sonnet-5-5" }],
-    ["another service's model", { driver: "openai", model: "claude-sonnet-5-5" }],
+    ["a driver of a plugin", at("acme", "claude-sonnet-5-5")],
+    ["another service's model", at("openai", "claude-sonnet-5-5")],
     ["a newer model", { ...SONNET, model: "claude-sonnet-6" }],
     ["a name that only begins alike", { ...ASTRA, model: "gpt-6-astra-fast" }],
     ["a date written as another service writes it", { ...ASTRA, model: "gpt-6-astra-20260903" }],
     ["the CLI's alias in the API", { ...SONNET, model: "sonnet" }],
     ["an object's own names", { ...SONNET, model: "constructor" }],
     ["an address that can't be read", { ...SONNET, url: "nonsense" }],
-  ])("%s", (_, at) => {
-    expect(known(at)).toEqual(NOTHING);
+  ])("%s", (_, address) => {
+    expect(known(address)).toEqual(NOTHING);
   });
+});
+
+test("a driver's own facts of its models count at its default address", () => {
+  const price = { input: 3, cached: 1, output: 4 };
+  const driver = {
+    baseUrl: "https://api.acme.example/v1",
+    models: { "acme-1": { contextWindow: 64_000, price } },
+  };
+  const facts = { contextWindow: 64_000, maxOutput: undefined, outputLimit: undefined, price };
+  expect(known({ driver, model: "acme-1" })).toEqual(facts);
+  expect(known({ driver, model: "acme-1", url: driver.baseUrl })).toEqual(facts);
+  expect(known({ driver, model: "acme-1" }, { price: { ...price, input: 9 } }).price?.input).toBe(9);
+  expect(known({ driver, model: "acme-1", url: "https://proxy.example" }).price).toBeUndefined();
+  expect(known({ driver, model: "acme-2" }).price).toBeUndefined();
 });
 
 test.each(["serviceTier", "service_tier", "speed", "inferenceGeo"])("extra.%s has another price", (name) => {
@@ -211,7 +232,7 @@ describe("the table", () => {
       const found = HTTP_DRIVERS.find(({ device }) => device === `/dev/llm/${driver}`);
       const variables = { ANTHROPIC_API_KEY: "k", OPENAI_API_KEY: "k", GEMINI_API_KEY: "k" };
       const offer = found && (await deviceOf(found).provider?.detect(variables));
-      if (offer) expect(known({ driver, model: offer.model }).price).toBeDefined();
+      if (offer) expect(known(at(driver, offer.model)).price).toBeDefined();
     },
   );
 

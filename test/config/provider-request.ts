@@ -1,9 +1,11 @@
 import type { ConfigSources } from "../../src/config/config-sources.ts";
 import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { driverNames } from "../../src/config/provider-needs.ts";
 import { loadProviders } from "../../src/config/providers.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
+import { type DriverFacts, SyscallError } from "../../src/plugin/index.ts";
 import type { DeviceEntry } from "../../src/vfs/registry.ts";
 import { FakeClock } from "../support/fake-clock.ts";
+import { STOCK_FACTS } from "../support/stock-drivers.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export const USER = "home/.config/rnix/providers.yaml";
@@ -11,13 +13,18 @@ export const PROJECT = "home/work/.rnix/providers.yaml";
 
 type Detect = (env: Record<string, string>) => Promise<{ model: string } | null>;
 
-export function device(driver: string, detect: Detect): DeviceEntry {
+/** A driver with these facts; one with a stock driver's name has that driver's. */
+export function device(
+  driver: string,
+  detect: Detect,
+  facts: DriverFacts = STOCK_FACTS.get(driver) ?? {},
+): DeviceEntry {
   const factory = () => {
     throw new SyscallError("INTERNAL", "a provider that is chosen is not opened");
   };
   return {
     path: `/dev/llm/${driver}`,
-    device: { factory, provider: { detect } },
+    device: { factory, provider: { ...facts, detect } },
     plugin: driver,
     layer: "stock",
     needs: [],
@@ -34,6 +41,8 @@ export const STOCK = [
   byKey("openai", "OPENAI_API_KEY", "gpt-default"),
   byKey("google", "GEMINI_API_KEY", "gemini-default"),
   device("openai-compatible", async () => null),
+  device("claude", async () => null),
+  device("cursor", async () => null),
   byKey("anthropic", "ANTHROPIC_API_KEY", "claude-default"),
 ];
 
@@ -41,9 +50,10 @@ export async function request(
   sources: ConfigSources,
   more: Partial<ProviderRequest> = {},
 ): Promise<ProviderRequest> {
+  const devices = more.devices ?? { entries: () => STOCK };
   return {
-    providers: await loadProviders(sources),
-    devices: { entries: () => STOCK },
+    providers: await loadProviders(sources, driverNames({ devices })),
+    devices,
     env: {},
     // No local server: the machine of the tests is not searched.
     userEnv: { OLLAMA_HOST: "127.0.0.1:1" },

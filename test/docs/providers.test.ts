@@ -1,20 +1,21 @@
 import { describe, expect, test } from "bun:test";
 import { loadAgent } from "../../src/config/agents.ts";
 import { MODEL_SERVICES } from "../../src/config/model-table.ts";
+import { PRESETS, type ProviderDefaults } from "../../src/config/provider-presets.ts";
 import { loadProviders } from "../../src/config/providers.ts";
-import { DRIVERS, PRESETS, type ProviderDefaults } from "../../src/config/stock-providers.ts";
-import type { ModelPrice } from "../../src/kernel/types.ts";
+import type { ModelPrice } from "../../src/plugin/index.ts";
 import { Sandbox } from "../config/sandbox.ts";
 import { deviceOf, HTTP_DRIVERS } from "../support/model-server/conformance/driver.ts";
+import { STOCK_FACTS } from "../support/stock-drivers.ts";
 import { providersDocument, writeProvidersDocument } from "./providers-document.ts";
 
 const document = providersDocument();
-const known: [string, ProviderDefaults][] = [...Object.entries(DRIVERS), ...Object.entries(PRESETS)];
+const known: [string, ProviderDefaults][] = [...STOCK_FACTS, ...Object.entries(PRESETS)];
 
 describe("docs/providers.md", () => {
   test.each(known)("has the key, the address and the model of %s", async (name, defaults) => {
     const row = document.split("\n").find((line) => new RegExp(`^\\| \`${name}\`[ ,]`).test(line)) ?? "";
-    const { keyEnvs, baseUrlEnv, baseUrl, defaultModel } = defaults;
+    const { keyEnvs = [], baseUrlEnv, baseUrl, defaultModel } = defaults;
     for (const part of [...keyEnvs, baseUrlEnv, baseUrl, defaultModel].filter((one) => one !== undefined))
       expect(row).toContain(`\`${part}\``);
     for (const driver of HTTP_DRIVERS.filter(({ device }) => device === `/dev/llm/${name}`)) {
@@ -69,7 +70,7 @@ test("the example of fallback models in docs/providers.md is an agent's", async 
 });
 
 function everyKey(): Record<string, string> {
-  return Object.fromEntries(known.flatMap(([, { keyEnvs }]) => keyEnvs.map((name) => [name, "key"])));
+  return Object.fromEntries(known.flatMap(([, { keyEnvs = [] }]) => keyEnvs.map((name) => [name, "key"])));
 }
 
 function knownModels(): string {

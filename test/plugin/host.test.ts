@@ -659,7 +659,7 @@ describe("rnix plugins check", () => {
       takes: [],
       problems: [],
       warnings: [],
-      devices: [{ path: "/dev/p", match: "prefix", tools: ["Same"], provider: false }],
+      devices: [{ path: "/dev/p", match: "prefix", tools: ["Same"], provider: false, keys: [] }],
     });
   });
 

@@ -29,6 +29,8 @@ const withDevice = (device: object, path = "/dev/weather") => ({
   devices: { [path]: { factory, ...device } },
 });
 
+const withFacts = (facts: object) => withDevice({ provider: { detect: async () => null, ...facts } });
+
 describe("the shape of a plugin", () => {
   test("fits with everything the contract knows", () => {
     const plugin = definePlugin({
@@ -40,7 +42,29 @@ describe("the shape of a plugin", () => {
         "/dev/weather": {
           factory,
           match: "prefix",
-          provider: { detect: async () => null },
+          provider: {
+            detect: async () => null,
+            keyEnvs: ["WEATHER_KEY"],
+            needsKey: true,
+            baseUrlEnv: "WEATHER_URL",
+            baseUrl: "http://127.0.0.1:1/v1",
+            needsBaseUrl: false,
+            service: "https://api.weather.example",
+            models: {
+              sunny: {
+                contextWindow: 1000,
+                maxOutput: 100,
+                price: {
+                  ...{ input: 1, cached: 0.1, cacheWrite: 1.25, output: 2 },
+                  long: { above: 500, input: 2, cached: 0.2, output: 4 },
+                },
+              },
+            },
+            concurrency: 2,
+            isProgram: false,
+            unconfined: false,
+            plays: false,
+          },
           tools: [
             {
               ...tool,
@@ -133,6 +157,19 @@ describe("the shape of a plugin", () => {
       "mount.open: expected a function",
     ],
     ["a provider without detect", withDevice({ provider: {} }), "provider.detect: expected a function"],
+    ["a key where its variable belongs", withFacts({ keyEnvs: ["sk-1"] }), "expected a variable's name"],
+    ["a key variable that every tool needs", withFacts({ keyEnvs: ["PATH"] }), "a variable of its own"],
+    ["an address variable that every tool needs", withFacts({ baseUrlEnv: "HOME" }), "a variable of its own"],
+    ["an address that is none", withFacts({ baseUrl: "api.example.com" }), "expected a URL"],
+    ["an address with a password", withFacts({ baseUrl: "https://me:pw@api.example.com" }), "without a name"],
+    ["a service with a path", withFacts({ service: "https://api.example.com/v1" }), "expected an origin"],
+    ["no concurrent request", withFacts({ concurrency: 0 }), "concurrency"],
+    [
+      "a price below zero",
+      withFacts({ models: { m: { price: { input: -1, cached: 0, output: 0 } } } }),
+      "input",
+    ],
+    ["an unknown fact", withFacts({ keys: ["A"] }), 'unknown "keys"'],
   ];
   for (const [what, plugin, said] of FAULTS) {
     test(`with ${what} is refused, and the message says why`, () => expect(message(plugin)).toContain(said));

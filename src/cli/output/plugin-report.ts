@@ -15,9 +15,9 @@ export function pluginReport(report: CheckReport, style: Style): string {
     ["file", report.file],
     ["made of", `${report.files.length} files`],
     ...(report.loaded ? [["needs", report.needs.join(", ") || "nothing"] satisfies [string, string]] : []),
-    ...report.devices.map(({ path, tools, provider }): [string, string] => [
+    ...report.devices.map(({ path, tools, provider, keys }): [string, string] => [
       "device",
-      `${path}${provider ? ", a model provider" : ""}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,
+      `${path}${provider ? ", a model provider" : ""}${keys.length === 0 ? "" : ` that gets ${keys.join(" or ")}`}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,
     ]),
     ...(report.mounts === null ? [] : [["mounts", `/mnt/${report.mounts}`] satisfies [string, string]]),
     ...report.takes.map((what): [string, string] => ["takes", `${what} of a stock plugin`]),

@@ -1,5 +1,5 @@
-import { SyscallError, type Usage } from "../../plugin/index.ts";
-import type { ModelPrice, ProviderChoice, TokenPrice } from "../types.ts";
+import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
+import type { ProviderChoice } from "../types.ts";
 import type { TreeBudget } from "./budget.ts";
 import { estimateRequest, type RequestInput } from "./token-estimate.ts";
 

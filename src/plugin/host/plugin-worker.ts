@@ -92,7 +92,7 @@ export class PluginWorker {
       const device: Device = { match, tools, factory: (...args) => this.#open(path, ...args) };
       if (provider) {
         device.provider = {
-          unconfined: provider.unconfined,
+          ...provider,
           detect: (env) => this.#link.ask({ m: "detect", device: path, env }, { limit: "callMs" }),
         };
       }

@@ -32,6 +32,8 @@ interface DeviceReport {
   tools: string[];
   /** It is a model provider. */
   provider: boolean;
+  /** The variables whose value it gets as its key. */
+  keys: string[];
 }
 
 /** One plugin as `rnix plugins` shows it. */
@@ -105,5 +107,6 @@ export function devicesOf({ devices = {} }: Pick<Plugin, "devices">): DeviceRepo
     match,
     tools: tools.map((tool) => tool.name),
     provider: provider !== undefined,
+    keys: [...(provider?.keyEnvs ?? [])],
   }));
 }

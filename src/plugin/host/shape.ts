@@ -1,6 +1,8 @@
 /** The zod schema of a plugin's definition. */
 
 import { z } from "zod";
+import { addressProblem } from "../../config/address.ts";
+import { isPlain } from "../../config/plain-variables.ts";
 import { suggestion } from "../../config/suggestion.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
@@ -41,11 +43,48 @@ const Tool = z.strictObject({
     .optional(),
 });
 
+const variable = text
+  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name" })
+  .refine((name) => !isPlain(name), { error: "expected a variable of its own, which no tool needs" });
+const address = text.refine(isAddress, {
+  error: "expected a URL of http or https without a name or password",
+});
+
+const usd = z.number({ error: "expected USD per million tokens" }).min(0);
+const tokens = z.int({ error: "expected a whole number of tokens" }).positive();
+const prices = { input: usd, cached: usd, cacheWrite: usd.optional(), output: usd };
+const DriverModel = z.strictObject({
+  contextWindow: tokens.optional(),
+  maxOutput: tokens.optional(),
+  price: z
+    .strictObject({ ...prices, long: z.strictObject({ ...prices, above: tokens }).optional() })
+    .optional(),
+});
+
+const ProviderShape = z.strictObject({
+  detect: functionMark,
+  keyEnvs: z.array(variable).optional(),
+  needsKey: z.boolean().optional(),
+  baseUrlEnv: variable.optional(),
+  baseUrl: address.optional(),
+  needsBaseUrl: z.boolean().optional(),
+  service: address
+    .refine((url) => new URL(url).origin === url, {
+      error: "expected an origin such as https://api.example.com",
+    })
+    .optional(),
+  models: z.record(z.string(), DriverModel).optional(),
+  concurrency: z.int({ error: "expected a whole number" }).positive().max(10_000).optional(),
+  isProgram: z.boolean().optional(),
+  unconfined: z.boolean().optional(),
+  plays: z.boolean().optional(),
+});
+
 const DeviceShape = z.strictObject({
   factory: functionMark,
   match: z.enum(["exact", "prefix"]).optional(),
   tools: z.array(Tool).optional(),
-  provider: z.strictObject({ detect: functionMark, unconfined: z.boolean().optional() }).optional(),
+  provider: ProviderShape.optional(),
 });
 
 const MountShape = z.strictObject({
@@ -194,6 +233,10 @@ function unreadable(shape: PluginShape): string[] {
     }
   }
   return warnings;
+}
+
+function isAddress(url: string): boolean {
+  return /^https?:$/.test(URL.parse(url)?.protocol ?? "") && addressProblem(url) === undefined;
 }
 
 function unused(): never {

@@ -6,6 +6,7 @@ import { MCP } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
+import { driverNames, keyNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import { loadSkills, type Skill } from "../../config/skills.ts";
@@ -110,7 +111,7 @@ export class ProjectCatalog {
     const diagnostics: Diagnostic[] = [];
     return this.#withDevices(workspace, async (devices) => {
       const request: ProviderRequest = {
-        providers: await loadProviders(workspace.sources),
+        providers: await loadProviders(workspace.sources, driverNames({ devices })),
         devices,
         env: project.env ?? this.#ports.env,
         userEnv: userEnv(workspace.sources.configDir),
@@ -141,7 +142,7 @@ export class ProjectCatalog {
       const place = {
         project: { id: project.id, dir: project.dir, trusted },
         cwd: project.dir,
-        env: toolEnvironment(request.env),
+        env: toolEnvironment(request.env, keyNames(request)),
       };
       await probe(asked, devices, place, this.#ports);
       line.probe = { ok: true, ms: took(), message: `${asked.model} answers` };

@@ -1,6 +1,7 @@
-import { defaultsOf } from "../../config/stock-providers.ts";
+import { defaultsOf } from "../../config/provider-needs.ts";
 import type { ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { Namespace } from "../../vfs/namespace.ts";
 import type { SpawnPlan } from "./plan-spawn.ts";
 
 /**
@@ -9,25 +10,34 @@ import type { SpawnPlan } from "./plan-spawn.ts";
  */
 export function keepAddress(info: ProcInfo, plan: SpawnPlan): SpawnPlan {
   const { opts } = plan;
-  const lost = lostAddress(info, opts.provider);
+  const { namespace } = opts.devices;
+  const lost = lostAddress(info, opts.provider, namespace);
   if (lost !== undefined) {
     opts.devices.release();
     throw elsewhere(lost);
   }
-  return { ...plan, opts: { ...opts, provider: withoutLost(info, opts.provider) } };
+  return { ...plan, opts: { ...opts, provider: withoutLost(info, opts.provider, namespace) } };
 }
 
 /** The variable that its provider's address came from, if its value is lost. */
-function lostAddress({ env }: ProcInfo, provider: ProviderChoice | null): string | undefined {
+function lostAddress(
+  { env }: ProcInfo,
+  provider: ProviderChoice | null,
+  devices: Namespace,
+): string | undefined {
   if (provider === null || provider.config.base_url !== undefined) return undefined;
   const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
-  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver });
+  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver }, { devices });
   return env.names.find((name) => name === baseUrlEnv);
 }
 
 /** Nor does it fall back to a server that it did not have before. */
-function withoutLost(info: ProcInfo, provider: ProviderChoice | null): ProviderChoice | null {
-  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice) === undefined);
+function withoutLost(
+  info: ProcInfo,
+  provider: ProviderChoice | null,
+  devices: Namespace,
+): ProviderChoice | null {
+  const fallbacks = provider?.fallbacks?.filter((choice) => lostAddress(info, choice, devices) === undefined);
   return provider && { ...provider, fallbacks };
 }
 

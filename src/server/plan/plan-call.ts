@@ -2,12 +2,13 @@ import { providerKeys, toolEnvironment, userEnv } from "../../config/environment
 import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import type { Project } from "../../config/project.ts";
+import { keyNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { keyNames, type SpawnPorts } from "./plan-spawn.ts";
+import type { SpawnPorts } from "./plan-spawn.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Where a call is made, and which tool it needs. */
@@ -36,13 +37,13 @@ export async function planCall(
   const { project, sources, trusted } = workspace;
   const settings = await loadSettings(sources);
   const providers = await loadProviders(sources);
-  const names = keyNames(providers.byName.values());
   const fileEnv = userEnv(sources.configDir);
-  const secrets = providerKeys([env, fileEnv], names);
   const services = ports.services(project, MCP);
   const mounts =
     tool === undefined ? [] : await serverOf(tool, workspace, settings, [env, fileEnv], services);
   const devices = await workspace.lease(settings);
+  const names = keyNames({ providers, devices: devices.namespace });
+  const secrets = providerKeys([env, fileEnv], names);
   return {
     notices: devices.notices,
     opts: {

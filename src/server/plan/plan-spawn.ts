@@ -8,6 +8,7 @@ import type { Env } from "../../config/paths.ts";
 import { type Project, prepareProject } from "../../config/project.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
+import { driverNames, keyNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
@@ -94,7 +95,6 @@ export async function planSpawn(
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
-  const providers = await loadProviders(sources);
   const mcp = await mcpMounts(agent, {
     sources,
     envs: [request.env, userEnv(sources.configDir)],
@@ -103,19 +103,20 @@ export async function planSpawn(
   });
   const servers = narrowedServers(rules ?? request, mcp.mounts);
   const devices = await lease(settings);
-  const notices = [
-    ...(request.notices ?? []),
-    ...untrusted([
-      ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
-      ...[...agent.untrusted, ...mcp.untrusted],
-    ]),
-    ...agent.notices,
-    ...mcp.notices,
-    ...servers.notices,
-    ...docNotices,
-    ...devices.notices,
-  ];
   try {
+    const providers = await loadProviders(sources, driverNames({ devices: devices.namespace }));
+    const notices = [
+      ...(request.notices ?? []),
+      ...untrusted([
+        ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
+        ...[...agent.untrusted, ...mcp.untrusted],
+      ]),
+      ...agent.notices,
+      ...mcp.notices,
+      ...servers.notices,
+      ...docNotices,
+      ...devices.notices,
+    ];
     const provider = await resolveProvider({
       providers,
       devices: devices.namespace,
@@ -143,7 +144,7 @@ export async function planSpawn(
     if (isUnconfined) notices.push(UNCONFINED);
     // A command that has no key to give is known before anything is spent.
     if (provider.renewSecret) await provider.secret();
-    const names = keyNames(providers.byName.values());
+    const names = keyNames({ providers, devices: devices.namespace });
     const secrets = providerKeys([request.env, userEnv(sources.configDir)], names);
     prepareProject(project);
     await ports.remember(project);
@@ -300,10 +301,6 @@ function untrusted(parts: readonly string[]): string[] {
   if (parts.length === 0) return [];
   const what = parts.length === 1 ? "it" : "them";
   return [`not trusted, so left out: ${parts.join("; ")}. \`rnix trust\` shows and trusts ${what}.`];
-}
-
-export function keyNames(providers: Iterable<{ keyEnvs: readonly string[] }>): string[] {
-  return [...providers].flatMap(({ keyEnvs }) => keyEnvs);
 }
 
 /** Absent or 0 means the default; "unlimited" means no limit. */

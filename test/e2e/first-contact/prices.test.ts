@@ -6,14 +6,14 @@ import { Receipt } from "../support/verdict.ts";
 const KEYS = { ANTHROPIC_API_KEY: "sk-ant-1234567890", OPENAI_API_KEY: "sk-1234567890" };
 
 /** A driver in the place of the stock one: it calls nothing. Of 1,000 input tokens 600 are cached and 300 written. */
-const driver = (name: string) => `
+const driver = (name: string, service: string) => `
 import { definePlugin } from "rnix/plugin";
 
 export default definePlugin({
   name: "${name}",
   devices: {
     "/dev/llm/${name}": {
-      provider: { detect: async () => null },
+      provider: { service: "${service}", detect: async () => null },
       factory: () => {
         const events = [
           { type: "text_delta", text: "Done." },
@@ -51,19 +51,32 @@ async function spawn(machine: Machine, args: string[], options: RunOptions = {})
 
 describe("without a line of configuration", () => {
   test.each([
-    ["anthropic", "claude-sonnet-5-5", 100 * 2 + 600 * 0.1 + 300 * 2.5 + 50 * 10],
-    ["openai", "gpt-6-astra", 100 * 10 + 600 * 1 + 300 * 12.5 + 50 * 50],
-    ["anthropic", "claude-haiku-4-5-20251001", 100 * 1 + 600 * 0.1 + 300 * 1.25 + 50 * 5],
-  ])("a run with %s and %s shows its cost, and keeps to --max-cost", async (name, model, cost) => {
-    await using machine = new Machine();
-    machine.write(`${machine.configDir}/plugins/${name}.ts`, driver(name));
-    const receipt = await spawn(machine, ["--provider", name, "--model", model, "--max-cost", "1"]);
-    expect(receipt).toMatchObject({ exit_code: 0, model, result: "Done." });
-    expect(receipt.cost_usd).toBeCloseTo(cost / 1e6, 9);
-    expect(receipt.usage).toMatchObject({ cached_tokens: 600, cache_write_tokens: 300 });
-    const shown = await machine.run(["show", receipt.uuid]);
-    expect(shown.stdout).toMatch(/cost +\$0\.00/);
-  });
+    [
+      "anthropic",
+      "https://api.anthropic.com",
+      "claude-sonnet-5-5",
+      100 * 2 + 600 * 0.1 + 300 * 2.5 + 50 * 10,
+    ],
+    ["openai", "https://api.openai.com", "gpt-6-astra", 100 * 10 + 600 * 1 + 300 * 12.5 + 50 * 50],
+    [
+      "anthropic",
+      "https://api.anthropic.com",
+      "claude-haiku-4-5-20251001",
+      100 * 1 + 600 * 0.1 + 300 * 1.25 + 50 * 5,
+    ],
+  ])(
+    "a run with %s at %s and %s shows its cost, and keeps to --max-cost",
+    async (name, service, model, cost) => {
+      await using machine = new Machine();
+      machine.write(`${machine.configDir}/plugins/${name}.ts`, driver(name, service));
+      const receipt = await spawn(machine, ["--provider", name, "--model", model, "--max-cost", "1"]);
+      expect(receipt).toMatchObject({ exit_code: 0, model, result: "Done." });
+      expect(receipt.cost_usd).toBeCloseTo(cost / 1e6, 9);
+      expect(receipt.usage).toMatchObject({ cached_tokens: 600, cache_write_tokens: 300 });
+      const shown = await machine.run(["show", receipt.uuid]);
+      expect(shown.stdout).toMatch(/cost +\$0\.00/);
+    },
+  );
 
   test("a cost limit that covers no call ends the run before one is made", async () => {
     await using machine = new Machine();
