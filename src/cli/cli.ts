@@ -31,7 +31,10 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     io.stdout.write(await commandHelp(words, command, io));
     return EXIT.ok;
   }
-  const parsed = await parse(rest, command.flags, command.explainFlag);
+  const parsed = await parse(rest, command.flags, command.explainFlag).catch((error: unknown) => {
+    command.refused?.(io, error, outputIn(rest));
+    throw error;
+  });
   if (command.run !== undefined) return command.run(io, parsed);
   throw usageError(`expected one of ${Object.keys(command.subcommands ?? {}).join(", ")}`);
 }
@@ -79,6 +82,12 @@ async function find(
   }
   words.push(word);
   return { command: sub, rest: args.slice(1) };
+}
+
+/** The value of --output in arguments that can't be parsed. */
+function outputIn(args: string[]): string | undefined {
+  const at = args.findLastIndex((arg) => arg === "--output" || arg.startsWith("--output="));
+  return args[at] === "--output" ? args[at + 1] : args[at]?.slice("--output=".length);
 }
 
 function asksForHelp(args: string[]): boolean {

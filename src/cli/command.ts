@@ -36,16 +36,21 @@ interface Description {
   subcommands?: Readonly<Record<string, Command>>;
 }
 
+/** Reports arguments that were refused, in the form that `--output` asks for. */
+type Refused = (io: Io, error: unknown, output: string | undefined) => void;
+
 interface CommandSpec<F extends Flags> extends Description {
   flags: F;
   /** Runs the command and returns the exit code. Absent: a subcommand must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
+  refused?: Refused;
 }
 
 /** A command whose flags' types are sealed inside. */
 export interface Command extends Description {
   flags: Flags;
   run?(io: Io, parsed: Parsed): Promise<number>;
+  refused?: Refused;
 }
 
 export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Command {
@@ -54,8 +59,16 @@ export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Comm
   return {
     ...description,
     run(io, parsed) {
-      const flags = readFlags(spec.flags, parsed);
-      return run(io, flags, checkArguments(parsed.positionals, spec.args ?? []));
+      const given = ((): { flags: FlagValues<F>; args: string[] } => {
+        try {
+          const flags = readFlags(spec.flags, parsed);
+          return { flags, args: checkArguments(parsed.positionals, spec.args ?? []) };
+        } catch (error) {
+          spec.refused?.(io, error, parsed.values.get("output")?.at(-1));
+          throw error;
+        }
+      })();
+      return run(io, given.flags, given.args);
     },
   };
 }

@@ -13,6 +13,8 @@ export class Follower {
   readonly #mode: OutputMode;
   readonly view: RunView;
   #ref: ProcRef = { pid: 0, uuid: "" };
+  /** The last object is printed. */
+  #hasEnded = false;
 
   constructor(io: Io, mode: OutputMode, o: { quiet: boolean }) {
     this.#io = io;
@@ -38,6 +40,7 @@ export class Follower {
       if (event.type === "complete") {
         const { event: _, ...receipt } = event.payload;
         if (this.#mode === "json") this.#print(receipt);
+        this.#hasEnded = true;
         return receipt;
       }
       await this.#io.stdout.drained();
@@ -49,8 +52,9 @@ export class Follower {
     );
   }
 
-  /** Prints the error for programs (json, jsonl) when there is no receipt. */
+  /** Prints the error for programs (json, jsonl) when there is no receipt: one object for every ending. */
   failed(error: unknown): void {
+    if (this.#hasEnded) return;
     const payload = {
       code: errorCodeOf(error),
       message: error instanceof Error ? error.message : String(error),

@@ -2,7 +2,7 @@ import type { Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Receipt } from "../protocol/methods.ts";
 import { EXIT } from "./exit.ts";
-import { Follower, type OutputMode } from "./follow.ts";
+import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
@@ -74,6 +74,12 @@ export async function printNotices<T>(
     new Follower(io, form.output, form).failed(error);
     throw error;
   }
+}
+
+/** The same for arguments that were refused, where the form is not known for sure. */
+export function printRefused(io: Io, error: unknown, output: string | undefined): void {
+  const mode = OUTPUTS.find((known) => known === output) ?? "text";
+  new Follower(io, mode, { quiet: true }).failed(error);
 }
 
 async function begin(

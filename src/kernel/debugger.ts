@@ -87,6 +87,11 @@ export class Debugger {
     this.#ofPid0Call(about, syscall, args)({ error: error.message, error_code: error.code });
   }
 
+  /** Records a failure of the process that no call of it brought about. */
+  failure(proc: Process, name: string, args: Record<string, unknown>, error: SyscallError): void {
+    this.#callOf(proc, name, args)({ error: error.message, error_code: error.code });
+  }
+
   /**
    * A synchronous call, recorded for the process `by`, or for PID 0 without one.
    */

@@ -150,6 +150,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       warn,
     }),
     runner: new ProcessRunner({
+      debug,
       table,
       files,
       mounts,

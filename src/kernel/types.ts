@@ -5,6 +5,7 @@ import type {
   ProcInfo,
   SuspendCause,
   SyscallEventWire,
+  ToolCallRecord,
   Wake,
 } from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
@@ -280,7 +281,17 @@ export interface LogEntry {
   step: number;
   kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";
   text: string;
+  /** With `tool`, the start of a call, and with `result`, its end. */
+  call?: LoggedCall;
 }
+
+/** A tool call in the log. While it is `running`, it has no result and no duration. */
+export type LoggedCall =
+  | Omit<ToolCallRecord, "kept" | "inbox">
+  | (Omit<ToolCallRecord, "kept" | "inbox" | "duration_ms" | "state"> & {
+      state: "running";
+      duration_ms: null;
+    });
 
 /** An event for attached clients. `complete` is always the last and never dropped. */
 export type ProcessEvent =

@@ -38,6 +38,21 @@ export type ProgressPayload =
     }
   | { event: "notice"; pid: number; uuid: string; text: string };
 
+/** A tool call in the log. While it is `running`, it has no result and no duration. */
+interface LoggedCall {
+  id: string;
+  name: string;
+  path: string | null;
+  input: Record<string, unknown>;
+  state: "running" | "done" | "failed" | "denied" | "cancelled" | "waiting" | "unknown";
+  /** As the model sees it. */
+  result: string | null;
+  error: string | null;
+  error_code: string | null;
+  started_at: string;
+  duration_ms: number | null;
+}
+
 /** `complete` carries the seeds' fields (event, pid, result, exit_code, exit_reason, tokens_used) and the receipt's. */
 export type CompletePayload = Receipt & { event: "complete" };
 
@@ -53,8 +68,12 @@ export type StreamEvent =
       payload: {
         ts: string;
         step: number;
-        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox";
+        kind: "thought" | "text" | "tool" | "result" | "unit" | "compact" | "model" | "inbox" | "end";
         text: string;
+        /** With `tool`, the start of a call, and with `result`, its end. */
+        call?: LoggedCall;
+        /** With `end`, the last entry of a run that has ended or was suspended. */
+        end?: Omit<Receipt, "result" | "output">;
       };
     }
   | { type: "syscall_event"; payload: Record<string, unknown> }

@@ -8,14 +8,14 @@ import { styleOf } from "../output/style.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
-  about: "Print a run in readable form: text, tool calls, results",
+  about: "Print a run in readable form: text, tool calls, results, and how it ended",
   args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
   flags: { follow: bool("keep printing until the run ends", { short: "f" }), json },
   examples: [
     { line: "rnix log 3", about: "what it has done so far, or did" },
     { line: "rnix log 3 -f", about: "and what it does, until it ends" },
   ],
-  notes: ["--json prints one entry per line."],
+  notes: ["--json prints one entry per line; docs/ci.md describes them."],
   run(io, flags, [pid = ""]) {
     const payload = { ...target(io, pid), follow: flags.follow };
     return withWire(io, async (wire) => {
@@ -27,7 +27,8 @@ export default defineCommand({
         const entry = event.payload;
         if (flags.json) io.stdout.write(`${JSON.stringify(entry)}\n`);
         else {
-          if (entry.step !== step) io.stdout.write(stepTitle(entry.step, null, style));
+          if (entry.step !== step && entry.kind !== "end")
+            io.stdout.write(stepTitle(entry.step, null, style));
           step = entry.step;
           io.stdout.write(logEntry(entry, style));
         }

@@ -6,7 +6,7 @@ import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
-import { printNotices, runAgent } from "../run.ts";
+import { printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { target } from "../target.ts";
 
@@ -63,10 +63,11 @@ export default defineCommand({
     "A fork is a new run with its own UUID, limits and use, and a new prompt head. Changes that the original made to files are not undone. The original may be running, and may be removed later.",
     "A tool call that was running when rnix was killed is repeated if that is safe. Otherwise the model is notified that the call may or may not have happened.",
   ],
+  refused: printRefused,
   async run(io, flags, [uuid = "", inputArgument]) {
-    await refuseInsideRun(io, "resume");
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await printNotices(io, form, async () => {
+      await refuseInsideRun(io, "resume");
       if (flags.detach && flags["no-daemon"]) {
         throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
       }

@@ -6,7 +6,7 @@ import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } f
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
-import { type Given, printNotices, runAgent } from "../run.ts";
+import { type Given, printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 
 export default defineCommand({
@@ -83,6 +83,7 @@ export default defineCommand({
     "Ctrl-C suspends the run; a second Ctrl-C kills it. If the command itself is killed, the run continues in the daemon.",
     "A file or pipe on stdin is attached, to its end. A pipe that sends nothing for stdin_wait (10s) is left, with a note; --stdin waits for it.",
   ],
+  refused: printRefused,
   async run(io, flags, [intentArgument]) {
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await printNotices(io, form, async () => {

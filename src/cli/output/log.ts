@@ -1,4 +1,5 @@
 import type { StreamEvent } from "../../protocol/methods.ts";
+import { endText } from "./end.ts";
 import { oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 
@@ -12,13 +13,15 @@ const CALL = 160;
 const VALUE = 60;
 
 /** One entry of a run as a person reads it, with its newline. */
-export function logEntry({ kind, text }: LogEntry, style: Style): string {
+export function logEntry({ kind, text, end }: LogEntry, style: Style): string {
+  if (end) return endText(end, style);
   const clean = printable(text).trim();
   if (clean === "") return "";
   switch (kind) {
     case "thought":
       return `${style.dim(indent(clean, "  "))}\n`;
     case "text":
+    case "end":
       return `${clean}\n`;
     case "tool":
       return `${style.cyan(`  ${style.glyph.tool} `)}${toolCall(clean)}\n`;

@@ -1,10 +1,9 @@
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
-import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
+import { checkText, receiptText, whyText } from "./end.ts";
+import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, logEntry, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
-import { suspendedLine } from "./suspension.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
@@ -153,31 +152,15 @@ export class RunView {
 
   #summary(receipt: Receipt): void {
     const style = this.#style;
-    const failed = receipt.exit_code !== 0;
-    for (const check of receipt.checks) this.#check(check);
-    if (receipt.exit_code === EXIT.suspended) {
-      this.say(style.yellow(printable(suspendedLine(receipt.uuid, receipt.suspended))));
-    } else if (failed) {
-      const why = receipt.error === null ? "" : `: ${printable(receipt.error.message)}`;
-      const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
-      this.say(
-        style.red(`${style.glyph.failed} ${receipt.exit_reason} (exit ${receipt.exit_code})${why}${partial}`),
-      );
-      if (receipt.exit_reason === "llm_error") this.say(`to resume it later: rnix resume ${receipt.uuid}`);
+    for (const check of receipt.checks) {
+      const text = checkText(check, style);
+      if (check.exit_code === 0) this.#printProgress(text);
+      else this.say(text);
     }
-    this.#printProgress(style.dim(`${failed ? "" : `${style.glyph.ok} `}${receiptLine(receipt, style)}`));
-  }
-
-  #check({ command, exit_code, output }: Receipt["checks"][number]): void {
-    const style = this.#style;
-    const passed = exit_code === 0;
-    const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}`;
-    if (passed) this.#printProgress(style.green(line));
-    else
-      this.say(
-        style.red(line) +
-          (output ? `\n${style.dim(`    ${printable(output).trim().replaceAll("\n", "\n    ")}`)}` : ""),
-      );
+    const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
+    const why = whyText(receipt, style, partial);
+    if (why !== null) this.say(why);
+    this.#printProgress(receiptText(receipt, style));
   }
 
   #endLine(): void {
@@ -224,21 +207,4 @@ function spent(o: { tokens_used: number; cost_usd: number | null }, style: Style
     ...(o.cost_usd === null ? [] : [formatCost(o.cost_usd)]),
   ];
   return style.dim(`${style.glyph.dot}${parts.join(style.glyph.dot)}`);
-}
-
-/** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */
-function receiptLine(receipt: Receipt, style: Style): string {
-  const parts = [
-    receipt.exit_reason,
-    plural(receipt.steps, "step"),
-    plural(receipt.tool_calls, "tool call"),
-    `${formatCount(receipt.tokens_used)} tokens`,
-    ...(receipt.cost_usd === null ? [] : [formatCost(receipt.cost_usd)]),
-    formatElapsed(receipt.elapsed_ms),
-    `sandbox ${receipt.sandbox}`,
-    ...(receipt.files_changed.length === 0
-      ? []
-      : [`changed ${oneLine(receipt.files_changed.join(", "), 200)}`]),
-  ];
-  return parts.join(style.glyph.dot);
 }

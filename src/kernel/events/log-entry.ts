@@ -46,11 +46,17 @@ export function compactEntry(
   return { ...at, kind: "compact", text };
 }
 
-export function callEntry(at: Moment, call: Pick<ToolCall, "name" | "input">, path: string): LogEntry {
-  const text = `${call.name} ${path} ${JSON.stringify(call.input)}`;
-  return { ...at, kind: "tool", text: text.slice(0, SHOWN) };
+export function callEntry(
+  at: Moment,
+  { id, name, input }: Pick<ToolCall, "id" | "name" | "input">,
+  path: string | null,
+): LogEntry {
+  const text = `${name} ${path ?? ""} ${JSON.stringify(input)}`;
+  const ended = { result: null, error: null, error_code: null, duration_ms: null };
+  const call = { id, name, path, input, state: "running", ...ended, started_at: at.ts } as const;
+  return { ...at, kind: "tool", text: text.slice(0, SHOWN), call };
 }
 
-export function resultEntry(at: Moment, { error, result }: ToolCallRecord): LogEntry {
-  return { ...at, kind: "result", text: (error ?? result ?? "").slice(0, SHOWN) };
+export function resultEntry(at: Moment, { kept: _, inbox: __, ...call }: ToolCallRecord): LogEntry {
+  return { ...at, kind: "result", text: (call.error ?? call.result ?? "").slice(0, SHOWN), call };
 }

@@ -1,5 +1,6 @@
 import type { Children } from "../../os/children.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { OpenContexts } from "../files/open-context.ts";
@@ -18,7 +19,12 @@ import { type ReapPorts, reapProcess } from "./reap.ts";
 /** The work of a process between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<RunOutcome>;
 
+/** Exit codes of runs that no signal ended. */
+const FAILED = 1;
+const BUDGET_EXCEEDED = 2;
+
 interface ProcessRunnerPorts {
+  debug: Pick<Debugger, "failure">;
   table: ProcessTable;
   files: FileSystem;
   mounts: MountManager;
@@ -118,6 +124,7 @@ export class ProcessRunner {
     // Reads `stopped` again: a kill may have replaced the first reason.
     const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc));
     proc.terminate(exit);
+    this.#trace(proc, exit);
     await this.#record(proc);
     this.#notifyParent(proc, exit);
     await this.#attempt(proc, "callbacks", () => {
@@ -137,6 +144,12 @@ export class ProcessRunner {
       await changes.end(proc);
     }
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
+  }
+
+  /** The trace of a run that a limit, a check or an error ended says so at its end (seeds 4.4). */
+  #trace(proc: Process, { code, reason, error }: ExitStatus): void {
+    if (error === undefined || (code !== FAILED && code !== BUDGET_EXCEEDED)) return;
+    this.#ports.debug.failure(proc, "Exit", { action: reason, code }, error);
   }
 
   /** Makes the end durable. A failure is logged; the verdict stands all the same. */

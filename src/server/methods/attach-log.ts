@@ -10,7 +10,7 @@ import { allSteps, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
-import { entriesOfJournal, entriesOfProgram, entriesOfStep } from "./shared/log-entries.ts";
+import { endEntries, entriesOfJournal, entriesOfProgram, entriesOfStep } from "./shared/log-entries.ts";
 import { eof, until } from "./shared/stream-events.ts";
 import { supervisorLog } from "./shared/supervisor-log.ts";
 
@@ -33,12 +33,15 @@ export const attachLog = streamMethod({
       await out.accept(refOf(found.info));
       const damage = new Damage(run);
       const wasSent = await sendRecorded(run, damage, out);
+      let last = found.live ? undefined : found.info;
       if (channel) {
         for await (const event of until<ProcessEvent>(channel, out.gone)) {
+          if (event.type === "complete") last = event.info;
           const entry = liveEntry(event, services.clock.now());
           if (entry && !wasSent(entry)) await out.send({ type: "log_entry", payload: entry });
         }
       }
+      for (const entry of last ? endEntries(last) : []) await out.send({ type: "log_entry", payload: entry });
       await out.send(eof(channel?.dropped, damage));
     } finally {
       channel?.end();
@@ -118,6 +121,6 @@ async function sendRecorded(
   return (entry) => entry.step <= recorded || texts.delete(key(entry));
 }
 
-function key({ step, kind, text }: LogEntry): string {
-  return `${step} ${kind} ${text}`;
+function key({ step, kind, text, call }: LogEntry): string {
+  return `${step} ${kind} ${call?.id} ${text}`;
 }

@@ -8,7 +8,9 @@ import {
 } from "../../../kernel/events/log-entry.ts";
 import type { LogEntry } from "../../../kernel/types.ts";
 import type { Message } from "../../../plugin/index.ts";
+import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";
+import { receiptOf } from "./receipt.ts";
 
 /** The log of a finished step: messages from its inbox, the model's thoughts and text, then each call and its result. */
 export function entriesOfStep(record: StepRecord): LogEntry[] {
@@ -21,7 +23,7 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
     ...wordsOf({ ts, step }, "thought", record.reasoning),
     ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
     ...record.tool_calls.flatMap((call) => [
-      callEntry({ ts: call.started_at, step }, call, call.path ?? ""),
+      callEntry({ ts: call.started_at, step }, call, call.path),
       resultEntry({ ts: endOf(call), step }, call),
     ]),
   ];
@@ -35,6 +37,16 @@ export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   }
   const ended = `ended: ${info.exit_reason} (exit ${info.exit_code})`;
   return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];
+}
+
+/** How the run ended or why it was suspended: its last entry. None while it lives. */
+export function endEntries(info: ProcInfo): Extract<StreamEvent, { type: "log_entry" }>["payload"][] {
+  if (info.exit_reason === null) return [];
+  const { result: _, output: __, ...end } = receiptOf(info);
+  const ts = new Date(info.ended_at_ms ?? info.created_at_ms).toISOString();
+  const why = end.error?.message ?? end.suspended?.reason;
+  const text = `${end.exit_reason} (exit ${end.exit_code})${why === undefined ? "" : `: ${why}`}`;
+  return [{ ts, step: info.steps, kind: "end", text, end }];
 }
 
 /** The log of the open step so far. `cutOff`: its process is gone. */

@@ -1,0 +1,54 @@
+/** How a run ended, in lines for people: at the end of its command and of its log. */
+
+import type { Receipt } from "../../protocol/methods.ts";
+import { EXIT } from "../exit.ts";
+import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
+import type { Style } from "./style.ts";
+import { suspendedLine } from "./suspension.ts";
+
+export type End = Omit<Receipt, "result" | "output">;
+
+/** A check, and the end of its output if it failed. */
+export function checkText({ command, exit_code, output }: Receipt["checks"][number], style: Style): string {
+  const passed = exit_code === 0;
+  const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}`;
+  if (passed) return style.green(line);
+  const shown = output ? `\n${style.dim(`    ${printable(output).trim().replaceAll("\n", "\n    ")}`)}` : "";
+  return style.red(line) + shown;
+}
+
+/** Why a run did not complete, and how a suspended one resumes; null for a completed one. */
+export function whyText(end: End, style: Style, more = ""): string | null {
+  if (end.exit_code === EXIT.ok) return null;
+  if (end.exit_code === EXIT.suspended)
+    return style.yellow(printable(suspendedLine(end.uuid, end.suspended)));
+  const why = end.error === null ? "" : `: ${printable(end.error.message)}`;
+  return style.red(`${style.glyph.failed} ${end.exit_reason} (exit ${end.exit_code})${why}${more}`);
+}
+
+/** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */
+export function receiptText(end: End, style: Style): string {
+  const parts = [
+    end.exit_reason,
+    plural(end.steps, "step"),
+    plural(end.tool_calls, "tool call"),
+    `${formatCount(end.tokens_used)} tokens`,
+    ...(end.cost_usd === null ? [] : [formatCost(end.cost_usd)]),
+    formatElapsed(end.elapsed_ms),
+    `sandbox ${end.sandbox}`,
+    ...(end.files_changed.length === 0 ? [] : [`changed ${oneLine(end.files_changed.join(", "), 200)}`]),
+  ];
+  const done = end.exit_code === EXIT.ok ? `${style.glyph.ok} ` : "";
+  return style.dim(`${done}${parts.join(style.glyph.dot)}`);
+}
+
+/** All of it, with the notices of the run: the end of its log. */
+export function endText(end: End, style: Style): string {
+  const lines = [
+    ...end.notices.map((notice) => style.yellow(`note: ${printable(notice)}`)),
+    ...end.checks.map((check) => checkText(check, style)),
+    whyText(end, style),
+    receiptText(end, style),
+  ];
+  return lines.flatMap((line) => (line === null ? [] : [`${line}\n`])).join("");
+}
