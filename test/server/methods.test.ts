@@ -214,6 +214,7 @@ describe("attach_log", () => {
       '1 Read /dev/fs {"path":"a.txt"}',
       "1 contents",
       "2 two",
+      "1 completed (exit 0)",
       "eof",
     ]);
   });
@@ -235,7 +236,7 @@ describe("attach_log", () => {
     server.kernel.emit(pid, live(1, "done"));
     await server.kernel.finish(pid, { code: 0, reason: "completed" });
     await reader.ended;
-    expect(texts(reader.events)).toEqual(["1 thinking about it", "1 done", "eof"]);
+    expect(texts(reader.events)).toEqual(["1 thinking about it", "1 done", "0 completed (exit 0)", "eof"]);
   });
 
   for (const read of [1, 2, 3]) {
@@ -276,7 +277,7 @@ describe("attach_log", () => {
       const told = texts(reader.events).filter(
         (text) => !text.includes("Read") && !text.includes("contents"),
       );
-      expect(told).toEqual(["1 one", "2 two", "3 three", "eof"]);
+      expect(told).toEqual(["1 one", "2 two", "3 three", "2 completed (exit 0)", "eof"]);
     });
   }
 
