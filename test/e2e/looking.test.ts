@@ -115,7 +115,9 @@ test("an ended run tells the same from disk, to a daemon that never saw it too",
     expect(absent).toMatchObject({ code: 64, stdout: "" });
 
     const log = (await machine.run(["log", "1"])).stdout;
-    expect(log).toMatch(/Bash echo begun\n +begun\n[\s\S]*Read[\s\S]*none\.txt[\s\S]*It is built\.\n$/);
+    expect(log).toMatch(
+      /Bash echo begun\n +begun\n[\s\S]*Read[\s\S]*none\.txt[\s\S]*It is built\.\ncheck test -f x: failed \(exit 1\)\n.*check_failed \(exit 1\)/,
+    );
     const syscalls = lines((await machine.run(["strace", "1", "--json"])).stdout);
     const calls = syscalls
       .map((event) => SyscallEventWire.parse(event))
