@@ -111,7 +111,7 @@ function toolOf(plugin: string): string {
   return plugin.replace(/(^|-)([a-z0-9])/g, (_, _hyphen, letter: string) => letter.toUpperCase());
 }
 
-function refuseNone({ kind, dir }: Project): void {
+export function refuseNone({ kind, dir }: Project): void {
   if (kind !== "none") return;
   throw usageError(
     `${dir} can't be a project (it is HOME, above it, or writable by all users); change to a folder of your own`,
@@ -119,7 +119,7 @@ function refuseNone({ kind, dir }: Project): void {
 }
 
 /** Returns false if the file exists. */
-function writeNew(file: string, text: string): boolean {
+export function writeNew(file: string, text: string): boolean {
   mkdirSync(dirname(file), { recursive: true });
   try {
     writeFileSync(file, text, { flag: "wx" });

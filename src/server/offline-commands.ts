@@ -1,5 +1,5 @@
 import { dirname, join } from "node:path";
-import type { ConfigSources } from "../config/config-sources.ts";
+import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import type { SettingValues } from "../config/defaults.ts";
 import { readText } from "../config/file.ts";
 import { type Env, temporaryDataNotice, thisUser, userPaths } from "../config/paths.ts";
@@ -80,6 +80,18 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   } finally {
     await host.close();
   }
+}
+
+/** The names of the agents inside the binary. */
+export async function stockAgents(): Promise<string[]> {
+  const { embeddedAgents } = await import("../plugin/host/embedded.ts");
+  return embeddedNames(await embeddedAgents());
+}
+
+/** The names of the skills inside the binary. */
+export async function stockSkills(): Promise<string[]> {
+  const { embeddedSkills } = await import("../plugin/host/embedded.ts");
+  return embeddedNames(await embeddedSkills());
 }
 
 /** Names that a plugin of a project's own should not have. */

@@ -58,6 +58,8 @@ describe("every command", () => {
         "plugins",
         "plugins check",
         "plugins new",
+        "agents new",
+        "skills new",
         "providers",
         "ps",
         "replay",

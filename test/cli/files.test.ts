@@ -5,6 +5,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -148,6 +149,37 @@ describe("rnix plugins new", () => {
       expect((await run(["plugins", "new", "--", name])).code).toBe(64);
     }
     expect(readdirSync(join(dir, ".rnix", "plugins"))).toEqual(["jira.ts"]);
+  });
+});
+
+describe("rnix agents new, rnix skills new", () => {
+  test("write files that are valid as they are, and overwrite none", async () => {
+    const agent = await run(["agents", "new", "reviewer"]);
+    const folder = join(dir, ".rnix/agents/reviewer");
+    expect(agent).toMatchObject({
+      code: 0,
+      out: `${join(folder, "agent.yaml")}\n${join(folder, "instructions.md")}\n`,
+    });
+    expect(agent.err).toContain("rnix spawn --agent reviewer");
+    const skill = await run(["skills", "new", "release-notes"]);
+    const file = join(dir, ".rnix/skills/release-notes/SKILL.md");
+    expect(skill).toMatchObject({ code: 0, out: `${file}\n` });
+    expect(await run(["skills", "check", ".rnix/skills"])).toMatchObject({ code: 0, out: `ok  ${file}\n` });
+    expect(readFileSync(join(folder, "agent.yaml"), "utf8")).toStartWith("name: reviewer\n");
+    for (const again of [
+      ["agents", "new", "reviewer"],
+      ["skills", "new", "release-notes"],
+    ]) {
+      expect(await run(again)).toMatchObject({ code: 64, err: expect.stringContaining("exists already") });
+    }
+  });
+
+  test.each(["agents", "skills"])("of %s take no strange name, and no stock one's", async (kind) => {
+    for (const name of ["Jira", "../x", "a b", "-", "a--b", "", "x".repeat(65)]) {
+      expect((await run([kind, "new", "--", name])).code).toBe(64);
+    }
+    const stock = kind === "agents" ? "coder" : "testing";
+    expect((await run([kind, "new", stock])).err).toContain(`${stock} is a stock`);
   });
 });
 

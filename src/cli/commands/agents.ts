@@ -1,16 +1,44 @@
+import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { project, withWire } from "../io.ts";
+import { environment, project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { cut } from "../output/format.ts";
 
 /** Columns of the list of tools; --json has the whole. */
 const TOOLS = 40;
 
+const create = defineCommand({
+  about: "Write a working agent: agent.yaml and instructions.md",
+  args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as reviewer" }],
+  flags: {},
+  examples: [{ line: "rnix agents new reviewer", about: "writes .rnix/agents/reviewer/" }],
+  async run(io, _flags, [name = ""]) {
+    const [{ projectOf, stockAgents }, { newAgent }] = await Promise.all([
+      import("../../server/offline-commands.ts"),
+      import("../new-files.ts"),
+    ]);
+    const files = newAgent(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockAgents());
+    for (const file of files) io.stdout.write(`${file}\n`);
+    const [, instructions = ""] = files.map((file) => relative(io.cwd, file));
+    io.stderr.write(
+      `next: edit ${instructions}\n` +
+        `      rnix spawn --agent ${name} "explain what this project does"\n` +
+        `It may read and search. What else you allow it in agent.yaml needs rnix trust.\n`,
+    );
+    return EXIT.ok;
+  },
+});
+
 export default defineCommand({
   about: "List the agents that can be run here, and where each comes from",
   flags: { json },
-  examples: [{ line: "rnix agents", about: "the project's, yours and the stock ones" }],
+  examples: [
+    { line: "rnix agents", about: "the project's, yours and the stock ones" },
+    { line: "rnix agents new reviewer", about: "a working agent to edit" },
+  ],
+  subcommands: { new: create },
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const { agents, diagnostics } = await wire.request("list_agents", project(io));
@@ -22,7 +50,8 @@ export default defineCommand({
           { title: "TOOLS", value: ({ allowed_tools }) => cut(allowed_tools.join(",") || "none", TOOLS) },
           {
             title: "SKILLS",
-            value: ({ skills, deferred_skills }) => [...skills, ...deferred_skills].join(",") || "-",
+            value: ({ skills, deferred_skills }) =>
+              cut([...skills, ...deferred_skills].join(",") || "-", TOOLS),
           },
           { title: "FROM", value: ({ source }) => source },
           { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },

@@ -1,15 +1,39 @@
+import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { project, withWire } from "../io.ts";
+import { environment, project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { absoluteFolder } from "../paths.ts";
+
+const create = defineCommand({
+  about: "Write a SKILL.md to fill in",
+  args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as release-notes" }],
+  flags: {},
+  examples: [{ line: "rnix skills new release-notes", about: "writes .rnix/skills/release-notes/SKILL.md" }],
+  async run(io, _flags, [name = ""]) {
+    const [{ projectOf, stockSkills }, { newSkill }] = await Promise.all([
+      import("../../server/offline-commands.ts"),
+      import("../new-files.ts"),
+    ]);
+    const file = newSkill(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockSkills());
+    io.stdout.write(`${file}\n`);
+    const shown = relative(io.cwd, file);
+    io.stderr.write(
+      `next: edit ${shown}\n` +
+        `      rnix skills check ${shown.replace(/\/SKILL\.md$/, "")}\n` +
+        `The agents default and coder offer it to the model; --skill ${name} puts it into the prompt.\n`,
+    );
+    return EXIT.ok;
+  },
+});
 
 export default defineCommand({
   about: "List the skills that agents can use here, or check your own",
   flags: { json },
   examples: [
     { line: "rnix skills", about: "the project's, yours and the stock ones" },
+    { line: "rnix skills new release-notes", about: "a SKILL.md to fill in" },
     { line: "rnix skills check .rnix/skills", about: "checks the format of every skill in a folder" },
   ],
   run: (io, flags) =>
@@ -28,6 +52,7 @@ export default defineCommand({
       );
     }),
   subcommands: {
+    new: create,
     check: defineCommand({
       about:
         "Check a skill's folder, or a folder of skills; exit 1 when something is wrong. Warns of unknown keys",

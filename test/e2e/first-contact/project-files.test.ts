@@ -41,3 +41,21 @@ test("a skill written for other tools takes none away, and the run names what it
   expect(checked.code).toBe(0);
   expect(checked.stdout).toContain('SKILL.md:5:1: the key "model" is not part of the format');
 });
+
+test("a new agent and a new skill work as they are written, before any trust", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(scenes({ "read it": [says("read")] }));
+  for (const args of [
+    ["agents", "new", "reviewer"],
+    ["skills", "new", "baking"],
+  ]) {
+    expect((await machine.run(args)).code).toBe(0);
+  }
+  const { receipt, stderr } = await verdict(machine, ["read it", "--agent", "reviewer", "--skill", "baking"]);
+  expect(receipt).toMatchObject({ exit_code: 0, agent: "reviewer" });
+  expect(stderr).not.toContain("note: ");
+  const [request] = model.requests;
+  expect(request?.text).toContain("You answer a question about this project.");
+  expect(request?.text).toContain("# Skill: baking");
+  expect((await machine.run(["agents"])).stdout).toMatch(/reviewer +Read,Glob/);
+});
