@@ -75,6 +75,16 @@ export function toolEnvironment(
   );
 }
 
+/** The values of these keys: each from the first environment that has it. */
+export function namedKeys(names: Iterable<string>, envs: readonly Env[]): Record<string, string> {
+  const found: Record<string, string> = {};
+  for (const name of names) {
+    const value = envs.map((env) => env[name]).find((text) => text !== undefined && text !== "");
+    if (value !== undefined) found[name] = value;
+  }
+  return found;
+}
+
 function secretNames(names: Iterable<string>): ReadonlySet<string> {
   return new Set([...PROVIDER_KEYS, ...OTHER_SECRETS, ...names]);
 }

@@ -162,12 +162,12 @@ export class ProcessManager {
     pid: PID,
   ): Pick<
     SpawnOpts,
-    "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+    "provider" | "effort" | "env" | "pluginKeys" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
   > {
     const proc = this.#ports.table.get(pid);
-    const { effort, env, envGiven, cwd, folders, attended, detached } = proc.spec.opts;
+    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached } = proc.spec.opts;
     const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
-    return { provider, effort, env, envGiven, cwd, folders, attended, detached };
+    return { provider, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached };
   }
 
   /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */

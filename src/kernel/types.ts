@@ -84,6 +84,8 @@ export interface DeviceLease {
   namespace: Namespace;
   /** What can be mounted, by type. */
   mounts?: ReadonlyMap<string, MountOpener>;
+  /** The names of the plugins' keys. */
+  secrets?: readonly string[];
   /** Plugin name to version or digest, for the receipt. */
   versions: Record<string, string>;
   release(): void;
@@ -201,6 +203,8 @@ export interface SpawnOpts {
   env: Record<string, string>;
   /** Keys of all providers that are known: what the process reads, prints and records does not show them. */
   secrets?: readonly string[];
+  /** Keys that plugins name, by name; held in memory only. */
+  pluginKeys?: Readonly<Record<string, string>>;
   /** Values given by `--env`: they may be kept on disk. */
   envGiven?: string[];
   /** For a resumed run: the names of its former variables. */

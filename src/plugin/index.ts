@@ -162,8 +162,11 @@ export interface Services {
   /** The only way to start a program. The program always ends with its owner. */
   exec(command: ExecRequest): Promise<Child>;
   store: Store;
-  /** For model drivers: the key of the provider's entry. Fails with UNAVAILABLE without a key. */
-  secret(): Promise<string>;
+  /**
+   * With a name: the key of this name, one of the plugin's `secrets`. Without one, for model drivers: the key of the
+   * provider's entry. Fails with UNAVAILABLE without a key.
+   */
+  secret(name?: string): Promise<string>;
   /** For model drivers while they answer, when their program calls tools by itself. */
   tools: ToolService;
   history: History;
@@ -395,6 +398,11 @@ export interface Plugin {
   name: string;
   api?: 1;
   needs?: (keyof Services)[];
+  /**
+   * Names of the plugin's own keys, such as JIRA_TOKEN, for the service `secret`. Their values are in the caller's
+   * environment or in `~/.config/rnix/env`. No tool gets them in its environment, and records have them redacted.
+   */
+  secrets?: string[];
   /** JSON Schema of the plugin's settings in config.yaml. */
   configSchema?: object;
   devices?: Record<string, Device>;
@@ -455,6 +463,8 @@ export interface ToolSpec<S extends InputSchema, N extends keyof Services>
   /** JSON Schema. The kernel checks the input of each call before `run` gets it. */
   input: S;
   needs?: readonly N[];
+  /** Names of the plugin's own keys: see `Plugin`. */
+  secrets?: readonly string[];
   /** JSON Schema of the plugin's settings in config.yaml. They are in `context.config`. */
   configSchema?: object;
   /** Returns the result, whole or in parts. Throws a SyscallError to fail the call. */
@@ -464,7 +474,7 @@ export interface ToolSpec<S extends InputSchema, N extends keyof Services>
 /** The result of `defineTool`: a plugin by itself as the default export, or one of the `tools` of a plugin. */
 export interface Tool {
   readonly tool: ToolDef;
-  readonly plugin: Pick<Plugin, "needs" | "configSchema">;
+  readonly plugin: Pick<Plugin, "needs" | "secrets" | "configSchema">;
   readonly run: (input: object, context: ToolContext) => unknown;
 }
 
@@ -472,7 +482,7 @@ export interface Tool {
 export function defineTool<const S extends InputSchema, const N extends keyof Services = never>(
   spec: ToolSpec<S, N>,
 ): Tool {
-  const { needs, configSchema, run, ...tool } = spec;
+  const { needs, secrets, configSchema, run, ...tool } = spec;
   if (typeof run !== "function") {
     throw new SyscallError("INVALID", "defineTool: expected a function run(input, context).");
   }
@@ -482,7 +492,11 @@ export function defineTool<const S extends InputSchema, const N extends keyof Se
   }
   return {
     tool,
-    plugin: { ...(needs && { needs: [...needs] }), ...(configSchema && { configSchema }) },
+    plugin: {
+      ...(needs && { needs: [...needs] }),
+      ...(secrets && { secrets: [...secrets] }),
+      ...(configSchema && { configSchema }),
+    },
     // The kernel has checked the input against the schema, and the services are those of `needs`.
     run: (input, context) => Reflect.apply(run, spec, [input, context]),
   };
@@ -490,13 +504,14 @@ export function defineTool<const S extends InputSchema, const N extends keyof Se
 
 /** The parts of a plugin that come with its tools: one device for all of them. */
 function withTools(
-  { name, needs = [], configSchema, devices }: Plugin,
+  { name, needs = [], secrets = [], configSchema, devices }: Plugin,
   tools: readonly Tool[],
 ): Partial<Plugin> {
   const path = `/dev/${name}`;
   const schemas = tools.flatMap(({ plugin }) => plugin.configSchema ?? []);
   return {
     needs: [...new Set([...needs, ...tools.flatMap(({ plugin }) => plugin.needs ?? [])])],
+    secrets: [...new Set([...secrets, ...tools.flatMap(({ plugin }) => plugin.secrets ?? [])])],
     configSchema: configSchema ?? schemas[0],
     devices: {
       ...devices,

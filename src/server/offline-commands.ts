@@ -1,6 +1,7 @@
 import { dirname, join } from "node:path";
 import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import type { SettingValues } from "../config/defaults.ts";
+import { namedKeys, userEnv } from "../config/environment.ts";
 import { readText } from "../config/file.ts";
 import { type Env, temporaryDataNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
@@ -110,11 +111,18 @@ export async function checkPlugin(file: string, env: Env, run: boolean): Promise
   const host = new PluginHost({ configDir });
   const isUsers = file.startsWith(join(configDir, "plugins", "/"));
   try {
-    return await host.check(file, (files) => {
+    const report = await host.check(file, (files) => {
       if (run || isUsers) return true;
       const project = projectOf({ cwd: dirname(file), env });
       return new Trust(dataDir, project).allowsContent(files);
     });
+    const set = namedKeys(report.secrets, [env, userEnv(configDir)]);
+    for (const name of report.secrets.filter((key) => set[key] === undefined)) {
+      report.warnings.push({
+        message: `${name} is not set. Write ${name}=… into ${join(configDir, "env")}.`,
+      });
+    }
+    return report;
   } finally {
     await host.close();
   }

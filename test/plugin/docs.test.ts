@@ -55,7 +55,7 @@ describe("docs/plugins.md", () => {
     }
   });
 
-  const files = ["words.ts", "countdown.ts", "times.ts", "weather.ts", "acme.ts"];
+  const files = ["words.ts", "countdown.ts", "issue.ts", "times.ts", "weather.ts", "acme.ts"];
 
   test("shows plugins that load and that the compiler accepts", async () => {
     using scratch = new Scratch();

@@ -655,6 +655,7 @@ describe("rnix plugins check", () => {
       loaded: true,
       files: [file],
       needs: ["store"],
+      secrets: [],
       mounts: null,
       takes: [],
       problems: [],

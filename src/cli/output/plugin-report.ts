@@ -15,6 +15,7 @@ export function pluginReport(report: CheckReport, style: Style): string {
     ["file", report.file],
     ["made of", `${report.files.length} files`],
     ...(report.loaded ? [["needs", report.needs.join(", ") || "nothing"] satisfies [string, string]] : []),
+    ...(report.secrets.length > 0 ? [["keys", report.secrets.join(", ")] satisfies [string, string]] : []),
     ...report.devices.map(({ path, tools, provider, keys }): [string, string] => [
       "device",
       `${path}${provider ? ", a model provider" : ""}${keys.length === 0 ? "" : ` that gets ${keys.join(" or ")}`}${tools.length === 0 ? "" : `: ${tools.join(", ")}`}`,

@@ -95,7 +95,8 @@ export class OpenContexts {
       });
     }
     if (entry.needs.includes("secret")) {
-      services.secret = async () => {
+      services.secret = async (name) => {
+        if (name !== undefined) return pluginKey(proc, entry, name);
         if (proc.provider.device === entry.path) {
           const key = await proc.provider.secret();
           proc.secrets.add(key);
@@ -152,6 +153,22 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
+}
+
+/** A key of the plugin's own. */
+function pluginKey(proc: Process, { plugin, secrets = [] }: DeviceEntry, name: string): string {
+  if (!secrets.includes(name)) {
+    throw new SyscallError(
+      "PERMISSION",
+      `Plugin ${plugin} may read ${secrets.join(", ") || "no keys"}, but not ${JSON.stringify(name)}. List it in the plugin's secrets.`,
+    );
+  }
+  const key = proc.spec.opts.pluginKeys?.[name];
+  if (key !== undefined) return key;
+  throw new SyscallError(
+    "UNAVAILABLE",
+    `${name} is not set. Write ${name}=… into ~/.config/rnix/env, then try again.`,
+  );
 }
 
 /** Returns the process's tools, for the driver that is answering as its model. */

@@ -39,7 +39,7 @@ export type DirectCall =
 /** What PID 0 makes a call with. */
 export type DirectCallOpts = Pick<
   SpawnOpts,
-  "project" | "devices" | "cwd" | "env" | "secrets" | "mounts" | "limits"
+  "project" | "devices" | "cwd" | "env" | "secrets" | "pluginKeys" | "mounts" | "limits"
 >;
 
 /** How a call ended. */

@@ -23,6 +23,7 @@ export async function checkPlugin(
     loaded: false,
     files: files.map(({ path }) => path),
     needs: [],
+    secrets: [],
     devices: [],
     mounts: null,
     takes: [],
@@ -35,6 +36,7 @@ export async function checkPlugin(
   try {
     const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
     report.needs = worker.plugin.needs ?? [];
+    report.secrets = worker.plugin.secrets ?? [];
     report.devices = devicesOf(worker.plugin);
     report.mounts = worker.plugin.mount?.type ?? null;
     report.takes = await stock.takenBy(name, worker.plugin);

@@ -30,6 +30,7 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
   return {
     namespace,
     mounts,
+    secrets: loaded.flatMap(({ plugin }) => plugin.secrets ?? []),
     versions: Object.fromEntries(versions),
     reports,
     notices: reports.flatMap(noticesOf),
@@ -95,8 +96,8 @@ function mountOne(
       });
     }
     try {
-      const needs = plugin.needs ?? [];
-      table.register({ path, device: without(device, taken), plugin: plugin.name, layer, needs, config });
+      const { name, needs = [], secrets } = plugin;
+      table.register({ path, device: without(device, taken), plugin: name, layer, needs, secrets, config });
     } catch (thrown) {
       problems.push(asProblem(thrown));
       continue;

@@ -80,7 +80,7 @@ export class OpenFiles {
       case "store.lines":
         return offered(context.store, "store").lines(call.scope, call.log, call.after, call.max);
       case "secret":
-        return offered(context.secret, "secret")();
+        return offered(context.secret, "secret")(call.name);
       case "tools.list":
         return offered(context.tools, "tools").list();
       case "tools.call":

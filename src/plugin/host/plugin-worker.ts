@@ -51,6 +51,7 @@ export class PluginWorker {
     this.plugin = {
       name,
       needs: needsOf(shape),
+      secrets: shape.secrets,
       configSchema: shape.configSchema,
       devices: this.#devices(),
       mount: this.#mountType(),

@@ -48,6 +48,8 @@ export interface PluginReport {
   version: string | null;
   runs: "kernel" | "worker";
   needs: readonly (keyof Services)[];
+  /** The names of its keys. */
+  secrets: readonly string[];
   devices: DeviceReport[];
   /** Its mount type, below /mnt; null if it mounts nothing. */
   mounts: string | null;
@@ -67,6 +69,7 @@ export interface CheckReport {
   /** All its files, absolute. */
   files: string[];
   needs: readonly (keyof Services)[];
+  secrets: readonly string[];
   devices: DeviceReport[];
   mounts: string | null;
   takes: string[];
@@ -87,6 +90,7 @@ export function newReport(name: string, layer: PluginLayer, source: string): Plu
     state: "broken",
     version: null,
     needs: [],
+    secrets: [],
     devices: [],
     mounts: null,
     takes: [],
@@ -97,6 +101,7 @@ export function newReport(name: string, layer: PluginLayer, source: string): Plu
 export function describe(report: PluginReport, plugin: Plugin): void {
   report.state = "loaded";
   report.needs = plugin.needs ?? [];
+  report.secrets = plugin.secrets ?? [];
   report.devices = devicesOf(plugin);
   report.mounts = plugin.mount?.type ?? null;
 }

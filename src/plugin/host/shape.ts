@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { addressProblem } from "../../config/address.ts";
-import { isPlain } from "../../config/plain-variables.ts";
+import { isHidden, isPlain } from "../../config/plain-variables.ts";
 import { suggestion } from "../../config/suggestion.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
@@ -111,6 +111,13 @@ const Shape = z.strictObject({
   name: text,
   api: z.literal(API, { error: `this Rnix speaks version ${API} of the contract` }).optional(),
   needs: z.array(text).optional(),
+  secrets: z
+    .array(
+      text.regex(/^[A-Za-z_][A-Za-z0-9_]*$/, {
+        error: "expected the name of a variable, such as JIRA_TOKEN",
+      }),
+    )
+    .optional(),
   configSchema: z.looseObject({}).optional(),
   devices: z.record(z.string(), DeviceShape).optional(),
   mount: MountShape.optional(),
@@ -171,6 +178,13 @@ function headProblems(name: string, shape: PluginShape): string[] {
     if (!SERVICES.some((service) => service === need)) {
       problems.push(`needs: there is no service "${need}".${suggestion(need, SERVICES)}`);
     }
+  }
+  const { needs = [], secrets = [] } = shape;
+  if (secrets.length > 0 && !needs.includes("secret")) {
+    problems.push('secrets: the plugin reads them with the service "secret". Add it to needs');
+  }
+  for (const secret of secrets.filter((one) => !isHidden(one))) {
+    problems.push(`secrets: ${secret} can't be the name of a key`);
   }
   return problems;
 }

@@ -95,7 +95,7 @@ export type ServiceCall =
   | { m: "store.replace"; scope: Scope; doc: string; text: string; ifVersion: string | null }
   | { m: "store.append"; scope: Scope; log: string; line: object }
   | { m: "store.lines"; scope: Scope; log: string; after: number; max: number }
-  | { m: "secret" }
+  | { m: "secret"; name?: string }
   | { m: "tools.list" }
   | { m: "tools.call"; name: string; input: Record<string, unknown> }
   | { m: "history.runs"; query: Parameters<History["runs"]>[0] }

@@ -53,7 +53,7 @@ export class HostServices {
     };
     if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
     if (services.includes("store")) context.store = this.#store(file);
-    if (services.includes("secret")) context.secret = () => this.#ask(file, { m: "secret" });
+    if (services.includes("secret")) context.secret = (name) => this.#ask(file, { m: "secret", name });
     if (services.includes("history")) {
       context.history = {
         runs: (query) => this.#ask(file, { m: "history.runs", query }),

@@ -1,4 +1,4 @@
-import { providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
 import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import type { Project } from "../../config/project.ts";
@@ -42,7 +42,8 @@ export async function planCall(
   const mounts =
     tool === undefined ? [] : await serverOf(tool, workspace, settings, [env, fileEnv], services);
   const devices = await workspace.lease(settings);
-  const names = keyNames({ providers, devices: devices.namespace });
+  const own = devices.secrets ?? [];
+  const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
   const secrets = providerKeys([env, fileEnv], names);
   return {
     notices: devices.notices,
@@ -52,6 +53,7 @@ export async function planCall(
       cwd,
       env: toolEnvironment(env, names, [...secrets, ...ports.keys.fetched]),
       secrets,
+      pluginKeys: namedKeys(own, [env, fileEnv]),
       mounts,
       limits: settings.values,
     },

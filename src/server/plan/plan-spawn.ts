@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
-import { providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { type Project, prepareProject } from "../../config/project.ts";
@@ -33,7 +33,7 @@ const UNCONFINED =
 interface Parent
   extends Pick<
     SpawnOpts,
-    "provider" | "effort" | "env" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+    "provider" | "effort" | "env" | "pluginKeys" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
   > {
   pid: PID;
   /** PERMISSION for what it may not have done on behalf of a child. */
@@ -144,8 +144,10 @@ export async function planSpawn(
     if (isUnconfined) notices.push(UNCONFINED);
     // A command that has no key to give is known before anything is spent.
     if (provider.renewSecret) await provider.secret();
-    const names = keyNames({ providers, devices: devices.namespace });
-    const secrets = providerKeys([request.env, userEnv(sources.configDir)], names);
+    const own = devices.secrets ?? [];
+    const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
+    const fileEnv = userEnv(sources.configDir);
+    const secrets = providerKeys([request.env, fileEnv], names);
     prepareProject(project);
     await ports.remember(project);
     return {
@@ -159,6 +161,8 @@ export async function planSpawn(
         folders: attached.folders,
         env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
         secrets,
+        // A run chooses no keys for its child's plugins.
+        pluginKeys: namedKeys(own, [parent ? (parent.pluginKeys ?? {}) : request.env, fileEnv]),
         envGiven: request.env_given,
         systemPrompt: request.system_prompt,
         projectDoc,

@@ -1,4 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
@@ -82,6 +84,80 @@ test("a syntax error shows the source line with a caret", async () => {
   const json = await machine.run(["plugins", "check", ".rnix/plugins/bad.ts", "--json"]);
   expect(JSON.parse(json.stdout).problems[0]).toMatchObject({ line: 3, source: "\texport default {{;" });
 });
+
+const KEY = "jira-key-of-the-user-1234567890";
+const JIRA = `import { defineTool } from "rnix/plugin";
+
+export default defineTool({
+  name: "Jira",
+  description: "Asks Jira.",
+  input: { type: "object", properties: { name: { type: "string" } } },
+  needs: ["secret"],
+  secrets: ["JIRA_TOKEN"],
+  async run({ name = "JIRA_TOKEN" }, context) {
+    const key = await context.secret(name);
+    context.log("info", "asked with " + key);
+    return \`\${key.length} characters: \${key}\`;
+  },
+});
+`;
+
+for (const where of ["file", "environment"] as const) {
+  test(`a plugin gets its own key from the ${where}; other tools and records do not`, async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "ask jira": [
+          calls(["Jira", {}], ["Jira", { name: "OPENAI_API_KEY" }], ["Bash", { command: "env; echo end" }]),
+          says("asked"),
+        ],
+      }),
+    );
+    machine.write(".rnix/plugins/jira.ts", JIRA);
+    if (where === "file") {
+      const file = machine.write(join(machine.configDir, "env"), `JIRA_TOKEN=${KEY}\n`);
+      chmodSync(file, 0o600);
+    }
+    const env = where === "environment" ? { JIRA_TOKEN: KEY, COPY: `Bearer ${KEY}` } : {};
+    const { info } = await verdict(machine, ["ask jira", "--trust"], { env });
+    const [asked, refused, shell] = model.requests.slice(-1).flatMap(toolResults);
+    expect(asked).toBe(`${KEY.length} characters: [key]`);
+    expect(refused).toStartWith("Error PERMISSION");
+    expect(refused).toContain("Plugin jira may read JIRA_TOKEN");
+    expect(shell).not.toContain("JIRA");
+    expect(shell).not.toContain(KEY);
+    const call = await machine.run(["call", "--trust", "Jira"], { env });
+    expect(call.stdout).toBe(`${KEY.length} characters: [key]\n`);
+    expect(filesWith(machine.project, KEY)).toEqual([]);
+    expect(filesWith(machine.dataDir, KEY)).toEqual([]);
+    expect(info.uuid).toBeString();
+  });
+}
+
+test("a key that is not set is named by the check and by the call", async () => {
+  await using machine = new Machine();
+  const file = machine.write(".rnix/plugins/jira.ts", JIRA);
+  await machine.run(["trust", "--yes"]);
+  const check = await machine.run(["plugins", "check", file]);
+  expect(check.stdout).toMatch(/keys +JIRA_TOKEN/);
+  expect(check.stdout).toContain(`JIRA_TOKEN is not set. Write JIRA_TOKEN=… into ${machine.configDir}/env`);
+  const call = await machine.run(["call", "Jira"]);
+  expect(call).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("UNAVAILABLE JIRA_TOKEN is not set"),
+  });
+  machine.write(file, JIRA.replace('needs: ["secret"],', ""));
+  const broken = await machine.run(["plugins", "check", file, "--run", "--yes"]);
+  expect(broken.stdout).toContain("Add it to needs");
+});
+
+/** Files below the folder that contain the text. */
+function filesWith(folder: string, text: string): string[] {
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((item) => item.isFile())
+    .map((item) => join(item.parentPath, item.name))
+    .filter((path) => readFileSync(path).includes(text));
+}
 
 test("plugins new says how to trust what is being written, and how to check it", async () => {
   await using machine = new Machine();
