@@ -191,7 +191,7 @@ describe("flags that are not there or wrong are named with what was expected, an
     },
     "a value twice": { args: ["spawn", "x", "--agent", "a", "--agent", "b"], says: ["--agent", "2 times"] },
     "a variable without a value": { args: ["spawn", "x", "--env", "A"], says: ["--env", "KEY=VALUE"] },
-    "two intents": { args: ["spawn", "x", "y"], says: ['"y"'] },
+    "two intents": { args: ["spawn", "x", "y"], says: ["INTENT", '"x y"'] },
     "no intent": { args: ["spawn"], says: ["INTENT"] },
     "an empty intent": { args: ["spawn", " "], says: ["INTENT"] },
     "an unknown command": { args: ["spwan", "x"], says: ["spwan", "spawn"] },
