@@ -18,7 +18,7 @@ import {
   type Tier,
 } from "./config-sources.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
-import type { McpWish } from "./mcp.ts";
+import type { McpServerRef } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
@@ -37,7 +37,7 @@ export interface Agent extends AgentInfo {
   effort?: Effort;
   sandbox?: "auto" | "required" | "off";
   /** MCP servers that it names. */
-  mcp: McpWish[];
+  mcp: McpServerRef[];
   /** It takes every trusted MCP server beside those. */
   mcpAll: boolean;
   /** It declares checks that are not trusted: see `requireChecks`. */

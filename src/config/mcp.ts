@@ -17,7 +17,7 @@ import { choice, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** A server that an agent names. `wrong` makes an error at that position. */
-export interface McpWish {
+export interface McpServerRef {
   name: string;
   required: boolean;
   /** The agent's file, if its servers are not trusted. */
@@ -38,7 +38,7 @@ interface McpMounts {
   notices: string[];
 }
 
-interface McpSurroundings {
+interface McpContext {
   sources: Pick<ConfigSources, "project" | "configDir" | "trust">;
   /** The environments for `${NAME}`. The first that has the variable counts. */
   envs: readonly Env[];
@@ -56,40 +56,40 @@ export const MCP = "mcp";
  * or whose variable is not set. What else is wrong is in the notices.
  */
 export async function mcpMounts(
-  { mcp: wishes, mcpAll }: { mcp: readonly McpWish[]; mcpAll: boolean },
-  surroundings: McpSurroundings,
+  { mcp: references, mcpAll }: { mcp: readonly McpServerRef[]; mcpAll: boolean },
+  context: McpContext,
 ): Promise<McpMounts> {
   const result: McpMounts = { mounts: [], untrusted: [], notices: [] };
-  if (wishes.length === 0 && !mcpAll) return result;
-  const { files, problems } = await mcpFiles(surroundings.sources);
+  if (references.length === 0 && !mcpAll) return result;
+  const { files, problems } = await mcpFiles(context.sources);
   const [problem] = problems;
   // The file may define a server that is named.
-  if (problem && wishes.some(({ had }) => !had)) throw problem;
+  if (problem && references.some(({ had }) => !had)) throw problem;
   result.notices.push(...problems.map(({ message }) => `MCP servers are left out: ${message}`));
-  for (const wish of wishes) {
-    const found = findServer(wish, files, surroundings);
+  for (const reference of references) {
+    const found = findServer(reference, files, context);
     if ("mount" in found) result.mounts.push(found.mount);
-    else if (wish.required) throw new SyscallError("INVALID", found.why);
+    else if (reference.required) throw new SyscallError("INVALID", found.why);
     else result.notices.push(found.why);
   }
-  if (mcpAll) offerOthers(wishes, files, surroundings, result);
+  if (mcpAll) offerOthers(references, files, context, result);
   return result;
 }
 
-/** Every server that no wish names: one that is wrong keeps no run from beginning. */
+/** Every server that no reference names: one that is wrong keeps no run from beginning. */
 function offerOthers(
-  wishes: readonly McpWish[],
+  references: readonly McpServerRef[],
   files: readonly McpFile[],
-  surroundings: McpSurroundings,
+  context: McpContext,
   result: McpMounts,
 ): void {
-  const all = new Set([...files.flatMap(({ names }) => names), ...(surroundings.services ?? [])]);
+  const all = new Set([...files.flatMap(({ names }) => names), ...(context.services ?? [])]);
   const waiting = new Map<string, string[]>();
   for (const name of all) {
-    if (wishes.some((wish) => wish.name === name)) continue;
+    if (references.some((reference) => reference.name === name)) continue;
     const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
     try {
-      const found = findServer({ name, required: false, wrong }, files, surroundings);
+      const found = findServer({ name, required: false, wrong }, files, context);
       if ("mount" in found) result.mounts.push({ ...found.mount, offered: true });
       else if (!found.waits) result.notices.push(found.why);
       else waiting.set(found.waits, [...(waiting.get(found.waits) ?? []), name]);
@@ -107,9 +107,9 @@ function offerOthers(
 
 /** The mount of one server, or why there is none. `waits`: what must be trusted first. */
 function findServer(
-  { name, required, untrusted, had, wrong }: McpWish,
+  { name, required, untrusted, had, wrong }: McpServerRef,
   files: readonly McpFile[],
-  { envs, timeouts, services = [] }: McpSurroundings,
+  { envs, timeouts, services = [] }: McpContext,
 ): { mount: MountRequest } | { why: string; waits?: string } {
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusts }) => trusts(name));
@@ -160,7 +160,7 @@ export function mcpRequest(
   name: string,
   entry: McpEntry,
   wrong: Wrong,
-  { timeouts, envs }: Pick<McpSurroundings, "timeouts" | "envs">,
+  { timeouts, envs }: Pick<McpContext, "timeouts" | "envs">,
 ): MountRequest {
   const { command, url, type } = entry;
   const http = type === undefined ? url !== undefined : type !== "stdio";
@@ -261,7 +261,7 @@ async function mcpFiles({
   project,
   configDir,
   trust,
-}: McpSurroundings["sources"]): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
+}: McpContext["sources"]): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const asks = (path: string): boolean =>
     own.includes(path) &&
@@ -293,7 +293,7 @@ async function mcpFiles({
 }
 
 /** The names of all servers of the user and the project, trusted or not. */
-export async function mcpServerNames(sources: McpSurroundings["sources"]): Promise<string[]> {
+export async function mcpServerNames(sources: McpContext["sources"]): Promise<string[]> {
   const { files, problems } = await mcpFiles(sources);
   // A file that can't be read may define the server that is asked for.
   const [problem] = problems;

@@ -80,7 +80,7 @@ function asksForAnother(request: ProviderRequest): boolean {
 }
 
 async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
-  const named = wishes(request).find(({ provider }) => provider !== undefined);
+  const named = candidates(request).find(({ provider }) => provider !== undefined);
   if (named?.provider === undefined) return await detected(request);
   if (named.provider === request.parent?.name) return takenOver(request.parent, named.because, request);
   const provider = providerNamed(named.provider, request);
@@ -99,14 +99,14 @@ async function detected(request: ProviderRequest): Promise<ProviderChoice> {
   return choose(provider, modelWish(provider.name, request) ?? model, because, request);
 }
 
-interface Wish {
+interface Candidate {
   provider?: string;
   model?: string;
   because: string;
 }
 
 /** The sources that may name a provider or a model, the strongest first. */
-function wishes({ flags, env, agent, parent, providers }: ProviderRequest): Wish[] {
+function candidates({ flags, env, agent, parent, providers }: ProviderRequest): Candidate[] {
   return [
     { provider: flags?.provider, model: flags?.model, because: "--provider" },
     {
@@ -122,8 +122,9 @@ function wishes({ flags, env, agent, parent, providers }: ProviderRequest): Wish
 
 /** The model of the strongest source. A source that names both counts only for its own provider. */
 function modelWish(provider: string, request: ProviderRequest): string | undefined {
-  return wishes(request).find(
-    (wish) => wish.model !== undefined && (wish.provider === undefined || wish.provider === provider),
+  return candidates(request).find(
+    (candidate) =>
+      candidate.model !== undefined && (candidate.provider === undefined || candidate.provider === provider),
   )?.model;
 }
 

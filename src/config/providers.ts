@@ -70,7 +70,7 @@ interface AskedProvider {
   file: string;
   part: string;
   /** Of an entry, the keys that need trust; of `default_provider`, the provider's name. */
-  value: Entry | string;
+  value: ProviderEntry | string;
 }
 
 /**
@@ -142,7 +142,7 @@ const Model = z.lazy(() =>
   }),
 );
 
-const Entry = z.lazy(() =>
+const ProviderEntry = z.lazy(() =>
   strict({
     driver: text("a driver's name").optional(),
     base_url: z
@@ -170,7 +170,7 @@ const Entry = z.lazy(() =>
       .optional(),
   }),
 );
-type Entry = z.infer<typeof Entry>;
+type ProviderEntry = z.infer<typeof ProviderEntry>;
 
 export const ProvidersFile = z.lazy(() =>
   strict({
@@ -178,7 +178,7 @@ export const ProvidersFile = z.lazy(() =>
     providers: z
       .record(
         z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
-        Entry,
+        ProviderEntry,
         {
           error: ({ code, input }) =>
             code === "invalid_type" ? `expected a mapping of provider names, got ${shown(input)}` : undefined,
@@ -249,9 +249,13 @@ function notForProjects(name: string, file: string): SyscallError {
 }
 
 /** Splits a project's entry by the table of project keys: `free` counts at once, `asks` needs trust. */
-function splitEntry(name: string, entry: Entry, before: Provider | undefined): { free: Entry; asks: Entry } {
-  const free: Entry = {};
-  const asks: Entry = {};
+function splitEntry(
+  name: string,
+  entry: ProviderEntry,
+  before: Provider | undefined,
+): { free: ProviderEntry; asks: ProviderEntry } {
+  const free: ProviderEntry = {};
+  const asks: ProviderEntry = {};
   const widens: Record<string, boolean> = {
     concurrency: isBeyond(entry.concurrency, before?.concurrency ?? USUAL_CONCURRENCY),
     requests_per_minute: isBeyond(entry.requests_per_minute, before?.requestsPerMinute),
@@ -275,7 +279,7 @@ function withKnownPrices(
 }
 
 /** A new entry. Its driver has the same name by default. */
-function providerOf(name: string, entry: Entry): Provider {
+function providerOf(name: string, entry: ProviderEntry): Provider {
   const bare = stockProvider(name, entry.driver ?? name);
   // A server of another name at its own address does not get the driver's default key.
   return entry.base_url === undefined || bare.driver === name
@@ -283,7 +287,7 @@ function providerOf(name: string, entry: Entry): Provider {
     : { ...bare, keyEnvs: [], needsKey: false };
 }
 
-function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cwd">): Provider {
+function merge(before: Provider, entry: ProviderEntry, at: Pick<KeyCommand, "file" | "cwd">): Provider {
   return {
     ...before,
     driver: entry.driver ?? before.driver,
@@ -302,7 +306,7 @@ function merge(before: Provider, entry: Entry, at: Pick<KeyCommand, "file" | "cw
 
 /** Only the nearest file with a key counts: its variable first, then its command. */
 function keyOfEntry(
-  { api_key_env, api_key_command }: Entry,
+  { api_key_env, api_key_command }: ProviderEntry,
   at: Pick<KeyCommand, "file" | "cwd">,
 ): Partial<Pick<Provider, "keyEnvs" | "keyCommand" | "needsKey">> {
   if (api_key_env === undefined && api_key_command === undefined) return {};
@@ -315,7 +319,7 @@ function keyOfEntry(
 
 function mergeModels(
   before: Record<string, ModelFacts>,
-  models: NonNullable<Entry["models"]>,
+  models: NonNullable<ProviderEntry["models"]>,
 ): Record<string, ModelFacts> {
   const merged = Object.entries(models).map(([id, model]): [string, ModelFacts] => [
     id,

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { type McpWish, mcpMounts } from "../../src/config/mcp.ts";
+import { type McpServerRef, mcpMounts } from "../../src/config/mcp.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { failure, Sandbox } from "./sandbox.ts";
@@ -14,7 +14,7 @@ beforeEach(() => {
 });
 afterEach(() => box[Symbol.dispose]());
 
-function wish(name: string, required = true): McpWish {
+function wish(name: string, required = true): McpServerRef {
   return { name, required, wrong: (message) => new SyscallError("INVALID", `agent.yaml:3:7: ${message}`) };
 }
 
@@ -23,7 +23,7 @@ function surroundings(env: Record<string, string> = {}, services: string[] = [])
   return { sources: box.sources(), envs: [env], timeouts, services };
 }
 
-function mounts(wishes: readonly McpWish[], env: Record<string, string> = {}, services: string[] = []) {
+function mounts(wishes: readonly McpServerRef[], env: Record<string, string> = {}, services: string[] = []) {
   return mcpMounts({ mcp: wishes, mcpAll: false }, surroundings(env, services));
 }
 

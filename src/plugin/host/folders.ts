@@ -14,7 +14,7 @@ interface Folder {
 }
 
 /** A plugin in a folder, not yet read. */
-export interface Found {
+export interface PluginLocation {
   name: string;
   layer: PluginLayer;
   /** Absolute. */
@@ -27,7 +27,7 @@ export interface Found {
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 
 /** The plugins in the folders, farthest first. A missing folder is empty. */
-export function lookUp(folders: readonly Folder[]): Found[] {
+export function findPlugins(folders: readonly Folder[]): PluginLocation[] {
   return folders.flatMap(({ path, layer }) => {
     if (!existsSync(path)) return [];
     const entries = readable(path);
@@ -95,7 +95,7 @@ export class EmbeddedCopies {
   }
 
   /** Returns a test for one look at the folders. It reads a file that several plugins share once. */
-  look(): (plugin: Found, embedded: EmbeddedPlugin | undefined) => boolean {
+  look(): (plugin: PluginLocation, embedded: EmbeddedPlugin | undefined) => boolean {
     const read = new Map<string, string | null>();
     const digestOf = (file: string): string | null => {
       const known = read.get(file);

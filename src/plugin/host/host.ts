@@ -3,7 +3,7 @@
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
-import { besideBinary, EmbeddedCopies, type Found, lookUp, pluginFolders } from "./folders.ts";
+import { besideBinary, EmbeddedCopies, findPlugins, type PluginLocation, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
 import { pluginSettings } from "./plugin-settings.ts";
 import {
@@ -160,7 +160,7 @@ export class PluginHost {
     return { report, load };
   }
 
-  async #readStep(found: Found, project: HostProject): Promise<Step> {
+  async #readStep(found: PluginLocation, project: HostProject): Promise<Step> {
     const report = newReport(found.name, found.layer, found.entry);
     if (found.refused !== undefined) {
       report.problems.push({ message: found.refused });
@@ -199,9 +199,9 @@ export class PluginHost {
   }
 
   /** The plugins on disk, farthest first, without copies of embedded ones. Retires removed ones. */
-  #look({ dir, kind }: HostProject): Found[] {
+  #look({ dir, kind }: HostProject): PluginLocation[] {
     const folders = pluginFolders(this.#configDir, kind === "none" ? null : dir, this.#beside);
-    const all = lookUp(folders);
+    const all = findPlugins(folders);
     const entries = new Set(all.map(({ entry }) => entry));
     for (const [entry, plugin] of this.#disk) {
       if (entries.has(entry) || !folders.some(({ path }) => entry.startsWith(`${path}/`))) continue;
@@ -212,7 +212,7 @@ export class PluginHost {
     return all.filter((one) => !isCopy(one, this.#stock.named(one.name)));
   }
 
-  async #diskPlugin({ name, entry }: Found): Promise<DiskPlugin> {
+  async #diskPlugin({ name, entry }: PluginLocation): Promise<DiskPlugin> {
     // The Worker's code and zod are loaded with the first plugin from disk.
     const { DiskPlugin } = await import("./disk-plugin.ts");
     const known = this.#disk.get(entry) ?? new DiskPlugin(name, entry, this.#ports);

@@ -1,7 +1,7 @@
 /** The report about one plugin, for `rnix plugins` and for notices of a run. */
 
 import { type Plugin, type Services, SyscallError } from "../index.ts";
-import { placeText, type SourcePosition, said, toWire } from "./wire.ts";
+import { errorText, placeText, type SourcePosition, toWire } from "./wire.ts";
 
 /** The layer in which a plugin was found. The nearer one wins. */
 export type PluginLayer = "stock" | "user" | "project";
@@ -22,8 +22,10 @@ export function problemText({ message, file, line, column }: Problem): string {
 export function asProblem(thrown: unknown): Problem {
   const wire = toWire(thrown);
   const own = thrown instanceof SyscallError && thrown.code === "DRIVER" ? wire.cause : undefined;
-  if (own) return { ...own.place, message: said(own) };
-  return thrown instanceof SyscallError ? { message: wire.message } : { ...wire.place, message: said(wire) };
+  if (own) return { ...own.place, message: errorText(own) };
+  return thrown instanceof SyscallError
+    ? { message: wire.message }
+    : { ...wire.place, message: errorText(wire) };
 }
 
 interface DeviceReport {

@@ -216,11 +216,11 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
 
 /** The error on one line, with file and line if they are known. */
 function described(wire: WireError): string {
-  return wire.place ? `${said(wire)} (${placeText(wire.place)})` : said(wire);
+  return wire.place ? `${errorText(wire)} (${placeText(wire.place)})` : errorText(wire);
 }
 
 /** The error on one line, without its position. */
-export function said({ name, message }: WireError): string {
+export function errorText({ name, message }: WireError): string {
   return name && name !== "Error" && name !== "SyscallError" ? `${name}: ${message}` : message;
 }
 

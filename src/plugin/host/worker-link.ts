@@ -11,11 +11,11 @@ import {
   type Answer,
   type DriverAnswers,
   type DriverCall,
+  errorText,
   fromWire,
   printedError,
   type ServiceCall,
   type SourcePosition,
-  said,
   type ToHost,
   type ToWorker,
   toWire,
@@ -214,7 +214,7 @@ export class WorkerLink {
 
   /** The error of a driver. One that was no SyscallError is also recorded as a problem. */
   #error(wire: WireError): SyscallError {
-    if (wire.code === undefined) this.#problem({ ...wire.place, message: said(wire) });
+    if (wire.code === undefined) this.#problem({ ...wire.place, message: errorText(wire) });
     return fromWire(wire, this.#options.name);
   }
 
@@ -302,7 +302,7 @@ export class WorkerLink {
   }
 
   #crashed(error: WireError): void {
-    this.#die(said(error), error.place);
+    this.#die(errorText(error), error.place);
   }
 
   /** Ends the Worker, once. `why` is null for an expected end. */
