@@ -20,6 +20,7 @@ import {
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import type { McpServerRef } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
+import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "./outranked.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
 import { loadSkill, loadSkills, scriptsWait } from "./skills.ts";
@@ -62,7 +63,7 @@ export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
   const byName = new Map<string, AgentSource>();
   for (const found of everyAgent(sources, list.problems)) {
     try {
-      const known = outrankedBy(found, sources);
+      const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
       if (known) {
         if (!isSame(found, known)) {
           list.shadowed.push({ name: found.name, path: found.source, by: known.source });
@@ -88,9 +89,9 @@ export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
 export async function loadAgent(name: string, sources: ConfigSources): Promise<Agent> {
   const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
-    const known = outrankedBy(found, sources);
+    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
     if (known) {
-      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known));
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known, "agent"));
       continue;
     }
     const agent = await read(found, sources);
@@ -119,10 +120,10 @@ export async function projectAgents(sources: ConfigSources): Promise<ProjectAgen
   for (const found of everyAgent(sources, [])) {
     const { name, source, tier, manifest } = found;
     if (tier !== "project" || byName.has(name)) continue;
-    const known = knownOf(name, sources);
+    const known = knownAmong(sourcesOf(name, sources));
     if (known && isSame(found, known)) continue;
     const front = (await manifest().catch(unreadable))?.value;
-    const asked = front ? askedOf(front, limits, known && placeOf(known)) : [];
+    const asked = front ? askedOf(front, limits, known && ownerText(known, "agent")) : [];
     byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], sources) });
   }
   return [...byName.values()].filter(({ asked }) => asked.length > 0);
@@ -155,40 +156,6 @@ interface AgentSource {
 
 const instructionFiles = new FileCache((content) => content.trim());
 
-/**
- * The user's or embedded agent of the same name, if this project's agent must not replace it: that needs trust.
- * undefined: the agent may be used.
- */
-function outrankedBy(found: AgentSource, sources: ConfigSources): AgentSource | undefined {
-  if (found.tier !== "project" || !found.isThere()) return undefined;
-  const known = knownOf(found.name, sources);
-  if (!known) return undefined;
-  const takes = sources.trust.allowsPart(found.source, "name", found.name) && !isSame(found, known);
-  return takes ? undefined : known;
-}
-
-/** An unreadable agent counts as different. */
-function isSame(found: AgentSource, known: AgentSource): boolean {
-  try {
-    return found.content() === known.content();
-  } catch (error) {
-    if (error instanceof SyscallError) return false;
-    throw error;
-  }
-}
-
-function knownOf(name: string, sources: ConfigSources): AgentSource | undefined {
-  return sourcesOf(name, sources).find((found) => found.tier !== "project" && found.isThere());
-}
-
-function placeOf({ tier }: AgentSource): string {
-  return tier === "user" ? "your agent" : "the stock agent";
-}
-
-function notInPlaceOf({ name, source }: AgentSource, known: AgentSource): string {
-  return `${source} (it does not replace ${placeOf(known)} ${name})`;
-}
-
 function filesOfChecks(checks: readonly string[], { project }: ConfigSources): NamedFiles {
   return allNamed(checks.map((check) => filesOfLine(check, project.dir, project.dir)));
 }
@@ -196,10 +163,10 @@ function filesOfChecks(checks: readonly string[], { project }: ConfigSources): N
 /** The keys of a project's agent that are not trusted. */
 async function refusedOf(found: AgentSource, front: AgentFront, sources: ConfigSources): Promise<AskedKey[]> {
   if (found.tier !== "project") return [];
-  const known = knownOf(found.name, sources);
+  const known = knownAmong(sourcesOf(found.name, sources));
   const { values: limits } = await loadSettings(sources);
   const { trust } = sources;
-  return askedOf(front, limits, known && placeOf(known)).filter(
+  return askedOf(front, limits, known && ownerText(known, "agent")).filter(
     ({ key, value }) =>
       !trust.allowsPart(found.source, key, value) ||
       (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], sources))),

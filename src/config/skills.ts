@@ -17,6 +17,7 @@ import {
   type Tier,
 } from "./config-sources.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "./outranked.ts";
 import { asksTrust } from "./project-keys.ts";
 import {
   checkSkillFile,
@@ -57,11 +58,11 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const byName = new Map<string, SkillSource & { skill: Skill }>();
   for (const found of everySkill(sources, list.problems)) {
-    const known = outrankedBy(found, sources);
+    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
     if (known) {
       if (!isSame(found, known)) {
-        const waits = notInPlaceOf(found, known);
-        list.shadowed.push({ name: found.name, path: found.file, by: known.file, waits });
+        const waits = notInPlaceOf(found, known, "skill");
+        list.shadowed.push({ name: found.name, path: found.source, by: known.source, waits });
       }
       continue;
     }
@@ -69,8 +70,8 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
     if (!skill) continue;
     const nearer = byName.get(found.name);
     if (!nearer) byName.set(found.name, { ...found, skill });
-    else if (nearer.read() !== found.read()) {
-      list.shadowed.push({ name: found.name, path: found.file, by: nearer.file });
+    else if (nearer.content() !== found.content()) {
+      list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
     }
   }
   list.skills = [...byName.values()].map(({ skill }) => skill).toSorted((a, b) => (a.name < b.name ? -1 : 1));
@@ -85,9 +86,9 @@ export async function loadSkill(name: string, sources: ConfigSources): Promise<S
   const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
   const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
-    const known = outrankedBy(found, sources);
+    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
     if (known) {
-      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known));
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known, "skill"));
       continue;
     }
     const skill = await attempt(found, sources, list);
@@ -107,10 +108,10 @@ export async function loadSkill(name: string, sources: ConfigSources): Promise<S
 export function projectSkills(sources: ConfigSources): ProjectSkill[] {
   return projectRoots(sources)
     .flatMap((root) => skillFolders(root, []))
-    .map((found) => ({ found, known: knownOf(found.name, sources) }))
+    .map((found) => ({ found, known: knownAmong(sourcesOf(found.name, sources)) }))
     .filter(({ found, known }) => !known || !isSame(found, known))
-    .map(({ found: { name, file, dir }, known }) => {
-      return { name, file, scripts: scriptsOf(dir), takes: known && placeOf(known) };
+    .map(({ found: { name, source: file, dir }, known }) => {
+      return { name, file, scripts: scriptsOf(dir), takes: known && ownerText(known, "skill") };
     })
     .filter(({ scripts, takes }) => scripts.length > 0 || takes !== undefined);
 }
@@ -130,7 +131,7 @@ export async function checkSkills(dir: string): Promise<SkillCheck> {
   const warnings: Problem[] = [];
   const files =
     readText(alone) === null
-      ? skillFolders({ dir, tier: "user" }, problems).map(({ file }) => file)
+      ? skillFolders({ dir, tier: "user" }, problems).map(({ source }) => source)
       : [alone];
   if (files.length === 0) {
     throw new SyscallError("INVALID", `${dir}: expected a ${SKILL_FILE}, or folders that have one.`);
@@ -160,53 +161,18 @@ const MAX_SCRIPTS = 1000;
 interface SkillSource {
   name: string;
   /** Its path, or "embedded". */
-  file: string;
+  source: string;
   /** Absolute; "" for an embedded skill. */
   dir: string;
   tier: Tier;
   /** Of an embedded skill, parsed by the build. */
   front?: SkillFront;
+  isThere(): boolean;
   /** null when the file does not exist. */
-  read(): string | null;
+  content(): string | null;
 }
 
 const skillFiles = new FileCache((content) => content);
-
-/**
- * The user's or embedded skill of the same name, if this project's skill must not replace it: that needs trust.
- * undefined: the skill may be used.
- */
-function outrankedBy(found: SkillSource, sources: ConfigSources): SkillSource | undefined {
-  if (found.tier !== "project" || !existsSync(found.file)) return undefined;
-  const known = knownOf(found.name, sources);
-  if (!known) return undefined;
-  const takes = sources.trust.allowsPart(found.file, "name", found.name) && !isSame(found, known);
-  return takes ? undefined : known;
-}
-
-/** An unreadable skill counts as different. */
-function isSame(found: SkillSource, known: SkillSource): boolean {
-  try {
-    return found.read() === known.read();
-  } catch (error) {
-    if (error instanceof SyscallError) return false;
-    throw error;
-  }
-}
-
-function knownOf(name: string, sources: ConfigSources): SkillSource | undefined {
-  return sourcesOf(name, sources).find(
-    ({ tier, file }) => tier === "embedded" || (tier === "user" && existsSync(file)),
-  );
-}
-
-function placeOf({ tier }: SkillSource): string {
-  return tier === "user" ? "your skill" : "the stock skill";
-}
-
-function notInPlaceOf({ name, file }: SkillSource, known: SkillSource): string {
-  return `${file} (it does not replace ${placeOf(known)} ${name})`;
-}
 
 /** A skill that waits for trust, as shown to the user. `file`: its SKILL.md. */
 export function scriptsWait(file: string): string {
@@ -215,26 +181,26 @@ export function scriptsWait(file: string): string {
 
 async function attempt(found: SkillSource, sources: ConfigSources, list: SkillList): Promise<Skill | null> {
   try {
-    const content = found.read();
+    const content = found.content();
     if (content === null) return null;
     if (found.tier === "project") {
-      refuseEscape(found.file, sources.project);
+      refuseEscape(found.source, sources.project);
       const scripts = scriptsOf(found.dir);
       const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
       if (asks && !sources.trust.allowsFiles(scripts)) {
-        list.withheld.push(found.file);
+        list.withheld.push(found.source);
         return null;
       }
     }
     return await parseSkill(found, content);
   } catch (error) {
-    list.problems.push(...problemsOf(error, found.file));
+    list.problems.push(...problemsOf(error, found.source));
     return null;
   }
 }
 
 async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
-  const label = found.file === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.file;
+  const label = found.source === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.source;
   const { front, body } = splitSkill(content, label);
   const { value, text: yaml } =
     found.tier === "embedded"
@@ -248,7 +214,7 @@ async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
     allowedTools: listed === undefined ? null : toolNames(listed),
     body: async () => body,
     tier: found.tier,
-    source: found.file,
+    source: found.source,
     warnings: warningsOf(found.name, value.name, yaml),
     untrusted: [],
   };
@@ -283,7 +249,7 @@ function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
     return entries(root.dir)
       .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
       .map(({ name }) => onDisk(root, name))
-      .filter(({ file }) => existsSync(file))
+      .filter((one) => one.isThere())
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
   } catch (error) {
     problems.push(...problemsOf(error, root.dir));
@@ -293,13 +259,30 @@ function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
 
 function onDisk({ dir, tier }: Root, name: string): SkillSource {
   const file = join(dir, name, SKILL_FILE);
-  return { name, file, dir: join(dir, name), tier, read: () => skillFiles.get(file) };
+  return {
+    name,
+    source: file,
+    dir: join(dir, name),
+    tier,
+    isThere: () => existsSync(file),
+    content: () => skillFiles.get(file),
+  };
 }
 
 function embedded(name: string, sources: ConfigSources): SkillSource[] {
   const file = sources.skills.find(({ path }) => path === `${name}/${SKILL_FILE}`);
   if (!file) return [];
-  return [{ name, file: EMBEDDED, dir: "", tier: "embedded", front: file.front, read: () => file.text }];
+  return [
+    {
+      name,
+      source: EMBEDDED,
+      dir: "",
+      tier: "embedded",
+      front: file.front,
+      isThere: () => true,
+      content: () => file.text,
+    },
+  ];
 }
 
 function scriptsOf(dir: string): string[] {
