@@ -70,14 +70,14 @@ async function serverOf(
 ): Promise<DirectCallOpts["mounts"]> {
   if (!tool.startsWith(`${MCP}__`)) return [];
   const servers = await mcpServerNames(sources);
-  const wishes = servers
+  const references = servers
     .filter((name) => tool.startsWith(toolPrefix({ type: MCP, name })) && !services.includes(name))
     .map((name) => ({
       name,
       required: true,
       wrong: (message: string) => new SyscallError("INVALID", message),
     }));
-  const asked = { mcp: wishes, mcpAll: false };
+  const asked = { mcp: references, mcpAll: false };
   const { mounts } = await mcpMounts(asked, { sources, envs, timeouts: settings.values, services });
   return mounts;
 }
