@@ -79,6 +79,8 @@ const head = {
   /** Text that is attached to the intent. */
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  /** How often the checks are run by `rnix replay`: 1 by default. */
+  check_attempts: z.number().int().positive().optional(),
   /** As the flags of `rnix spawn`: additions to the prompt, rules, folders outside, the answer's schema. */
   system_prompt: z.string().optional(),
   allow: z.array(z.string()).optional(),

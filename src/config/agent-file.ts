@@ -41,6 +41,7 @@ export const AgentFile = z.lazy(() =>
       timeout: limit(SETTINGS.timeout).optional(),
       sandbox: choice(["auto", "required", "off"]).optional(),
       checks: checkList().optional(),
+      check_attempts: limit(SETTINGS.check_attempts).optional(),
     },
     LATER,
   ),

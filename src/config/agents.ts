@@ -217,6 +217,7 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     maxCost: value.max_cost,
     timeoutMs: value.timeout,
     checks,
+    checkAttempts: value.check_attempts ?? undefined,
     mcpAll: takesAll && !isRefused("mcp"),
     mcp: named.map((server, index) => ({
       name: typeof server === "string" ? server : server.name,

@@ -76,6 +76,10 @@ export const SETTINGS = {
   compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
+  check_attempts: {
+    ...run("count", 3, "how often the checks are run: after a failed attempt the model continues"),
+    max: 100,
+  },
   spawn_depth: { ...run("count", 5, "processes below processes"), none: true, max: 100 },
   live_children: { ...run("count", 16, "processes below one run at the same time"), none: true, max: 10_000 },
   live_processes: {

@@ -21,7 +21,7 @@ export interface AskedKey {
 const FILE = "agents/*/agent.yaml";
 /** Keys that are not left out: a run that needs them is refused. */
 const SAID_ELSEWHERE: ReadonlySet<string> = new Set(["checks", "mcp"]);
-const LIMITS = ["max_steps", "context_budget", "max_cost", "timeout"] as const;
+const LIMITS = ["max_steps", "context_budget", "max_cost", "timeout", "check_attempts"] as const;
 
 /**
  * The keys of this agent.yaml that need trust. `limits`: the user's; an agent may lower them without trust. `takes`: the

@@ -46,7 +46,7 @@ export const PROJECT_KEYS = {
     ...trusted("provider, model and effort are chosen without it", "models"),
     allowed_tools: { class: "narrows", until: "what it lists of Read, Glob, Grep, Plan, Skill and Complete" },
     ...trusted("no server is mounted for it; a run that requires one is refused, exit 64", "mcp"),
-    ...limits("max_steps", "context_budget", "max_cost", "timeout"),
+    ...limits("max_steps", "context_budget", "max_cost", "timeout", "check_attempts"),
     sandbox: { class: "narrows", until: "`required` counts" },
     ...trusted("a run with it is refused, exit 64", "checks"),
   },

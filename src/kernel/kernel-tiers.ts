@@ -127,7 +127,7 @@ type Io = ReturnType<typeof buildIo>;
 export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
   const { callbacks, children, clock } = ports;
   const { contexts, ctx, debug, inboxes, table, warn } = core;
-  const { changes, devices, files, mounts, openContexts } = io;
+  const { changes, devices, files, mounts } = io;
   const { saveInfo } = core;
   const signals = new SignalManager({ table, children, debug, clock, warn, saveInfo });
   const groups = new ProcGroupManager({ table, signals, debug, saveInfo });
@@ -154,7 +154,6 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       table,
       files,
       mounts,
-      openContexts,
       changes,
       children,
       reap,
@@ -191,7 +190,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
-  const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend });
+  const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend, runner });
   const startMounts = new StartMounts({
     mounts: io.mounts,
     clock,
@@ -246,10 +245,10 @@ export type Agents = ReturnType<typeof buildAgents>;
 function loopPorts(
   { callbacks, children, clock, random }: KernelPorts,
   { ctx, debug, events, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
-  { changes, files }: Io,
-  parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain },
+  { changes, files, openContexts }: Io,
+  parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain; runner: ProcessRunner },
 ): LoopPorts {
-  const { drain, gate, suspend, waiting } = parts;
+  const { drain, gate, runner, suspend, waiting } = parts;
   return {
     ctx,
     files,
@@ -273,6 +272,15 @@ function loopPorts(
       waitsFor: (proc, callId) => waiting.of(proc, callId),
       onStart: (proc, call, path) => watchers.log(proc, (at) => callEntry(at, call, path)),
       onEnd: (proc, record) => watchers.log(proc, (at) => resultEntry(at, record)),
+    },
+    checks: {
+      clock,
+      contexts: openContexts,
+      drain,
+      inboxes,
+      endChildren: (proc) => runner.endChildren(proc),
+      note: saveInfo,
+      emit: (proc, event) => watchers.emit(proc, event),
     },
     onStep: (proc) => {
       callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);

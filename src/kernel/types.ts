@@ -152,6 +152,7 @@ export interface AgentInfo {
   maxCost?: Limit;
   timeoutMs?: Limit;
   checks: string[];
+  checkAttempts?: number;
   /** From where it was loaded: a path or "embedded". */
   source: string;
 }
@@ -232,6 +233,8 @@ export interface SpawnOpts {
   maxCost?: Limit;
   timeoutMs?: Limit;
   checks?: string[];
+  /** Absent: the agent's, then `limits`. */
+  checkAttempts?: number;
   /** Attached images: they stand with the intent in the first message. */
   images?: readonly AttachedImage[];
   /** JSON Schema that the answer must fit (kernel/output-schema.ts). */

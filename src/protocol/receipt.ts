@@ -22,7 +22,8 @@ export interface Receipt {
   elapsed_ms: number;
   /** What the user should know about how the run began: what was left out, and why. */
   notices: string[];
-  checks: { command: string; exit_code: number | null; output?: string }[];
+  /** Of all attempts, in order: the last one decides. */
+  checks: { command: string; exit_code: number | null; output?: string; attempt?: number }[];
   sandbox: string;
   files_changed: string[];
   files_changed_complete: boolean;

@@ -20,6 +20,8 @@ export interface ScriptHead {
   agent: string;
   input?: string;
   checks?: string[];
+  /** Absent: 1. */
+  check_attempts?: number;
   system_prompt?: string;
   allow?: string[];
   deny?: string[];

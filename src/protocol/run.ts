@@ -32,6 +32,8 @@ export function SpawnRequest() {
     sandbox: z.enum(["auto", "required", "off"]).optional(),
     trust: flag,
     check: texts,
+    /** Absent or 0: the default. */
+    check_attempts: z.int().nonnegative().max(100).optional(),
     /** JSON Schema that the answer must fit. */
     output_schema: z.record(z.string(), z.unknown()).optional(),
     /** How much the model is to think. */

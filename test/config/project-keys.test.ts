@@ -79,6 +79,7 @@ const AGENT_VALUES: Record<string, string> = {
   timeout: "unlimited",
   sandbox: "off",
   checks: "['sh evil.sh']",
+  check_attempts: "100",
 };
 const INSTRUCTIONS = { "agents/new/instructions.md": "Do.\n" };
 const SKILL = "---\nname: NAME\ndescription: evil\n---\nEvil.\n";

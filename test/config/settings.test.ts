@@ -31,6 +31,7 @@ describe("the defaults", () => {
       tool_result_chars: 30_000,
       grace: 10_000,
       check_timeout: 10 * MIN,
+      check_attempts: 3,
       spawn_depth: 5,
       live_children: 16,
       live_processes: 10_000,

@@ -191,7 +191,7 @@ describe("declared checks decide", () => {
     await using machine = new Machine();
     await machine.model(scenes(book));
     const checks = ["--check", "echo not there >&2; exit 7", "--check", "touch ran-anyway"];
-    const { receipt, stderr } = await verdict(machine, ["claim it", ...checks]);
+    const { receipt, stderr } = await verdict(machine, ["claim it", ...checks, "--check-attempts", "1"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "check_failed", result: "made, I think" });
     expect(receipt.checks).toEqual([
       { command: "echo not there >&2; exit 7", exit_code: 7, output: "not there\n" },
@@ -205,7 +205,13 @@ describe("declared checks decide", () => {
     await using machine = new Machine();
     machine.config({ check_timeout: "1s" });
     await machine.model(scenes(book));
-    const { receipt } = await verdict(machine, ["claim it", "--check", "sleep 600 & wait"]);
+    const { receipt } = await verdict(machine, [
+      "claim it",
+      "--check",
+      "sleep 600 & wait",
+      "--check-attempts",
+      "1",
+    ]);
     expect(receipt).toMatchObject({
       exit_reason: "check_failed",
       checks: [{ command: "sleep 600 & wait", exit_code: null }],

@@ -147,6 +147,7 @@ const LIMITS: Limits = {
   model_retries: 0,
   grace: 1_000,
   check_timeout: 60_000,
+  check_attempts: 1,
   tool_result_chars: 100_000,
 };
 

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../config/paths.ts";
+import { failedCheck } from "../../lib/check-attempts.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { BROKEN_FILE, FILES, INTENT, SCRIPT, TEST } from "../demo/project.ts";
@@ -82,7 +83,7 @@ class DemoProject {
 }
 
 function isFixed({ exit_code, checks }: Receipt): boolean {
-  return exit_code === EXIT.ok && checks.length > 0 && checks.every((check) => check.exit_code === 0);
+  return exit_code === EXIT.ok && checks.length > 0 && failedCheck(checks) === undefined;
 }
 
 function introduction(dir: string, style: Style): string {

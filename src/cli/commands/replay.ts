@@ -112,7 +112,7 @@ async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
 }
 
 async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<Played> {
-  const { file, checks, folders, limits, outcome } = script;
+  const { file, checks, check_attempts = 1, folders, limits, outcome } = script;
   const { intent, agent, input, system_prompt, allow, deny, output_schema } = script;
   const options = {
     ...limits,
@@ -127,6 +127,7 @@ async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<
     cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
     add: folders?.map((path) => absolutePath(io, "folders", path)),
     check: checks,
+    check_attempts,
     max_cost: "unlimited",
     trust: flags.trust || undefined,
   } as const;

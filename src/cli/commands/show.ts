@@ -107,7 +107,10 @@ function text(p: ProcDetail, style: Style): string {
         [
           "checks",
           list(
-            p.checks.map((check) => `${check.command}: exit ${check.exit_code ?? "none"}`),
+            p.checks.map(
+              ({ command, exit_code, attempt = 1 }) =>
+                `${command}: exit ${exit_code ?? "none"}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
+            ),
             "\n",
           ),
         ],

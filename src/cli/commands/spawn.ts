@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
@@ -44,6 +44,10 @@ export default defineCommand({
     ]),
     trust: bool("let this run use everything the project brings, trusted or not"),
     check: list("a command that must succeed at the end, else the run fails", "CMD"),
+    "check-attempts": count(
+      "how often the checks are run (default 3): after a failed one the agent sees its output and continues",
+      "N",
+    ),
     "output-schema": text(
       "a file with the JSON Schema that the answer must fit; it is then one JSON document",
       "FILE",
@@ -112,6 +116,7 @@ export default defineCommand({
         mcp: unlessEmpty(flags.mcp),
         skill: unlessEmpty(flags.skill),
         check: unlessEmpty(flags.check),
+        check_attempts: flags["check-attempts"],
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
         system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
         files_read: unlessEmpty(

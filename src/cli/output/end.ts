@@ -1,5 +1,6 @@
 /** How a run ended, in lines for people: at the end of its command and of its log. */
 
+import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
@@ -9,9 +10,11 @@ import { suspendedLine } from "./suspension.ts";
 export type End = Omit<Receipt, "result" | "output">;
 
 /** A check, and the end of its output if it failed. */
-export function checkText({ command, exit_code, output }: Receipt["checks"][number], style: Style): string {
+export function checkText(check: Receipt["checks"][number], style: Style): string {
+  const { command, exit_code, output, attempt = 1 } = check;
   const passed = exit_code === 0;
-  const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}`;
+  const nth = attempt > 1 ? ` in attempt ${attempt}` : "";
+  const line = `check ${oneLine(command, 100)}: ${passed ? "passed" : `failed (exit ${exit_code ?? "none"})`}${nth}`;
   if (passed) return style.green(line);
   const shown = output ? `\n${style.dim(`    ${printable(output).trim().replaceAll("\n", "\n    ")}`)}` : "";
   return style.red(line) + shown;
@@ -46,7 +49,8 @@ export function receiptText(end: End, style: Style): string {
 export function endText(end: End, style: Style): string {
   const lines = [
     ...end.notices.map((notice) => style.yellow(`note: ${printable(notice)}`)),
-    ...end.checks.map((check) => checkText(check, style)),
+    // Earlier attempts were shown when they failed.
+    ...lastAttempt(end.checks).map((check) => checkText(check, style)),
     whyText(end, style),
     receiptText(end, style),
   ];

@@ -1,3 +1,4 @@
+import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
@@ -152,7 +153,7 @@ export class RunView {
 
   #summary(receipt: Receipt): void {
     const style = this.#style;
-    for (const check of receipt.checks) {
+    for (const check of lastAttempt(receipt.checks)) {
       const text = checkText(check, style);
       if (check.exit_code === 0) this.#printProgress(text);
       else this.say(text);

@@ -19,6 +19,7 @@ export const Head = z.looseObject({
   agent: z.string().optional(),
   input: z.string().optional(),
   checks: z.array(z.string()).optional(),
+  check_attempts: z.number().int().positive().optional(),
   system_prompt: z.string().optional(),
   allow: z.array(z.string()).optional(),
   deny: z.array(z.string()).optional(),

@@ -11,6 +11,8 @@ export interface PromptHead {
   projectDoc?: string;
   /** JSON Schema that the answer must fit. */
   outputSchema?: object;
+  /** Commands that must succeed at the end. */
+  checks?: readonly string[];
   environment: { project: string; cwd: string; date: string; platform: string };
 }
 
@@ -27,6 +29,7 @@ export function assembleHead(head: PromptHead): string {
     head.projectDoc?.trim() ?? "",
     environmentSection(head.environment),
     answerSection(head.outputSchema),
+    checkSection(head.checks ?? []),
   ]
     .filter((section) => section !== "")
     .join("\n\n");
@@ -49,6 +52,16 @@ function answerSection(schema: object | undefined): string {
     "# Answer",
     "Your final answer, or what you give the tool Complete, is read by a program. It must be one JSON document that fits this JSON Schema, and nothing else: no words around it, no code fence.",
     JSON.stringify(schema),
+  ].join("\n");
+}
+
+/** Without the number of attempts: a replay has those of its recording, and the same head. */
+function checkSection(checks: readonly string[]): string {
+  if (checks.length === 0) return "";
+  return [
+    "# Checks",
+    "When you finish, these commands run in the working folder, in this order. All of them must exit with 0. If one fails and an attempt is left, you are shown its output and continue.",
+    ...checks.map((command) => `- ${command.includes("\n") ? JSON.stringify(command) : command}`),
   ].join("\n");
 }
 

@@ -246,6 +246,7 @@ export class DirectCalls {
       maxSteps: null,
       timeoutMs: null,
       checks: [],
+      checkAttempts: 1,
       kernelId,
       version,
       clock,

@@ -31,6 +31,7 @@ import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
+  checkAttemptsOf,
   leaveOutUnpriced,
   limitsOf,
   permissionsOf,
@@ -230,6 +231,7 @@ export class ProcessBuilder {
       maxSteps: budget.limits.steps,
       timeoutMs: budget.limits.timeMs,
       checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
+      checkAttempts: terms ? (terms.spawned.check_attempts ?? 1) : checkAttemptsOf(agent, opts),
       kernelId: this.#ports.kernelId,
       wakes: this.#ports.wakes,
       version: this.#ports.version,
@@ -264,10 +266,10 @@ export class ProcessBuilder {
   /** Opens the conversation and the model, and writes the first files. */
   async #open(proc: Process, { saved, images = [] }: BuildRequest, undo: (() => unknown)[]): Promise<void> {
     const { contexts, ctx, files, inboxes } = this.#ports;
-    const { intent, agent, opts } = proc.spec;
+    const { intent, opts } = proc.spec;
     // A fork sees today's tools and skills (design §4).
     const before = saved?.fork ? undefined : saved;
-    const head = before?.meta.system_prompt ?? (await this.#head(agent, opts));
+    const head = before?.meta.system_prompt ?? (await this.#head(proc));
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
@@ -362,7 +364,7 @@ export class ProcessBuilder {
     return parent;
   }
 
-  async #head(agent: AgentInfo, opts: SpawnOpts): Promise<string> {
+  async #head({ spec: { agent, opts, checks } }: Process): Promise<string> {
     const skills = await Promise.all(
       agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
     );
@@ -373,6 +375,7 @@ export class ProcessBuilder {
       systemPrompt: opts.systemPrompt,
       projectDoc: opts.projectDoc,
       outputSchema: opts.outputSchema,
+      checks,
       environment: {
         project: opts.project.dir,
         cwd: opts.cwd,

@@ -3,7 +3,6 @@ import type { SyscallError } from "../../plugin/index.ts";
 import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { FileSystem } from "../file-system.ts";
-import type { OpenContexts } from "../files/open-context.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
@@ -12,7 +11,6 @@ import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdi
 import type { ExitStatus, KernelCallbacks, ProcInfo } from "../types.ts";
 import { SIGTERM } from "../types.ts";
 import type { ChangedFiles } from "./changed-files.ts";
-import { runChecks } from "./checks.ts";
 import { PendingRecords } from "./pending-records.ts";
 import { type ReapPorts, reapProcess } from "./reap.ts";
 
@@ -28,7 +26,6 @@ interface ProcessRunnerPorts {
   table: ProcessTable;
   files: FileSystem;
   mounts: MountManager;
-  openContexts: OpenContexts;
   changes: ChangedFiles;
   children: Children;
   reap: Omit<ReapPorts, "task">;
@@ -87,7 +84,7 @@ export class ProcessRunner {
   /** Runs the task, finishes the process and starts its reap. It never rejects. */
   async #run(proc: Process, task: Task): Promise<void> {
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
-    // A paused process stays paused: its checks are programs, and their deadlines use its clock, which is stopped.
+    // A paused process stays paused.
     await proc.gate();
     await this.#finish(proc, outcome).catch((defect) => this.#endAfterDefect(proc, defect));
     // Not awaited: the reap waits for this very task.
@@ -108,16 +105,16 @@ export class ProcessRunner {
    */
   async #finish(proc: Process, ran: RunOutcome): Promise<void> {
     const { callbacks, children, files, mounts } = this.#ports;
-    await this.#endChildren(proc);
+    await this.endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
-      failed(namedError(thrown, "Check", proc.pid)),
+      failed(namedError(thrown, "ChangedFiles", proc.pid)),
     );
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
-    // A check or a program may have spawned more children. From here on there are no new ones.
+    // A program may have spawned more children. From here on there are no new ones.
     proc.ending = true;
     await this.#attempt(proc, "close", () => files.closeAll(proc));
     await this.#attempt(proc, "mounts", () => mounts.clear(proc));
-    await this.#endChildren(proc);
+    await this.endChildren(proc);
     if (proc.spec.kind === "agent") {
       await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
     }
@@ -135,14 +132,9 @@ export class ProcessRunner {
     proc.settle();
   }
 
-  /** Checks and the list of changed files, while the process may still start programs. */
+  /** The list of changed files, while the process may still start programs. */
   async #conclude(proc: Process, ran: RunOutcome): Promise<RunOutcome> {
-    const { changes, openContexts } = this.#ports;
-    try {
-      if (ran.kind === "finished") proc.checks = await runChecks(openContexts, proc);
-    } finally {
-      await changes.end(proc);
-    }
+    await this.#ports.changes.end(proc);
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
   }
 
@@ -173,7 +165,7 @@ export class ProcessRunner {
   }
 
   /** Ends all children and waits for them, also for children that are spawned meanwhile. */
-  async #endChildren(proc: Process): Promise<void> {
+  async endChildren(proc: Process): Promise<void> {
     const ended = new Set<Process>();
     for (;;) {
       const live = proc.children

@@ -75,6 +75,10 @@ export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): 
   };
 }
 
+export function checkAttemptsOf(agent: AgentInfo, { checkAttempts, limits }: SpawnOpts): number {
+  return checkAttempts ?? agent.checkAttempts ?? limits.check_attempts;
+}
+
 /** A cost limit requires a known price. */
 export function requirePrice(limits: BudgetLimits, { provider }: SpawnOpts, above: TreeBudget): void {
   if (!provider || provider.price || provider.plays) return;

@@ -134,6 +134,8 @@ export class AnswerReader {
     const decoder = new TextDecoder();
     let text = "";
     for (;;) {
+      // An event may have ended the answer. The device must then be free for the next request.
+      watch.signal.throwIfAborted();
       const piece = await orAborted(this.#device.read(READ_MAX, watch.signal), watch.signal);
       if (piece.length === 0) return text === "" ? undefined : text;
       text += typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });

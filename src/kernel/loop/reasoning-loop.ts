@@ -21,6 +21,7 @@ import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
 import { toolForModel } from "../tools/tool-catalog.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import type { ExitReason } from "../types.ts";
+import { type CheckPorts, Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
 
@@ -30,6 +31,7 @@ export interface LoopPorts extends ModelCallPorts {
   inboxes: Inboxes;
   waiting: WaitingCalls;
   tools: ToolCallPorts;
+  checks: CheckPorts;
   onStep(proc: Process): void;
   /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
   offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
@@ -70,6 +72,7 @@ class ReasoningLoop implements AskEvents {
   readonly #model: ModelCall;
   readonly #compactor: Compactor;
   readonly #finalAnswer: FinalAnswer;
+  readonly #checks: Checks;
   #tools: LLMTool[] = [];
   #lastText = "";
   /** When the current step began. */
@@ -81,6 +84,8 @@ class ReasoningLoop implements AskEvents {
   /** Their text, until the step has a number and the text is logged. */
   #inboxText = "";
   #planned: boolean;
+  /** The result is the final answer, and its checks run. */
+  #isAnswered = false;
 
   constructor(ports: LoopPorts, proc: Process) {
     this.#ports = ports;
@@ -90,6 +95,7 @@ class ReasoningLoop implements AskEvents {
     this.#model = new ModelCall(ports, proc);
     this.#compactor = new Compactor(ports, proc);
     this.#finalAnswer = new FinalAnswer(ports, proc);
+    this.#checks = new Checks(ports.checks, proc);
   }
 
   /** Runs one step. Returns an outcome if it was the last one. */
@@ -108,7 +114,7 @@ class ReasoningLoop implements AskEvents {
     if (!answer) {
       // A step without an answer does not count.
       proc.step = proc.recordedStep;
-      return this.#outcome;
+      return this.#ofProgram();
     }
     const ts = this.#ts;
     const assistant: Message = { role: "assistant", content: answer.content };
@@ -116,6 +122,12 @@ class ReasoningLoop implements AskEvents {
     if (answer.opaque !== undefined) assistant.opaque = answer.opaque;
     this.#journal(ts, assistant, answer);
     return this.#applyAnswer(ts, assistant, answer);
+  }
+
+  /** How the program that is the model ended the run by a step of its own, if it did. */
+  #ofProgram(): RunOutcome | undefined | Promise<RunOutcome | undefined> {
+    const outcome = this.#outcome;
+    return outcome?.kind === "finished" ? this.#checked(outcome) : outcome;
   }
 
   // AskEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
@@ -235,8 +247,9 @@ class ReasoningLoop implements AskEvents {
 
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
-    const text = this.#model.arriving || this.#lastText;
-    if (text === "") return;
+    if (this.#isAnswered) return;
+    const text = this.#model.arriving || this.#lastText || this.#proc.result;
+    if (!text) return;
     this.#proc.result = text;
     this.#proc.partial = true;
   }
@@ -320,7 +333,10 @@ class ReasoningLoop implements AskEvents {
 
   async #outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    if (proc.completion !== null) return this.#finalAnswer.take(proc.completion);
+    if (proc.completion !== null) {
+      const outcome = this.#finalAnswer.take(proc.completion);
+      return outcome?.kind === "finished" ? this.#checked(outcome) : outcome;
+    }
     // A model that paused is called again, with its own text as the last message.
     if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
     return this.#finish(answer);
@@ -350,9 +366,24 @@ class ReasoningLoop implements AskEvents {
 
   /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
-    const fits = this.#finalAnswer.fits(answer);
-    if (fits && !(await this.#ports.inboxes.of(this.#proc).finish())) return undefined;
-    return this.#finalAnswer.take(answer);
+    if (!this.#finalAnswer.fits(answer)) return this.#finalAnswer.take(answer);
+    const inbox = this.#ports.inboxes.of(this.#proc);
+    if (!inbox.isEmpty || (this.#checks.isLast && !(await inbox.finish()))) return undefined;
+    const outcome = await this.#checked(this.#finalAnswer.take(answer));
+    return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
+  }
+
+  /** Ends the run as `outcome` says, unless a check fails and the run continues with its output. */
+  async #checked(outcome: RunOutcome | undefined): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    this.#isAnswered = true;
+    const passed = await this.#checks.pass();
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    if (passed) return outcome;
+    this.#isAnswered = false;
+    proc.completion = null;
+    proc.output = null;
+    return undefined;
   }
 
   #checkLoop(calls: readonly ToolCallRecord[]): RunOutcome | undefined {

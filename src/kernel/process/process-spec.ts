@@ -40,6 +40,8 @@ export interface ProcessSpec {
   budget: TreeBudget;
   timeoutMs: Limit;
   checks: readonly string[];
+  /** Maximum attempts of the checks. */
+  checkAttempts: number;
   kernelId: string;
   /** Whether a waker resumes suspended runs. */
   wakes?: boolean;

@@ -127,13 +127,14 @@ export class Process {
   /** How often the final answer was rejected by the output schema. */
   corrections: number;
 
-  // Verdict. Written by the task (result, output, partial), the runner (checks, ending) and what sees changed files.
+  // Verdict. Written by the task (result, output, partial, checks), the runner (ending) and what sees changed files.
 
   result: string | null = null;
   /** The result as a document of the output schema. */
   output: unknown = null;
   partial = false;
-  checks: CheckResult[] = [];
+  /** Results of all attempts. */
+  checks: CheckResult[];
   readonly filesChanged: Set<string>;
   filesChangedComplete = false;
   /** It is ending and accepts no more children. */
@@ -191,6 +192,7 @@ export class Process {
     this.plan = progress.plan;
     this.completion = progress.completion;
     this.corrections = progress.corrections;
+    this.checks = [...progress.checks];
     this.childResults = [...progress.children];
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];

@@ -1,6 +1,13 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { Message, StopReason } from "../../plugin/index.ts";
-import type { ChildResult, ProcInfo, StepRecord, ToolCallRecord, Usage } from "../../store/runs/schema.ts";
+import type {
+  CheckResult,
+  ChildResult,
+  ProcInfo,
+  StepRecord,
+  ToolCallRecord,
+  Usage,
+} from "../../store/runs/schema.ts";
 import type { SkillInfo, Wake } from "../types.ts";
 
 /** A step without a record: its answer is journaled, and its calls are as far as the journal says. */
@@ -43,6 +50,8 @@ export interface RunProgress {
   completion: string | null;
   /** How often a final answer was rejected, before `answered` or the open step. */
   corrections: number;
+  /** Failed attempts of the checks, while attempts are left. */
+  checks: readonly CheckResult[];
   /** Skills loaded at run time, beside those of the agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
@@ -74,6 +83,7 @@ export function initialProgress(clock: Clock): RunProgress {
     plan: null,
     completion: null,
     corrections: 0,
+    checks: [],
     skills: [],
     children: [],
     counted: [],

@@ -1,3 +1,4 @@
+import { failedCheck } from "../../lib/check-attempts.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult, ChildResult } from "../../store/runs/schema.ts";
 import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "../types.ts";
@@ -22,22 +23,14 @@ export function verdict(
   children: readonly ChildResult[],
 ): ExitStatus {
   if (outcome.kind === "stopped") return outcome.status;
+  const check = failedCheck(checks);
   if (outcome.kind === "broken") {
-    return {
-      code: CODES[outcome.reason] ?? 1,
-      reason: outcome.reason,
-      error: outcome.error,
-    };
+    const { reason, error } = outcome;
+    return { code: CODES[reason] ?? 1, reason, error: afterCheck(error, check) };
   }
-  const check = checks.find((done) => done.exit_code !== 0);
   if (check) {
-    const how =
-      check.exit_code === null ? "was ended before it did so itself" : `ended with ${check.exit_code}`;
-    return {
-      code: 1,
-      reason: "check_failed",
-      error: new SyscallError("INVALID", `The agent finished, but the check \`${check.command}\` ${how}.`),
-    };
+    const message = `The agent finished, but ${checkFailure(check)}.`;
+    return { code: 1, reason: "check_failed", error: new SyscallError("INVALID", message) };
   }
   const child = children.find((ended) => ended.exit_code !== 0);
   if (child) {
@@ -55,6 +48,19 @@ export function verdict(
 
 /** Exit codes of errors other than 1 (design §2). */
 const CODES: Partial<Record<ExitReason, number>> = { budget_exceeded: 2, usage: 64, unavailable: 69 };
+
+/** "the check `npm test` ended with 1 in attempt 2". */
+export function checkFailure({ command, exit_code, attempt = 1 }: CheckResult): string {
+  const how = exit_code === null ? "did not end in time" : `ended with ${exit_code}`;
+  return `the check \`${command}\` ${how}${attempt > 1 ? ` in attempt ${attempt}` : ""}`;
+}
+
+/** A run that had to end while it worked on a failed check. */
+function afterCheck(error: SyscallError, check: CheckResult | undefined): SyscallError {
+  if (!check) return error;
+  const said = error.message.replace(/[.\s]*$/, "");
+  return new SyscallError(error.code, `${said}. Before that, ${checkFailure(check)}.`, { cause: error });
+}
 
 /** The exit code of a suspended run (EX_TEMPFAIL of sysexits.h). */
 export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };

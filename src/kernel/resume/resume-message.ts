@@ -1,3 +1,4 @@
+import { failedCheck } from "../../lib/check-attempts.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { hasEnded, type SavedRun } from "./saved-run.ts";
 
@@ -19,7 +20,9 @@ export function resumeMessage(saved: SavedRun, input: string | undefined): Resum
   }
   if (history.openStep || history.paused || history.messages.at(-1)?.role !== "assistant") return undefined;
   const why = info.error?.message ?? `It had ended: ${info.exit_reason}.`;
-  return { kind: "notice", source: "rnix", text: `This run had ended and is resumed now. ${why}` };
+  const output = failedCheck(info.checks)?.output?.trim();
+  const shown = output ? `\nThe end of the check's output:\n${output}` : "";
+  return { kind: "notice", source: "rnix", text: `This run had ended and is resumed now. ${why}${shown}` };
 }
 
 /** The model has given its last answer, and the run has not ended by it. */

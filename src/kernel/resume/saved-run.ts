@@ -1,3 +1,4 @@
+import { attemptsOf } from "../../lib/check-attempts.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
@@ -6,6 +7,7 @@ import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import { JOURNAL, META, STEPS } from "../../store/runs/run-writer.ts";
 import type {
+  CheckResult,
   ChildResult,
   InboxEntry,
   JournalEntry,
@@ -106,6 +108,7 @@ export async function readSavedRun(
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
       corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : correctionsOf(own, journal.entries),
+      checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       skills: called,
       children: childrenOf(info, steps),
       counted: info.ended_at_ms === null ? [] : info.children,
@@ -196,6 +199,13 @@ export function answerOf(last: StepRecord): LastAnswer | null {
   if (completion !== null) return { content: completion };
   if (tool_calls.length > 0 || stop_reason === "paused") return null;
   return { content: raw_response, stop_reason, stop_word };
+}
+
+/** A crash may have come after the message about a failed attempt, and before the process record. */
+function checksOf({ checks }: ProcInfo, unread: readonly InboxEntry[]): CheckResult[] {
+  const last = attemptsOf(checks);
+  const reported = unread.flatMap((entry) => (entry.kind === "notice" ? (entry.checks ?? []) : []));
+  return [...checks, ...reported.filter(({ attempt = 1 }) => attempt > last)];
 }
 
 /** The user has said something since: what its model says to that was not corrected yet. */

@@ -61,6 +61,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
     spawned: {
       input: proc.spec.opts.input ?? null,
       checks: [...proc.spec.checks],
+      check_attempts: proc.spec.checkAttempts,
       folders: [...(proc.spec.opts.folders ?? [])],
       mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
       depth: proc.spec.budget.limits.depth,

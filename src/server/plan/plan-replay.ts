@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
 import type { AttachedImage } from "../../kernel/types.ts";
+import { attemptsOf } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
 import type { Run } from "../records/recorded-run.ts";
@@ -39,6 +40,8 @@ export async function planReplay(
     add: folders.length > 0 ? folders : undefined,
     // The agent's own of today are among them once.
     check: spawned?.checks.length ? spawned.checks : undefined,
+    // The recording has no answers beyond.
+    check_attempts: Math.max(1, attemptsOf(info.checks)),
     allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
     deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
     trust: request.trust,

@@ -176,6 +176,7 @@ export async function planSpawn(
         maxCost: wireLimit(request.max_cost),
         timeoutMs: wireLimit(request.timeout_ms),
         checks: request.check,
+        checkAttempts: request.check_attempts || undefined,
         images: attached.images,
         outputSchema: request.output_schema,
         effort: request.effort ?? agent.effort ?? parent?.effort,
@@ -291,7 +292,8 @@ function requireCheckable(schema: object): void {
 /** What an agent of an untrusted project goes without, but for what the spawner has typed instead. */
 function withheldOf({ name, source, withheld, allowedTools }: Agent, request: PlacedSpawn): string[] {
   const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
-  const typed: Record<string, unknown> = { allowed_tools, max_steps, max_cost, context_budget, timeout };
+  const limits = { max_steps, max_cost, context_budget, timeout, check_attempts: request.check_attempts };
+  const typed: Record<string, unknown> = { allowed_tools, ...limits };
   return withheld
     .filter(({ key }) => typed[key] === undefined)
     .map(({ key, says }) => {

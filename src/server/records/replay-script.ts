@@ -1,5 +1,6 @@
 import { defaultSettings } from "../../config/settings.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
+import { attemptsOf } from "../../lib/check-attempts.ts";
 import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";
 import type { StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { PlayedSteps } from "./played-steps.ts";
@@ -15,11 +16,13 @@ export async function scriptHead(
   { end, hasResult }: PlayedSteps,
 ): Promise<ScriptHead> {
   const spawned = (await records.meta(info.uuid))?.spawned;
+  const attempts = attemptsOf(info.checks);
   return {
     intent: info.intent,
     agent: info.agent,
     ...(spawned?.input && { input: spawned.input }),
     ...(spawned && spawned.checks.length > 0 && { checks: [...spawned.checks] }),
+    ...(attempts > 1 && { check_attempts: attempts }),
     ...(spawned?.system_prompt && { system_prompt: spawned.system_prompt }),
     ...(info.permissions.fixed && { allow: info.permissions.allow[0] ?? [] }),
     ...(info.permissions.deny.length > 0 && { deny: info.permissions.deny }),

@@ -186,6 +186,15 @@ export const JournalEntry = z.discriminatedUnion("t", [
   }),
 ]);
 
+export const CheckResult = z.object({
+  command: z.string(),
+  exit_code: z.number().nullable(),
+  /** The end of its output, when it failed. */
+  output: z.string().optional(),
+  /** After a failed attempt the model continues, and all checks run again. Absent: the first attempt. */
+  attempt: z.number().optional(),
+});
+
 const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
 
 /** A message for a run, which is delivered to its model. `seq` is its number in this inbox. */
@@ -199,7 +208,14 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     data: z.string(),
   }),
   /** From a driver; `source` is its plugin. */
-  z.object({ ...Arrived, kind: z.literal("notice"), source: z.string(), text: z.string() }),
+  z.object({
+    ...Arrived,
+    kind: z.literal("notice"),
+    source: z.string(),
+    text: z.string(),
+    /** The failed attempt of the checks that it reports. */
+    checks: z.array(CheckResult).optional(),
+  }),
   /** Text that the user added to a resumed run. */
   z.object({ ...Arrived, kind: z.literal("input"), text: z.string() }),
 ]);
@@ -223,13 +239,6 @@ export const SyscallEventWire = z.object({
   error: z.string().optional(),
   error_code: z.string().optional(),
   duration_ms: z.number(),
-});
-
-export const CheckResult = z.object({
-  command: z.string(),
-  exit_code: z.number().nullable(),
-  /** The end of its output, when it failed. */
-  output: z.string().optional(),
 });
 
 /** The permissions of a process, saved and restored together. See kernel/permission. */
@@ -345,6 +354,7 @@ export const ProcInfo = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   /** What the user should know about how it began: what was left out, and why. */
   notices: z.array(z.string()).default([]),
+  /** Of all attempts, in order. */
   checks: z.array(CheckResult),
   tool_calls: z.number(),
   files_changed: z.array(z.string()),
@@ -376,6 +386,8 @@ export const ProcessMeta = z.object({
       input: z.string().nullable(),
       /** Commands that must succeed at the end. */
       checks: z.array(z.string()),
+      /** Maximum attempts of the checks. Absent in old records: 1. */
+      check_attempts: z.number().optional(),
       /** Folders outside the project. */
       folders: z.array(z.string()),
       /** Its mounts at the start. Absent in old records. */

@@ -157,6 +157,7 @@ class Observed {
       maxSteps: null,
       timeoutMs: null,
       checks: [],
+      checkAttempts: 1,
       kernelId: "test",
       version: "test",
       clock: new FakeClock(),

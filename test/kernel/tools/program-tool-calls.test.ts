@@ -349,6 +349,48 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(signal).toBeDefined();
   });
 
+  test("has its calls of Agent run in parallel", async () => {
+    const seen: string[] = [];
+    const both = Promise.withResolvers<void>();
+    const parent: Program = async ({ tools, say }) => {
+      const results = await Promise.all(["left", "right"].map((intent) => tools.call("Agent", { intent })));
+      await say({ type: "turn" });
+      await say(text(results.map((result) => result.text.split("\n")[0]).join(",")));
+      await say(used(1));
+      await say(STOP);
+    };
+    await using h = harness([parent], {
+      planChild: async () => ({ provider: scripted(h) }),
+      // Each child answers when both were asked.
+      model: async ({ intent }) => {
+        seen.push(intent);
+        if (seen.length === 2) both.resolve();
+        await both.promise;
+        return says(intent);
+      },
+    });
+    const { info } = await h.run("do it", program(h));
+    expect(info).toMatchObject({ exit_code: 0, result: "left,right", children: { length: 2 } });
+  });
+
+  test("is shown a failed check after it called Complete, and continues", async () => {
+    const completes: Program = async ({ tools, say }) => {
+      await tools.call("Complete", { result: "first" });
+      await say({ type: "turn" });
+      await new Promise(() => {});
+    };
+    const answers: Program = async ({ request, say }) => {
+      await say(text(request.messages.at(-1)?.content.includes("failed here") ? "second" : "unaware"));
+      await say(used(1));
+      await say(STOP);
+    };
+    await using h = harness([completes, answers], { limits: { check_attempts: 2 } });
+    const check = "echo x >> runs; echo failed here; test $(wc -l < runs) = 2";
+    const { info } = await h.run("do it", { ...program(h), checks: [check] });
+    expect(info).toMatchObject({ exit_code: 0, result: "second", partial: false, steps: 2 });
+    expect(info.checks).toMatchObject([{ exit_code: 1 }, { exit_code: 0, attempt: 2 }]);
+  });
+
   test("is done when it calls Complete", async () => {
     await using h = harness([
       async ({ tools, say }) => {

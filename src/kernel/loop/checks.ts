@@ -1,0 +1,120 @@
+import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempts.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { CheckResult } from "../../store/runs/schema.ts";
+import { RunError } from "../errors/run-error.ts";
+import type { OpenContexts } from "../files/open-context.ts";
+import { runProgram } from "../files/run-program.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import { checkFailure } from "../process/verdict.ts";
+import type { Drain } from "../tools/drain.ts";
+import type { ProcessEvent } from "../types.ts";
+
+/** Characters of a failed check's output that are kept and that the model is shown. */
+const OUTPUT_SHOWN = 4000;
+
+export interface CheckPorts {
+  clock: Clock;
+  contexts: OpenContexts;
+  drain: Drain;
+  inboxes: Inboxes;
+  /** Ends the children of a process, because a check must see what is final. */
+  endChildren(proc: Process): Promise<void>;
+  /** Writes the process record. */
+  note(proc: Process): Promise<void>;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+/**
+ * The declared checks of one run. They run each time the agent says that it has finished. A failed attempt is shown to
+ * the model, and the run continues, up to `check_attempts`.
+ */
+export class Checks {
+  readonly #ports: CheckPorts;
+  readonly #proc: Process;
+
+  constructor(ports: CheckPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+  }
+
+  /** Whether the run ends after the next attempt, however that turns out. */
+  get isLast(): boolean {
+    const { checks, spec } = this.#proc;
+    return failedAttempts(checks) + 1 >= spec.checkAttempts;
+  }
+
+  /**
+   * Runs the checks once. Returns false when the run continues: one has failed, its output is in the model's inbox, and
+   * an attempt is left. The verdict reads the results.
+   */
+  async pass(): Promise<boolean> {
+    const { contexts, drain, endChildren, note } = this.#ports;
+    const proc = this.#proc;
+    const { checks, checkAttempts } = proc.spec;
+    if (checks.length === 0) return true;
+    await endChildren(proc);
+    // Checks are programs, and the clock of their deadlines is stopped while the process is paused.
+    await proc.gate();
+    if (drain.isOn) await drain.waitForSuspend(proc);
+    if (stopOf(proc)) return true;
+    const results = await runChecks(contexts, proc, attemptsOf(proc.checks) + 1);
+    const stopped = stopOf(proc);
+    // After a resume they run again.
+    if (stopped?.reason === "suspended") return true;
+    proc.checks.push(...results);
+    const failed = failedCheck(proc.checks);
+    if (!failed || stopped || failedAttempts(proc.checks) >= checkAttempts) return true;
+    // The message holds the results too, so a kill between the two writes loses no attempt.
+    await this.#tellModel(failed, results);
+    await note(proc);
+    return false;
+  }
+
+  /** Puts the failure into the inbox: durable, and delivered once with the next step. */
+  async #tellModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
+    const { clock, emit, inboxes } = this.#ports;
+    const proc = this.#proc;
+    const left = proc.spec.checkAttempts - failedAttempts(proc.checks);
+    const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;
+    const why = checkFailure(failed);
+    emit(proc, { type: "notice", text: `${why}; the model is shown its output, and ${more}` });
+    const text = `You finished, but ${why}. ${outputOf(failed)}\nFix the cause, then finish again: all checks then run again, and ${more}.`;
+    const ts = new Date(clock.now()).toISOString();
+    try {
+      await inboxes.put(proc, { kind: "notice", ts, source: "checks", text, checks });
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      // It is full of other messages, or the run is ending: the model reads those, or no one does.
+      if (thrown.code !== "EXHAUSTED" && thrown.code !== "CLOSED") throw new RunError("record_error", thrown);
+    }
+  }
+}
+
+/** Read again after each wait. */
+function stopOf({ stopped }: Process): Process["stopped"] {
+  return stopped;
+}
+
+function outputOf({ output = "" }: CheckResult): string {
+  return output.trim() === "" ? "It printed nothing." : `The end of its output:\n${output.trim()}`;
+}
+
+/** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
+async function runChecks(contexts: OpenContexts, proc: Process, attempt: number): Promise<CheckResult[]> {
+  const done: CheckResult[] = [];
+  for (const [index, command] of proc.spec.checks.entries()) {
+    const { exit, output } = await runProgram(
+      (request) => contexts.exec(proc, request, `check-${index + 1}`),
+      { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
+      OUTPUT_SHOWN,
+      proc.signal,
+    );
+    const exit_code = exit.timedOut ? null : exit.code;
+    const failed = exit_code !== 0;
+    done.push({ command, exit_code, ...(failed && { output }), ...(attempt > 1 && { attempt }) });
+    if (failed || proc.stopped) break;
+  }
+  return done;
+}
