@@ -41,11 +41,6 @@ export function readGivenMark(pid: number): ProcessTag | null {
   return pid === process.pid && mark === carried ? null : mark;
 }
 
-/** Returns true when that kernel gave the mark. */
-export function isTagOf(kernelId: string, mark: ProcessTag): boolean {
-  return BigInt(mark) >> COUNTER_BITS === BigInt(tagOf(kernelId, 0)) >> COUNTER_BITS;
-}
-
 /**
  * Starts a program under a mark; `marked` is false where marks are not supported. `start` must be synchronous. The
  * program inherits the soft limit. Its hard limit is set once it runs, because this process could not raise its own
