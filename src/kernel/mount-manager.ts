@@ -1,3 +1,5 @@
+/** The syscalls Mount, Unmount and UnmountAll. */
+
 import { SyscallError } from "../plugin/index.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
@@ -28,7 +30,7 @@ interface MountManagerPorts extends MountSourcePorts, MountVisibilityPorts {
   files: Pick<FileSystem, "close">;
 }
 
-/** A mount that was not required, and why it is not there. */
+/** A mount that was not required, and why it failed. */
 interface FailedMount {
   request: MountRequest;
   error: SyscallError;
@@ -59,19 +61,19 @@ export class MountManager implements ResourceHolder {
         const notified = await Promise.allSettled(
           [...new Set(users)].map((proc) => ports.notify(proc, text)),
         );
-        // One that is ending, or whose inbox is full, keeps it from no other.
+        // A process that is ending, or whose inbox is full, does not keep the text from the others.
         const failed = notified.find((one) => one.status === "rejected");
         if (failed) throw failed.reason;
       },
     });
   }
 
-  /** Processes that have mounts, mounts that many see, and what is open for them. */
+  /** The number of processes with mounts, of shared mounts, and of open sources. */
   get size(): number {
     return this.#tables.size + this.#sources.size;
   }
 
-  /** The tables that a process of this project sees in front of its plugins' devices, nearest first. */
+  /** Returns the mount tables of a project's processes, nearest first. They come before the devices of plugins. */
   shared(project: ProjectHandle): DeviceRegistry[] {
     return (["project", "user"] as const).map((of) => this.#tables.scope({ of, project }).devices());
   }
@@ -84,7 +86,7 @@ export class MountManager implements ResourceHolder {
     return mountInfos(this.#tables.scope(scope));
   }
 
-  /** The names of what many see of this type: a process of the project that asks for one gets the same. */
+  /** Returns the names of shared mounts of this type: a process that asks for such a name gets the shared mount. */
   services(project: Pick<ProjectHandle, "id">, type: string): string[] {
     const names = (["project", "user"] as const)
       .flatMap((of) => [...this.#tables.scope({ of, project }).points.values()])
@@ -93,7 +95,7 @@ export class MountManager implements ResourceHolder {
     return [...new Set(names)];
   }
 
-  /** Mounts for one process, with the rights that come with it. Answers the path. */
+  /** Mounts for one process and grants it the rights. Returns the path. */
   async mount(pid: PID, request: MountRequest): Promise<string> {
     return this.#mountOf(this.#ports.table.get(pid), request);
   }
@@ -138,8 +140,8 @@ export class MountManager implements ResourceHolder {
   }
 
   /**
-   * Unmounts what the process may use no tool of, and answers with a word on each. PERMISSION when it was
-   * required.
+   * Unmounts the mounts of which the process may use no tool, and returns a notice for each. Fails with PERMISSION for a
+   * required one.
    */
   async dropUnusable(proc: Process): Promise<string[]> {
     const points = [...(this.#tables.find(proc)?.points.values() ?? [])];
@@ -208,7 +210,7 @@ export class MountManager implements ResourceHolder {
     }
   }
 
-  /** NOT_FOUND when the process has nothing mounted there. Throws what the plugin threw; it is unmounted. */
+  /** Fails with NOT_FOUND when the process has no mount there. Throws the plugin's error after unmounting. */
   async unmount(pid: PID, path: string): Promise<void> {
     await this.#unmountOf(this.#ports.table.get(pid), path);
   }
@@ -219,7 +221,7 @@ export class MountManager implements ResourceHolder {
     );
   }
 
-  /** Everything, when the kernel ends: nothing can be mounted afterwards. */
+  /** Unmounts everything when the kernel ends. Nothing can be mounted afterwards. */
   unmountAll(): Promise<void> {
     return this.#ports.debug.awaitByPid0(undefined, "UnmountAll", {}, async () => {
       this.#closing = true;
@@ -268,7 +270,7 @@ export class MountManager implements ResourceHolder {
     }
   }
 
-  /** What is mounted under this name for many goes before a process's own: it gets a place of its own there. */
+  /** A shared mount of this name takes precedence: the process gets its own mount point of it. */
   #service(
     { proc, looks }: MountTable,
     request: MountRequest,
