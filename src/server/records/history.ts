@@ -27,7 +27,7 @@ interface Listed {
 }
 
 /** A line of a listing before its record is read. */
-interface ListEntry extends Pick<RunRow, "pid" | "project" | "uuid"> {
+interface ListEntry extends Pick<RunRow, "pid" | "uuid"> {
   /** Of one that is on disk only. */
   row?: RunRow;
   records?: RunReader;
@@ -58,12 +58,14 @@ export class History {
 
   /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
   async list({ cwd, project, after = 0, limit, live }: Listing = {}): Promise<Listed> {
-    const onDisk: Required<ListEntry>[] = [];
+    const isWanted = (run: Pick<RunRow, "project">): boolean =>
+      project === undefined || run.project === project;
+    const onDisk: { records: RunReader; rows: readonly RunRow[] }[] = [];
     const unreadable: Listed["unreadable"] = [];
     for (const records of this.#stores(cwd)) {
       const index = await records.index();
       const { rows, damaged } = await (after > 0 ? index.recent() : index.list());
-      for (const row of rows) onDisk.push({ ...row, row, records });
+      onDisk.push({ records, rows });
       const linked = records.linked();
       if (linked) unreadable.push({ path: records.dataDir, message: linked.message });
       for (const { uuid, error } of damaged) {
@@ -72,16 +74,21 @@ export class History {
     }
     // Asked when the disk has answered: until then one may have ended.
     const held = new Map(live?.().map((info) => [info.uuid, info]));
-    const ended = onDisk.filter(({ uuid }) => !held.has(uuid));
-    const found: ListEntry[] = [...ended, ...held.values()];
-    const wanted = project === undefined ? found : found.filter((entry) => entry.project === project);
-    const page = wanted
-      .sort((a, b) => a.pid - b.pid)
-      .filter(({ pid }) => pid > after)
-      .slice(0, limit);
+    const left: ListEntry[] = [];
+    let total = 0;
+    const add = (entry: ListEntry): void => {
+      total++;
+      if (entry.pid > after) left.push(entry);
+    };
+    // A page of thousands of runs copies only what it may show.
+    for (const { records, rows } of onDisk)
+      for (const row of rows)
+        if (isWanted(row) && !held.has(row.uuid)) add({ pid: row.pid, uuid: row.uuid, row, records });
+    for (const info of held.values()) if (isWanted(info)) add(info);
+    const page = left.sort((a, b) => a.pid - b.pid).slice(0, limit);
     const infos = await this.#infos(page);
     const runs = page.flatMap(({ uuid }) => held.get(uuid) ?? infos.get(uuid) ?? []);
-    return { runs, total: wanted.length, unreadable };
+    return { runs, total, unreadable };
   }
 
   /** The run that has this PID, or had it before it was resumed. */

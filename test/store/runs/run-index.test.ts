@@ -72,6 +72,18 @@ describe("a listing", () => {
     expect(openFiles(dir)).toBe(0);
   });
 
+  test("gives the same records each time, and none that was changed in the index since it was validated", async () => {
+    const dir = temporaryFolder(memoryFolder);
+    const store = new RunStore(dir);
+    for (let n = 1; n <= 5; n++) store.create(uuidOf(n)).info(ended(n, { intent: "as recorded" }));
+    const expected = Array.from({ length: 5 }, (_, n) => ended(n + 1, { intent: "as recorded" }));
+    for (const _ of ["from its file", "validated", "from memory"])
+      expect(await store.list()).toEqual(expected);
+    const index = join(dir, INDEX_FILE);
+    writeFileSync(index, readFileSync(index, "utf8").replaceAll("as recorded", "as changed!"));
+    expect(await store.list()).toEqual(expected);
+  });
+
   test("takes a long record from its own file", async () => {
     const { fs, reads } = counting();
     const dir = temporaryFolder(memoryFolder);
