@@ -40,6 +40,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,
+    windows: { begin: () => () => undefined },
   });
   return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock });
 }

@@ -11,6 +11,7 @@ import { namedError } from "./errors/named-error.ts";
 import { callEntry, resultEntry } from "./events/log-entry.ts";
 import { ProcessEvents } from "./events/process-events.ts";
 import { FileSystem } from "./file-system.ts";
+import { EffectWindows } from "./files/effect-windows.ts";
 import { OpenContexts } from "./files/open-context.ts";
 import { InitManager } from "./init-manager.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
@@ -90,8 +91,10 @@ export type Core = ReturnType<typeof buildCore>;
 export function buildIo(ports: KernelPorts, core: Core) {
   const { children, clock } = ports;
   const { debug, inboxes, log, notify, table, watchers } = core;
+  const windows = new EffectWindows(clock, ({ ppid }) => table.find(ppid));
   const openContexts = new OpenContexts({
     children,
+    windows,
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
@@ -116,7 +119,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     mounts,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
-    changes: new ChangedFiles(openContexts),
+    changes: new ChangedFiles(openContexts, windows, clock),
     ipc: new IpcManager({ table, mail, inboxes, debug, clock }),
   };
 }
@@ -268,6 +271,7 @@ function loopPorts(
       endCall: (uuid, callId) =>
         children.endCall(uuid, callId).catch((thrown) => warn(`run ${uuid}`, `programs: ${String(thrown)}`)),
       beforeEffect: (proc) => changes.begin(proc),
+      effect: (proc) => changes.call(proc),
       settleInbox: (proc, callId, hasResult) => inboxes.settle(proc, callId, hasResult),
       waitsFor: (proc, callId) => waiting.of(proc, callId),
       onStart: (proc, call, path) => watchers.log(proc, (at) => callEntry(at, call, path)),

@@ -51,6 +51,8 @@ interface Deadline {
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
   files: Map<string, string>;
+  /** When each was changed last, in ms, as its file system says. A deleted file has none. */
+  changedAt: Map<string, number>;
   /** False when git could not read everything. */
   complete: boolean;
 }
@@ -100,7 +102,7 @@ export class WorkTree {
         until,
       );
       if (exit.code !== 0 || output.length >= MAX_OUTPUT_BYTES) return null;
-      return { files: await this.#states(output), complete: errors === "" };
+      return { ...(await this.#states(output)), complete: errors === "" };
     } finally {
       await rm(own, { recursive: true, force: true });
     }
@@ -172,16 +174,21 @@ export class WorkTree {
   }
 
   /** Parses `T path\0…`. git lists a deleted file twice: as deleted and as changed. */
-  async #states(output: string): Promise<Map<string, string>> {
+  async #states(output: string): Promise<Pick<Listing, "files" | "changedAt">> {
     const paths = new Set(output.split("\0").flatMap((entry) => (entry === "" ? [] : [entry.slice(2)])));
-    const files = new Map<string, string>();
+    const files: Listing["files"] = new Map();
+    const changedAt: Listing["changedAt"] = new Map();
     const left = [...paths];
     while (left.length > 0) {
       const part = left.splice(-STATS_AT_ONCE);
       const states = await Promise.all(part.map((path) => stateOf(join(this.#o.dir, path))));
-      part.forEach((path, i) => void files.set(path, states[i] ?? ""));
+      part.forEach((path, i) => {
+        const state = states[i];
+        files.set(path, state?.version ?? "not there");
+        if (state) changedAt.set(path, state.changedAt);
+      });
     }
-    return files;
+    return { files, changedAt };
   }
 }
 
@@ -313,13 +320,13 @@ async function findGit(path: string, untrusted: readonly string[]): Promise<stri
   return null;
 }
 
-async function stateOf(path: string): Promise<string> {
+async function stateOf(path: string): Promise<{ version: string; changedAt: number } | null> {
   try {
-    const { mtimeMs, size, mode } = await lstat(path);
-    return `${mtimeMs} ${size} ${mode}`;
+    const { mtimeMs, ctimeMs, size, mode } = await lstat(path);
+    return { version: `${mtimeMs} ${size} ${mode}`, changedAt: ctimeMs };
   } catch (thrown) {
     if (errnoOf(thrown) === undefined) throw thrown;
-    return "not there";
+    return null;
   }
 }
 

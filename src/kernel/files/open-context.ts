@@ -3,6 +3,7 @@
 import { isAbsolute, join, relative } from "node:path";
 import type { Children } from "../../os/children.ts";
 import {
+  type Child,
   type ExecRequest,
   type GuardedFolder,
   type History,
@@ -15,6 +16,7 @@ import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import { callKey } from "../tools/call-key.ts";
+import type { EffectWindows } from "./effect-windows.ts";
 
 interface OpenContextPorts {
   children: Children;
@@ -28,6 +30,7 @@ interface OpenContextPorts {
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
+  windows: Pick<EffectWindows, "begin">;
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
 }
@@ -119,23 +122,31 @@ export class OpenContexts {
   }
 
   /** Starts a program for the process: in its folder, with its environment, and ended with it. */
-  exec(
+  async exec(
     proc: Process,
     request: ExecRequest,
     call: string | undefined,
     callKey?: string,
-  ): ReturnType<Children["exec"]> {
+  ): Promise<Child> {
     const env = { ...proc.spec.opts.env, ...request.env };
-    return this.execAlone(proc, { ...request, env }, call, callKey);
+    const over = this.#ports.windows.begin(proc, "program");
+    try {
+      const child = await this.execAlone(proc, { ...request, env }, call, callKey);
+      void child.exited().then(over, over);
+      return child;
+    } catch (thrown) {
+      over();
+      throw thrown;
+    }
   }
 
-  /** Like `exec`, with `request.env` as the whole environment. */
-  execAlone(
+  /** Like `exec`, with `request.env` as the whole environment, and for the kernel itself: it changes no files. */
+  async execAlone(
     proc: Process,
     request: ExecRequest,
     call: string | undefined,
     callKey?: string,
-  ): ReturnType<Children["exec"]> {
+  ): Promise<Child> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
     }

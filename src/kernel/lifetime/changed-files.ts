@@ -1,6 +1,13 @@
+import { lstat, mkdtemp, rmdir } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { Clock } from "../../lib/clock.ts";
+import type { EffectWindows } from "../files/effect-windows.ts";
 import { type Listing, WorkTree, type WorkTreeOptions } from "../files/git-work-tree.ts";
 import type { OpenContexts } from "../files/open-context.ts";
 import type { Process } from "../process/process.ts";
+
+/** How far the clock of the file system may be from ours, with the time that the look takes. */
+const MAX_SKEW_MS = 1000;
 
 /** The work tree before the run's first call that may change something. */
 interface Baseline {
@@ -9,16 +16,26 @@ interface Baseline {
 }
 
 /**
- * What a run changed beyond its Write and Edit calls: in a git work tree, the files that are not ignored and
- * differ between the run's first call that may change something and its end. Elsewhere the receipt's
+ * What a run changed beyond its Write and Edit calls: in a git work tree, the files that are not ignored, differ
+ * between the run's first call that may change something and its end, and were last changed while such a call or a
+ * program of the run was under way. A change at any other time is the user's or another program's. Elsewhere the receipt's
  * `files_changed_complete` is false. A run without such a call changed nothing and asks nothing.
  */
 export class ChangedFiles {
   readonly #contexts: OpenContexts;
+  readonly #windows: EffectWindows;
+  readonly #clock: Pick<Clock, "now">;
   readonly #baselines = new WeakMap<Process, Promise<Baseline | null>>();
 
-  constructor(contexts: OpenContexts) {
+  constructor(contexts: OpenContexts, windows: EffectWindows, clock: Pick<Clock, "now">) {
     this.#contexts = contexts;
+    this.#windows = windows;
+    this.#clock = clock;
+  }
+
+  /** A call that may change files is made; the returned function ends it. */
+  call(proc: Process): () => void {
+    return this.#windows.begin(proc, "call");
   }
 
   /** Before the first call that is not read-only; later calls of it do nothing. */
@@ -45,8 +62,41 @@ export class ChangedFiles {
     proc.filesChangedComplete = knownSoFar && after?.complete === true && baseline?.before.complete === true;
     if (!baseline || !after) return;
     const before = baseline.before.files;
-    for (const [file, state] of after.files) if (before.get(file) !== state) proc.filesChanged.add(file);
-    for (const file of before.keys()) if (!after.files.has(file)) proc.filesChanged.add(file);
+    const changed = [
+      ...[...after.files].flatMap(([file, state]) => (before.get(file) === state ? [] : [file])),
+      ...[...before.keys()].filter((file) => !after.files.has(file)),
+    ].filter((file) => !proc.filesChanged.has(file));
+    if (changed.length === 0) return;
+    const comparable = await this.#clocksAgree(proc);
+    for (const file of changed) {
+      const ms = comparable ? await this.#changedAt(proc, file, after) : undefined;
+      if (ms === undefined || this.#windows.covers(proc, ms)) proc.filesChanged.add(file);
+      // Another program changed it after the run began: the run may have changed it before.
+      else if (this.#windows.mayHide(proc, ms)) proc.filesChangedComplete = false;
+    }
+  }
+
+  /** When a file was changed last. For a deleted one: when its folder was. */
+  async #changedAt(proc: Process, file: string, { changedAt }: Listing): Promise<number | undefined> {
+    const known = changedAt.get(file);
+    if (known !== undefined) return known;
+    for (let path = join(proc.spec.opts.project.dir, file); path !== dirname(path); path = dirname(path)) {
+      const found = await lstat(path).catch(() => null);
+      if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
+    }
+    return undefined;
+  }
+
+  /** A network file system has a clock of its own: then times say nothing. */
+  async #clocksAgree(proc: Process): Promise<boolean> {
+    try {
+      const probe = await mkdtemp(join(proc.record.dir, "clock-"));
+      const skew = (await lstat(probe)).ctimeMs - this.#clock.now();
+      await rmdir(probe);
+      return Math.abs(skew) <= MAX_SKEW_MS;
+    } catch {
+      return false;
+    }
   }
 
   /** null when there is no readable git work tree. */

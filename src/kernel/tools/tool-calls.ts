@@ -20,6 +20,8 @@ export interface ToolCallPorts extends DeviceCallPorts {
   drain: Drain;
   /** Awaited before a call that may change something. */
   beforeEffect(proc: Process): Promise<void>;
+  /** A call that may change something is made. The returned function is called when it is over. */
+  effect(proc: Process): () => void;
   /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
   settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
   /** What the call waits for, if it does. */
@@ -172,7 +174,13 @@ export class StepCalls {
     if (proc.stopped) return { state: "cancelled", error: notStarted(call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
-    return this.#callDevice(call, target, path);
+    // A child's own calls count for its parent: the wait for it changes nothing.
+    const over = groupOf(target) === undefined ? this.#ports.effect(proc) : undefined;
+    try {
+      return await this.#callDevice(call, target, path);
+    } finally {
+      over?.();
+    }
   }
 
   /**

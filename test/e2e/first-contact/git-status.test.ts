@@ -1,6 +1,7 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { Machine } from "../support/machine.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
+import { verdict } from "../support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
@@ -28,4 +29,43 @@ test("what belongs to the repository in .rnix stays visible to git", async () =>
   const shown = machine.git("status", "--short", "--untracked-files=all");
   expect(shown).toContain("?? .rnix/config.yaml");
   expect(shown).not.toContain(".rnix/data");
+});
+
+test("files_changed names what the run changed, not what the user's shell wrote beside it", async () => {
+  await using machine = new Machine({ git: true });
+  const user = (file: string) => () => {
+    machine.write(file, "the user's\n");
+  };
+  const beside = (file: string, turn: ReturnType<typeof says>) => async () => {
+    // While the model thinks, and no call of the run is under way.
+    await Bun.sleep(300);
+    user(file)();
+    await Bun.sleep(300);
+    return turn;
+  };
+  const write = calls(["Write", { path: "written.txt", content: "w" }]);
+  const bash = calls(["Bash", { command: "echo b > made.txt; echo more >> README.md; rm gone.txt" }]);
+  machine.write("gone.txt", "");
+  machine.git("add", ".");
+  machine.git("commit", "--quiet", "--message", "more");
+  await machine.model(
+    scenes({
+      "write it": [write, beside("notes.txt", says("done"))],
+      "make it": [write, beside("before.txt", bash), beside("after.txt", says("done"))],
+      "ask for it": [calls(["Agent", { intent: "child" }]), says("done")],
+      child: [calls(["Bash", { command: "echo c > childs.txt" }]), beside("meanwhile.txt", says("made"))],
+    }),
+  );
+  const written = await verdict(machine, ["write it"]);
+  expect(written.receipt).toMatchObject({ files_changed: ["written.txt"], files_changed_complete: true });
+  const made = await verdict(machine, ["make it", "--check", "echo c > checked.txt"]);
+  expect(made.receipt.files_changed).toEqual([
+    "README.md",
+    "checked.txt",
+    "gone.txt",
+    "made.txt",
+    "written.txt",
+  ]);
+  const asked = await verdict(machine, ["ask for it"]);
+  expect(asked.receipt.files_changed).toEqual(["childs.txt"]);
 });
