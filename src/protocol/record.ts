@@ -1,4 +1,4 @@
-import type { Action, ProcInfo, StepRecord } from "../store/runs/schema.ts";
+import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 
@@ -32,6 +32,33 @@ interface KeptResult {
   bytes: number;
   /** null: it is there, with the content it had. */
   problem: string | null;
+}
+
+/** The request that a step's answer came to, before its driver translates it for the provider. */
+export interface StepPrompt extends ProcRef {
+  step: number;
+  provider: string;
+  model: string;
+  effort: ProcInfo["effort"];
+  system_prompt: string;
+  tools: { name: string; description: string; input: object }[];
+  /** As sent, with all compactions applied. */
+  messages: StepRecord["messages"];
+  /** JSON Schema that the answer must fit. */
+  output_schema: object | null;
+  /** Of the messages, oldest first. */
+  compactions: AppliedCompaction[];
+}
+
+export interface AppliedCompaction extends Pick<Compaction, "ts" | "why" | "tokens_before" | "tokens_after"> {
+  /** The step before which it was made. */
+  step: number;
+  /** Messages that it truncated. */
+  truncated: number;
+  /** Messages that one summary replaced; 0: it made no summary. */
+  replaced: number;
+  /** Who wrote the summary. */
+  summary_by: "model" | "digest" | null;
 }
 
 export interface ProcDetail extends ProcInfo {

@@ -1,11 +1,12 @@
-import type { ImageRef } from "../../plugin/index.ts";
 import type { StepDetail, StepSummary } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { json } from "../flags.ts";
+import { bool, json } from "../flags.ts";
 import { type Io, type Wire, withWire } from "../io.ts";
 import { damageText } from "../output/damage.ts";
 import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
+import { messageText } from "../output/message.ts";
+import { promptText } from "../output/prompt.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
 import { target } from "../target.ts";
@@ -18,16 +19,24 @@ export default defineCommand({
     { name: "PID", about: "a PID, a UUID or the beginning of one" },
     { name: "N", about: "the step to print in full", optional: true },
   ],
-  flags: { json },
+  flags: { json, prompt: bool("print what the model was sent for step N: system prompt, tools, messages") },
   examples: [
     { line: "rnix steps 3", about: "one line for each step" },
     { line: "rnix steps 3 2", about: "step 2: messages, tool calls with their input and result" },
+    { line: "rnix steps 3 2 --prompt", about: "the whole prompt that step 2 answers, as it was sent" },
   ],
   run(io, flags, [pid = "", n]) {
     const of = target(io, pid);
     const step = n === undefined ? undefined : stepNumber(n);
+    if (flags.prompt && step === undefined)
+      throw usageError("--prompt needs N: the step whose prompt to print");
     return withWire(io, async (wire) => {
       const style = styleOf(io, io.stdout);
+      if (step !== undefined && flags.prompt) {
+        const prompt = await wire.request("get_step_prompt", { ...of, step });
+        io.stdout.write(flags.json ? `${JSON.stringify(prompt, null, 2)}\n` : promptText(prompt, style));
+        return EXIT.ok;
+      }
       if (step !== undefined) {
         const detail = await wire.request("get_step_detail", { ...of, step });
         for (const { problem } of detail.kept_results) if (problem) io.stderr.write(`${problem}\n`);
@@ -81,14 +90,7 @@ function whole(detail: StepDetail, style: Style): string {
     style,
   );
   const thoughts = detail.reasoning ? `\n${style.bold("thoughts")}\n${printable(detail.reasoning)}\n` : "";
-  const messages = detail.messages.map(
-    ({ role, content, tool_calls, images = [] }) =>
-      `\n${style.bold(role)}\n${printable(content)}\n${images.map((one) => image(one, style)).join("")}${(
-        tool_calls ?? []
-      )
-        .map(({ name, input }) => `${style.cyan(name)} ${printable(JSON.stringify(input, null, 2))}\n`)
-        .join("")}`,
-  );
+  const messages = detail.messages.map((message) => messageText(message, style));
   const kept = new Map(detail.kept_results.map((one) => [one.id, one]));
   const wholeOf = (id: string): string => {
     const found = kept.get(id);
@@ -102,12 +104,6 @@ function whole(detail: StepDetail, style: Style): string {
   );
   const made = (detail.compactions ?? []).map((one) => compaction(one, style));
   return `${head}${made.join("")}${thoughts}${messages.join("")}${calls.join("")}`;
-}
-
-function image({ media_type, width, height, bytes, file }: ImageRef, style: Style): string {
-  return style.dim(
-    `${media_type}, ${width} × ${height}, ${formatBytes(bytes)}: ${file} of the run's folder\n`,
-  );
 }
 
 /** What was made of the conversation before the step. What stood there is in the steps before. */

@@ -54,7 +54,10 @@ export function rebuildHistory(
 }
 
 /** The recorded messages, with the compactions applied. */
-function conversationOf(steps: readonly StepRecord[], since: readonly Compaction[]): Message[] {
+export function conversationOf(
+  steps: readonly Pick<StepRecord, "compactions" | "messages" | "tool_calls">[],
+  since: readonly Compaction[],
+): Message[] {
   let recorded: Message[] = [];
   for (const { compactions = [], messages, tool_calls } of steps) {
     for (const one of compactions) recorded = applyCompaction(recorded, one);

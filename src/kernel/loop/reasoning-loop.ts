@@ -74,6 +74,8 @@ class ReasoningLoop implements AskEvents {
   readonly #finalAnswer: FinalAnswer;
   readonly #checks: Checks;
   #tools: LLMTool[] = [];
+  /** Tools in the last request. */
+  #offered: number | undefined;
   #lastText = "";
   /** When the current step began. */
   #ts = "";
@@ -297,6 +299,7 @@ class ReasoningLoop implements AskEvents {
     if (tools.size > this.#tools.length) {
       this.#tools = [...tools.values()].map(({ tool }) => toolForModel(tool));
     }
+    this.#offered = this.#tools.length;
     return this.#tools;
   }
 
@@ -317,7 +320,11 @@ class ReasoningLoop implements AskEvents {
     const action = actionOf(calls, { planned: this.#planned, ends: this.#ends(answer) });
     if (action === "plan") this.#planned = true;
     const inbox = this.#inboxSeqs;
-    recordOrFail(() => proc.record.step(stepRecord(proc, { ts, assistant, answer, calls, action, inbox })));
+    recordOrFail(() =>
+      proc.record.step(
+        stepRecord(proc, { ts, assistant, answer, calls, action, inbox, offered: this.#offered }),
+      ),
+    );
     proc.recordedStep = proc.step;
   }
 

@@ -14,6 +14,8 @@ interface FinishedStep {
   action: Action;
   /** Numbers of the inbox entries in its messages. */
   inbox: number[] | undefined;
+  /** Tools in its request; undefined: not known, as the request was made before a resume. */
+  offered: number | undefined;
 }
 
 /**
@@ -22,7 +24,7 @@ interface FinishedStep {
  */
 export function stepRecord(
   proc: Process,
-  { ts, assistant, answer, calls, action, inbox }: FinishedStep,
+  { ts, assistant, answer, calls, action, inbox, offered }: FinishedStep,
 ): StepRecord {
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
@@ -44,6 +46,7 @@ export function stepRecord(
     inbox,
     usage: answer.usage,
     tokens_used: answer.tokens_used,
+    tools_offered: offered,
     children: ended.length > 0 ? ended : undefined,
     switches: switches.length > 0 ? switches : undefined,
     so_far: usageSoFar(proc),

@@ -11,6 +11,7 @@ import { exportScript } from "./export-script.ts";
 import { gc } from "./gc.ts";
 import { getProcDetail } from "./get-proc-detail.ts";
 import { getStepDetail } from "./get-step-detail.ts";
+import { getStepPrompt } from "./get-step-prompt.ts";
 import { kill } from "./kill.ts";
 import { listAgents } from "./list-agents.ts";
 import { listAllProcs } from "./list-all-procs.ts";
@@ -55,6 +56,7 @@ export const METHODS = {
   list_events: listEvents,
   list_steps: listSteps,
   get_step_detail: getStepDetail,
+  get_step_prompt: getStepPrompt,
   get_proc_detail: getProcDetail,
   show,
   call,

@@ -121,6 +121,8 @@ export const StepRecord = z.object({
   inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
+  /** How many tools its request offered: these are the first in process-meta.json. Absent: all of them. */
+  tools_offered: z.number().optional(),
   /** Children that have ended since the step before. */
   children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
