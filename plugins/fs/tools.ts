@@ -10,8 +10,9 @@ export const READ: ToolDef = {
   name: "Read",
   op: "read",
   subject: "path",
+  proc: true,
   description:
-    "Read a text file. Each line has its number and a tab in front, which are not part of the file.",
+    "Read a text file. Each line has its number and a tab in front, which are not part of the file. `/proc/{pid}/status`, `intent` and `context` show agents; `self` is you.",
   input: {
     type: "object",
     properties: {

@@ -296,6 +296,8 @@ export interface ToolDef {
    * file. Denied files are then left out instead of failing the call.
    */
   filters?: boolean;
+  /** A `subject` below /proc is read from the kernel's /proc, with this tool's rules, and not from the device. */
+  proc?: boolean;
   timeoutMs?: number;
   /** Characters of the result shown to the model; the rest is kept in a file. */
   maxResult?: number;

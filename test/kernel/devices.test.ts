@@ -5,10 +5,13 @@ import { procDevice } from "../../src/kernel/devices/proc.ts";
 import { snapshotFile } from "../../src/kernel/devices/snapshot-file.ts";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import { type Device, O_RDONLY, SyscallError } from "../../src/plugin/index.ts";
+import { testContext } from "../support/conformance/context.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../support/kernel.ts";
 
 const signal = new AbortController().signal;
+const { context } = testContext("/tmp", {});
+const OPERATOR = { ...context, process: { ...context.process, operator: true } };
 
 describe("/proc", () => {
   test("a process's three files are snapshots made at open", async () => {
@@ -20,7 +23,7 @@ describe("/proc", () => {
     });
     const look = toolDevice("Look", async () => {
       for (const name of ["status", "intent", "context"]) {
-        const file = await proc.factory(`/1/${name}`, O_RDONLY, Object.create(null));
+        const file = await proc.factory(`/1/${name}`, O_RDONLY, OPERATOR);
         texts[name] = String(await file.read(100_000, signal));
         expect(await file.read(100_000, signal)).toBe("");
         await file.close();
@@ -62,7 +65,7 @@ describe("/proc", () => {
       modelQueues: () => h.kernel.modelQueues(),
     });
     const look = toolDevice("Look", async () => {
-      const file = await proc.factory("/llm", O_RDONLY, Object.create(null));
+      const file = await proc.factory("/llm", O_RDONLY, OPERATOR);
       text = String(await file.read(100_000, signal));
       return "ok";
     });
@@ -100,7 +103,7 @@ describe("/proc", () => {
     "/proc%s is NOT_FOUND",
     (subpath) => {
       const proc = procDevice({ info: () => undefined, contextSummary: () => "", modelQueues: () => [] });
-      expect(() => proc.factory(subpath, O_RDONLY, Object.create(null))).toThrow(
+      expect(() => proc.factory(subpath, O_RDONLY, OPERATOR)).toThrow(
         expect.objectContaining({ code: "NOT_FOUND" }),
       );
     },

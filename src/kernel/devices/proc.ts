@@ -12,22 +12,23 @@ interface ProcSource {
 }
 
 /**
- * /proc/{pid}/status|intent|context (seeds 2.5) and /proc/llm, the queues and limits of the model providers:
+ * /proc/{pid}/status|intent|context (seeds 2.5), with "self" for the process that reads, and /proc/llm, the queues and limits of the model providers:
  * snapshots made at open, read-only.
  */
 export function procDevice(source: ProcSource): Device {
   return {
     match: "prefix",
-    factory(subpath) {
+    factory(subpath, _flags, { process, project }) {
       if (subpath === "/llm") {
         return snapshotFile("/proc", "llm", JSON.stringify({ queues: source.modelQueues() }));
       }
-      const match = /^\/(\d+)\/(status|intent|context)$/.exec(subpath);
-      const info = match ? source.info(Number(match[1])) : undefined;
-      if (!match || !info) {
+      const match = /^\/(\d+|self)\/(status|intent|context)$/.exec(subpath);
+      const info = match ? source.info(match[1] === "self" ? process.pid : Number(match[1])) : undefined;
+      // A run sees the processes of its project; a user's own command sees all.
+      if (!match || !info || !(process.operator || info.project === project.dir)) {
         throw new SyscallError(
           "NOT_FOUND",
-          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process, or /proc/llm.`,
+          `/proc${subpath} does not exist. Expected /proc/{pid}/status, intent or context of a live process ("self" for your own), or /proc/llm.`,
         );
       }
       const file = match[2] ?? "";

@@ -21,7 +21,9 @@ export class FileGrants {
   check(proc: Process, path: string, as: OpenAs, readOnly: boolean): FileGrant | undefined {
     if (as.kind === "kernel") return undefined;
     const call: Call =
-      as.kind === "tool" ? { tool: as.tool, path, subject: as.subject } : { tool: null, path, readOnly };
+      as.kind === "tool"
+        ? { tool: as.tool, path: as.device ?? path, subject: as.subject }
+        : { tool: null, path, readOnly };
     const decision = proc.permissions.decide(call);
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
     const rights = this.#ofProcess.get(proc) ?? new Set();

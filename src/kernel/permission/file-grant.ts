@@ -8,8 +8,8 @@ import type { Call } from "./permissions.ts";
 export type OpenAs =
   /** A raw open by the process itself: its rights must cover the device path. */
   | { kind: "process" }
-  /** One tool call: its rights must cover the tool with this subject. */
-  | { kind: "tool"; tool: string; callId: string; deadlineMs: number; subject?: string }
+  /** One tool call: its rights must cover the tool with this subject. `device`: the tool's, if the path is not below it. */
+  | { kind: "tool"; tool: string; callId: string; deadlineMs: number; subject?: string; device?: string }
   /** The kernel itself, for a process's model. */
   | { kind: "kernel" };
 

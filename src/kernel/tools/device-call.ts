@@ -1,5 +1,5 @@
 import { withDeadline } from "../../lib/cancellation.ts";
-import { type Data, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import { type Data, O_RDONLY, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
@@ -35,10 +35,13 @@ export async function callDevice(
   const subject = subjectOf(target, call);
   try {
     const as = { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject } as const;
-    const fd = await files.open(proc, path, O_RDWR, as, deadline.signal);
+    // A file of /proc takes no input. The tool's rules hold for it.
+    const plain = isOfProc(path);
+    const by = plain ? { ...as, device: target.entry.path } : as;
+    const fd = await files.open(proc, path, plain ? O_RDONLY : O_RDWR, by, deadline.signal);
     try {
       const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-      await files.write(proc, fd, input, deadline.signal);
+      if (!plain) await files.write(proc, fd, input, deadline.signal);
       return proc.secrets.hide(await readText(files, proc, fd, deadline.signal));
     } finally {
       // A failing close is in the trace, and does not change the call's result.
@@ -60,13 +63,19 @@ export function stateOf({ code }: SyscallError): CallState {
 
 /** The path that a call opens. Fails with INVALID when the input lacks the part that belongs to it. */
 export function devicePath(target: ProcessTool, call: ToolCall): string {
-  const { path } = target.tool;
+  const { path, proc } = target.tool;
+  const subject = proc ? subjectOf(target, call) : undefined;
+  if (subject !== undefined && isOfProc(subject)) return subject;
   if (path === undefined) return target.entry.path;
   const part = call.input[path];
   if (typeof part !== "string" || part === "") {
     throw new SyscallError("INVALID", `${call.name}: expected a non-empty text in "${path}".`);
   }
   return `${target.entry.path}/${part.replace(/^\/+/, "")}`;
+}
+
+function isOfProc(path: string): boolean {
+  return path.startsWith("/proc/");
 }
 
 function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {

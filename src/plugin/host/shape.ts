@@ -30,6 +30,7 @@ const Tool = z.strictObject({
   path: text.min(1).optional(),
   subject: text.min(1).optional(),
   filters: z.boolean().optional(),
+  proc: z.boolean().optional(),
   timeoutMs: z.int({ error: "expected whole milliseconds" }).positive().optional(),
   maxResult: z.int({ error: "expected a whole number of characters" }).positive().optional(),
   defer: z.boolean().optional(),

@@ -188,6 +188,45 @@ describe("rnix cat", () => {
   });
 });
 
+test("a model reads /proc with Read, within its rules and its project", async () => {
+  await using machine = new Machine();
+  const read = (path: string): [string, Record<string, unknown>] => ["Read", { path }];
+  const model = await machine.model(
+    scenes({
+      "look around": [
+        calls(
+          read("/proc/self/status"),
+          read("/proc/1/intent"),
+          read("/proc/2/intent"),
+          read("/proc/llm"),
+          read("/proc/9/status"),
+          read("/proc/cpuinfo"),
+        ),
+        says("seen"),
+      ],
+      "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
+    }),
+  );
+  const go = join(machine.elsewhere, "go");
+  const other = machine.start(["spawn", "hold on"], { cwd: machine.elsewhere });
+  await until(() => machine.has(join(machine.elsewhere, "held")), "the held call");
+  expect((await machine.run(["spawn", "look around"])).code).toBe(0);
+  const last = model.requests.filter(({ text }) => text.includes("look around")).slice(-1);
+  const [self, foreign, own, llm, none, system] = last.flatMap(toolResults);
+  expect(JSON.parse(self ?? "")).toMatchObject({ pid: 2, state: "running", intent: "look around" });
+  expect(foreign).toStartWith("Error NOT_FOUND");
+  expect(own).toBe("look around");
+  expect(JSON.parse(llm ?? "")).toMatchObject({ queues: [{ provider: "openai" }] });
+  expect(none).toStartWith("Error NOT_FOUND");
+  expect(system).toStartWith("Error NOT_FOUND");
+  machine.write(go, "");
+  expect((await other.done).code).toBe(0);
+
+  await verdict(machine, ["look around", "--allow", "Read(src/**)"]);
+  for (const result of model.requests.slice(-1).flatMap(toolResults))
+    expect(result).toStartWith("Error PERMISSION");
+});
+
 describe("inside a run", () => {
   test("a call has the run's rights and none more, and stands in its trace", async () => {
     await using machine = new Machine();
