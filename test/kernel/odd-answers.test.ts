@@ -173,6 +173,21 @@ describe("an answer that says nothing", () => {
     const { info } = await h.run("go");
     expect(info.tokens_used).toBe(3 * (usage.input_tokens + usage.output_tokens));
   });
+
+  test.each([1, 3])("each of %d attempts has the price of its own length", async (attempts) => {
+    const model = script(...Array.from({ length: attempts - 1 }, () => silent), [
+      { type: "text_delta", text: "done" } as const,
+      ...silent,
+    ]);
+    await using h = new KernelHarness({ model, limits: { model_retries: 2 } });
+    const price = { input: 1000, cached: 0, output: 0 };
+    const long = { above: usage.input_tokens, input: 1_000_000, cached: 0, output: 0 };
+    const provider = { ...h.opts().provider, price: { ...price, long } };
+    h.leases--;
+    const { info } = await h.run("go", { provider });
+    expect(info.result).toBe("done");
+    expect(info.cost_usd).toBeCloseTo((attempts * usage.input_tokens * price.input) / 1e6, 9);
+  });
 });
 
 test("a model that calls one tool with the same result for ever is stopped, and says so", async () => {

@@ -4,6 +4,8 @@ import type { Usage } from "../../plugin/index.ts";
 export class AttemptUsage {
   #before = noUsage();
   #attempt = noUsage();
+  /** The attempts before the last that are not charged yet. */
+  #earlier: Usage[] = [];
 
   report(usage: Usage): void {
     this.#attempt = usage;
@@ -11,6 +13,7 @@ export class AttemptUsage {
 
   nextAttempt(): void {
     this.#before = this.total();
+    this.#earlier.push(this.#attempt);
     this.#attempt = noUsage();
   }
 
@@ -23,6 +26,13 @@ export class AttemptUsage {
     const total = { ...this.#before };
     addUsage(total, this.#attempt);
     return total;
+  }
+
+  /** Parts what is charged now into its attempts: each has the price of its own length. */
+  charge(used: Usage): Usage[] {
+    const earlier = this.#earlier;
+    this.#earlier = [];
+    return [...earlier, earlier.reduce(subtractUsage, used)];
   }
 }
 

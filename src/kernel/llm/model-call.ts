@@ -335,11 +335,19 @@ export class ModelCall implements GateObserver {
     const budget = this.#budget;
     if (budget === undefined) return used;
     this.#budget = undefined;
-    const cost_usd = costOf(used, this.#proc.provider.price) ?? undefined;
+    const cost_usd = this.#costOf(used);
     addUsage(this.#paid, { ...used, cost_usd });
     addUsage(this.#proc.usage, used);
-    budget.pay(used, steps);
+    const tokens = used.input_tokens + used.output_tokens;
+    budget.pay(tokens === 0 ? used : { ...used, cost_usd }, steps);
     return used;
+  }
+
+  /** The cost of all attempts that `used` contains; undefined if it is not known. */
+  #costOf(used: Usage): number | undefined {
+    const { price } = this.#proc.provider;
+    const costs = this.#spent.charge(used).map((attempt) => costOf(attempt, price));
+    return costs.includes(null) ? used.cost_usd : costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0);
   }
 
   /** The text and reasoning since the program's last tool call. */
