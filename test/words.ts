@@ -26,15 +26,12 @@ const RETIRED: readonly [RegExp, string][] = [
 /** Files that people and models read. */
 const READ = ["{src,plugins}/**/*.ts", "*.{ts,md}", "{docs,bench}/*.md", "{agents,skills}/**/*.{md,yaml}"];
 
-const problems = READ.flatMap((glob) => [...new Bun.Glob(glob).scanSync(ROOT)].sort().flatMap(problemsOf));
-for (const problem of problems) process.stderr.write(`${problem}\n`);
-if (problems.length > 0) process.exitCode = 1;
-
-function problemsOf(file: string): string[] {
-  const text = joined(readFileSync(join(ROOT, file), "utf8"), file.endsWith(".ts"));
+/** Returns a line for each retired phrase in the name and the text of a file. */
+export function retiredIn(file: string, content: string): string[] {
+  const text = file.endsWith(".ts") ? joined(content) : content;
   return RETIRED.flatMap(([phrase, instead]) => {
     const pattern = new RegExp(phrase.source.replaceAll(" ", "\\s+"), "gi");
-    const inName = pattern.test(file.replaceAll("-", " "))
+    const inName = file.replaceAll("-", " ").match(pattern)
       ? [`${file}: its name has a retired word: say ${instead}.`]
       : [];
     const inText = [...text.matchAll(pattern)].map(({ 0: found, index }) => {
@@ -47,6 +44,13 @@ function problemsOf(file: string): string[] {
 }
 
 /** Replaces the stars and slashes of comments by spaces, so that phrases are found over line breaks. */
-function joined(text: string, isSource: boolean): string {
-  return isSource ? text.replaceAll(/^\s*(?:\*|\/\/)/gm, (begin) => begin.replaceAll(/[*/]/g, " ")) : text;
+function joined(text: string): string {
+  return text.replaceAll(/^\s*(?:\*|\/\/)/gm, (begin) => begin.replaceAll(/[*/]/g, " "));
+}
+
+if (import.meta.main) {
+  const files = READ.flatMap((glob) => [...new Bun.Glob(glob).scanSync(ROOT)].sort());
+  const problems = files.flatMap((file) => retiredIn(file, readFileSync(join(ROOT, file), "utf8")));
+  for (const problem of problems) process.stderr.write(`${problem}\n`);
+  if (problems.length > 0) process.exitCode = 1;
 }
