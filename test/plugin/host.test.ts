@@ -473,12 +473,14 @@ describe("a plugin that ends in the middle of a run", () => {
 
   test.each(["exit", "timer", "rejection"])("(%s) is started anew for the next call", async (how) => {
     write("project/plugins/p.ts", "p", "", MORTAL);
-    const lease = await leaseOnce(hostWith());
+    const logged: string[] = [];
+    const lease = await leaseOnce(hostWith({ log: (...line) => logged.push(line.join(" ")) }));
     expect(await die(lease, how)).toMatchObject({
       code: "CLOSED",
       message: expect.stringContaining("the next call starts it again"),
     });
     expect(await says(lease, "/dev/p")).toBe("up");
+    expect(logged).toEqual([expect.stringMatching(/^warn p Ended: .* It is started again\.$/)]);
   });
 
   test("because it hung is started anew: a call that comes before that is known waits", async () => {

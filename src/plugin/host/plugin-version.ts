@@ -4,11 +4,12 @@ import { type Device, type Plugin, SyscallError } from "../index.ts";
 import type { PluginWorker } from "./plugin-worker.ts";
 import type { Problem } from "./report.ts";
 import type { Timers } from "./timers.ts";
+import type { WorkerOptions } from "./worker-link.ts";
 
 /** The limit of restarts after unexpected ends of a Worker, as a supervisor's. */
 const RESTARTS = { most: 3, withinMs: 60_000 };
 
-interface VersionPorts {
+interface VersionPorts extends Pick<WorkerOptions, "log"> {
   timers: Timers;
   /** Unix ms. */
   now(): number;
@@ -117,7 +118,7 @@ export class PluginVersion {
   }
 
   async #startAgain(crash: Problem): Promise<PluginWorker> {
-    const { now, start } = this.#ports;
+    const { log, now, start } = this.#ports;
     const at = now();
     this.#restarts = this.#restarts.filter((restart) => restart > at - RESTARTS.withinMs);
     const [oldest] = this.#restarts;
@@ -125,6 +126,7 @@ export class PluginVersion {
       throw this.#tooMany(crash, oldest + RESTARTS.withinMs - at);
     this.#restarts.push(at);
     this.#lastCrash = crash;
+    log?.("warn", this.name, `${crash.message} It is started again.`);
     this.#worker = await start();
     return this.#worker;
   }
