@@ -81,7 +81,8 @@ test("a detached run can be looked at, followed and waited for as long as it liv
 test("an ended run tells the same from disk, to a daemon that never saw it too", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "build it": [BEGIN, LOOK, END] }));
-  const spawned = await machine.run(["spawn", "build it", "--output", "json", "--check", "test -f x"]);
+  const checked = ["--check", "test -f x", "--check-attempts", "1"];
+  const spawned = await machine.run(["spawn", "build it", "--output", "json", ...checked]);
   const receipt = Receipt.parse(JSON.parse(spawned.stdout));
   const { uuid } = receipt;
   expect(receipt).toMatchObject({ pid: 1, exit_reason: "check_failed", result: "It is built." });

@@ -19,22 +19,22 @@ interface Windows {
   firstProgram: number | undefined;
 }
 
-export class EffectWindows {
+export class EffectWindows<P extends object = Process> {
   readonly #clock: Pick<Clock, "now">;
-  readonly #parentOf: (proc: Process) => Process | undefined;
-  readonly #of = new WeakMap<Process, Windows>();
+  readonly #parentOf: (proc: P) => P | undefined;
+  readonly #of = new WeakMap<P, Windows>();
 
   /** `parentOf`: what a process does counts for its ancestors, too. */
-  constructor(clock: Pick<Clock, "now">, parentOf: (proc: Process) => Process | undefined) {
+  constructor(clock: Pick<Clock, "now">, parentOf: (proc: P) => P | undefined) {
     this.#clock = clock;
     this.#parentOf = parentOf;
   }
 
   /** Opens a window. The returned function closes it; later calls of it do nothing. */
-  begin(proc: Process, what: "call" | "program"): () => void {
+  begin(proc: P, what: "call" | "program"): () => void {
     const now = this.#clock.now();
     const touched: Windows[] = [];
-    for (let at: Process | undefined = proc; at; at = this.#parentOf(at)) touched.push(this.#windowsOf(at));
+    for (let at: P | undefined = proc; at; at = this.#parentOf(at)) touched.push(this.#windowsOf(at));
     for (const windows of touched) open(windows, now, what);
     let closed = false;
     return () => {
@@ -45,19 +45,19 @@ export class EffectWindows {
   }
 
   /** Whether a change at this time can be the run's. */
-  covers(proc: Process, ms: number): boolean {
+  covers(proc: P, ms: number): boolean {
     const { closed, open, since } = this.#windowsOf(proc);
     if (open > 0 && ms >= since - SLACK_MS) return true;
     return closed.some(({ from, to }) => ms >= from - SLACK_MS && ms <= to + SLACK_MS);
   }
 
   /** Whether a program of the run may have changed a file that was changed again at this time by another. */
-  mayHide(proc: Process, ms: number): boolean {
+  mayHide(proc: P, ms: number): boolean {
     const { firstProgram } = this.#windowsOf(proc);
     return firstProgram !== undefined && ms >= firstProgram - SLACK_MS;
   }
 
-  #windowsOf(proc: Process): Windows {
+  #windowsOf(proc: P): Windows {
     const known = this.#of.get(proc);
     if (known) return known;
     const windows: Windows = { closed: [], open: 0, since: 0, firstProgram: undefined };

@@ -129,7 +129,13 @@ test("the log ends with how the run ended and why: an answer, checks, a budget, 
     /check true: passed\nok completed, 1 step/,
   );
 
-  const failed = await verdict(machine, ["finish", "--check", "echo broken; exit 3"]);
+  const failed = await verdict(machine, [
+    "finish",
+    "--check",
+    "echo broken; exit 3",
+    "--check-attempts",
+    "1",
+  ]);
   const why = (await machine.run(["log", failed.receipt.uuid])).stdout;
   expect(why).toMatch(/check echo broken; exit 3: failed \(exit 3\)\n {4}broken\n/);
   expect(why).toMatch(/check_failed \(exit 1\): The agent finished, but the check/);

@@ -1,0 +1,67 @@
+import { expect, test } from "bun:test";
+import { EffectWindows } from "../../../src/kernel/files/effect-windows.ts";
+
+/** A parent and its child, at a clock that a test sets. */
+function family() {
+  const [parent, child] = [{}, {}];
+  const clock = { ms: 0, now: () => clock.ms };
+  const windows = new EffectWindows<object>(clock, (proc) => (proc === child ? parent : undefined));
+  /** Opens a window of this time. */
+  const during = (proc: object, from: number, to: number, what: "call" | "program" = "call"): void => {
+    clock.ms = from;
+    const over = windows.begin(proc, what);
+    clock.ms = to;
+    over();
+    over();
+  };
+  return { windows, clock, parent, child, during };
+}
+
+test("a change counts while something is under way, with a little slack for the file system's clock", () => {
+  const { windows, parent, clock, during } = family();
+  expect(windows.covers(parent, 0)).toBe(false);
+  during(parent, 1000, 2000);
+  during(parent, 5000, 6000);
+  expect([980, 1500, 2020, 5500].map((ms) => windows.covers(parent, ms))).toEqual([true, true, true, true]);
+  expect([900, 2100, 4900, 6100].map((ms) => windows.covers(parent, ms))).toEqual([
+    false,
+    false,
+    false,
+    false,
+  ]);
+  clock.ms = 9000;
+  windows.begin(parent, "call");
+  expect([windows.covers(parent, 9500), windows.covers(parent, 8000)]).toEqual([true, false]);
+});
+
+test("overlapping windows are one, until the last of them closes", () => {
+  const { windows, parent, clock } = family();
+  clock.ms = 1000;
+  const [first, second] = [windows.begin(parent, "call"), windows.begin(parent, "program")];
+  clock.ms = 2000;
+  first();
+  clock.ms = 3000;
+  second();
+  expect([windows.covers(parent, 2500), windows.covers(parent, 3100)]).toEqual([true, false]);
+});
+
+test("a child's windows are its parent's, and not the other way round", () => {
+  const { windows, parent, child, during } = family();
+  during(child, 1000, 2000, "program");
+  during(parent, 5000, 6000);
+  expect([windows.covers(parent, 1500), windows.covers(child, 5500)]).toEqual([true, false]);
+  expect([windows.mayHide(parent, 3000), windows.mayHide(parent, 500)]).toEqual([true, false]);
+});
+
+test("only a program can have changed a file that nothing reported", () => {
+  const { windows, parent, during } = family();
+  during(parent, 1000, 2000);
+  expect(windows.mayHide(parent, 3000)).toBe(false);
+});
+
+test("thousands of windows become longer ones, and lose none", () => {
+  const { windows, parent, during } = family();
+  for (let i = 1; i <= 3000; i++) during(parent, i * 1000, i * 1000 + 1);
+  expect([1000, 2_999_000, 3_000_000].map((ms) => windows.covers(parent, ms))).toEqual([true, true, true]);
+  expect(windows.covers(parent, 2_999_500)).toBe(false);
+});
