@@ -262,6 +262,23 @@ describe("a recorded run with follow-ups", () => {
   });
 });
 
+test("a run that continued after a failed check has text as the rejected answer's action, and is replayed whole", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(
+    scenes({ go: [says("claimed"), calls(["Bash", { command: "touch ok" }]), says("done")] }),
+  );
+  const first = await machine.run(["spawn", "go", "--check", "test -e ok", "--output", "json"]);
+  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+  const steps = JSON.parse((await machine.run(["steps", uuid, "--json"])).stdout);
+  expect(steps).toMatchObject([{ action: "text" }, { action: "tool_call" }, { action: "complete" }]);
+  const one = JSON.parse((await machine.run(["steps", uuid, "1", "--json"])).stdout);
+  expect(one).toMatchObject({ step: 1, action: "text" });
+  await model.stop();
+  machine.remove("ok");
+  const { code, stdout } = await machine.run(["replay", uuid]);
+  expect({ code, stdout }).toEqual({ code: 0, stdout: expect.not.stringContaining("not played") });
+});
+
 describe("a recorded run with children", () => {
   test("is played with theirs, whatever provider their agents name; exported, they are parts of its script", async () => {
     await using machine = new Machine();

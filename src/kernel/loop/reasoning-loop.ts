@@ -83,6 +83,8 @@ class ReasoningLoop implements AskEvents {
   #outcome: RunOutcome | undefined;
   /** Numbers of the inbox entries in this step, if any. */
   #inboxSeqs: number[] | undefined;
+  /** A failed check is among them. */
+  #afterCheck = false;
   /** Their text, until the step has a number and the text is logged. */
   #inboxText = "";
   #planned: boolean;
@@ -272,6 +274,7 @@ class ReasoningLoop implements AskEvents {
     const entries = this.#ports.inboxes.take(this.#proc);
     this.#ports.offerMessages(this.#proc, entries);
     this.#inboxSeqs = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
+    this.#afterCheck = entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined);
     if (entries.length === 0) return;
     this.#inboxText = stepText(entries);
     await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#inboxText });
@@ -322,7 +325,16 @@ class ReasoningLoop implements AskEvents {
     const inbox = this.#inboxSeqs;
     recordOrFail(() =>
       proc.record.step(
-        stepRecord(proc, { ts, assistant, answer, calls, action, inbox, offered: this.#offered }),
+        stepRecord(proc, {
+          ts,
+          assistant,
+          answer,
+          calls,
+          action,
+          inbox,
+          afterCheck: this.#afterCheck,
+          offered: this.#offered,
+        }),
       ),
     );
     proc.recordedStep = proc.step;

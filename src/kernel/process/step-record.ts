@@ -14,6 +14,8 @@ interface FinishedStep {
   action: Action;
   /** Numbers of the inbox entries in its messages. */
   inbox: number[] | undefined;
+  /** Its messages show a failed check. */
+  afterCheck: boolean;
   /** Tools in its request; undefined: not known, as the request was made before a resume. */
   offered: number | undefined;
 }
@@ -24,7 +26,7 @@ interface FinishedStep {
  */
 export function stepRecord(
   proc: Process,
-  { ts, assistant, answer, calls, action, inbox, offered }: FinishedStep,
+  { ts, assistant, answer, calls, action, inbox, afterCheck, offered }: FinishedStep,
 ): StepRecord {
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
@@ -46,6 +48,7 @@ export function stepRecord(
     inbox,
     usage: answer.usage,
     tokens_used: answer.tokens_used,
+    after_check: afterCheck || undefined,
     tools_offered: offered,
     children: ended.length > 0 ? ended : undefined,
     switches: switches.length > 0 ? switches : undefined,

@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { StepDetail } from "../../protocol/methods.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
-import { allSteps, type Run } from "../records/recorded-run.ts";
+import { type Run, stepsWithAction } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
@@ -12,7 +12,7 @@ export const getStepDetail = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle(payload, services): Promise<StepDetail> {
     const { info, records } = await recordsOf(services, await findRun(services, payload));
-    for await (const step of allSteps(records, info.uuid)) {
+    for await (const step of stepsWithAction(records, info.uuid)) {
       if (step.step !== payload.step) continue;
       const { pid, uuid } = info;
       return { ...step, pid, uuid, ...firstCall(step), kept_results: await keptResults(records, uuid, step) };

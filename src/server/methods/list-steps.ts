@@ -2,7 +2,7 @@ import { Page, Target } from "../../protocol/fields.ts";
 import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
 import { Damage } from "../records/damage.ts";
-import { allSteps } from "../records/recorded-run.ts";
+import { stepsWithAction } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
@@ -17,7 +17,7 @@ export const listSteps = method({
     const { after = 0, limit = PAGE } = payload;
     const steps: StepSummary[] = [];
     const damage = new Damage(run);
-    for await (const record of allSteps(records, info.uuid, damage)) {
+    for await (const record of stepsWithAction(records, info.uuid, damage)) {
       if (record.step > after && steps.length < limit) steps.push(summary(record));
     }
     return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };

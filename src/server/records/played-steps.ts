@@ -16,7 +16,7 @@ export interface PlayedSteps {
 
 /**
  * A replay ends at the first answer without calls that the run continued after, because a message had come: the
- * follow-up of a resume, or a message of another process.
+ * follow-up of a resume, or a message of another process. A failed check is no such message: checks run again.
  */
 export async function playedSteps({ info, records }: Run): Promise<PlayedSteps> {
   let last: StepRecord | undefined;
@@ -24,7 +24,8 @@ export async function playedSteps({ info, records }: Run): Promise<PlayedSteps> 
   let left = 0;
   for await (const step of allSteps(records, info.uuid)) {
     if (final) left++;
-    else if (last && isAnswer(last) && step.inbox !== undefined) [final, left] = [last, 1];
+    else if (last && isAnswer(last) && step.inbox !== undefined && !step.after_check)
+      [final, left] = [last, 1];
     last = step;
   }
   if (!final) return { last: last?.step ?? 0, left, end: info, hasResult: true };

@@ -64,3 +64,22 @@ export async function* allEvents(
     after = page.next;
   }
 }
+
+/** Every recorded step with its action as the next step shows it: an answer that a check rejected is `text`. */
+export async function* stepsWithAction(
+  records: Pick<RunStore, "steps">,
+  uuid: string,
+  damage?: Finder,
+): AsyncGenerator<StepRecord> {
+  let held: StepRecord | undefined;
+  for await (const step of allSteps(records, uuid, damage)) {
+    if (held) yield step.after_check ? { ...held, action: rejected(held) } : held;
+    held = step;
+  }
+  if (held) yield held;
+}
+
+function rejected({ action, tool_calls }: StepRecord): StepRecord["action"] {
+  if (action !== "complete") return action;
+  return tool_calls.length === 0 ? "text" : "tool_call";
+}

@@ -121,6 +121,8 @@ export const StepRecord = z.object({
   inbox: z.array(z.number()).optional(),
   usage: Usage,
   tokens_used: z.number(),
+  /** A check rejected the answer of the step before, so that one did not end the run. */
+  after_check: z.literal(true).optional(),
   /** How many tools its request offered: these are the first in process-meta.json. Absent: all of them. */
   tools_offered: z.number().optional(),
   /** Children that have ended since the step before. */
