@@ -19,8 +19,8 @@ export async function directCall(io: Io, wanted: Wanted, o: CallOptions): Promis
     if (o.json) io.stdout.write(`${JSON.stringify(notMade(wanted, error), null, 2)}\n`);
     throw error;
   });
-  const { notices, ...record } = made;
-  for (const notice of notices) io.stderr.write(`note: ${notice}\n`);
+  // What is left out elsewhere is no matter of a call that was made.
+  const { notices: _, ...record } = made;
   if (o.json) io.stdout.write(`${JSON.stringify(record, null, 2)}\n`);
   else if (made.result !== null && !print(io, made, o)) return EXIT.error;
   if (made.error !== null) {

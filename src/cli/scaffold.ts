@@ -107,7 +107,7 @@ export default defineTool({
 }
 
 /** The tool of a new plugin: `jira-search` has JiraSearch. */
-function toolOf(plugin: string): string {
+export function toolOf(plugin: string): string {
   return plugin.replace(/(^|-)([a-z0-9])/g, (_, _hyphen, letter: string) => letter.toUpperCase());
 }
 

@@ -60,7 +60,7 @@ const create = defineCommand({
     { line: "rnix plugins new jira", about: "writes .rnix/plugins/jira.ts with a device and a tool" },
   ],
   async run(io, _flags, [name = ""]) {
-    const [{ projectOf, stockPlugins }, { newPlugin }] = await Promise.all([
+    const [{ projectOf, stockPlugins }, { newPlugin, toolOf }] = await Promise.all([
       import("../../server/offline-commands.ts"),
       import("../scaffold.ts"),
     ]);
@@ -69,7 +69,8 @@ const create = defineCommand({
     const shown = relative(io.cwd, file);
     io.stderr.write(
       `next: rnix trust --follow, so that it runs as you edit it (rnix trust asks after each edit)\n` +
-        `      rnix plugins check ${shown.startsWith("..") ? file : shown}\n`,
+        `      rnix plugins check ${shown.startsWith("..") ? file : shown}\n` +
+        `      rnix call ${toolOf(name)} '{"text": "one two"}'\n`,
     );
     return EXIT.ok;
   },

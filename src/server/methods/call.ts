@@ -37,7 +37,7 @@ export const call = method({
       // A plugin that is left out may have had the tool.
       if (!(thrown instanceof SyscallError) || thrown.code !== "NOT_FOUND" || notices.length === 0)
         throw thrown;
-      throw new SyscallError("NOT_FOUND", [thrown.message, ...notices].join(" "), { cause: thrown });
+      throw new SyscallError("NOT_FOUND", [thrown.message, ...notices].join("\n"), { cause: thrown });
     }
   },
 });

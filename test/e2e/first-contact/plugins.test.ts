@@ -164,4 +164,10 @@ test("plugins new says how to trust what is being written, and how to check it",
   const { stderr } = await machine.run(["plugins", "new", "jira"]);
   expect(stderr).toContain("rnix trust --follow");
   expect(stderr).toContain("rnix plugins check .rnix/plugins/jira.ts");
+  expect(stderr).toContain(`rnix call Jira '{"text": "one two"}'`);
+  await machine.run(["trust", "--follow", "--yes"]);
+  expect(await machine.run(["call", "Jira", '{"text": "one two"}'])).toMatchObject({
+    stdout: "2 words\n",
+    stderr: "",
+  });
 });
