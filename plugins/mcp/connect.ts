@@ -76,7 +76,10 @@ async function attempt(
     const options = { signal, timeout: mountTimeoutMs - firstMs };
     await client.connect(transport, how === "old" ? { ...options, prior: { kind: "legacy" } } : options);
   } catch (thrown) {
-    if (transport instanceof ProgramTransport) await transport.abandon();
+    if (transport instanceof ProgramTransport) {
+      if (isUnreachable(failure(thrown, settings.name, signal))) await transport.followed();
+      await transport.abandon();
+    }
     await close();
     throw connectFailure(thrown, settings, transport, signal);
   } finally {
@@ -85,6 +88,11 @@ async function attempt(
   client.onclose = events.closed;
   client.onerror = events.error;
   return { client, close, end: () => (transport instanceof ProgramTransport ? transport.end : undefined) };
+}
+
+/** The program reads or writes no more. */
+function isUnreachable({ code }: SyscallError): boolean {
+  return code === "UNAVAILABLE" || code === "CLOSED";
 }
 
 function timeText(ms: number): string {

@@ -30,6 +30,9 @@ export class ProgramTransport implements Transport {
   readonly #log: (text: string) => void;
   #child: Child | undefined;
   #closing: Promise<void> | undefined;
+  #following: Promise<void> = Promise.resolve();
+  /** It took no more input before it was closed. */
+  #endedItself = false;
   #lastOutput = "";
   #end: string | undefined;
 
@@ -55,19 +58,32 @@ export class ProgramTransport implements Transport {
     const child = await exec({ argv: [command, ...args], env, cwd, stdin: "pipe", life: "process" });
     this.#child = child;
     if (this.#closing) return child.kill();
-    void this.#follow(child);
+    this.#following = this.#follow(child);
   }
 
   async send(message: JSONRPCMessage): Promise<void> {
     if (!this.#child || this.#closing || this.#end !== undefined) {
       throw new SyscallError("UNAVAILABLE", `${this.#settings.name} ${this.#end ?? "is not running."}`);
     }
-    await this.#child.write(`${JSON.stringify(message)}\n`);
+    try {
+      await this.#child.write(`${JSON.stringify(message)}\n`);
+    } catch (thrown) {
+      this.#endedItself = true;
+      throw thrown;
+    }
   }
 
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  /** Waits a moment for the end of a program that takes no more input: how it ended says more. */
+  async followed(): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, EXIT_MS);
+    await Promise.race([this.#following, late.promise]);
+    clearTimeout(timer);
   }
 
   /** Ends the program without waiting for it to leave by itself: it has not answered. */
@@ -97,7 +113,7 @@ export class ProgramTransport implements Transport {
       }
       this.#logLine(err.rest());
       const { code, signal } = await child.exited();
-      if (!this.#closing)
+      if (!this.#closing || this.#endedItself)
         this.#end = `ended ${signal === null ? `with exit code ${code}` : `by ${signal}`}.${this.lastOutput}`;
     } catch (thrown) {
       this.#end = `can't be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`;

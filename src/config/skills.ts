@@ -199,7 +199,21 @@ async function attempt(found: SkillSource, sources: ConfigSources, list: SkillLi
   }
 }
 
+/** Parsed skills by tier and file: the stock agents offer all of them to each run. */
+const parsedSkills = new Map<string, { content: string; skill: Skill }>();
+const MAX_PARSED = 512;
+
 async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
+  const key = `${found.tier} ${found.source === EMBEDDED ? found.name : found.source}`;
+  const cached = parsedSkills.get(key);
+  if (cached?.content === content) return cached.skill;
+  const skill = await readSkill(found, content);
+  if (parsedSkills.size >= MAX_PARSED) parsedSkills.delete(parsedSkills.keys().next().value ?? "");
+  parsedSkills.set(key, { content, skill });
+  return skill;
+}
+
+async function readSkill(found: SkillSource, content: string): Promise<Skill> {
   const label = found.source === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.source;
   const { front, body } = splitSkill(content, label);
   const { value, text: yaml } =

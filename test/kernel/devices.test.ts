@@ -192,7 +192,7 @@ describe("the tool Skill", () => {
   });
 
   test("what a skill is made for and the agent lacks is named at spawn, loaded or to be loaded", async () => {
-    await using h = new KernelHarness({ model: script(says("done"), says("done")), devices });
+    await using h = new KernelHarness({ model: script(says("done"), says("done"), says("done")), devices });
     const notices = async (run: AgentInfo, allow?: string[]): Promise<string[]> =>
       (await h.run("go", { allow }, run)).events.flatMap((one) => (one.type === "notice" ? [one.text] : []));
     const skilled = {
@@ -204,6 +204,10 @@ describe("the tool Skill", () => {
       expect.stringMatching(/^Skill later .* B, Nope\(x \*\), which .*allowed_tools/),
     ]);
     expect(await notices(skilled, ["*"])).toEqual([expect.stringContaining("Nope(x *)")]);
+    const many = ["a", "b", "c", "d"].map((name) => skill(name, ["Nope"]));
+    expect(await notices({ ...agent(many), allowedTools: ["Skill"] })).toEqual([
+      "Skills made for tools that this run may not use: a (Nope); b (Nope); c (Nope); d (Nope).",
+    ]);
   });
 
   test("is not shown to an agent without skills to load", async () => {

@@ -119,6 +119,24 @@ describe("what a project brings", () => {
     }
   });
 
+  test("is there again in a resumed run, under the same tools", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "say so": [says("so"), calls(["mcp__notes__echo", { text: "again" }]), says("again")] }),
+    );
+    mcpJson(machine, { notes: server("true") });
+    await machine.run(["trust", "--yes"]);
+    const { receipt } = await verdict(machine, ["say so"]);
+    mcpJson(machine, { notes: server("true"), late: server("touch started") });
+    await machine.run(["trust", "--yes"]);
+    const resumed = await machine.run(["resume", receipt.uuid, "and now?"]);
+    expect(resumed.code).toBe(0);
+    const [first, second, third] = model.requests;
+    expect(toolNames(second ?? fail())).toEqual(toolNames(first ?? fail()));
+    expect(toolResults(third ?? fail()).at(-1)).toBe('{"text":"again"}');
+    expect(started(machine)).toBe(false);
+  });
+
   test("is listed by rnix tools --agent, which ends the servers that it started", async () => {
     await using machine = new Machine();
     mcpJson(machine, { notes: server("true"), broken: server("echo no token >&2", "exit") });
@@ -171,6 +189,7 @@ describe("an MCP server that is slow to start", () => {
       stuck: { command: "sh", args: ["-c", "echo downloading the world >&2; exec sleep 600"] },
       broken: server("echo no token >&2", "exit"),
       none: { command: "no-such-program-here" },
+      silent: { command: "true" },
     });
     await machine.run(["trust", "--yes"]);
     for (const [name, words] of [
@@ -178,6 +197,7 @@ describe("an MCP server that is slow to start", () => {
       ["stuck", "It said: downloading the world"],
       ["broken", "no token"],
       ["none", "no-such-program-here"],
+      ["silent", "MCP server silent ended with exit code 0"],
     ]) {
       const { receipt } = await verdict(machine, ["say so", "--mcp", `${name}`]);
       expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable", steps: 0, tokens_used: 0 });
