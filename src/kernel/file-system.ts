@@ -1,3 +1,5 @@
+/** The syscalls Open, Read, Write, Close and Stat. */
+
 import { withDeadline, withGrace } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { withDetail } from "../lib/error-detail.ts";
@@ -21,19 +23,19 @@ import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";
 
 /**
- * After an abort a driver has the grace that a program gets between TERM and KILL, and so much more to clean
- * up behind it, before it is given up.
+ * Additional time after an abort. A driver has the grace of a program between TERM and KILL, and this time to clean up,
+ * before its call is abandoned.
  */
 const AFTER_GRACE_MS = 2_000;
 
-/** Characters of a device path: as many as Linux takes (PATH_MAX). */
+/** Maximum characters of a device path, as on Linux (PATH_MAX). */
 const MAX_PATH = 4096;
-/** Characters of a path that a message quotes. */
+/** Maximum characters of a path in a message. */
 const QUOTED = 200;
 
 /**
- * Open, Read, Write, Close, Stat (seeds 1.4). Permission, tracing, deadlines and the rule that a driver
- * never sees two calls at once stand here, once for every device.
+ * See seeds 1.4. For every device it checks permissions, records events, enforces deadlines, and makes only one call of
+ * a file at a time.
  */
 export class FileSystem {
   readonly #debug: Debugger;
@@ -48,7 +50,7 @@ export class FileSystem {
     this.#clock = parts.clock;
   }
 
-  /** CapCheck is part of every Open. Opening takes part in the call's deadline through `signal`. */
+  /** CapCheck is part of every Open. The call's deadline applies through `signal`. */
   open(
     proc: Process,
     path: string,
@@ -88,7 +90,7 @@ export class FileSystem {
     );
   }
 
-  /** At most `length` bytes (UTF-16 units of text); empty is the end. */
+  /** Returns at most `length` bytes (UTF-16 units of text); empty at the end. */
   read(proc: Process, fd: number, length: number, signal: AbortSignal = proc.signal): Promise<Data> {
     return this.#debug.call(
       proc,
@@ -100,8 +102,8 @@ export class FileSystem {
   }
 
   /**
-   * A read that leaves no event of its own: the pieces of one model answer are recorded by the caller as
-   * one Read with their count, or a long answer would drown the trace.
+   * Reads without an event. The caller records the pieces of one model answer as one Read with their count, so that a
+   * long answer does not fill the trace.
    */
   async readQuietly(
     proc: Process,
@@ -162,13 +164,13 @@ export class FileSystem {
     );
   }
 
-  /** What the driver of an open file says of it. A look, not a syscall. */
+  /** Returns the driver's description of an open file. This is no syscall. */
   async facts(proc: Process, fd: number): Promise<FileStat> {
     const open = proc.fds.get(fd);
     return this.#inTime(proc, open, (signal) => this.#statOf(open, signal));
   }
 
-  /** What a driver asks for the files that it opens by this right. */
+  /** Returns the function by which a driver asks for files that it opens under this grant. */
   #access(proc: Process, right: FileGrant | undefined): OpenContext["access"] {
     return async (paths, also = []) => this.#rights.access(proc, right, paths, also);
   }
@@ -182,7 +184,7 @@ export class FileSystem {
     );
   }
 
-  /** What a driver is asked beside a call has the time that a call has. */
+  /** A question to a driver outside a call has the deadline of a call. */
   async #inTime<T>(
     proc: Process,
     { plugin, device }: Omit<OpenDevice, "file">,
@@ -198,7 +200,7 @@ export class FileSystem {
     }
   }
 
-  /** Closes whatever is still open, as a process's end does (seeds 2.17). */
+  /** Closes all open files when a process ends (seeds 2.17). */
   async closeAll(proc: Process): Promise<void> {
     const failures: unknown[] = [];
     for (const { fd } of proc.fds.list()) {
@@ -214,7 +216,7 @@ export class FileSystem {
   async withdraw(proc: Process, by: string): Promise<number> {
     const withdrawn = this.#rights.withdraw(proc, by);
     const raw = withdrawn.filter(({ call }) => call.tool === null);
-    // What goes wrong in it is in the trace, and takes nothing back.
+    // Its errors are in the trace and undo nothing.
     await Promise.allSettled(raw.map((right) => this.#closeWithdrawn(proc, right)));
     return withdrawn.length;
   }
@@ -224,7 +226,7 @@ export class FileSystem {
     if (right.fd !== undefined && proc.fds.has(right.fd)) await this.close(proc, right.fd);
   }
 
-  /** Has the device's factory open a file; one that comes too late is closed. */
+  /** Opens a file by the device's factory. A file that is returned after the deadline is closed. */
   async #openFile(
     proc: Process,
     { plugin, path }: DeviceEntry,
@@ -259,7 +261,7 @@ export class FileSystem {
     }
   }
 
-  /** One operation on an open file: alone on it, and under its right. */
+  /** Runs one operation on an open file, under its grant. Fails with INVALID while another one runs. */
   #operate<T>(
     proc: Process,
     { file, plugin, device, right }: OpenFile<FileGrant>,
@@ -293,7 +295,7 @@ export class FileSystem {
 
 type OpenDevice = Pick<OpenFile<FileGrant>, "file" | "plugin" | "device">;
 
-/** What has a key does not show it. */
+/** A file with a key redacts it. */
 async function opened(
   { secrets }: Process,
   { device, needs }: DeviceEntry,
@@ -309,7 +311,7 @@ async function opened(
   }
 }
 
-/** A driver throws SyscallErrors; whatever else it throws is recorded as DRIVER with its plugin's name. */
+/** Turns an error that is no SyscallError into DRIVER with the plugin's name. */
 async function driver<T>(plugin: string, device: string, run: () => Promise<T>): Promise<T> {
   try {
     return await run();
