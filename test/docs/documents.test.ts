@@ -8,6 +8,7 @@ import { mcpEntry } from "../../src/config/mcp.ts";
 import { checkSkillFile } from "../../src/config/skill-file.ts";
 import { formatLimit } from "../../src/config/values.ts";
 import { parseYaml } from "../../src/config/yaml.ts";
+import { METHODS } from "../../src/server/methods/method-table.ts";
 
 /** What README.md and docs/*.md name exists: links, files, flags, settings and the keys of configuration files. */
 const ROOT = resolve(import.meta.dir, "../..");
@@ -17,6 +18,16 @@ const OWN_FOLDERS = /^(?:src|test|bench|docs|plugins|agents|skills)\/[\w./-]*$/;
 const FOREIGN_FLAGS: Record<string, string[]> = {
   "bench/README.md": ["only", "batches"],
   "docs/providers.md": ["force"],
+};
+/** What stands in place of a command. */
+const KNOWN_ALONE = new Set(["--help", "--version", "COMMAND"]);
+/** `max_steps`, `tokens_used`, `RNIX_MODEL`, `EXHAUSTED`. */
+const IDENTIFIER = /\b(?:[a-z]+(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*[A-Z0-9]{2})\b/g;
+/** Names that a document makes up, or that are of other programs. */
+const EXAMPLE_NAMES: Record<string, string[]> = {
+  "README.md": ["COMMAND"],
+  "docs/configuration.md": ["UID"],
+  "docs/providers.md": ["top_k"],
 };
 const DOCUMENTS = ["README.md", "bench/README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)].sort();
 
@@ -47,6 +58,38 @@ describe.each(DOCUMENTS)("%s", (name) => {
     const own = name === "docs/architecture.md" ? OWN_FOLDERS : /^(?:src|test|bench|docs)\/[\w./-]+$/;
     const paths = code(text).filter((words) => own.test(words));
     expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  test("names only commands that exist, with their own subcommands and flags", async () => {
+    const commands = new Map(await loadCommands());
+    const wrong = commandLines(text).filter((line) => {
+      const [name = "", word = "", ...rest] = line;
+      const command = commands.get(name);
+      if (KNOWN_ALONE.has(name)) return false;
+      if (!command) return true;
+      const sub = command.subcommands?.[word];
+      const isWord = /^[a-z]/.test(word) && command.subcommands !== undefined;
+      if (isWord && !sub && command.run === undefined) return true;
+      const flags = new Set([...Object.keys((sub ?? command).flags), "help"]);
+      return [word, ...rest].some(
+        (one) => /^--[a-z]/.test(one) && !flags.has(one.slice(2).replace(/=.*/, "")),
+      );
+    });
+    expect(wrong.map((line) => line.join(" "))).toEqual([]);
+  });
+
+  test("names only methods of the protocol", () => {
+    const named = [...text.matchAll(/\bmethods? ((?:`\w+`(?:, | and )?)+)/g)].flatMap(
+      ([, names = ""]) => names.match(/\w+/g) ?? [],
+    );
+    expect(named.filter((one) => one !== "and" && !Object.hasOwn(METHODS, one))).toEqual([]);
+  });
+
+  test("names only settings, fields, methods, codes and variables that are in the source", () => {
+    const named = code(text).flatMap((words) => words.match(IDENTIFIER) ?? []);
+    const examples = new Set(EXAMPLE_NAMES[name] ?? []);
+    const unknown = named.filter((one) => !sourceWords().has(one) && !examples.has(one));
+    expect([...new Set(unknown)]).toEqual([]);
   });
 
   test("names only flags that a command has", async () => {
@@ -119,6 +162,37 @@ function prose(text: string): string {
 /** What stands in backticks. */
 function code(text: string): string[] {
   return [...prose(text).matchAll(/`([^`\n]+)`/g)].map(([, words = ""]) => words);
+}
+
+/** The words of each `rnix …`, in the text and in the blocks of commands, up to what the shell makes of it. */
+function commandLines(text: string): string[][] {
+  const blocks = [...text.matchAll(/^```(?:sh|console|bash)\n([\s\S]*?)^```$/gm)].flatMap(([, block = ""]) =>
+    block.split("\n"),
+  );
+  const lines = [...code(text), ...blocks];
+  return lines.flatMap((line) => {
+    const [, words] = /^(?:\$ )?(?:.*\| )?(?:\.\/)?rnix ((?:[^|;&>#`]|"[^"]*")+)/.exec(line) ?? [];
+    return words === undefined
+      ? []
+      : [
+          words
+            .replace(/"[^"]*"|'[^']*'/g, "TEXT")
+            .trim()
+            .split(/\s+/),
+        ];
+  });
+}
+
+let words: ReadonlySet<string> | undefined;
+
+/** Every word of the program's source. */
+function sourceWords(): ReadonlySet<string> {
+  words ??= new Set(
+    ["src/**/*.ts", "plugins/**/*.ts", "bench/**/*.ts", "package.json", "test/suite.ts"]
+      .flatMap((glob) => [...new Bun.Glob(glob).scanSync(ROOT)])
+      .flatMap((file) => read(file).match(/[A-Za-z]\w*/g) ?? []),
+  );
+  return words;
 }
 
 /** The anchors of its headings. */
