@@ -2,16 +2,22 @@ import { SyscallError } from "rnix/plugin";
 import { JsonDepth, MAX_LEVELS } from "../_lib/json-depth.ts";
 import { errorDocument } from "./error-document.ts";
 import { type Blame, redirected, reported, unreachable } from "./failure.ts";
+import { proxyFor } from "./proxy.ts";
 
 /**
  * The `fetch` given to a provider package for one request. It has no time limit of its own and follows no redirect:
  * key and conversation go only to the address they were meant for. It turns into errors what packages do not handle:
  * an unreachable server, a web page, an error document instead of a stream, an answer too large or nested too deeply.
- * `onBytes` is called whenever a part of an answer has arrived.
+ * `onBytes` is called whenever a part of an answer has arrived. `env` is the run's environment, which may name a proxy.
  */
-export function requestFetch(streams: boolean, blame: Blame, onBytes: () => void): typeof fetch {
+export function requestFetch(
+  streams: boolean,
+  blame: Blame,
+  env: Readonly<Record<string, string>>,
+  onBytes: () => void,
+): typeof fetch {
   const request = async (input: Input, init?: RequestInit): Promise<Response> => {
-    const response = bounded(await reach(input, init, blame), streams, blame, onBytes);
+    const response = bounded(await reach(input, init, blame, env), streams, blame, onBytes);
     const location = response.headers.get("location");
     if (response.status >= 300 && response.status < 400 && location !== null) {
       await response.body?.cancel();
@@ -34,8 +40,19 @@ export function requestFetch(streams: boolean, blame: Blame, onBytes: () => void
 
 type Input = Parameters<typeof fetch>[0];
 
-async function reach(input: Input, init: RequestInit | undefined, blame: Blame): Promise<Response> {
-  const options: BunFetchRequestInit = { ...init, timeout: false, redirect: "manual" };
+async function reach(
+  input: Input,
+  init: RequestInit | undefined,
+  blame: Blame,
+  env: Readonly<Record<string, string>>,
+): Promise<Response> {
+  const proxy = proxyFor(input instanceof Request ? input.url : String(input), env);
+  const options: BunFetchRequestInit = {
+    ...init,
+    timeout: false,
+    redirect: "manual",
+    ...(proxy !== undefined && { proxy }),
+  };
   try {
     return await fetch(input, options);
   } catch (error) {

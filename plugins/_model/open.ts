@@ -61,7 +61,7 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
         connection.languageModel({
           model: request.model,
           key,
-          fetch: requestFetch(streams, blame, () => onBytes()),
+          fetch: requestFetch(streams, blame, context.env, () => onBytes()),
         }),
       ),
       options: connection.options(options, request),

@@ -15,7 +15,7 @@ async function fetched(response: () => Response, streams: boolean, onBytes = () 
   const url = `http://127.0.0.1:${server.port}`;
   const blame = { provider: "x", keyVariable: "K", urlVariable: "U", url, model: "m", key: "" };
   return {
-    answer: requestFetch(streams, blame, onBytes)(url),
+    answer: requestFetch(streams, blame, {}, onBytes)(url),
     [Symbol.asyncDispose]: () => server.stop(true),
   };
 }
