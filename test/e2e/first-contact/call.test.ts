@@ -1,5 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join, resolve } from "node:path";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
@@ -125,6 +126,16 @@ describe("rnix call", () => {
     hanging.signal("SIGKILL");
     await hanging.done;
     await until(() => !sleeping(), "the end of its program");
+
+    // A client may shut down its sending side and wait for the answer.
+    const request = {
+      method: "call",
+      payload: { cwd: machine.project, tool: "Bash", input: { command: "sleep 1.5" } },
+    };
+    const socket = connect({ path: machine.socket, allowHalfOpen: true });
+    socket.end(`${JSON.stringify(request)}\n`);
+    const answer = JSON.parse((await Array.fromAsync(socket)).join(""));
+    expect(answer).toMatchObject({ ok: true, payload: { name: "Bash", state: "done" } });
   });
 
   test("of an MCP server needs trust, and starts it", async () => {
@@ -262,5 +273,25 @@ describe("inside a run", () => {
     expect(machine.has("src/b.txt")).toBe(false);
     const trace = await machine.run(["strace", info.uuid, "--json"]);
     expect(trace.stdout).toContain('"tool":"Read"');
+  });
+
+  test("a call reaches no model beside the run's budget, and none of the kernel's own tools", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "try it": [
+          bash(
+            `${RNIX} call /dev/llm/openai '{"intent":"x","model":"m","messages":[]}'; echo "code $?"`,
+            `${RNIX} call /dev/kernel/agent '{"intent":"x"}'; echo "code $?"`,
+          ),
+          says("tried"),
+        ],
+      }),
+    );
+    await verdict(machine, ["try it", "--allow", "*"]);
+    const [llm, kernel] = model.requests.slice(-1).flatMap(toolResults);
+    expect(llm).toMatch(/is a model: only a run can call it.*code 1$/s);
+    expect(kernel).toMatch(/code 1$/);
+    expect(model.requests).toHaveLength(2);
   });
 });
