@@ -99,7 +99,7 @@ export class PluginVersion {
   /** Ends it when it is unused and retired, else starts its idle timer. Called after each release. */
   settle(): void {
     this.#idle?.cancel();
-    if (this.#held > 0 || this.#worker.openFiles > 0) return;
+    if (this.#ending || this.#held > 0 || this.#worker.openFiles > 0) return;
     if (this.#retired) void this.end();
     else this.#idle = this.#ports.timers.timer(this.#ports.idleMs, () => void this.end());
   }
