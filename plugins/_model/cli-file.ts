@@ -1,3 +1,5 @@
+/** The model device of a driver that runs a CLI program. */
+
 import type { Data, FileStat, LLMAnswer, LLMEvent, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { z } from "zod";
 import { type ModelFacts, ModelFile } from "./model-file.ts";

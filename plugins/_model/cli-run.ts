@@ -1,3 +1,5 @@
+/** Runs a CLI program as a model and reads its answer. */
+
 import { type Child, type LLMEvent, type OpenContext, SyscallError } from "rnix/plugin";
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";

@@ -1,3 +1,5 @@
+/** Reads the error documents of providers. */
+
 import { z } from "zod";
 
 /** A provider's report of an error, in any of the protocols. */

@@ -1,3 +1,5 @@
+/** The kinds of provider failures, by the provider's error name or HTTP status. */
+
 import type { Code } from "rnix/plugin";
 
 /** What a provider's failure means for the caller. */

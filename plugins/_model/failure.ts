@@ -1,3 +1,5 @@
+/** Converts failures of HTTP providers to typed errors that say what to do. */
+
 import {
   APICallError,
   InvalidResponseDataError,

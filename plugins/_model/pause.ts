@@ -1,3 +1,5 @@
+/** Collects and restores the message of a model that pauses in the middle of its turn. */
+
 import type {
   JSONValue,
   LanguageModelV4Content,

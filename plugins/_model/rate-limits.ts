@@ -1,3 +1,5 @@
+/** Reads wait times and rate limits from the headers of a provider's answer. */
+
 import type { RateLimit, RateLimits, SyscallErrorDetail } from "rnix/plugin";
 
 type Headers = Readonly<Record<string, string | undefined>>;

@@ -1,3 +1,5 @@
+/** Collects the signatures of a model's reasoning, stores them with its tool calls, and reads them back. */
+
 import type { JSONValue, SharedV4ProviderMetadata } from "@ai-sdk/provider";
 import type { ToolCall } from "rnix/plugin";
 import { z } from "zod";

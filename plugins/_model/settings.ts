@@ -1,3 +1,5 @@
+/** Reads and checks the settings that a provider's entry gives its driver. */
+
 import type { JSONObject } from "@ai-sdk/provider";
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";

@@ -1,3 +1,5 @@
+/** Maps the providers' words for the end of an answer to stop reasons. */
+
 import type { StopReason } from "rnix/plugin";
 
 /**

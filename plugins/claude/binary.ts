@@ -1,3 +1,5 @@
+/** Finds the Claude Code CLI and reads which options it has. */
+
 import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";

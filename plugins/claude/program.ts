@@ -1,3 +1,5 @@
+/** The command line and environment of the Claude Code CLI for one request. */
+
 import type { LLMRequest } from "rnix/plugin";
 import type { Program } from "../_model/cli-run.ts";
 import { promptOf } from "../_model/conversation.ts";

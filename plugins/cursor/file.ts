@@ -1,3 +1,5 @@
+/** Finds the Cursor CLI and opens it as the device /dev/llm/cursor. */
+
 import { statSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";

@@ -1,3 +1,5 @@
+/** Formats paths, texts and sizes for results and messages of the tools. */
+
 import { relative, sep } from "node:path";
 
 /** A path as the model and the user see it: relative to the working folder if it is inside. */

@@ -1,3 +1,5 @@
+/** Converts errors of the operating system to typed errors. */
+
 import { type Code, SyscallError } from "rnix/plugin";
 
 /** An error of the operating system as one of ours. `action` completes "Could not …". */

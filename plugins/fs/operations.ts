@@ -1,3 +1,5 @@
+/** The operations of the device /dev/fs: their schema, types and parser. */
+
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { issueText } from "../_lib/issue-text.ts";

@@ -1,3 +1,5 @@
+/** The definitions of the file tools: Read, Write, Edit, Glob and Grep. */
+
 import type { ToolDef } from "rnix/plugin";
 
 /**

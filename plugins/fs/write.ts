@@ -4,6 +4,7 @@ import { sizeText } from "./display.ts";
 import type { Input } from "./operations.ts";
 import type { Confinement } from "./paths/confinement.ts";
 
+/** Writes a whole file (tool Write): creates or replaces it, and returns a line about it. */
 export async function write(
   confinement: Confinement,
   context: OpenContext,

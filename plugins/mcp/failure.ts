@@ -1,3 +1,5 @@
+/** Converts failures of MCP servers to typed errors. */
+
 import {
   type JSONRPCErrorResponse,
   ProtocolError,

@@ -1,3 +1,5 @@
+/** The settings of one MCP server: its command or address, time limits and size limit. */
+
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { issueText } from "../_lib/issue-text.ts";

@@ -1,3 +1,5 @@
+/** The conditions of a replay script: their schema, and how a conversation is matched against them. */
+
 import type { LLMRequest } from "rnix/plugin";
 import { z } from "zod";
 import { errorOf, type Normalize } from "./normalize.ts";

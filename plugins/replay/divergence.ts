@@ -1,3 +1,5 @@
+/** Compares a replayed conversation with what its script expects, and throws at the first difference. */
+
 import { type LLMMessage, type LLMRequest, SyscallError, type ToolCall } from "rnix/plugin";
 import { described, failedAs, type Match, type Mismatch, matches, mismatchOf } from "./condition.ts";
 import { errorOf, type Normalize } from "./normalize.ts";

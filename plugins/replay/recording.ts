@@ -1,3 +1,5 @@
+/** Finds a recorded run and converts it to a replay script. */
+
 import { type History, type RunInfo, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import type { Match } from "./condition.ts";

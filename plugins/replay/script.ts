@@ -1,3 +1,5 @@
+/** The schema and types of a replay script. */
+
 import { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
 import { Condition, Match, pattern, texts } from "./condition.ts";

@@ -1,3 +1,5 @@
+/** Chooses the script of each run in a tree: the whole script, or the part for a child agent. */
+
 import { type History, type OpenContext, type RunInfo, SyscallError } from "rnix/plugin";
 import { scriptOf } from "./recording.ts";
 import type { Script } from "./script.ts";

@@ -1,3 +1,5 @@
+/** Asks the user a yes-or-no question at the terminal. */
+
 import type { Io } from "./io.ts";
 
 /** Without an answer in this time, the answer is no. */

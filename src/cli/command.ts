@@ -1,3 +1,5 @@
+/** Defines commands: their description, arguments, flags and function. */
+
 import { usageError } from "./exit.ts";
 import { type Flags, type FlagValues, type Parsed, readFlags } from "./flags.ts";
 import type { Io } from "./io.ts";

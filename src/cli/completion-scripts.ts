@@ -1,3 +1,5 @@
+/** Generates the completion scripts of bash, zsh and fish from the commands' definitions. */
+
 import type { Command } from "./command.ts";
 import type { Flag } from "./flags.ts";
 

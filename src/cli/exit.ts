@@ -1,3 +1,5 @@
+/** The exit codes of commands, and which error leads to which code. */
+
 import { type Code, SyscallError } from "../plugin/index.ts";
 
 /** Exit codes of the commands. A run's own exit code is passed on unchanged. */

@@ -1,3 +1,5 @@
+/** Defines the flags of commands and parses command lines. */
+
 import { parseDuration } from "../lib/duration.ts";
 import { nearestName } from "../lib/edit-distance.ts";
 import { splitToolRules } from "../lib/tool-rules.ts";

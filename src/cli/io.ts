@@ -1,3 +1,5 @@
+/** The outside world of a command: its output, input, environment and connections to a server. */
+
 import type { Client } from "../client/client.ts";
 import type { SessionOptions } from "../client/session.ts";
 import { SyscallError } from "../plugin/index.ts";

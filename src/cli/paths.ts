@@ -1,3 +1,5 @@
+/** Reads the flags that name files and folders. */
+
 import { realpathSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

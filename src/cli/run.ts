@@ -1,3 +1,5 @@
+/** Runs an agent from a command: spawns or resumes it, follows it, and returns its exit code. */
+
 import type { Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Receipt } from "../protocol/methods.ts";

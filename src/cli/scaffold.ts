@@ -1,3 +1,5 @@
+/** Creates the files of `rnix init` and `rnix plugins new`. */
+
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type Project, prepareProject, type SettingLine } from "../server/offline-commands.ts";

@@ -1,3 +1,5 @@
+/** Parses signal names and explains wrong signal flags. */
+
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../kernel/types.ts";
 import { nearestName } from "../lib/edit-distance.ts";
 import { usageError } from "./exit.ts";

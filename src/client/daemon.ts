@@ -1,3 +1,5 @@
+/** Connects to the daemon and starts it when none runs. */
+
 import { existsSync } from "node:fs";
 import type { SettingValues } from "../config/defaults.ts";
 import { type Env, thisUser, userPaths } from "../config/paths.ts";

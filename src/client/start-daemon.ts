@@ -1,3 +1,5 @@
+/** Starts the daemon as a process of its own. */
+
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
 import { isPlain } from "../config/plain-variables.ts";

@@ -1,7 +1,7 @@
 import { config } from "zod";
 
 /**
- * Loaded before any schema is made: compiling each pays for who checks with it hundreds of times, not within one
- * command. A module of its own, since a dynamic import of "zod" itself would keep all of it in the executable.
+ * Turns off zod's compilation of schemas, which one command does not repay. It is loaded before any schema is made. It
+ * is a module of its own, because a dynamic import of "zod" would put all of zod into the executable.
  */
 config({ jitless: true });

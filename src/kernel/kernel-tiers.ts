@@ -1,3 +1,5 @@
+/** Builds the parts of the kernel in tiers, each on the ones before it. */
+
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { TreeBudget } from "./budget/budget.ts";
 import { DailyBudget } from "./budget/daily-budget.ts";

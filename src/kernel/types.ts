@@ -1,3 +1,5 @@
+/** The types that the parts of the kernel and its embedder share. */
+
 import type { RunSettings } from "../config/defaults.ts";
 import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type {

@@ -1,3 +1,5 @@
+/** Reads the results of checks that ran in several attempts. */
+
 /** The result of one check in one attempt. All checks of an attempt have its number; absent: 1. */
 interface AttemptResult {
   exit_code: number | null;

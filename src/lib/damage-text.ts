@@ -1,3 +1,5 @@
+/** Describes the damaged and foreign lines of a file. */
+
 interface Lost {
   count: number;
   lines: readonly number[];

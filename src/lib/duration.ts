@@ -1,3 +1,5 @@
+/** Parses and formats durations. */
+
 import { SyscallError } from "../plugin/index.ts";
 
 const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 } as const;

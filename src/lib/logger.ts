@@ -1,3 +1,5 @@
+/** The logger: levels, lines and their filter. */
+
 export const LEVELS = ["debug", "info", "warn"] as const;
 export type LogLevel = (typeof LEVELS)[number];
 

@@ -1,3 +1,5 @@
+/** Parses and formats sizes in bytes. */
+
 import { SyscallError } from "../plugin/index.ts";
 
 const UNITS = { GiB: 1024 ** 3, MiB: 1024 ** 2, KiB: 1024, B: 1 } as const;

@@ -1,3 +1,5 @@
+/** Answers about the daemon: ping, status and garbage collection. */
+
 import type { CollectReason } from "../store/runs/retention.ts";
 import type { Diagnostic } from "./fields.ts";
 

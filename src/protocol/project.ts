@@ -1,3 +1,5 @@
+/** Requests and answers about what a project can use: tools, agents, skills and providers. */
+
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/model-gate.ts";
 import type { Code, ToolAnnotations } from "../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Answers about the records of a run: its steps, prompts and details. */
+
 import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";

@@ -1,3 +1,5 @@
+/** Answers about replays: differences between runs, and exported scripts. */
+
 import type { ToolCall } from "../plugin/index.ts";
 import type { StepRecord } from "../store/runs/schema.ts";
 

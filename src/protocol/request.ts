@@ -1,3 +1,5 @@
+/** The common form of every request and answer. */
+
 import { z } from "zod";
 import { Uuid } from "./fields.ts";
 

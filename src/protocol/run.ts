@@ -1,3 +1,5 @@
+/** Requests that begin a run: spawn, resume and replay. */
+
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
 import { Target, Uuid } from "./fields.ts";

@@ -1,3 +1,5 @@
+/** The commands that need no server: they read and write files of the user and the project. */
+
 import { dirname, join } from "node:path";
 import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import type { SettingValues } from "../config/defaults.ts";

@@ -1,3 +1,5 @@
+/** The services that methods use, and the booted server. */
+
 import type { Env } from "../config/paths.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Clock } from "../lib/clock.ts";

@@ -1,3 +1,5 @@
+/** Formats the changes of an edit as a unified diff. */
+
 import { cutText } from "../display.ts";
 
 /** A range of bytes in a file and the text that replaces it. */

@@ -1,3 +1,5 @@
+/** Resolves symlinks in paths and finds the real path of an open file. */
+
 import type { Stats } from "node:fs";
 import { lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";

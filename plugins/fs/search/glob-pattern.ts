@@ -1,3 +1,5 @@
+/** Compiles glob patterns to tests on paths. */
+
 import { isAbsolute, join, resolve } from "node:path";
 import { SyscallError } from "rnix/plugin";
 

@@ -1,3 +1,5 @@
+/** Parses a regular expression to a syntax tree that an automaton can match. */
+
 import { SyscallError } from "rnix/plugin";
 
 /** A regular expression taken apart, as far as an automaton can hold it. */

@@ -1,3 +1,5 @@
+/** Filters the found files by what the run may read. */
+
 import { realpathSync } from "node:fs";
 import { type FoundFile, pathIn } from "./walk.ts";
 

@@ -1,3 +1,5 @@
+/** Runs a search in a Worker, and defines the messages between the Worker and its owner. */
+
 import type { Code } from "rnix/plugin";
 import { type GlobRequest, globSearch } from "./glob-search.ts";
 import { type GrepRequest, grepSearch } from "./grep-search.ts";

@@ -1,3 +1,5 @@
+/** `rnix agents`: lists the agents of a project, or creates one. */
+
 import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix allow`: grants a live run more tools. */
+
 import { changeRights } from "../change-rights.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";

@@ -1,3 +1,5 @@
+/** `rnix attach`: follows a run to its end. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";

@@ -1,3 +1,5 @@
+/** `rnix call`: makes one tool call without a model. */
+
 import { defineCommand } from "../command.ts";
 import { directCall } from "../direct-call.ts";
 import { usageError } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix cat`: prints what a device path returns. */
+
 import { defineCommand } from "../command.ts";
 import { directCall } from "../direct-call.ts";
 import { usageError } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix compact`: compacts the conversation of a live run. */
+
 import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

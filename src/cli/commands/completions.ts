@@ -1,3 +1,5 @@
+/** `rnix completions`: prints the completion script of a shell. */
+
 import type { Command } from "../command.ts";
 import { defineCommand } from "../command.ts";
 import { loadCommands } from "../commands.ts";

@@ -1,3 +1,5 @@
+/** `rnix config`: prints every setting with its value and source. */
+
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { environment } from "../io.ts";

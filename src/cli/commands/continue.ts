@@ -1,3 +1,5 @@
+/** `rnix continue`: continues paused processes and their descendants. */
+
 import { SIGRESUME } from "../../kernel/types.ts";
 import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../signal-processes.ts";

@@ -1,3 +1,5 @@
+/** `rnix daemon`: starts, stops and inspects the daemon. */
+
 import type { DaemonStatus } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";

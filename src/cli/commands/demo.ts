@@ -1,3 +1,5 @@
+/** `rnix demo`: replays a recorded run that fixes a bug, without a key or network. */
+
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { userPaths } from "../../config/paths.ts";

@@ -1,3 +1,5 @@
+/** `rnix deny`: revokes tools of a live run and its descendants. */
+
 import { changeRights } from "../change-rights.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";

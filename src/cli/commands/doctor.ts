@@ -1,3 +1,5 @@
+/** `rnix doctor`: checks the installation and prints the findings. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";

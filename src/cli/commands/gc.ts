@@ -1,3 +1,5 @@
+/** `rnix gc`: removes ended runs beyond the retention limits. */
+
 import type { CollectedLine, CollectReport } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix init`: creates the `.rnix` folder of a project. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { environment } from "../io.ts";

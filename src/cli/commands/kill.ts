@@ -1,3 +1,5 @@
+/** `rnix kill`: sends a signal to processes and their descendants. */
+
 import { defineCommand } from "../command.ts";
 import { bool, text } from "../flags.ts";
 import { signalProcesses } from "../signal-processes.ts";

@@ -1,3 +1,5 @@
+/** `rnix log`: prints the log of a run. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";

@@ -1,3 +1,5 @@
+/** `rnix pause`: pauses processes and their descendants. */
+
 import { SIGPAUSE } from "../../kernel/types.ts";
 import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../signal-processes.ts";

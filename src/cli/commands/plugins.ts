@@ -1,3 +1,5 @@
+/** `rnix plugins`: lists, checks and creates plugins. */
+
 import { relative } from "node:path";
 import type { Answers } from "../../server/methods/method-table.ts";
 import { agreed } from "../ask.ts";

@@ -1,3 +1,5 @@
+/** `rnix providers`: lists the model providers and probes them. */
+
 import type { ProviderWire, QueueWire } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { bool, json } from "../flags.ts";

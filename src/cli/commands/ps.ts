@@ -1,3 +1,5 @@
+/** `rnix ps`: lists processes. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix replay`: replays a recorded run or a script, or exports a run as a script. */
+
 import type { Receipt, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";

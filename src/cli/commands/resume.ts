@@ -1,3 +1,5 @@
+/** `rnix resume`: resumes or forks a run. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";

@@ -1,3 +1,5 @@
+/** `rnix show`: prints all details of one process. */
+
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix skills`: lists, checks and creates skills. */
+
 import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

@@ -1,3 +1,5 @@
+/** `rnix spawn`: runs an agent and prints its answer. */
+
 import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";

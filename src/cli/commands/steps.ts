@@ -1,3 +1,5 @@
+/** `rnix steps`: lists the steps of a process or prints one in full. */
+
 import type { StepDetail, StepSummary } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";

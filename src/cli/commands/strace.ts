@@ -1,3 +1,5 @@
+/** `rnix strace`: prints the syscalls of a process. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";

@@ -1,3 +1,5 @@
+/** `rnix suspend`: suspends a run and sets its wake. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, duration, json } from "../flags.ts";

@@ -1,3 +1,5 @@
+/** `rnix tools`: lists the tools that a run has in this folder. */
+
 import { defineCommand } from "../command.ts";
 import { json, text } from "../flags.ts";
 import { project, withWire } from "../io.ts";

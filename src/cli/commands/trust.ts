@@ -1,3 +1,5 @@
+/** `rnix trust`: shows, grants and revokes the trust of a project. */
+
 import { visible } from "../../lib/visible.ts";
 import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
 import { agreed } from "../ask.ts";

@@ -1,3 +1,5 @@
+/** `rnix version`: prints the version. */
+
 import { commit, version } from "../../version.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";

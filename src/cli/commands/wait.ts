@@ -1,3 +1,5 @@
+/** `rnix wait`: waits for the end of a process and prints its answer. */
+
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";

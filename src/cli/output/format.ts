@@ -1,3 +1,5 @@
+/** Formats durations, counts, costs, sizes and text for the terminal. */
+
 /** 850ms, 2.1s, 3m05s, 1h02m, 3d04h. */
 export function formatElapsed(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)}ms`;

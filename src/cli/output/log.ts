@@ -1,3 +1,5 @@
+/** Formats the log entries of a run for the terminal. */
+
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { endText } from "./end.ts";
 import { oneLine, printable } from "./format.ts";

@@ -1,3 +1,5 @@
+/** Formats the report of `rnix plugins check`. */
+
 import type { CheckReport } from "../../server/offline-commands.ts";
 import type { Style } from "./style.ts";
 import { fields } from "./table.ts";

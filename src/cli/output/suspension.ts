@@ -1,3 +1,5 @@
+/** Formats why a run is suspended and what will wake it. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 
 type Suspended = NonNullable<ProcInfo["suspended"]>;

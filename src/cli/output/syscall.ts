@@ -1,3 +1,5 @@
+/** Formats a syscall event as one line in the style of strace. */
+
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { oneLine } from "./format.ts";
 import type { Style } from "./style.ts";

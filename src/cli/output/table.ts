@@ -1,3 +1,5 @@
+/** Formats tables and aligned fields. */
+
 import type { Output } from "../io.ts";
 import { cut, oneLine } from "./format.ts";
 import type { Style } from "./style.ts";

@@ -1,3 +1,5 @@
+/** Compares a replayed run with the expected one, and formats the report. */
+
 import type { Difference, Receipt } from "../../protocol/methods.ts";
 import { plural, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";

@@ -1,3 +1,5 @@
+/** Reads the head of a replay script: how to run it, and how it should end. */
+
 import { extname, resolve } from "node:path";
 import { z } from "zod";
 import { readText } from "../../config/file.ts";

@@ -1,3 +1,5 @@
+/** The budgets of processes: limits, usage and reservations along the process tree. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Limit } from "../types.ts";

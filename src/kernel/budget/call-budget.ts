@@ -1,3 +1,5 @@
+/** Reserves and charges the budget of one model call. */
+
 import { type ModelPrice, SyscallError, type TokenPrice, type Usage } from "../../plugin/index.ts";
 import type { ProviderChoice } from "../types.ts";
 import type { TreeBudget } from "./budget.ts";

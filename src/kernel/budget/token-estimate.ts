@@ -1,3 +1,5 @@
+/** Estimates tokens without a tokenizer. */
+
 import type { ImageRef, LLMRequest, LLMTool, Message } from "../../plugin/index.ts";
 
 /** The input of a model request. Images count by their size, so references are enough. */

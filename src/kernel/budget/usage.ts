@@ -1,3 +1,5 @@
+/** Adds up and subtracts the usage of model calls. */
+
 import type { Usage } from "../../plugin/index.ts";
 
 /** Adds up the usage of one call's attempts. The last report of each attempt counts. */

@@ -1,3 +1,5 @@
+/** Coroutines of a process: their types, and one coroutine's task. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";

@@ -1,6 +1,6 @@
 import { SyscallError } from "../../plugin/index.ts";
 
-/** A thread or a coroutine, as far as keeping it goes. */
+/** What the table needs of a thread or a coroutine. */
 interface Task {
   /** It has not ended. */
   readonly live: boolean;
@@ -8,7 +8,7 @@ interface Task {
   readonly wasRead: boolean;
 }
 
-/** At once per process. */
+/** Maximum live tasks of one process. */
 const MAX_LIVE = 256;
 /** Ended tasks count too: their results can be read until the reap. */
 const MAX_KEPT = 1024;
@@ -55,7 +55,7 @@ export class TaskTable<T extends Task> {
     if (this.live().length >= MAX_LIVE) {
       throw new SyscallError(
         "EXHAUSTED",
-        `The process has ${MAX_LIVE} ${this.#what}s at once and may have no more. Wait for one to end.`,
+        `The process has ${MAX_LIVE} ${this.#what}s, the maximum. Wait for one to end.`,
       );
     }
     if (this.#tasks.size < MAX_KEPT) return;
@@ -63,7 +63,7 @@ export class TaskTable<T extends Task> {
     if (!oldest) {
       throw new SyscallError(
         "EXHAUSTED",
-        `The process keeps ${MAX_KEPT} ${this.#what}s, and of none that ended was asked how. Ask for some first.`,
+        `The process keeps ${MAX_KEPT} ${this.#what}s, and no result of an ended one was read. Read some results first.`,
       );
     }
     this.#tasks.delete(oldest[0]);

@@ -1,3 +1,5 @@
+/** Threads of a process: their types, and one thread's task. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";

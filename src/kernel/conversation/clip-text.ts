@@ -1,3 +1,5 @@
+/** Shortens texts to a number of tokens or characters. */
+
 import { estimateTokens } from "../budget/token-estimate.ts";
 
 /** The share of a clipped text that its beginning gets; its end gets the rest. */

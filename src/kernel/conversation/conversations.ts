@@ -22,7 +22,7 @@ interface Context {
 const ROLES: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"]);
 
 /**
- * Conversation spaces (seeds 4). A context belongs to the process that allocated it and is freed at its
+ * The conversations of all processes (seeds 4). A context belongs to the process that allocated it and is freed at its
  * reap. Threads share it: every method is synchronous, so appends cannot interleave.
  */
 export class Conversations {

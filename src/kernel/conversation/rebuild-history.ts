@@ -1,3 +1,5 @@
+/** Rebuilds a run's conversation from its records. */
+
 import { type Message, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import type { OpenStep } from "../process/run-progress.ts";

@@ -1,3 +1,5 @@
+/** Builds the message that replaces summarised messages, and the request for a summary. */
+
 import { framed } from "../../lib/frame.ts";
 import type { Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";

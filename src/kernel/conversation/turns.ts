@@ -1,3 +1,5 @@
+/** Finds turns and tool calls in a list of messages. */
+
 import type { Message, ToolCall } from "../../plugin/index.ts";
 import { estimateMessage } from "../budget/token-estimate.ts";
 

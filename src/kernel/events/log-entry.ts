@@ -1,3 +1,8 @@
+/**
+ * Builds the entries of a run's log. All are built here, because a follower gets them from the record first and then
+ * live, and both must be the same.
+ */
+
 import { formatDuration } from "../../lib/duration.ts";
 import type { ToolCall } from "../../plugin/index.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
@@ -8,10 +13,6 @@ const SHOWN = 2000;
 
 type Moment = Pick<LogEntry, "ts" | "step">;
 
-/*
- * The log lines of a run, for people. All are made here, because a follower gets them from the record first and then
- * live, and the two must be the same.
- */
 export function textEntry(at: Moment, kind: "text" | "thought" | "inbox", text: string): LogEntry {
   return { ...at, kind, text };
 }

@@ -1,3 +1,5 @@
+/** The types of an init plan: its units and their states. */
+
 import type { SupervisorSpec } from "../supervisor/spec.ts";
 import type { MountRequest, PID, SpawnOpts } from "../types.ts";
 

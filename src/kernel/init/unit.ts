@@ -1,3 +1,5 @@
+/** Starts, watches and stops one unit of init.yaml. */
+
 import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";

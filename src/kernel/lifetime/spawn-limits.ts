@@ -1,3 +1,5 @@
+/** Checks and computes the folders, rights and limits of a new process. */
+
 import { realpathSync } from "node:fs";
 import { relative } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Decides whether and when a failed model call is retried. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import { type Backoff, backoffDelayMs } from "../supervisor/restart-policy.ts";

@@ -1,3 +1,5 @@
+/** The specification of a process, fixed when it is built. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { ToolDef } from "../../plugin/index.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";

@@ -1,3 +1,5 @@
+/** The state machine of a process. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcessState } from "../types.ts";
 

@@ -1,3 +1,5 @@
+/** The progress of a run: its steps, its open step and its last answer. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { Message, StopReason } from "../../plugin/index.ts";
 import type {

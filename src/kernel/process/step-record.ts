@@ -1,3 +1,5 @@
+/** Builds the record of a finished step. */
+
 import type { LLMAnswer, Message } from "../../plugin/index.ts";
 import type { Action, SoFar, StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { Process } from "./process.ts";

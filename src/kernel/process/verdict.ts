@@ -1,3 +1,5 @@
+/** Derives the exit code and reason of a run from how its task ended. */
+
 import { failedCheck } from "../../lib/check-attempts.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult, ChildResult } from "../../store/runs/schema.ts";

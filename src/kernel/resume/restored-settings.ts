@@ -1,3 +1,5 @@
+/** Restores the settings of a resumed run: options, limits, rights and tools. */
+
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";

@@ -1,3 +1,5 @@
+/** Reads what a resume needs from the records of a run. */
+
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
 import { SyscallError } from "../../plugin/index.ts";

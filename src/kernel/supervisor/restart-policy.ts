@@ -1,3 +1,5 @@
+/** The rules of restarts: how many are allowed in a period, and the delay before each. */
+
 import type { Clock } from "../../lib/clock.ts";
 
 /** More than `intensity` restarts within `periodMs` are too many. 0 allows none. */

@@ -1,3 +1,5 @@
+/** One child of a supervisor with its state and restarts. */
+
 import type { Process } from "../process/process.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import type { RestartDelays } from "./restart-policy.ts";

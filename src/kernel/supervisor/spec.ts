@@ -1,3 +1,5 @@
+/** The specification of a supervisor and its children, and its check. */
+
 import type { ExecRequest } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AgentInfo, SpawnOpts } from "../types.ts";

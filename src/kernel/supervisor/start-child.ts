@@ -1,3 +1,5 @@
+/** Starts the process of a supervisor's child. */
+
 import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Child, ExecRequest } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Makes one tool call: opens the device, writes the input, reads the result and closes the device. */
+
 import { withDeadline } from "../../lib/cancellation.ts";
 import { type Data, O_RDONLY, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";

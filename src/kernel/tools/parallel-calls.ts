@@ -1,3 +1,5 @@
+/** Decides which tool calls of an answer run in parallel, and runs them in order. */
+
 import type { ProcessTool } from "../process/process-spec.ts";
 import { AGENT_PATH } from "../types.ts";
 

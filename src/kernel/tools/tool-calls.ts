@@ -1,3 +1,5 @@
+/** Runs the tool calls of a step and records them. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";

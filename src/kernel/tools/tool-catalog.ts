@@ -1,3 +1,5 @@
+/** The tools of a process: those it may use, and those that its model is offered. */
+
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { Process } from "../process/process.ts";

@@ -1,3 +1,5 @@
+/** Checks the input of a tool call against the tool's schema. */
+
 import type { z } from "zod";
 import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** The daemon's log file. */
+
 import { closeSync, constants, mkdirSync, renameSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "../../lib/clock.ts";

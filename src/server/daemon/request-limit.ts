@@ -1,3 +1,5 @@
+/** The limit on HTTP requests that the runtime and the kernel have open. */
+
 /**
  * How many HTTP requests the runtime has under way at the same time. Bun reads the variable before our first line
  * runs, and delays every request above the limit without an error.

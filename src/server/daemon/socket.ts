@@ -1,3 +1,5 @@
+/** The daemon's Unix socket: listening, and whether a server answers on it. */
+
 import { rmSync } from "node:fs";
 import { connect, createServer, type Server as NetServer, type Socket } from "node:net";
 

@@ -1,3 +1,5 @@
+/** The state of the daemon, for `rnix daemon status`. */
+
 import { z } from "zod";
 import type { DaemonStatus } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

@@ -1,3 +1,5 @@
+/** Lists the model providers, with the queues of their keys; `probe` asks each for one word. */
+
 import { z } from "zod";
 import type { Diagnostic, ProviderWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";

@@ -7,7 +7,7 @@ import { method } from "./method.ts";
 import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
-/** What a person may have a run wait for. */
+/** The wakes that a request may set. */
 const WakeRequest = () =>
   z.discriminatedUnion("on", [
     z.object({ on: z.literal("at"), at_ms: z.int().positive() }),
@@ -16,8 +16,8 @@ const WakeRequest = () =>
   ]);
 
 /**
- * Ends a process so that it can be resumed; answers when its record says so. One that is suspended already waits for
- * what is asked for from now on: without a word for a person, whatever it has waited for.
+ * Suspends a process; answers when its record is written. A run that is suspended already gets the new wake. Without
+ * `wake` only a user's resume wakes it.
  */
 export const suspend = method({
   payload: () => Target().extend({ wake: WakeRequest().optional() }),

@@ -1,3 +1,5 @@
+/** Reads the type and size of an image from its header. */
+
 import type { ImageType } from "../../plugin/index.ts";
 
 interface Image {

@@ -1,3 +1,5 @@
+/** Plans a resume: the options of a run that continues from its records. */
+
 import { type Agent, loadAgent } from "../../config/agents.ts";
 import type { ConfigSources } from "../../config/config-sources.ts";
 import { MCP } from "../../config/mcp.ts";

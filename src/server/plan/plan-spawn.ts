@@ -1,3 +1,5 @@
+/** Plans a spawn: resolves the agent, settings, rights, plugins and provider before a process exists. */
+
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";

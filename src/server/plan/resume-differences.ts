@@ -1,3 +1,5 @@
+/** Compares what a resumed run had with what it has now. */
+
 import { statSync } from "node:fs";
 import { providerFacts } from "../../kernel/process/provider-facts.ts";
 import type { ProcInfo, SpawnOpts } from "../../kernel/types.ts";

@@ -16,8 +16,8 @@ export interface Comparison {
 }
 
 /**
- * Where a run that was played again differs from the recorded one: what its agent is today, what a call came to,
- * how it ended. Nothing when it is the same as far as it was played.
+ * Compares a replayed run with the recorded one: its agent's definition, the results of its calls, and its end. No
+ * differences if both are equal as far as the run was replayed.
  */
 export async function compareRuns(recorded: Run, replayed: Run): Promise<Comparison> {
   const [before, after] = [recorded.info, replayed.info];
@@ -52,7 +52,7 @@ function metaOf({ info, records }: Run): Promise<ProcessMeta | null> {
   return records.meta(info.uuid);
 }
 
-/** What the replay driver says when a call has come to something else. */
+/** The replay driver's error when a call had another result. */
 function divergence({ exit_reason, error, steps }: ProcInfo): Difference | undefined {
   if (exit_reason !== "llm_error" || error?.code !== "INVALID") return undefined;
   // The step that was begun is the one after the call's.

@@ -1,3 +1,5 @@
+/** Reads the state of a run whose kernel died. */
+
 import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
@@ -8,7 +10,7 @@ import { allSteps } from "./recorded-run.ts";
 
 type Records = Pick<RunStore, "steps" | "journal">;
 
-/** What its records say of a run beyond its process record, which is as old as its last signal. */
+/** What the records of a run show beyond its process record, which is as old as its last signal. */
 export interface CrashedRun {
   steps: number;
   tool_calls: number;
@@ -25,7 +27,7 @@ export interface CrashedRun {
   recorded: number;
 }
 
-/** Read once per life of a run: after its kernel's death nothing of it changes. */
+/** Reads the state of a run from its records. Its kernel is dead, so nothing of it changes later. */
 export async function readCrashedRun(info: ProcInfo, records: Records): Promise<CrashedRun> {
   const { created_at_ms, uuid } = info;
   const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
@@ -77,7 +79,7 @@ export async function readCrashedRun(info: ProcInfo, records: Records): Promise<
   };
 }
 
-/** How such a run is shown whose steps can't be read: all that is known of it is its process record. */
+/** The state of a crashed run whose steps can't be read, from its process record alone. */
 export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
   const { steps, tool_calls, usage, tokens_used, cost_usd, elapsed_ms, created_at_ms } = info;
   const steps_used = info.steps_used ?? steps;
@@ -91,8 +93,8 @@ export function asUnreadable(info: ProcInfo, why: SyscallError): ProcInfo {
 }
 
 /**
- * How a run stands whose kernel died without a word: an agent's is suspended at its last step, anything else has
- * been killed, because only agents are resumed.
+ * The state of a run whose kernel died before it wrote an end: an agent is suspended at its last step, any other
+ * process counts as killed, because only agents are resumed.
  */
 export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   const { countedAtMs, seenAtMs, recorded, ...used } = words;
@@ -125,7 +127,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   };
 }
 
-/** A run that has been cut off so often without a step in between may be what brings rnix down. */
+/** A run that was cut off this often without a step in between may be what crashes rnix. */
 const MOST_CRASHES = 3;
 
 /** Whether a suspended run resumes by itself now; if it should but does not, why. */

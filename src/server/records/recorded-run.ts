@@ -1,3 +1,5 @@
+/** Reads a recorded run page by page. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { LogPage } from "../../store/files/append-log.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";

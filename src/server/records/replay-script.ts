@@ -1,3 +1,5 @@
+/** Converts a recorded run to a replay script. */
+
 import { defaultSettings } from "../../config/settings.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";

@@ -1,3 +1,5 @@
+/** Grants or revokes rights of a live run, for `allow` and `deny`. */
+
 import { z } from "zod";
 import { SyscallError } from "../../../plugin/index.ts";
 import { type ProcRef, Target } from "../../../protocol/fields.ts";

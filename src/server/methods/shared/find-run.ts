@@ -1,3 +1,5 @@
+/** Finds the process or recorded run that a request names. */
+
 import type { PID, ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { ProcRef, Target } from "../../../protocol/methods.ts";

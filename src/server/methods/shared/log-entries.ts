@@ -1,3 +1,5 @@
+/** Converts records to the entries of a run's log. */
+
 import { unknownCall } from "../../../kernel/conversation/rebuild-history.ts";
 import {
   callEntry,

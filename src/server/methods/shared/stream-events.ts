@@ -1,3 +1,5 @@
+/** Converts the kernel's events to stream events of the protocol. */
+
 import type { ProcessEvent, ProcInfo } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** Answers a request that began a run, and streams its events. */
+
 import type { BegunRun } from "../../../protocol/methods.ts";
 import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
