@@ -10,14 +10,15 @@ type Env = Readonly<Record<string, string | undefined>>;
 export function proxyFor(address: string, env: Env): string | undefined {
   const { protocol, hostname, port } = new URL(address);
   if (isLoopback(hostname)) return undefined;
-  const proxy = variable(env, `${protocol.slice(0, -1)}_proxy`) ?? variable(env, "all_proxy");
+  const scheme = protocol === "http:" ? "HTTP_PROXY" : "HTTPS_PROXY";
+  const proxy = variable(env, scheme) ?? variable(env, "ALL_PROXY");
   if (proxy === undefined) return undefined;
-  const direct = (variable(env, "no_proxy") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
+  const direct = (variable(env, "NO_PROXY") ?? "").split(/[\s,]+/).filter((entry) => entry !== "");
   return direct.some((entry) => isListed(entry, hostname, port)) ? undefined : withScheme(proxy);
 }
 
 function variable(env: Env, name: string): string | undefined {
-  return env[name] || env[name.toUpperCase()] || undefined;
+  return env[name.toLowerCase()] || env[name] || undefined;
 }
 
 function isLoopback(hostname: string): boolean {

@@ -273,7 +273,7 @@ test("daemon logs tells what ran and how it ended, from the level on that RNIX_L
     ...told(
       2,
       await run(["--check", "false"]),
-      "1, check_failed: The agent finished, but the check `false` ended with 1.",
+      "1, check_failed: The agent finished, but the check `false` ended with 1 in attempt 3.",
     ),
   ];
   expect(await lines()).toEqual(expected);
