@@ -6,7 +6,7 @@ import { type HttpDriver, openDriver } from "./driver.ts";
 import type { Findings } from "./findings.ts";
 
 export const ENDS = {
-  hang: "given up before the answer begins: `CANCELLED`, and the connection is let go of",
+  hang: "given up before the answer begins: `CANCELLED`, and the connection is closed",
   hang_midway: "given up in the middle of the answer: the same",
 } as const;
 

@@ -108,7 +108,7 @@ export const FAULTS: readonly FaultCase[] = [
     expected: DOWN,
   },
   {
-    title: "200 with an error that nobody knows",
+    title: "200 with an unknown error",
     fault: () => ({ kind: "error_body", code: "odd" }),
     expected: ODD,
   },
@@ -140,7 +140,7 @@ export const FAULTS: readonly FaultCase[] = [
     fault: () => ({ kind: "garbage" }),
     expected: { ...ODD, says: () => "outside its protocol" },
   },
-  { title: "nobody listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
+  { title: "no server listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
   {
     title: "a name that DNS does not know",
     // One character too long for a label: the resolver says no without asking anybody, also where nobody answers.
@@ -148,7 +148,7 @@ export const FAULTS: readonly FaultCase[] = [
     expected: { ...DOWN, says: () => "no-such-hostx" },
   },
   {
-    title: "TLS: a certificate that nobody trusts",
+    title: "TLS: an untrusted certificate",
     where: async (turns) => await ModelServer.start(turns, 0, SELF_SIGNED),
     expected: { code: "UNAVAILABLE", retryable: false, says: () => /certificate/i },
   },
