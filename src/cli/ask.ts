@@ -10,7 +10,7 @@ export function isAskable(io: Io): boolean {
   return io.stdin.kind === "tty" && io.stderr.isTTY && !io.env.CI;
 }
 
-/** Asks the person at the terminal for a yes. */
+/** Asks the user at the terminal and returns whether the answer is yes. */
 export async function agreed(io: Pick<Io, "stdin" | "stderr" | "timer">, question: string): Promise<boolean> {
   io.stderr.write(`${question} [y/N] `);
   const { promise: late, resolve } = Promise.withResolvers<null>();

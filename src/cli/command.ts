@@ -11,7 +11,7 @@ interface Argument {
   optional?: boolean;
   /** Takes all remaining arguments. */
   many?: boolean;
-  /** Text that people type in several words: it needs quotes. */
+  /** Text of several words, which needs quotes. */
   sentence?: boolean;
   /** What the completion offers. */
   choices?: readonly string[];
@@ -48,7 +48,7 @@ interface CommandSpec<F extends Flags> extends Description {
   refused?: Refused;
 }
 
-/** A command whose flags' types are sealed inside. */
+/** A command without the types of its flags. */
 export interface Command extends Description {
   flags: Flags;
   run?(io: Io, parsed: Parsed): Promise<number>;
@@ -90,7 +90,7 @@ function checkArguments(given: string[], expected: readonly Argument[]): string[
   return given;
 }
 
-/** Longer text is shown in part: it is the form that matters. */
+/** Longer text is truncated: only its form matters. */
 const SHOWN_TEXT = 80;
 
 function needsQuotes(name: string, words: string[]): string {

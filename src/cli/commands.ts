@@ -42,7 +42,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   version: { group: "Set up", load: () => import("./commands/version.ts") },
 };
 
-/** All of them with their definitions: for the help, the completions and the tests. */
+/** Loads all commands with their definitions, for the help, the completions and the tests. */
 export async function loadCommands(): Promise<[string, Command][]> {
   return Promise.all(
     Object.entries(COMMANDS).map(

@@ -15,8 +15,8 @@ interface CompletionContext {
 }
 
 /**
- * A value comes as a word of its own or after "=", at which bash splits. What the function has no words for is a
- * file, and that is left to readline: by `-o filenames` instead, a word like agen beside a folder agents became `agents/`.
+ * The script of bash. A value is a separate word or follows "=", at which bash splits. Other words are completed as
+ * files by readline: with `-o filenames`, a word like agen beside a folder agents became `agents/`.
  */
 export function bash(commands: [string, Command][]): string {
   const cases = places(commands).map(({ words, flags, next, file }) => {
@@ -169,7 +169,7 @@ function condition(words: string, next: [string, string][]): string {
   return `${seen}${none}`;
 }
 
-/** Single quotes are understood by all three shells; fish alone takes a backslash in them for itself. */
+/** All three shells understand single quotes; only fish interprets a backslash in them. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -7,7 +7,7 @@ type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust">;
 
 interface CallOptions {
   json: boolean;
-  /** Run in this command, without the daemon. */
+  /** Makes the call in this command, without the daemon. */
   inside: boolean;
   /** Text ends with a line break. */
   line: boolean;
@@ -19,7 +19,7 @@ export async function directCall(io: Io, wanted: Wanted, o: CallOptions): Promis
     if (o.json) io.stdout.write(`${JSON.stringify(notMade(wanted, error), null, 2)}\n`);
     throw error;
   });
-  // What is left out elsewhere is no matter of a call that was made.
+  // Notices about parts that were left out do not concern a call that was made.
   const { notices: _, ...record } = made;
   if (o.json) io.stdout.write(`${JSON.stringify(record, null, 2)}\n`);
   else if (made.result !== null && !print(io, made, o)) return EXIT.error;
@@ -58,7 +58,7 @@ function print(io: Io, { result, encoding, path }: CallWire, { line }: CallOptio
   return false;
 }
 
-/** What --json prints for a call that could not be made. */
+/** The output of --json for a call that could not be made. */
 function notMade({ tool, path, input }: Wanted, error: unknown): object {
   const message = error instanceof Error ? error.message : String(error);
   return {

@@ -55,7 +55,7 @@ function dataFinding(user: UserPaths): Finding {
   return folder("your data", user.dataDir, { othersMayLook: true });
 }
 
-/** Rnix only reads them: without a folder for them, the defaults apply. */
+/** Rnix only reads the configuration: without its folder, the defaults apply. */
 function settingsFinding(path: string): Finding {
   const name = "your settings";
   if (existsSync(path)) return folder(name, path, { othersMayLook: true });
@@ -95,7 +95,7 @@ function folder(name: string, path: string, o: { othersMayLook: boolean }): Find
   return { name, state: "ok", text };
 }
 
-/** The file with keys for runs that no shell starts. */
+/** The file with keys for runs that are not started from a shell. */
 function keys(io: Io): Finding {
   const path = join(userPaths(io.env).configDir, "env");
   const stats = lstatSync(path, { throwIfNoEntry: false });
@@ -125,7 +125,7 @@ async function daemon(io: Io): Promise<Finding> {
   });
 }
 
-/** Programs below the daemon that carry no mark of a run any more. */
+/** Child processes of the daemon without the mark of a run. */
 async function strays(io: Io): Promise<Finding> {
   return withWire(io, async (wire) => {
     const { strays } = await wire.request("daemon_status", {});

@@ -22,7 +22,7 @@ export function errorCodeOf(error: unknown): Code {
   return error instanceof SyscallError ? error.code : "INTERNAL";
 }
 
-/** A mistake in what was typed: exit 64. */
+/** A usage error: exit 64. */
 export function usageError(message: string): SyscallError {
   return new SyscallError("INVALID", message);
 }

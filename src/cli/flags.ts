@@ -7,15 +7,15 @@ import { SyscallError } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
 
 /**
- * What a flag is called, says and accepts, defined once: the parser, the help and the completions are made
- * of it. `read` gets every value that was given, in order ("" for a flag that takes none).
+ * The definition of a flag, from which the parser, the help and the completions are made. `read` gets every given value
+ * in order ("" for a flag without values).
  */
 export interface Flag<T> {
   about: string;
   takesValue: boolean;
   repeatable: boolean;
   short?: string;
-  /** What stands for the value in the help: `--model=<NAME>`. */
+  /** The placeholder for the value in the help: `--model=<NAME>`. */
   hint?: string;
   choices?: readonly string[];
   hidden?: boolean;
@@ -130,9 +130,8 @@ export interface Parsed {
 }
 
 /**
- * Splits the arguments by the flags' definitions, strictly: an unknown flag, a missing value and a flag
- * given twice that may be given once are errors. `hint` may explain an unknown flag better than the nearest
- * name does.
+ * Parses the arguments strictly by the flags' definitions. Unknown flags, missing values and repeated flags that may be
+ * given once are errors. `hint` may explain an unknown flag better than the nearest name does.
  */
 export async function parse(
   args: string[],
@@ -251,7 +250,7 @@ function collect(flags: Flags, values: Record<string, unknown>): Map<string, str
 
 type Token = { kind: string; name?: string; rawName?: string; value?: string | undefined };
 
-/** Says what is wrong with arguments that the strict parser has refused. */
+/** Explains why the strict parser has rejected the arguments. */
 function explain(
   tokens: Token[],
   flags: Flags,

@@ -46,12 +46,12 @@ export async function orLostRun<T>(run: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** UNAVAILABLE that no server has said: the connection itself is gone. */
+/** UNAVAILABLE that did not come from a server: the connection itself is lost. */
 function isLostConnection(error: unknown): error is SyscallError {
   return error instanceof SyscallError && error.code === "UNAVAILABLE" && !isServerError(error);
 }
 
-/** null when no daemon runs, or when it takes no connection. */
+/** null when no daemon runs, or when it accepts no connection. */
 async function runningDaemon(io: Io): Promise<Session | null> {
   try {
     return await io.session({ onlyRunning: true });

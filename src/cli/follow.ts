@@ -7,7 +7,7 @@ import { RunView } from "./output/run.ts";
 export const OUTPUTS = ["text", "json", "jsonl"] as const;
 export type OutputMode = (typeof OUTPUTS)[number];
 
-/** Shows one run in the form that was asked for. */
+/** Prints one run in the requested output form. */
 export class Follower {
   readonly #io: Io;
   readonly #mode: OutputMode;

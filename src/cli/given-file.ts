@@ -6,9 +6,9 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Io } from "./io.ts";
 
 const MAX_BYTES = 1024 ** 2;
-/** For the whole of a pipe: the command behind it may have to start. */
+/** The deadline for a whole pipe, whose command may still have to start. */
 const PIPE_MS = 10_000;
-/** Between two looks at a pipe that has nothing to read. */
+/** The interval between two reads of an empty pipe. */
 const POLL_MS = 10;
 
 /** Fails with INVALID for anything else, for more than 1 MiB and for a pipe that does not end within 10 s. */
@@ -28,7 +28,7 @@ async function readPipe(io: Pick<Io, "timer">, path: string): Promise<Buffer> {
     let size = 0;
     for (;;) {
       const chunk = readNow(fd);
-      // A pipe without a writer looks ended. It has ended only after data has come.
+      // A pipe without a writer looks ended. It has ended only if data has arrived.
       if (chunk?.length === 0 && size > 0) return Buffer.concat(chunks);
       if (late) throw invalid(path, `expected its end within ${PIPE_MS / 1000} s. Write it to a file first`);
       if (chunk === null || chunk.length === 0) {
@@ -45,7 +45,7 @@ async function readPipe(io: Pick<Io, "timer">, path: string): Promise<Buffer> {
   }
 }
 
-/** What there is to read now; null when nothing has come, empty at the end. */
+/** The bytes that can be read now; null when there are none yet, empty at the end. */
 function readNow(fd: number): Buffer | null {
   const buffer = Buffer.allocUnsafe(64 * 1024);
   try {

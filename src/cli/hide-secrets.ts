@@ -1,10 +1,10 @@
 import { isHidden } from "../config/plain-variables.ts";
 
 /**
- * Takes the caller's values out of what the system shows of this process to every program of the same user, such as
- * the tools of a run: its variables, and the values of `--env NAME=VALUE` in its command line. Called before the command
- * waits for anything, and after process.argv was read. `process.env` keeps them: Bun has copied them. It loads nothing,
- * since each command pays for it. Linux only.
+ * Hides the caller's values from programs of the same user, such as the tools of a run. It overwrites this process's
+ * environment and the values of `--env NAME=VALUE` in its command line, which the system shows. It is called after
+ * process.argv was read and before the command first waits. `process.env` keeps the values, because Bun has copied
+ * them. It imports nothing, since each command pays for it. Linux only.
  */
 export async function hideSecrets(): Promise<void> {
   if (process.platform !== "linux") return;

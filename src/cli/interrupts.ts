@@ -82,7 +82,7 @@ export class Interrupts {
     const asked = this.#count;
     const doing = asked === 1 ? this.#suspend(ref) : this.#kill(ref);
     doing.catch((error: unknown) => {
-      // The run has ended before this was answered, and its connections with it; or it is killed by now.
+      // The run ended before the answer and closed its connections, or it was killed meanwhile.
       if (this.#over || asked < this.#count) return;
       this.#say(error instanceof Error ? error.message : String(error));
       // The server refuses when the run has ended already: its receipt is on the way.
@@ -99,7 +99,7 @@ export class Interrupts {
 
   async #suspend(ref: ProcRef): Promise<void> {
     this.#say("suspending the run; interrupt again to kill it");
-    // On a connection of its own: the run's stream has the other one.
+    // On a separate connection, because the run's stream occupies the other one.
     const wire = await this.#session.connect();
     try {
       await wire.request("suspend", ref);

@@ -4,16 +4,16 @@ import type { Client } from "../client/client.ts";
 import type { SessionOptions } from "../client/session.ts";
 import { SyscallError } from "../plugin/index.ts";
 
-/** Where text goes. Written in order; `drained` bounds what a slow reader makes us keep. */
+/** An output for text, written in order. `drained` bounds the buffer for a slow reader. */
 export interface Output {
   readonly isTTY: boolean;
   readonly columns: number;
   /** The reader has gone (`rnix log 3 | head -1`): writing on is pointless. */
   readonly closed: boolean;
   write(text: string): void;
-  /** For data that is no text. The caller has made sure that it is not shown at a terminal. */
+  /** Writes binary data. The caller has checked that the output is not a terminal. */
   writeBytes(bytes: Uint8Array): void;
-  /** Resolves when what was written has been taken. A gone reader is `closed`; a full disk is thrown. */
+  /** Resolves when all written data has been taken. If the reader has closed, `closed` is set; a full disk throws. */
   drained(): Promise<void>;
 }
 
@@ -28,10 +28,10 @@ interface Timer {
   cancel(): void;
 }
 
-/** What the commands use of a connection. A stream is the last use of one. */
+/** The part of a connection that commands use. A stream is its last use. */
 export type Wire = Pick<Client, "request" | "open" | "close">;
 
-/** A server, and as many connections to it as are asked for. */
+/** A server with any number of connections to it. */
 export interface Session {
   connect(): Promise<Wire>;
   /** Ends the connections, and the server too when it is inside this command. */
@@ -40,7 +40,7 @@ export interface Session {
 
 export type ConnectOptions = Omit<SessionOptions, "env">;
 
-/** Everything of the outside that a command uses. */
+/** The outside world of a command. */
 export interface Io {
   readonly env: Record<string, string | undefined>;
   /** Absolute. */
@@ -50,13 +50,13 @@ export interface Io {
   readonly stdout: Output;
   readonly stderr: Output;
   timer(ms: number, f: () => void): Timer;
-  /** Returns how to stop listening. */
+  /** Returns a function that stops listening. */
   onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;
   /** null only with `onlyRunning`. */
   session(o?: ConnectOptions): Promise<Session | null>;
 }
 
-/** A server for as long as `use` takes; the daemon is started when none runs. */
+/** Opens a server while `use` runs; starts the daemon when none runs. */
 export async function withSession<T>(
   io: Io,
   o: ConnectOptions,
@@ -72,7 +72,7 @@ export async function withSession<T>(
   }
 }
 
-/** One connection to the daemon, which is started when none runs. */
+/** Opens a connection to the daemon while `use` runs; starts the daemon when none runs. */
 export function withWire<T>(io: Io, use: (wire: Wire) => Promise<T>): Promise<T> {
   return withSession(io, {}, async (session) => use(await session.connect()));
 }
@@ -89,7 +89,7 @@ export function project(io: Io): { cwd: string; env: Record<string, string> } {
   return { cwd: io.cwd, env: environment(io) };
 }
 
-/** What moves rights is refused inside a run (design §2). */
+/** Refuses commands inside a run that change rights (design §2). */
 export async function refuseInsideRun(io: Io, command: string): Promise<void> {
   const { isInsideRun } = await import("../server/daemon/inside-run.ts");
   if (!isInsideRun(io.env)) return;

@@ -6,7 +6,7 @@ import { usageError } from "./exit.ts";
 import { refuseNone, writeNew } from "./scaffold.ts";
 
 const NAME = /^[a-z0-9]+(-[a-z0-9]+)*$/;
-/** The format of Agent Skills allows no longer name. */
+/** The maximum length of a name in the format of Agent Skills. */
 const MAX_NAME = 64;
 
 /** Writes an agent's two files. Fails with INVALID for a name that is taken here or among the stock agents. */

@@ -7,7 +7,7 @@ import { usageError } from "./exit.ts";
 import { readGivenFile } from "./given-file.ts";
 import type { Io } from "./io.ts";
 
-/** A path that a flag names must exist before anything starts: exit 64. */
+/** The absolute path that a flag names. It must exist before anything starts: exit 64. */
 export function absolutePath(io: Io, flag: string, path: string): string {
   return existing(flag, path, () => realpathSync(resolve(io.cwd, path)));
 }
@@ -23,7 +23,7 @@ export function fileOf(value: string | undefined): string | undefined {
   return value?.startsWith("@") ? value.slice(1) : undefined;
 }
 
-/** The text itself, or what stands in the file that `@FILE` names. */
+/** The text itself, or the content of the file that `@FILE` names. */
 export async function textOrFile(
   io: Io,
   flag: string,
@@ -33,7 +33,7 @@ export async function textOrFile(
   return path === undefined ? value : await textOf(io, flag, path);
 }
 
-/** The JSON object that stands in a file. */
+/** Reads the JSON object in a file. */
 export async function jsonObject(
   io: Io,
   flag: string,
@@ -43,7 +43,7 @@ export async function jsonObject(
   const text = await textOf(io, flag, path);
   const value = parsed(flag, path, text);
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
-  // Nothing of the file is shown: inside a run it may be one that the run must not read.
+  // The message shows none of the content: inside a run, the run may have no right to read the file.
   throw usageError(`${flag}: expected a JSON object in ${path}, got ${kindOf(value)}`);
 }
 

@@ -19,25 +19,25 @@ interface AgentRun {
   detach: boolean;
   /** Ask no questions, even at a terminal. */
   unattended: boolean;
-  /** What stdin adds, read while the connection is made. */
+  /** The input from stdin, read while the connection is made. */
   input?: () => Promise<FromStdin>;
   inside: boolean;
   output: OutputMode;
   quiet: boolean;
 }
 
-/** What a request for a run carries besides its own options. */
+/** The fields of every request for a run, besides the command's own options. */
 export interface Given {
-  /** The command's, and what the run adds to it. */
+  /** The command's environment with the run's additions. */
   env: Record<string, string>;
   input: string | undefined;
-  /** What the user should know about the input. */
+  /** Notices about the input. */
   notices: string[] | undefined;
-  /** A person sits at the terminal. */
+  /** A user is at the terminal. */
   attended: true | undefined;
 }
 
-/** `receipt` is null for a detached run: it has only begun. */
+/** `receipt` is null for a detached run, which has not ended. */
 interface FollowedRun {
   code: number;
   receipt: Receipt | null;
@@ -64,7 +64,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   }
 }
 
-/** Errors before the run exists are printed in the requested output form, too. */
+/** Prints notices and errors from before the run exists in the requested output form. */
 export async function printNotices<T>(
   io: Io,
   form: Pick<AgentRun, "output" | "quiet">,
@@ -78,7 +78,7 @@ export async function printNotices<T>(
   }
 }
 
-/** The same for arguments that were refused, where the form is not known for sure. */
+/** The same for rejected arguments, where the form may be unknown. */
 export function printRefused(io: Io, error: unknown, output: string | undefined): void {
   const mode = OUTPUTS.find((known) => known === output) ?? "text";
   new Follower(io, mode, { quiet: true }).failed(error);

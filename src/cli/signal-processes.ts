@@ -5,7 +5,7 @@ import { plural } from "./output/format.ts";
 import { SIGNALS } from "./signals.ts";
 import { target } from "./target.ts";
 
-/** Signals every one of them, whatever happens to the others; the exit code is the first failure's. */
+/** Signals all given processes, even if some fail; the exit code is that of the first failure. */
 export async function signalProcesses(
   io: Io,
   pids: string[],

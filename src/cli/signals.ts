@@ -4,7 +4,7 @@ import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../k
 import { nearestName } from "../lib/edit-distance.ts";
 import { usageError } from "./exit.ts";
 
-/** The kernel's signals by the names people type. Their numbers are not those of Unix. */
+/** The kernel's signals by name. Their numbers differ from those of Unix. */
 export const SIGNALS: Readonly<Record<string, Signal>> = {
   TERM: SIGTERM,
   KILL: SIGKILL,
@@ -13,7 +13,7 @@ export const SIGNALS: Readonly<Record<string, Signal>> = {
   RESUME: SIGRESUME,
 };
 
-/** TERM, SIGTERM, term or 1. */
+/** Parses TERM, SIGTERM, term or 1. */
 export function parseSignal(text: string): Signal {
   const name = text.toUpperCase().replace(/^SIG/, "");
   const byName = Object.hasOwn(SIGNALS, name) ? SIGNALS[name] : undefined;
@@ -25,13 +25,13 @@ export function parseSignal(text: string): Signal {
   );
 }
 
-/** Unix habits that mean something else here, or nothing: `kill -9`, `kill -TERM`. */
+/** Explains flags of Unix kill that Rnix reads differently or not at all: `kill -9`, `kill -TERM`. */
 export function explainSignalFlag(flag: string): string | undefined {
   const name = flag.replace(/^-+/, "").toUpperCase();
   if (/^\d/.test(name)) {
     return `; Rnix numbers its signals differently (${expected()}): to kill at once, use -s KILL`;
   }
-  // Short flags are cut into letters: -TERM arrives as -T, -KILL as -K.
+  // Short flags are split into letters: -TERM arrives as -T, -KILL as -K.
   const meant = Object.keys(SIGNALS).find((signal) => signal.startsWith(name.replace(/^SIG/, "")));
   return flag.startsWith("--") || meant === undefined ? undefined : `; write a signal as -s ${meant}`;
 }

@@ -6,9 +6,9 @@ import { usageError } from "./exit.ts";
 import { bool } from "./flags.ts";
 import { environment, type Io } from "./io.ts";
 
-/** Text of stdin that goes with a request: more would not fit a model's window either. */
+/** Maximum text of stdin in a request: more would not fit a model's window either. */
 export const STDIN_LIMIT = 2 * 1024 * 1024;
-/** When a pipe that has sent nothing is named. */
+/** Delay after which a notice names a pipe that has sent nothing. */
 export const NAMED_AFTER_MS = 1000;
 /** How long an intent may take to begin, if neither "-" nor --stdin asks for stdin. */
 export const INTENT_MS = 5 * 60_000;
@@ -23,7 +23,7 @@ export const STDIN_FLAGS = {
 export interface FromStdin {
   /** undefined: nothing. */
   text: string | undefined;
-  /** What the user should know: stdin was left, or was longer than the limit. */
+  /** Notices: stdin was left unread, or was longer than the limit. */
   notices: string[];
 }
 
@@ -51,8 +51,9 @@ export function checkStdinFlags(
 }
 
 /**
- * What stdin adds to an intent or message that was given as an argument, or a message that may be missing. A file and a
- * pipe are read to their end. A pipe that has sent nothing for `stdin_wait` is left. A terminal is read only with --stdin.
+ * Reads the text that stdin adds to an intent or message given as an argument, or an optional message. A file and a
+ * pipe are read to their end. A pipe that has sent nothing for `stdin_wait` is left unread. A terminal is read only
+ * with --stdin.
  */
 export async function readAttached(io: Io, o: StdinOptions): Promise<FromStdin> {
   const { kind } = io.stdin;
@@ -75,7 +76,7 @@ export async function readAttached(io: Io, o: StdinOptions): Promise<FromStdin> 
   return { text: input.text, notices };
 }
 
-/** The intent or message itself, to the end of stdin. `what` names it for messages. */
+/** Reads the intent or message itself, to the end of stdin. `what` names it in errors. */
 export async function readIntent(
   io: Io,
   o: StdinOptions & { asked: boolean; what: string },
@@ -211,7 +212,7 @@ function tooSlow(ms: number): SyscallError {
 
 function decode(bytes: Uint8Array, whole: boolean): string {
   try {
-    // As a stream when it was cut, so that half a character at its end is left out and is no error.
+    // Decoded as a stream when it was truncated, so that half a character at its end is dropped without an error.
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: !whole });
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;

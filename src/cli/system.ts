@@ -5,8 +5,8 @@ import { TerminalSink } from "./terminal-sink.ts";
 import { terminalText } from "./terminal-text.ts";
 
 /**
- * The machine as the commands see it. process.stdout, node:tty and node:fs cost more to load than a whole
- * `rnix version` takes, so each is loaded only where it is needed.
+ * The real outside world of the commands. process.stdout, node:tty and node:fs take longer to load than a whole `rnix
+ * version`, so each is loaded only where it is needed.
  */
 export function systemIo(): Io {
   const stdin = new SystemInput();
@@ -60,7 +60,7 @@ class SystemOutput implements Output {
   }
 
   write(text: string): void {
-    // An answer in a pipe is data. Everything else is read, and has names and messages from outside in it.
+    // An answer in a pipe is data. All other text is for users and may contain untrusted names and messages.
     this.#take(this.#fd === 2 || this.isTTY ? terminalText(text) : text);
   }
 
@@ -72,7 +72,7 @@ class SystemOutput implements Output {
     if (this.closed || shown.length === 0) return;
     try {
       this.#sink ??= sinkOf(this.#fd, this.isTTY);
-      // What is more than the sink keeps is written at once, and it is the write that fails.
+      // Data beyond the sink's buffer is written immediately, and that write reports the failure.
       for (const under of [this.#sink.write(shown), this.#sink.flush()]) {
         if (under instanceof Promise)
           this.#flushing = Promise.all([this.#flushing, under]).catch((error) => this.#lost(error));
@@ -145,7 +145,7 @@ function kindOfStdin(): Input["kind"] {
   return stat?.isFIFO() || stat?.isSocket() ? "pipe" : "none";
 }
 
-/** node:tty brings sockets and streams along: it is asked only about what may be a terminal. */
+/** node:tty loads sockets and streams, so it is used only for what may be a terminal. */
 function isTerminal(fd: number): boolean {
   const stat = statOf(fd);
   if (!stat?.isCharacterDevice()) return false;

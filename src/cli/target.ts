@@ -3,8 +3,8 @@ import { usageError } from "./exit.ts";
 import type { Io } from "./io.ts";
 
 /**
- * The process an argument names: a PID, a UUID, or the beginning of one. A PID never begins with 0 and a
- * UUID of our time always does, so digits alone are no riddle.
+ * Parses the process that an argument names: a PID, a UUID, or the beginning of one. A PID never begins with 0 and a
+ * UUIDv7 of today always does, so digits alone are unambiguous.
  */
 export function target(io: Io, text: string): Target {
   if (/^[1-9]\d{0,14}$/.test(text)) return { pid: Number(text), cwd: io.cwd };

@@ -11,29 +11,28 @@ import type {
 } from "../server/methods/method-table.ts";
 import type { Pipe } from "./pipe.ts";
 
-/** How long an answer may take, unless the caller knows better. */
+/** The default deadline of an answer. */
 const ANSWER_MS = 30_000;
-/** A run begins when its key is there: a command may take a minute for that, and wait for two that run before it. */
+/** A run begins when it has its key. The key's command may take a minute, and wait for two that run before it. */
 const BEGIN_MS = 4 * 60_000;
 const BEGINS: ReadonlySet<Method> = new Set(["spawn", "resume", "replay"]);
-/** Events read ahead of the caller; beyond it the server is made to wait. */
+/** Maximum events read ahead of the caller; beyond it the server waits. */
 const READ_AHEAD = 256;
 
 interface ClientOptions {
-  /** RNIX_UNIT of the command's environment: the process it is typed in. */
+  /** RNIX_UNIT of the command's environment: the process that the command runs in. */
   unit?: string;
   clock?: Clock;
 }
 
 interface RequestOptions {
-  /** null: as long as the connection lives. */
+  /** null: no deadline while the connection lives. */
   timeoutMs?: number | null;
 }
 
 /**
- * One connection to a server, over whatever carries its bytes. Several requests may follow each other; a
- * stream takes the connection over and is its last use. Every failure is a SyscallError; a code that only
- * the protocol knows is found by `wireCode`.
+ * One connection to a server over a pipe. Several requests may follow each other; a stream takes over the connection
+ * and is its last use. Every failure is a SyscallError. `wireCode` returns a code that only the protocol has.
  */
 export class Client {
   readonly #pipe: Pipe;
@@ -60,7 +59,7 @@ export class Client {
     return this.#lost !== undefined;
   }
 
-  /** Asks, and waits for the answer's payload. */
+  /** Sends a request and returns the answer's payload. */
   async request<M extends PlainMethod>(
     method: M,
     payload: Payload<M>,
@@ -69,7 +68,7 @@ export class Client {
     return this.#ask(method, payload, o);
   }
 
-  /** Begins a stream: resolves when the server has said yes, and then gives its events. */
+  /** Begins a stream. Resolves when the server has accepted it; the stream then yields its events. */
   async open<M extends StreamingMethod>(
     method: M,
     payload: Payload<M>,
@@ -131,7 +130,7 @@ export class Client {
   }
 
   #settle(answer: Response): void {
-    // A line the server could not read has no id to echo: it belongs to the oldest question.
+    // An answer without an id is about a line that the server could not read: it belongs to the oldest request.
     const at = answer.id === undefined ? 0 : this.#pending.findIndex((waiting) => waiting.id === answer.id);
     const [waiting] = at < 0 ? [] : this.#pending.splice(at, 1);
     if (!waiting) return;
@@ -152,7 +151,7 @@ export class Client {
 
 /** A running stream. Iterating it ends after `complete`, `error` or `eof`; a cut connection throws. */
 export interface Stream<M extends StreamingMethod> extends AsyncIterable<StreamEvent> {
-  /** What the server answered when it said yes. */
+  /** The server's answer when it accepted the stream. */
   readonly answer: Answers[M];
   close(): void;
 }
@@ -163,12 +162,12 @@ export function wireCode(error: SyscallError): string {
   return isWireError(cause) ? cause.code : error.code;
 }
 
-/** The server said so itself: it is there, and so are its other answers. */
+/** Whether the error came from the server, and not from a lost connection. */
 export function isServerError(error: unknown): boolean {
   return error instanceof SyscallError && isWireError(error.cause);
 }
 
-/** The protocol's own codes, as the nearest of the kernel's. */
+/** Maps the protocol's own codes to the nearest codes of the kernel. */
 const PROTOCOL_CODES: Record<string, Code> = {
   BAD_REQUEST: "INVALID",
   TOO_LARGE: "INVALID",
@@ -176,7 +175,7 @@ const PROTOCOL_CODES: Record<string, Code> = {
   VERSION: "UNAVAILABLE",
 };
 
-/** An error as it came over the wire; the wire's own form is kept as its cause. */
+/** Converts an error of the protocol to a SyscallError, whose cause is the original. */
 export function fromWire(error: WireError): SyscallError {
   const code = CODES.find((known) => known === error.code) ?? PROTOCOL_CODES[error.code] ?? "INTERNAL";
   return new SyscallError(code, error.message, {
@@ -270,7 +269,7 @@ function isMessage(value: unknown): value is Response | StreamEvent {
   return typeof value === "object" && value !== null && ("ok" in value || "type" in value);
 }
 
-/** The system's own errors, of a connection that is lost, have a code and a message, too. */
+/** System errors of a lost connection also have a code and a message. */
 function isWireError(value: unknown): value is WireError {
   if (value instanceof Error) return false;
   return typeof value === "object" && value !== null && "code" in value && "message" in value;

@@ -14,21 +14,21 @@ import { Client, isServerError } from "./client.ts";
 import { dialSocket } from "./socket.ts";
 import type { StartedDaemon } from "./start-daemon.ts";
 
-/** The daemon's own files are smaller. */
+/** Maximum bytes read of the daemon's log; the daemon's own files are smaller. */
 const MAX_LOG_BYTES = 16 * 1024 ** 2;
-/** A connection, and the answer to the first ping. */
+/** The deadline of a connection and the first ping. */
 const HELLO_MS = 3000;
-/** How long a daemon that closes every connection without an answer is tried, and how often. */
+/** For how long, and at which interval, a daemon is retried that closes every connection without an answer. */
 const BUSY_MS = 1000;
 const BUSY_LOOK_MS = 50;
-/** How long the init.yaml of a daemon that was started just now may take; then its command does not wait for it. */
+/** How long a command waits for the init.yaml of a daemon that it has started. */
 export const INIT_MS = 300_000;
-/** How soon after its start a daemon is looked for; doubled up to the setting. */
+/** Delay before the first connection to a started daemon; doubled up to the setting. */
 const FIRST_LOOK_MS = 4;
 
 export interface DaemonOptions {
   env: Env;
-  /** Whom we expect to answer. */
+  /** The version and build that are expected to answer. */
   version: string;
   build: string;
   /** For `daemon status` and `daemon stop`, which every version understands. */
@@ -39,8 +39,8 @@ export interface DaemonOptions {
 }
 
 /**
- * A connection to the running daemon, which is started when there is none (seeds 5.1). Two commands that do
- * this at once get one daemon: the second one started finds the first and goes.
+ * Connects to the daemon and starts it when none runs (seeds 5.1). If two commands start one at once, the second daemon
+ * finds the first and exits.
  */
 export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   const running = await dialDaemon(o);
@@ -55,7 +55,9 @@ export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   return startAndWait(o);
 }
 
-/** A connection to the running daemon; null when none runs. UNAVAILABLE when one runs and takes no connection. */
+/**
+ * Connects to the running daemon; null when none runs. Fails with UNAVAILABLE when one runs and accepts no connection.
+ */
 export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   const clock = o.clock ?? realClock;
   const until = clock.monotonic() + BUSY_MS;
@@ -68,7 +70,7 @@ export async function dialDaemon(o: DaemonOptions): Promise<Client | null> {
   }
 }
 
-/** A daemon holds the lock for its life and removes its socket as it ends: both are there while it serves. */
+/** A daemon holds the lock for its life and removes its socket when it ends: both exist while it serves. */
 async function isListening(env: Env): Promise<boolean> {
   const { socket, lockFile } = userPaths(env);
   if (!existsSync(socket)) return false;
@@ -90,21 +92,21 @@ async function dial(o: DaemonOptions): Promise<{ client: Client; pong: PingPaylo
   return null;
 }
 
-/** Whether the daemon's process has ended, with everything it does at its end. */
+/** Whether the daemon's process has ended, including its cleanup. */
 export async function hasEnded(pid: number): Promise<boolean> {
   const { processTable } = await import("../os/this-system.ts");
   const found = await processTable().find(pid);
   return found === null || found.zombie;
 }
 
-/** null when the daemon went while we came: the same as none. */
+/** null when the daemon ended during the connect: the same as none. */
 async function hello(client: Client, env: Env): Promise<PingPayload | null> {
   try {
     return await client.request("ping", {}, { timeoutMs: HELLO_MS });
   } catch (error) {
     client.close();
     if (!(error instanceof SyscallError)) throw error;
-    // One that says so itself, as it has too many connections, is there.
+    // A daemon that reports the error itself, such as too many connections, is running.
     if (error.code === "UNAVAILABLE" && !isServerError(error)) return null;
     throw error.code === "TIMEOUT" ? silent(env) : error;
   }
@@ -117,7 +119,7 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const { daemonCommand, daemonEnv, startDaemon } = await import("./start-daemon.ts");
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
-  // Read while the daemon starts: what it takes to read them is not waited for.
+  // The settings are read while the daemon starts, so that reading them costs no time.
   const { socket_wait, socket_retry } = await settingsOf(o.env).catch((thrown) =>
     afterItsEnd(daemon, clock, thrown),
   );
@@ -157,7 +159,7 @@ async function comesUp(
   }
 }
 
-/** Settings that we can't read stop the daemon as well: it is not left on its way to its end. */
+/** Settings that can't be read also stop the daemon, so wait for its end. */
 async function afterItsEnd(daemon: StartedDaemon, clock: Clock, thrown: unknown): Promise<never> {
   await itsEnd(daemon, clock);
   throw thrown;
@@ -216,7 +218,7 @@ function pidIn(pidFile: string): string {
   try {
     return ` (PID ${readRegularSync(pidFile, MAX_LOG_BYTES).toString().trim()})`;
   } catch {
-    // Only a hint for a person.
+    // Only a hint for the user.
     return "";
   }
 }
@@ -228,7 +230,7 @@ function didNotStart(code: number, words: string): SyscallError {
   );
 }
 
-/** How the daemon ends when it can't read one of the user's files: that is the exit code of a command, too. */
+/** The daemon's exit code when it can't read one of the user's files; the command exits with it, too. */
 const WRONG_FILE = 64;
 
 /** A line of an error's stack. */
@@ -237,14 +239,14 @@ const FRAME = /^ +at /;
 function logTail(logFile: string, pid: number | undefined): string {
   try {
     const all = readRegularSync(logFile, MAX_LOG_BYTES).toString().trimEnd().split("\n");
-    // What others wrote before it is no word of its own.
+    // Text that others wrote before it is not part of its output.
     const lines = all.slice(
       Math.max(
         0,
         all.findIndex((line) => line.includes(` [${pid}] `)),
       ),
     );
-    // Where in the code it was is for the log: five such lines would be all that a person reads.
+    // The stack is for the log: it would hide the message from the user.
     const words = lines.filter((line) => !FRAME.test(line));
     return `The end of ${logFile}:\n${words.slice(-5).join("\n")}`;
   } catch {

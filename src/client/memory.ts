@@ -1,7 +1,7 @@
 import type { ByteStream } from "../server/connection/connection.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
-/** A client's pipe over a stream in this process: the client's end of a pair whose other end is served. */
+/** A client's pipe over a memory stream: the client's end of a pair whose other end the server has. */
 export function overStream(stream: ByteStream): Pipe {
   return {
     listen({ data, closed }: PipeListener) {

@@ -1,13 +1,13 @@
-/** What carries a client's bytes: a socket, or the memory of this command. */
+/** The transport of a client's bytes: a socket or a memory stream. */
 export interface Pipe {
-  /** Called once, before anything is written. After `closed` nothing more comes. */
+  /** Called once, before the first write. After `closed` no more events follow. */
   listen(listener: PipeListener): void;
-  /** Never blocks: what is not taken yet is kept. */
+  /** Never blocks: unsent bytes are buffered. */
   write(text: string): void;
-  /** No more data for now: the other side is made to wait. */
+  /** Pauses reading: the other side must wait. */
   pause(): void;
   resume(): void;
-  /** At once; what was not taken yet is lost. Safe to call again. */
+  /** Closes immediately; unsent bytes are lost. Safe to call again. */
   close(): void;
 }
 

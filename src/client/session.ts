@@ -4,7 +4,7 @@ import { commit, version } from "../version.ts";
 import { Client } from "./client.ts";
 import type { DaemonOptions } from "./daemon.ts";
 
-/** A server, and as many connections to it as are asked for. */
+/** A server with any number of connections to it. */
 export interface Session {
   connect(): Promise<Client>;
   /** Ends the connections, and the server too when it is inside this command. */
@@ -13,9 +13,9 @@ export interface Session {
 
 export interface SessionOptions {
   env: Env;
-  /** `--no-daemon`: the same server inside this command. It leaves nothing behind. */
+  /** `--no-daemon`: the same server inside this command. It leaves nothing running. */
   inside?: boolean;
-  /** This process runs one command and nothing else: all that is below its server is its runs'. */
+  /** This process runs one command only: all its child processes belong to runs. */
   alone?: boolean;
   /** null instead of starting a daemon when none runs. */
   onlyRunning?: boolean;
@@ -25,7 +25,7 @@ export interface SessionOptions {
   log?(text: string): void;
 }
 
-/** The server of a command. null only with `onlyRunning`. */
+/** Opens the server of a command. Returns null only with `onlyRunning`. */
 export async function openSession(o: SessionOptions): Promise<Session | null> {
   if (o.inside) return insideSession(o);
   const daemon: DaemonOptions = { env: o.env, version, build: commit, anyVersion: o.anyVersion };
@@ -37,7 +37,7 @@ export async function openSession(o: SessionOptions): Promise<Session | null> {
 class DaemonSession implements Session {
   readonly #daemon: DaemonOptions;
   readonly #clients: Client[];
-  /** Made to see whether the daemon is there, and not yet given out. */
+  /** The connection that tested whether the daemon runs; the first caller gets it. */
   #spare: Client | undefined;
 
   constructor(daemon: DaemonOptions, first: Client) {
@@ -51,7 +51,7 @@ class DaemonSession implements Session {
     this.#spare = undefined;
     if (spare && !spare.isLost) return spare;
     const { dialDaemon, ensureDaemon } = await import("./daemon.ts");
-    // The daemon may have stopped or restarted while the command read its stdin: it has asked for nothing yet.
+    // The daemon may have stopped or restarted while the command read its stdin, before any request.
     const client = await (spare ? ensureDaemon(this.#daemon) : dialDaemon(this.#daemon));
     if (!client) {
       throw new SyscallError(
@@ -68,7 +68,7 @@ class DaemonSession implements Session {
   }
 }
 
-/** Loaded by who asks for it only: it brings the whole server. */
+/** Loaded only with `--no-daemon`: it brings the whole server. */
 async function insideSession({ env, alone, log = () => undefined }: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
   const [{ startEmbeddedServer }, { overStream }] = await Promise.all([

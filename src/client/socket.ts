@@ -3,8 +3,8 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 
 /**
- * Connects to a Unix socket; null if no server listens there. By Bun.connect and not node:net, which takes
- * longer to load than a whole request to the daemon.
+ * Connects to a Unix socket; null if no server listens there. It uses Bun.connect: node:net takes longer to load than a
+ * whole request to the daemon.
  */
 export async function dialSocket(path: string, clock: Clock, deadlineMs: number): Promise<Pipe | null> {
   const pipe = new SocketPipe();
@@ -42,7 +42,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-/** A Bun socket takes what fits and drops the rest: the rest is kept here and sent when there is room. */
+/** A Bun socket takes what fits and drops the rest. The rest is buffered here and sent on "drain". */
 class SocketPipe implements Pipe {
   #socket: Bun.Socket<undefined> | undefined;
   #listener: PipeListener | undefined;

@@ -11,15 +11,18 @@ import { SUPERSEDED } from "../server/daemon/superseded-signal.ts";
 export interface StartedDaemon {
   /** undefined: it could not be started. */
   readonly pid: number | undefined;
-  /** Set when it has ended: the daemon itself, or one that found another running (0). */
+  /** The exit code, once it has ended; 0 also if it found another daemon running. */
   readonly exitCode: number | null;
-  /** Another daemon serves this command: ends the started one unless it holds the lock already. Else a slow one would start later without a client. */
+  /**
+   * Called when another daemon serves this command: ends the started one unless it holds the lock. A slow one would
+   * start later without a client.
+   */
   superseded(): void;
 }
 
 /**
- * Starts our own server, and nothing else: the one program that is not a child of `src/os/children`, because
- * it is to outlive this command. In a session of its own, in "/", with what it prints going to its log.
+ * Starts the daemon in its own session, in "/", with its output going to its log. It is the one program that is not a
+ * child of `src/os/children`, because it outlives this command.
  */
 export function startDaemon(
   command: readonly string[],
@@ -70,7 +73,7 @@ function openLog(file: string): number {
 const NOT_STARTED = 127;
 const KILLED = 128;
 
-/** How this very binary is started again, even when the file has been replaced meanwhile. */
+/** The command line that starts this same binary again, even if its file was replaced meanwhile. */
 export function daemonCommand(): string[] {
   return [...ownProgram(), "daemon", "--internal"];
 }
@@ -81,9 +84,9 @@ function ownProgram(): string[] {
 }
 
 /**
- * Replaces this command by itself with the runtime's limit on HTTP requests raised, which the runtime reads only as it
- * starts. For a daemon in the foreground; one in the background is started with it. Process and PID stay the same.
- * Returns where the user has set a limit already.
+ * Executes this command again with a higher limit on HTTP requests, which the runtime reads only at its start. It is
+ * for a daemon in the foreground; one in the background is started with the limit. Process and PID stay the same.
+ * Returns if the user has set a limit already.
  */
 export function raiseRequestLimit(): void {
   if (process.env[REQUESTS_VARIABLE] !== undefined || process.execve === undefined) return;
@@ -93,9 +96,8 @@ export function raiseRequestLimit(): void {
 }
 
 /**
- * The daemon's own environment: where things are, and how its runtime works; nothing else. No key and no BUN_*
- * of the command that started it; every run brings its own. Nothing that would make it part of a run either
- * (RNIX_UNIT and the like).
+ * The daemon's environment: paths and settings of its runtime only. It has no key and no BUN_* variable of the starting
+ * command, because every run brings its own. Nothing in it marks the daemon as part of a run (RNIX_UNIT and the like).
  */
 export function daemonEnv(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const kept: Record<string, string> = { ...RUNTIME };
@@ -117,5 +119,5 @@ const RUNTIME = {
   [REQUESTS_VARIABLE]: String(DAEMON_REQUESTS),
 };
 
-/** What a daemon alone reads. */
+/** Variables that only a daemon reads. */
 const OWN: ReadonlySet<string> = new Set(["RNIX_DATA_DIR", "RNIX_LOG"]);

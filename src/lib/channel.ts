@@ -59,7 +59,7 @@ export class Channel<T> implements AsyncIterable<T> {
         });
       }
     } finally {
-      // The reader has gone: stop collecting for it.
+      // The reader has stopped: collects nothing more for it.
       this.end();
       this.#items.length = 0;
     }

@@ -1,4 +1,4 @@
-/* Finds the first mistake in a text that should be JSON, in words that help to mend it. */
+/** Finds the first error in invalid JSON and explains it. */
 
 interface JsonProblem {
   line: number;
@@ -30,7 +30,7 @@ class Mistake extends Error {
   }
 }
 
-/** Reads like a parser, and builds nothing. */
+/** A parser that builds no values. */
 class Scanner {
   readonly #text: string;
   #at = 0;

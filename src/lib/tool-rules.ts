@@ -1,4 +1,4 @@
-/** Splits a list of tool rules, as people and other products write it: `Read,Grep` or `Read Bash(git *)`. */
+/** Splits a list of tool rules as users and other products write it: `Read,Grep` or `Read Bash(git *)`. */
 export function splitToolRules(listed: string): string[] {
   const rules: string[] = [];
   let rule = "";
@@ -17,7 +17,7 @@ export function splitToolRules(listed: string): string[] {
     rule += char;
   }
   end();
-  // What is no list is one rule: its parser explains what is wrong with it.
+  // Any other text is one rule, whose parser explains what is wrong with it.
   const parts = rules.length > 0 && rules.every((part) => RULE.test(part)) ? rules : [listed.trim()];
   return parts.map(ownForm);
 }

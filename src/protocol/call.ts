@@ -1,7 +1,7 @@
 import type { Code } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/runs/schema.ts";
 
-/** One call that no model made: the names of a recorded tool call. */
+/** The answer of a call without a model, with the field names of a recorded tool call. */
 export interface CallWire {
   /** The tool; null for a path. */
   name: string | null;
@@ -11,12 +11,12 @@ export interface CallWire {
   /** null when the call failed. */
   result: string | null;
   encoding: "utf8" | "base64";
-  /** The path has more than the result holds. */
+  /** The path has more content than the result. */
   truncated: boolean;
   error: string | null;
   error_code: Code | null;
   started_at: string;
   duration_ms: number;
-  /** What was left out, such as plugins that are not trusted. */
+  /** Parts that were left out, such as plugins that are not trusted. */
   notices: string[];
 }

@@ -39,7 +39,7 @@ export interface InitUnitWire {
   state: "waiting" | "starting" | "running" | "failed" | "stopped";
   /** Unix ms. */
   since_ms: number;
-  /** Of its supervisor; null: it is no process. */
+  /** The PID of its supervisor; null: it has no process. */
   pid: number | null;
   /** null: not counted. */
   restarts: number | null;
@@ -66,7 +66,7 @@ export interface CollectReport {
   /** What stays, and how many of it are live, suspended, or needed by such. */
   kept: number;
   needed: number;
-  /** Beyond what is done at once. */
+  /** Runs left for the next collection. */
   left: number;
   /** Runs whose record can't be read or is foreign, and collections that failed: they stay. */
   problems: { path: string; message: string }[];

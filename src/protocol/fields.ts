@@ -1,4 +1,4 @@
-/** What the payloads and answers of several methods have in common. Schemas are made by functions: at a method's first call. */
+/** Fields that payloads and answers of several methods share. Functions make the schemas, at a method's first call. */
 
 import { z } from "zod";
 
@@ -22,7 +22,7 @@ export const Page = () => ({
 export const Listing = () =>
   z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page() });
 
-/** A process, named both ways. */
+/** A process by PID and UUID. */
 export interface ProcRef {
   pid: number;
   uuid: string;
@@ -30,11 +30,11 @@ export interface ProcRef {
 
 /** The answer of a method that begins a run. */
 export interface BegunRun extends ProcRef {
-  /** What a stream would have sent as notices; absent: none, or they follow in the stream. */
+  /** Notices of a run without a stream; absent: none, or they follow in the stream. */
   notices?: string[];
 }
 
-/** A part that could not be loaded: the others were. */
+/** A part that could not be loaded, while the others were. */
 export interface Diagnostic {
   path: string;
   message: string;

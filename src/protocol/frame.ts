@@ -1,12 +1,12 @@
 /**
- * NDJSON: one JSON object per line. Only "\n" ends a line, a "\r" before it is tolerated, and everything else
- * (U+2028 too) is legal inside the JSON. This file knows bytes and lines, not what stands in them.
+ * NDJSON: one JSON object per line. Only "\n" ends a line, a "\r" before it is tolerated, and everything else (U+2028
+ * too) is legal inside the JSON. Framing handles bytes and lines, not their content.
  */
 export type Frame =
   | { kind: "line"; text: string }
   /** The line is longer than the limit. Reported once; the rest of it is dropped. */
   | { kind: "too_large" }
-  /** All clients together hold more unfinished lines than there is room for. Reported once, as above. */
+  /** The unfinished lines of all clients exceed the shared limit. Reported once, as above. */
   | { kind: "no_room" }
   | { kind: "not_utf8" };
 
@@ -39,8 +39,8 @@ export class FrameBudget {
 }
 
 /**
- * Cuts a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes, within the room that
- * it shares; the owner of the stream calls `release` at its end.
+ * Splits a stream of bytes into frames. Holds at most one unfinished line of `limit` bytes, within the shared limit.
+ * The owner of the stream calls `release` at its end.
  */
 export class Framer {
   readonly #limit: number;
@@ -74,13 +74,13 @@ export class Framer {
     return frames;
   }
 
-  /** Gives up the unfinished line: its end will not come. */
+  /** Drops the unfinished line. */
   release(): void {
     this.#clear();
     this.#skipping = true;
   }
 
-  /** A line has its end. One that came in one piece is not copied. */
+  /** Ends a line. A line that arrived in one chunk is not copied. */
   #line(last: Uint8Array, frames: Frame[]): void {
     const whole = this.#size === 0 && last.length <= this.#limit;
     if (!whole) this.#append(last, frames);

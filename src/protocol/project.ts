@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/model-gate.ts";
 import type { Code, ToolAnnotations } from "../plugin/index.ts";
 
-/** A question about what a project and its user have: what a spawn there could use. */
+/** The request of every method that lists what a spawn in a project can use. */
 export const ProjectRequest = () =>
   z.object({ cwd: z.string(), env: z.record(z.string(), z.string()).optional() });
 
@@ -49,23 +49,23 @@ export interface SkillWire {
 export interface ProviderWire {
   name: string;
   device: string;
-  /** The one that a run gets; null where it must be named. */
+  /** The model that a run gets; null if it must be named. */
   model: string | null;
-  /** Further ones that are known: of providers.yaml, and of a server on this machine. */
+  /** Other known models: of providers.yaml, and of a server on this machine. */
   models: string[];
   base_url: string | null;
   /** Where its key comes from ("OPENAI_API_KEY", "not needed"), never the key. */
   key: string | null;
   usable: boolean;
-  /** Why it would be taken, or why it can not be used. */
+  /** Why it would be chosen, or why it can't be used. */
   because: string;
-  /** The one a spawn without a flag takes here. */
+  /** The provider of a spawn without a flag. */
   chosen: boolean;
-  /** Only where it was used not long ago: the queue of each of its keys. */
+  /** The queue of each of its keys, if it was used recently. */
   queues?: QueueWire[];
   /** Only when probed. */
   probe?: { ok: boolean; ms: number; code?: Code; message: string };
 }
 
-/** How it stands with one key of a provider; times in ms. */
+/** The state of one key of a provider; times in ms. */
 export type QueueWire = Omit<GateStatus, "provider">;

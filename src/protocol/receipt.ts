@@ -20,9 +20,9 @@ export interface Receipt {
   usage: { input_tokens: number; output_tokens: number; cached_tokens: number };
   cost_usd: number | null;
   elapsed_ms: number;
-  /** What the user should know about how the run began: what was left out, and why. */
+  /** Notices about the start of the run: parts that were left out, and why. */
   notices: string[];
-  /** Of all attempts, in order: the last one decides. */
+  /** The checks of all attempts, in order: the last attempt decides. */
   checks: { command: string; exit_code: number | null; output?: string; attempt?: number }[];
   sandbox: string;
   files_changed: string[];

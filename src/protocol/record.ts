@@ -21,7 +21,7 @@ export interface StepDetail extends StepRecord, ProcRef {
   tool_input: Record<string, unknown> | null;
   tool_result: string | null;
   tool_error: string | null;
-  /** What is kept whole beside the records, as it was found. */
+  /** Large results that are stored beside the records. */
   kept_results: KeptResult[];
 }
 
@@ -36,7 +36,7 @@ interface KeptResult {
   problem: string | null;
 }
 
-/** The request that a step's answer came to, before its driver translates it for the provider. */
+/** The request of a step, before its driver translates it for the provider. */
 export interface StepPrompt extends ProcRef {
   step: number;
   provider: string;
@@ -48,7 +48,7 @@ export interface StepPrompt extends ProcRef {
   messages: StepRecord["messages"];
   /** JSON Schema that the answer must fit. */
   output_schema: object | null;
-  /** Of the messages, oldest first. */
+  /** The compactions of the messages, oldest first. */
   compactions: AppliedCompaction[];
 }
 
@@ -64,13 +64,13 @@ export interface AppliedCompaction extends Pick<Compaction, "ts" | "why" | "toke
 }
 
 export interface ProcDetail extends ProcInfo {
-  /** The process is held by the daemon now; else this is its record on disk. */
+  /** The process is live in this kernel; else this is its record on disk. */
   live: boolean;
   fds: { fd: number; path: string }[];
   /** What it has mounted; `down` says why it can't be used now. */
   mounts: { path: string; type: string; down: string | null }[];
   /** null: not known, the process is not live. */
   context: { messages: number } | null;
-  /** null as long as it runs. */
+  /** null while it runs. */
   receipt: Receipt | null;
 }

@@ -3,20 +3,20 @@
 import type { ToolCall } from "../plugin/index.ts";
 import type { StepRecord } from "../store/runs/schema.ts";
 
-/** Where a run that was played again differs from the recorded one. */
+/** A difference between a replayed run and the recorded one. */
 export interface Difference {
   kind: "prompt" | "tools" | "rights" | "limits" | "checks" | "result" | "outcome";
   step: number | null;
   /** What differs. */
   message: string;
-  /** What there is of it in the one and not in the other; null: nothing, or the message has both. */
+  /** The text of each run that the other lacks; null: none, or the message has both. */
   recorded: string | null;
   replayed: string | null;
 }
 
 type WireLimit = number | "unlimited";
 
-/** What a script of the replay driver says of the run that it was made from. */
+/** The head of a replay script: facts about the recorded run. */
 export interface ScriptHead {
   intent: string;
   agent: string;

@@ -3,12 +3,12 @@
 import { z } from "zod";
 import { Uuid } from "./fields.ts";
 
-/** A request line may be this long; a larger payload is refused with TOO_LARGE. */
+/** Maximum bytes of a request line; a longer one fails with TOO_LARGE. */
 export const MAX_REQUEST_BYTES = 16 * 1024 * 1024;
 
 /**
  * The common fields of every request. `id` is echoed in the answers. `unit` is the client's RNIX_UNIT: the process
- * in whose shell the command was typed. What the server sees of the client itself goes before it.
+ * whose shell runs the command. What the system shows of the client takes precedence.
  */
 export const Request = z.object({
   method: z.string(),

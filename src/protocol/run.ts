@@ -4,7 +4,7 @@ import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
 import { Target, Uuid } from "./fields.ts";
 
-/** What the client has to say about how the run began, such as an stdin that it did not read to its end. */
+/** The client's notices about the start of the run, such as a stdin that it did not read to its end. */
 function Notices() {
   return z.array(z.string().max(1000)).max(20).optional();
 }
@@ -38,7 +38,7 @@ export function SpawnRequest() {
     check_attempts: z.int().nonnegative().max(100).optional(),
     /** JSON Schema that the answer must fit. */
     output_schema: z.record(z.string(), z.unknown()).optional(),
-    /** How much the model is to think. */
+    /** The model's reasoning effort. */
     effort: z.enum(EFFORTS).optional(),
     system_prompt: text,
     /** Files to attach, absolute, and folders the run may touch. */
@@ -55,7 +55,7 @@ export function SpawnRequest() {
     input: text,
     notices: Notices(),
     parent_uuid: Uuid().optional(),
-    /** A person sits at the client's terminal. */
+    /** A user is at the client's terminal. */
     attended: flag,
     /** Answer with pid and uuid only: no stream. */
     detach: flag,
@@ -68,7 +68,7 @@ export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 export function ResumeRequest() {
   const flag = z.boolean().optional();
-  /** Of the whole run, what was used before included. Absent: as it was. */
+  /** The limit of the whole run, including its earlier usage. Absent: unchanged. */
   const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
   return Target().extend({
     /** The first message to its model. */
@@ -76,9 +76,9 @@ export function ResumeRequest() {
     /** Text attached to `input` from stdin. */
     attached: z.string().optional(),
     notices: Notices(),
-    /** A new run begins with its steps; it may live, and stays as it is. */
+    /** A new run begins with its steps. The run itself may be live and does not change. */
     fork: flag,
-    /** Of a foreign run: a new one begins with its conversation, and nothing else of it. A person has agreed. */
+    /** A new run begins with the conversation of a foreign run and nothing else of it. The user has agreed. */
     adopt: flag,
     /** With `fork` or `adopt`: the last step to take over. Absent: the last that is recorded. */
     from_step: z.int().positive().optional(),
@@ -88,7 +88,10 @@ export function ResumeRequest() {
     max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
     timeout_ms: limit,
     trust: flag,
-    /** The caller's whole environment: keys are looked for in it. Absent: what is left of the run's own, else the daemon's. */
+    /**
+     * The caller's whole environment, in which keys are looked up. Absent: the run's own if it is still in memory, else
+     * the daemon's.
+     */
     env: z.record(z.string(), z.string()).optional(),
     attended: flag,
     /** Follow the answer with the events of the run, like a spawn. */
@@ -103,7 +106,7 @@ export function ReplayRequest() {
   return Target().extend({
     /** Where its tools are executed, absolute: the run's own folder by default. */
     folder: z.string().optional(),
-    /** How results are compared (docs/replay.md). Absent: but for what differs from run to run anyway. */
+    /** How results are compared (docs/replay.md). Absent: normalized, without what differs between any two runs. */
     compare: z.enum(["usual", "exact", "state"]).optional(),
     trust: flag,
     /** The caller's whole environment. Absent: the daemon's. */

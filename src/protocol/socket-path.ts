@@ -2,15 +2,15 @@ import { lstatSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 
-/** The folder of the socket, made 0700 where there is none. */
+/** Creates the folder of the socket with mode 0700 if it does not exist. */
 export function makeSocketFolder(socket: string, uid: number): void {
   mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
   hasSocketFolder(socket, uid);
 }
 
 /**
- * Whether the socket's folder is there. Fails with PERMISSION unless it belongs to this user and no other user can
- * write to it: another user could put a socket there and receive the environment of every run.
+ * Whether the socket's folder exists. Fails with PERMISSION unless it belongs to this user and no other user can write
+ * to it. Another user could put a socket there and receive the environment of every run.
  */
 export function hasSocketFolder(socket: string, uid: number): boolean {
   const folder = dirname(socket);

@@ -59,7 +59,7 @@ export type CompletePayload = Receipt & { event: "complete" };
 export type StreamEvent =
   | { type: "progress"; payload: ProgressPayload }
   | {
-      /** What the model says, and what it thinks, as it comes. */
+      /** The model's text and thoughts as they arrive. */
       type: "text_delta" | "reasoning_delta";
       payload: { pid: number; uuid: string; step: number; text: string };
     }
@@ -77,8 +77,8 @@ export type StreamEvent =
       };
     }
   | { type: "syscall_event"; payload: Record<string, unknown> }
-  /** `dropped`: events this client was too slow for. */
+  /** `dropped`: the number of events that this client was too slow for. */
   | { type: "complete"; payload: CompletePayload; dropped?: number }
-  /** Only for a run that never came to be. */
+  /** Only for a run that did not start. */
   | { type: "error"; payload: { event: "error"; error_message: string; code: string } }
   | { type: "eof"; payload?: { dropped?: number; damaged?: DamagedLines[] } };

@@ -10,7 +10,7 @@ import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
 import type { BootedServer } from "./services.ts";
 
-/** How long boot waits for the sweep: the first client is waiting, and a program may use its whole grace. */
+/** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
 const SWEEP_WAIT_MS = 500;
 
 /** Builds the server, part by part; `close` ends the parts in reverse order. */

@@ -11,17 +11,17 @@ import { isInsideRun } from "./daemon/inside-run.ts";
 import { logLevel } from "./daemon/log-level.ts";
 import { Server } from "./server.ts";
 
-/** What stuck processes get beyond their grace when the command ends. */
+/** Time beyond their grace for stuck processes when the command ends. */
 const DRAIN_MS = 5000;
 
 interface InsideServer {
   /** The client's end of a new connection. */
   connect(): ByteStream;
-  /** Ends what runs, and leaves nothing behind. */
+  /** Ends all processes and leaves nothing running. */
   close(): Promise<void>;
 }
 
-/** The same server inside this command (`--no-daemon`): no socket, no log file, no other process. */
+/** Starts the server inside this command (`--no-daemon`), without a socket, a log file or another process. */
 export async function startEmbeddedServer(
   env: Env,
   log: (text: string) => void,

@@ -13,18 +13,18 @@ import { logLevel } from "./daemon/log-level.ts";
 import { SUPERSEDED } from "./daemon/superseded-signal.ts";
 
 /**
- * Exit codes of the daemon itself: another one runs already (the same as done); the user's init.yaml is wrong; one
- * that does not answer holds its place, or what init.yaml requires did not come up.
+ * Exit codes of the daemon: another one runs already (the same as done); the user's init.yaml is wrong; unavailable,
+ * because another daemon blocks its lock or a required unit did not start.
  */
 const EXIT = { done: 0, broken: 1, wrong: 64, unavailable: 69 } as const;
 
 interface DaemonMainOptions {
-  /** In the foreground: gets what the log gets. */
+  /** In the foreground: also gets each line of the log. */
   print?(text: string): void;
   env?: Env;
 }
 
-/** `rnix daemon --internal` and `rnix daemon start --foreground`: the long-running process, to its end. */
+/** Runs the daemon to its end, for `rnix daemon --internal` and `rnix daemon start --foreground`. */
 export async function daemonMain({ print, env = process.env }: DaemonMainOptions): Promise<number> {
   if (isInsideRun(env)) {
     throw new SyscallError(
@@ -86,7 +86,10 @@ function exitOf(error: unknown): number {
   return error.code === "UNAVAILABLE" ? EXIT.unavailable : EXIT.broken;
 }
 
-/** The first signal suspends what runs, the second kills it. A broken rule of ours ends us loudly, but in order. */
+/**
+ * The first signal suspends processes, the second kills them. An internal error is logged and also ends the daemon in
+ * order.
+ */
 function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => void): () => void {
   let asked = false;
   const signalled = (): void => {
@@ -100,7 +103,7 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
   const listeners = [
     ["SIGTERM", signalled],
     ["SIGINT", signalled],
-    // The terminal of one in the foreground was closed.
+    // The terminal of a daemon in the foreground was closed.
     ["SIGHUP", signalled],
     [SUPERSEDED, () => {}],
     ["uncaughtException", defective],

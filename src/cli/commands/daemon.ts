@@ -146,7 +146,7 @@ async function serve(print?: (text: string) => void): Promise<number> {
   return daemonMain({ print });
 }
 
-/** A log for eyes: on stderr, with the time where there is a terminal. Loaded for this alone. */
+/** The log of a daemon in the foreground: on stderr, with times at a terminal. Loaded only here. */
 async function terminalLog(): Promise<(text: string) => void> {
   const { createConsola } = await import("consola");
   const log = createConsola({ stdout: process.stderr, stderr: process.stderr });

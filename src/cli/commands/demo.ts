@@ -66,7 +66,7 @@ class DemoProject {
     writeFileSync(join(this.dir, SCRIPT_FILE), `${JSON.stringify(SCRIPT, null, 2)}\n`);
   }
 
-  /** Where the record of a run is. */
+  /** The path of a run's record. */
   recordOf(uuid: string, { env }: Io): string {
     return join(env.RNIX_DATA_DIR || join(this.#root, ".rnix", "data"), "steps", uuid);
   }

@@ -9,7 +9,7 @@ import { formatBytes } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import { table } from "../output/table.ts";
 
-/** Thousands of folders may have to go. */
+/** The deadline: thousands of folders may be removed. */
 const TIMEOUT_MS = 10 * 60_000;
 
 const WHY: Record<CollectedLine["why"], string> = {

@@ -53,7 +53,7 @@ export default defineCommand({
     }),
 });
 
-/** How long its answer took, or the error's code; what it says is in the last column. */
+/** The answer's duration or the error's code; the last column has the message. */
 function probeText(probe: ProviderWire["probe"]): string {
   if (probe === undefined) return "-";
   return `${probe.ok ? "ok" : probe.code}, ${formatElapsed(probe.ms)}`;

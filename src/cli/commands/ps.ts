@@ -11,7 +11,10 @@ import { waitsFor } from "../output/suspension.ts";
 import { type Column, table } from "../output/table.ts";
 
 const PAGE = 1000;
-/** Columns, in a pipe too: what an agent gives its child to do may be a megabyte. --json has the whole. */
+/**
+ * Maximum columns of an intent, also in a pipe: an agent's intent for a child may have a megabyte. --json has all of
+ * it.
+ */
 const INTENT_WIDTH = 1000;
 
 export default defineCommand({
@@ -111,7 +114,7 @@ function columns(
   ];
 }
 
-/** Its PID where it is listed, else its UUID, of which nothing may be left. */
+/** The parent's PID if it is listed, else its UUID, whose record may be gone. */
 function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>): string {
   return origin_uuid === null ? "-" : (pids.get(origin_uuid) ?? origin_uuid);
 }
@@ -126,7 +129,7 @@ function exitOf(info: ProcInfo): string {
   return info.exit_code === null ? "-" : `${info.exit_code} ${info.exit_reason ?? ""}`;
 }
 
-/** A child by its PID, where it is listed. */
+/** What a suspended run waits for; a child by its PID if that is listed. */
 function waitOf({ suspended }: ProcInfo, pids: ReadonlyMap<string, string>): string {
   if (suspended === null) return "-";
   const { wake } = suspended;

@@ -70,7 +70,7 @@ export default defineCommand({
   },
 });
 
-/** A script, and not a run. */
+/** Whether the argument is a script and not a run. */
 function isScript(text: string): boolean {
   return text.includes("/") || /\.\w+$/.test(text);
 }
@@ -87,7 +87,7 @@ type Played = Omit<Report, "same"> | { receipt: Receipt };
 
 async function exported(io: Io, of: Target, file: string): Promise<number> {
   const { answers, bytes, unplayed } = await withWire(io, (wire) => exportScript(io, wire, of, file));
-  // A script that is too large is written all the same: the user can shorten it.
+  // A script that is too large to be played is written too, because the user can shorten it.
   const next =
     bytes > LARGEST_SCRIPT
       ? `it has ${bytes} bytes, and a script may have at most ${LARGEST_SCRIPT}: shorten it before you play it`
@@ -140,7 +140,7 @@ async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<
   return { recorded: file, differences: outcomeDifferences(outcome, replayed), unplayed_steps: 0, replayed };
 }
 
-/** Its progress and its answer go to stderr: the result of this command is the comparison. */
+/** The run's progress and answer go to stderr, because the result of this command is the comparison. */
 async function follow(
   io: Io,
   flags: Options,
@@ -171,7 +171,7 @@ const NOWHERE: Output = {
   drained: async () => {},
 };
 
-/** Whether the run was stopped before there was anything to compare. */
+/** Whether the run was stopped before it could be compared. */
 function isCutOff({ exit_code }: Receipt): boolean {
   return exit_code === EXIT.suspended || exit_code > 128;
 }

@@ -12,7 +12,7 @@ import { printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { target } from "../target.ts";
 
-/** Columns of it in the question. */
+/** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;
 
 export default defineCommand({
@@ -122,7 +122,7 @@ export default defineCommand({
   },
 });
 
-/** A person looks at what is taken over. PERMISSION when they say no. */
+/** Shows the user what is adopted and asks for consent. Fails with PERMISSION without it. */
 async function askToAdopt(
   io: Io,
   uuid: string,

@@ -37,7 +37,7 @@ function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissio
 }
 
 function text(p: ProcDetail, style: Style): string {
-  // Of a supervisor and of a program: what only an agent has would say nothing true of them.
+  // Supervisors and programs lack the fields that only agents have.
   const agent = p.kind === "agent";
   const spends = p.kind !== "command";
   const sections: [string, [string, string | null][]][] = [

@@ -108,7 +108,7 @@ function whole(detail: StepDetail, style: Style): string {
   return `${head}${made.join("")}${thoughts}${messages.join("")}${calls.join("")}`;
 }
 
-/** What was made of the conversation before the step. What stood there is in the steps before. */
+/** The compactions before the step. Earlier steps have the replaced messages. */
 function compaction(one: NonNullable<StepDetail["compactions"]>[number], style: Style): string {
   const { tokens_before, tokens_after, cut, summary } = one;
   const title = `compacted from about ${formatCount(tokens_before)} to ${formatCount(tokens_after)} tokens`;

@@ -107,7 +107,7 @@ const RUNS_PROGRAMS: ReadonlySet<ReviewedItem["kind"]> = new Set(["checks", "mcp
 const NOT_COVERED =
   "Not covered: what the programs of these commands read or import in turn, and programs outside of the project.\n";
 
-/** Whether a key of the trust record is of another file than the item's own. */
+/** Whether a key of the trust record belongs to a file other than the item's own. */
 function bindsAnother(key: string, file: string, dir: string): boolean {
   const own = file.slice(dir.length + 1);
   return key !== own && !key.startsWith(`${own}#`);

@@ -4,7 +4,7 @@ import type { Io } from "../io.ts";
 import { styleOf } from "./style.ts";
 import { type Column, table } from "./table.ts";
 
-/** A list of what there is, as a table or as JSON; what could not be loaded is named on stderr and hides nothing. */
+/** Prints a list as a table or as JSON. Parts that could not be loaded are named on stderr. */
 export function printCatalog<Row>(
   io: Io,
   rows: Row[],

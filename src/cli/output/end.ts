@@ -1,4 +1,4 @@
-/** How a run ended, in lines for people: at the end of its command and of its log. */
+/** Formats how a run ended: for the end of its command and of its log. */
 
 import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { Receipt } from "../../protocol/methods.ts";

@@ -56,7 +56,7 @@ export function cut(text: string, width: number): string {
   return `${shown.trimEnd()}…`;
 }
 
-/** What a model or a program wrote must not move the cursor, colour the terminal or reorder what is shown. */
+/** Escapes text of models and programs, which must not move the cursor, colour the terminal or reorder text. */
 export function printable(text: string): string {
   return Bun.stripANSI(text).replace(CONTROL, "");
 }

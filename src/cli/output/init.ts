@@ -4,7 +4,7 @@ import { formatElapsed } from "./format.ts";
 import type { Style } from "./style.ts";
 import { type Column, table } from "./table.ts";
 
-/** What init.yaml keeps running, and which of them is not up. Empty where nothing is asked for. */
+/** Formats the units of init.yaml and which of them are not up. Empty if there are none. */
 export function initText(
   { init, init_problems, started_at_ms, uptime_ms }: DaemonStatus,
   output: Output,

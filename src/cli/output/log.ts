@@ -14,7 +14,7 @@ const RESULT_LINES = 12;
 const CALL = 160;
 const VALUE = 60;
 
-/** One entry of a run as a person reads it, with its newline. */
+/** Formats one entry of a run's log, with its newline. */
 export function logEntry({ kind, text, end }: LogEntry, style: Style): string {
   if (end) return endText(end, style);
   const clean = printable(text).trim();
@@ -65,7 +65,7 @@ function parseFields(input: string): [string, string][] | null {
       typeof value === "string" ? value : JSON.stringify(value),
     ]);
   } catch {
-    // It was cut in the middle: shown as it came.
+    // Truncated JSON is shown unchanged.
     return null;
   }
 }

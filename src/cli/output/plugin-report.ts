@@ -8,7 +8,7 @@ type Problem = CheckReport["problems"][number];
 
 const READ_ONLY = "can be read. It was not loaded, because it is not trusted: use `rnix trust`, or --run";
 
-/** What `rnix plugins check` found, with file:line:column where it is known. */
+/** The whole report, with file:line:column where it is known. */
 export function pluginReport(report: CheckReport, style: Style): string {
   const verdict = report.ok
     ? style.green(`${style.glyph.ok} ${report.loaded ? "loads" : READ_ONLY}`)
@@ -32,7 +32,7 @@ export function pluginReport(report: CheckReport, style: Style): string {
   return `${style.bold(report.name)}: ${verdict}\n${fields(rows, style)}${problems.join("")}${warnings.join("")}`;
 }
 
-/** file:line:column: what, as far as it is known. The host's own words for it would bring the host along. */
+/** `file:line:column: message`, as far as it is known. The host's own formatter would load the host. */
 export function problemPlace({ file, line, column, message }: Problem): string {
   return [file, line, column, ` ${message}`]
     .filter((part) => part !== undefined)

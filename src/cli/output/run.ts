@@ -10,8 +10,8 @@ import { type Style, styleOf } from "./style.ts";
 const INTENT_WIDTH = 200;
 
 /**
- * A run as a person follows it: progress on stderr, the answer alone on stdout. On a terminal the model's
- * words are shown as they come, and an answer that was shown so is not printed a second time.
+ * Shows a run at the terminal: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
+ * they arrive, and an answer shown that way is not printed again.
  */
 export class RunView {
   readonly #io: Io;
@@ -19,7 +19,7 @@ export class RunView {
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
   readonly #style: Style;
-  /** Where streamed words go: to stdout only when a person reads it there. */
+  /** The output for streamed words: stdout only if it is a terminal. */
   readonly #words: Io["stdout"] | null;
   #streamed = { step: 0, text: "" };
   #midLine = false;
@@ -64,13 +64,13 @@ export class RunView {
     }
   }
 
-  /** A line for the person, on stderr, also with -q. */
+  /** Prints a line for the user on stderr, also with -q. */
   say(line: string): void {
     this.#endLine();
     this.#io.stderr.write(`${line}\n`);
   }
 
-  /** What the user should know about the run, on stderr. */
+  /** Prints notices about the run on stderr. */
   notice(text: string): void {
     if (this.#warned.delete(text)) return;
     this.#printProgress(this.#style.yellow(`note: ${printable(text)}`));
@@ -124,7 +124,7 @@ export class RunView {
   }
 
   #entry(entry: LogEntry): void {
-    // What was streamed word by word has been read already.
+    // Text that was streamed is not printed again.
     if (entry.kind === "text" && this.#words !== null && this.#streamed.step === entry.step) return;
     // The last text may be the answer, which belongs on stdout: the next event decides.
     if (entry.kind === "text") this.#held = entry;
@@ -176,7 +176,7 @@ function wordsOutput(io: Io, o: { quiet: boolean; answer: boolean }): Io["stdout
   return io.stderr.isTTY && !o.quiet ? io.stderr : null;
 }
 
-/** What was chosen, and why: printed before the first step. A supervisor and a program have no provider. */
+/** The chosen provider and why, printed before the first step. Supervisors and programs have none. */
 function whatRuns(o: {
   provider: string;
   model: string;
@@ -189,7 +189,7 @@ function whatRuns(o: {
   return `provider ${o.provider}${why}, model ${o.model}, agent ${o.agent}`;
 }
 
-/** Why the attempt failed, when the next one is made, and how long that is repeated. */
+/** Why the attempt failed, when it is retried, and for how long. */
 function retryLine(
   { attempt, message, delay_ms, left_ms }: Extract<ProgressPayload, { event: "retry" }>,
   lastFailure: string | undefined,

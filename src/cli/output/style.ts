@@ -1,6 +1,6 @@
 import type { Io, Output } from "../io.ts";
 
-/** Colours and glyphs for one output: plain text unless a person looks at it. */
+/** Colours and glyphs for one output: plain text unless it is a terminal. */
 export interface Style {
   bold(text: string): string;
   dim(text: string): string;

@@ -4,7 +4,7 @@ import type { ProcInfo } from "../../kernel/types.ts";
 
 type Suspended = NonNullable<ProcInfo["suspended"]>;
 
-/** What it waits for, short: a column of rnix ps. */
+/** The wake in short form, for a column of rnix ps. */
 export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
   switch (wake.on) {
     case "at":
@@ -32,12 +32,12 @@ export function suspendedLine(uuid: string, suspended: Suspended | null): string
   return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${command}`;
 }
 
-/** Of this computer's clock, to the second. A record may hold what is no date: the nearest one, then. */
+/** A local time, to the second. For an invalid date in a record, the nearest valid one. */
 function localTime(said: number): string {
   const ms = Math.max(0, Math.min(said, LAST_DATE));
   const date = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
   return date.toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** 9999-12-30, as far as all agree on how a date is written. */
+/** 9999-12-30, the last date with four digits for the year in all time zones. */
 const LAST_DATE = Date.UTC(9999, 11, 30);

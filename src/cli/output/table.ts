@@ -8,15 +8,15 @@ export interface Column<Row> {
   title: string;
   value(row: Row): string;
   right?: boolean;
-  /** Its spaces mean something: lines of a tree. */
+  /** Its spaces are significant, as in the lines of a tree. */
   verbatim?: boolean;
-  /** On a terminal this column is cut so that a row fits its line. */
+  /** On a terminal this column is truncated so that a row fits its line. */
   flexible?: boolean;
 }
 
 const GAP = "  ";
 
-/** Rows below their titles. On a terminal a row keeps to its line; in a pipe nothing is cut. */
+/** Formats rows below their titles. On a terminal each row fits its line; in a pipe nothing is truncated. */
 export function table<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],

@@ -5,7 +5,7 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { usageError } from "../exit.ts";
 import type { Io, Wire } from "../io.ts";
 
-/** A recorded run as a script, whole, with those of the agents that it has spawned. */
+/** A recorded run as a complete script, with the scripts of its child agents. */
 interface Recording {
   head: ScriptHead;
   responses: ScriptEntry[];
@@ -15,15 +15,15 @@ interface Recording {
 
 const PAGE = 100;
 
-/** What was written: how many answers it holds, and how many bytes it has. */
+/** The written file: its number of answers and its size. */
 interface Exported {
   answers: number;
   bytes: number;
-  /** Steps of the run that are not in it. */
+  /** Steps of the run that the script does not contain. */
   unplayed: number;
 }
 
-/** Writes a recorded run as a script that can be read, edited and played. */
+/** Exports a recorded run as a script that can be read, edited and replayed. */
 export async function exportScript(io: Io, wire: Wire, of: Target, path: string): Promise<Exported> {
   const file = resolve(io.cwd, path);
   const write = FORMS[extname(file)];

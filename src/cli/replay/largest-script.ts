@@ -1,2 +1,2 @@
-/** Bytes of a script that is played, as the driver has it (plugins/replay/script-file.ts). */
+/** Maximum bytes of a replay script; the driver has the same limit (plugins/replay/script-file.ts). */
 export const LARGEST_SCRIPT = 16 * 1024 ** 2;

@@ -23,7 +23,7 @@ export interface Report {
   differences: Difference[];
   /** Recorded steps that were not played. */
   unplayed_steps: number;
-  /** Of the run that was made now. */
+  /** The receipt of the new run. */
   replayed: Receipt;
 }
 

@@ -13,8 +13,8 @@ const Text = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
 const Pattern = z.string().refine(isPattern, { error: "is no regular expression" });
 
 /**
- * What the command needs of a script; all else is the driver's (plugins/replay/script.ts), which it may not
- * import. test/cli/replay.test.ts holds that the two say the same of what both know.
+ * The part of a script that the command reads. The driver (plugins/replay/script.ts) reads the rest, and the CLI may
+ * not import it. test/cli/replay.test.ts checks that both accept the same fields.
  */
 export const Head = z.looseObject({
   intent: z.string().optional(),
@@ -71,7 +71,7 @@ export async function scriptHead(io: Io, path: string): Promise<ScriptRun> {
   const text = readText(file, LARGEST_SCRIPT);
   if (text === null) throw usageError(`there is no script ${path}`);
   const lines = form === ".jsonl" || form === ".ndjson";
-  // JSON is YAML, and so has the places of its mistakes. Of lines, the first that is not blank.
+  // JSON is parsed as YAML, which gives the positions of errors. Of JSONL, the first line that is not blank.
   const { value } = await parseYaml(Head, lines ? (/^\s*.*/.exec(text)?.[0] ?? "") : text, file, {
     maxBytes: LARGEST_SCRIPT,
   });

@@ -5,8 +5,8 @@ import { kernelFolders } from "../daemon/kernel-folders.ts";
 import { recordKeyFile } from "./records.ts";
 
 /**
- * Folders that no run may write to: with them a run could raise its own rights, or lie about what it did. The data
- * folder as a whole is not among them, because the demo's project lies in it.
+ * Folders that no run may write to: with them a run could raise its own rights or falsify its record. The data folder
+ * as a whole is not among them, because it contains the demo's project.
  */
 export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
   const { locks, ledgers } = kernelFolders(dataDir);

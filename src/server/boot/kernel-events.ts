@@ -1,14 +1,16 @@
 import type { KernelCallbacks } from "../../kernel/types.ts";
 
-/** What a listener may hear of the kernel. */
+/** The kernel's events that a listener may handle. */
 export interface KernelListener extends Partial<KernelCallbacks> {
   /** A message has come for a suspended run that waits for one. */
   onMail?(uuid: string): void;
-  /** The programs of dead kernels were ended once more. */
+  /** The programs of dead kernels were ended again. */
   onSweep?(): void;
 }
 
-/** The kernel's events for parts that are built after it. Listeners are called in the order in which they came. */
+/**
+ * Passes the kernel's events to parts that are built after it. Listeners are called in the order of their registration.
+ */
 export class KernelEvents implements Required<KernelListener> {
   readonly #listeners: KernelListener[] = [];
 

@@ -16,13 +16,13 @@ export interface Machine {
   locks: KernelLocks;
   children: Children;
   pids: PidAllocator;
-  /** Whether the kernel of this id is alive: its lock is held. */
+  /** Whether the kernel with this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all kernels that are dead by now. It never rejects: a failure is logged. */
   sweep(): Promise<void>;
   /** Waits for the sweeps that have begun, for at most `ms`. */
   swept(ms: number): Promise<void>;
-  /** Asked at the end: whether the lock file stays, so that a later kernel looks for runs to resume. */
+  /** Called at the end: whether the lock file stays, so that a later kernel looks for runs to resume. */
   keepLockFileIf(handsOver: () => boolean): void;
   close(): Promise<void>;
 }
@@ -32,7 +32,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   const clock = realClock;
   const { values } = settings;
   const folders = kernelFolders(user.dataDir);
-  // The lock comes first: from here on no other kernel takes our programs and runs for a dead kernel's.
+  // The lock comes first: while it is held, no other kernel treats our programs and runs as a dead kernel's.
   const locks = new KernelLocks(folders.locks);
   const kernelId = Bun.randomUUIDv7();
   const lock = locks.take(kernelId);
@@ -57,7 +57,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     children,
     pids,
     kernelAlive: (id) => locks.isAlive(id),
-    // One after the other: a kernel that died since the last sweep began is in the next.
+    // One sweep at a time: the next one handles kernels that died since the last one began.
     sweep() {
       sweeping = sweeping.then(sweepNow);
       return sweeping;

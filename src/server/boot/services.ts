@@ -52,7 +52,7 @@ export function startServices(
   const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
   const plan: Services["plan"] = async (asked, unit) => {
     const { request, notices: placed } = placedSpawn(asked, unit, defaults);
-    // A run's child begins whatever init.yaml says: the run is there already.
+    // A child does not wait for init.yaml, because its parent runs already.
     const isChild = parentUuid(request, unit) !== undefined;
     const left = isChild ? [] : await init.ready(request);
     const { notices, ...planned } = await planSpawn(request, unit, planner);
@@ -116,7 +116,7 @@ export function startServices(
   };
 }
 
-/** Folders of known projects. Runs outside of any project have no init.yaml but the user's. */
+/** Folders of known projects. Runs outside of projects have the user's init.yaml only. */
 function projectFolders(projects: Projects): string[] {
   const known = projects.list().filter(({ id }) => id !== "user");
   return [...new Set(known.map(({ dir }) => dir))];

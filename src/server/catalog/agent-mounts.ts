@@ -12,7 +12,7 @@ import type { Diagnostic } from "../../protocol/methods.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace } from "../plan/workspace.ts";
 
-/** What an agent's MCP servers would bring to a run. */
+/** The devices and rights that an agent's MCP servers bring to a run. */
 interface AgentMounts {
   devices: DeviceRegistry;
   /** Adds the rights that come with the mounts. */
@@ -24,7 +24,7 @@ interface AgentMountsPorts {
   mounts: Pick<MountManager, "look" | "services">;
   workspace: Workspace;
   settings: Settings;
-  /** Of the command that asks. */
+  /** The environment of the requesting command. */
   env: Env;
   lease: DeviceLease;
 }
@@ -36,7 +36,7 @@ export async function agentMounts(
 ): Promise<AgentMounts> {
   const { project, sources, trusted } = workspace;
   const planned = await mcpMounts(
-    // What is missing is listed instead.
+    // Missing servers are listed instead of failing the request.
     { mcp: agent.mcp.map((wish) => ({ ...wish, required: false })), mcpAll: agent.mcpAll },
     {
       sources,

@@ -10,7 +10,7 @@ import type { Children } from "../../os/children.ts";
 import { O_RDWR, type OpenContext, SyscallError, type VFSFile } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 
-/** The deadline of the whole answer: a person waits for the list. */
+/** The deadline of the whole answer: the user waits for the list. */
 const PROBE_MS = 20_000;
 /** Enough for a model that thinks before it says "OK". */
 const MAX_OUTPUT = 512;
@@ -22,7 +22,7 @@ interface ProbePorts {
 
 type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
 
-/** Asks a provider's model for one word, in the name of PID 0. Throws what a run would end with. */
+/** Asks a provider's model for one word, as PID 0. Throws the error that a run would end with. */
 export async function probe(
   choice: ProviderChoice,
   devices: Namespace,
@@ -102,7 +102,7 @@ function contextOf(choice: ProviderChoice, place: ProbePlace): Omit<OpenContext,
     changed: () => undefined,
     log: () => undefined,
     inbox: () => Promise.reject(noProcess()),
-    // PID 0, which no rules bind.
+    // PID 0, which has all rights.
     access: async (paths) => paths.map(() => null),
   };
 }

@@ -40,7 +40,7 @@ interface ProjectRef {
 interface CatalogPorts {
   workspaces: Workspaces;
   clock: Clock;
-  /** For a question that brings no environment: the server's own. */
+  /** The server's own environment, for requests without one. */
   env: Env;
   keys: KeyCommands;
   /** For a model that is a program, when it is asked whether it answers. */
@@ -50,7 +50,7 @@ interface CatalogPorts {
 
 export type Catalog = Pick<ProjectCatalog, keyof ProjectCatalog>;
 
-/** Everything is read for each request, so that an edit counts at once. */
+/** Everything is read for each request, so that an edit takes effect immediately. */
 export class ProjectCatalog {
   readonly #ports: CatalogPorts;
 
@@ -170,7 +170,7 @@ export class ProjectCatalog {
   }
 }
 
-/** null: a spawn that names none would find none. */
+/** null: a spawn without a provider would find none. */
 async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null> {
   try {
     return await resolveProvider(request);

@@ -5,12 +5,12 @@ import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protoc
 
 /** A client that reads nothing for this long, while data waits for it, is disconnected. */
 const STALL_MS = 10 * 60_000;
-/** Between two empty lines to a client that sends no more. */
+/** The interval between empty lines to a client that has closed its sending side. */
 const PROBE_MS = 1_000;
 /** Characters of a stream's events that are collected before they are written. */
 const BATCH = 64 * 1024;
 
-/** What carries a client's bytes, as of node:stream's Duplex: a socket, or the memory of this command. */
+/** The transport of a client's bytes, a part of node:stream's Duplex: a socket or a memory stream. */
 export interface ByteStream {
   on(event: "data", listener: (chunk: Buffer) => void): unknown;
   on(event: "error", listener: (error: Error) => void): unknown;
@@ -25,7 +25,7 @@ export interface ByteStream {
   destroy(): unknown;
 }
 
-/** What a request's handler sees of the client that made it. */
+/** The client of a request, as its handler sees it. */
 export interface Peer {
   /** Resolves when the client can take more; CLOSED when it has disconnected. A caller that awaits it holds one line at most. */
   send(line: Response | StreamEvent): Promise<void>;
@@ -41,15 +41,14 @@ type Handle = (frame: Frame, peer: Peer) => Promise<Next>;
 
 interface ConnectionOptions {
   stallMs?: number;
-  /** What unfinished requests of all connections may hold together. */
+  /** The memory that unfinished requests of all connections may use together. */
   room?: FrameBudget;
 }
 
 /**
- * One client (seeds 5.6): its requests are handled one after the other, in the order they came. Nothing more
- * is read while one is waiting behind the one being handled, and nothing more is handled while the client
- * does not take its answer: that bounds both directions. What a slow client misses of a stream is dropped
- * before it gets here, in the channel it is attached by, so that it never slows a run.
+ * One client (seeds 5.6). Its requests are handled in order, one at a time. Reading stops while a request waits behind
+ * the current one. Handling stops while the client does not read its answer. Both directions are bounded. Events of a
+ * stream that a slow client misses are dropped earlier, in its channel, so it never slows a run.
  */
 export class Connection {
   readonly #stream: ByteStream;
@@ -59,10 +58,10 @@ export class Connection {
   readonly #frames: Frame[] = [];
   readonly #gone = new AbortController();
   readonly #closed: Promise<void>;
-  /** Events that are written together, when what is at work now has had its turn. */
+  /** Events that are written together after the current tick. */
   #unsent = "";
   #flushing: NodeJS.Immediate | undefined;
-  /** Until the client takes more. */
+  /** Resolves when the client can take more. */
   #full: Promise<void> | undefined;
   #ended = false;
   #taken = false;
@@ -83,7 +82,7 @@ export class Connection {
       if (this.#watched) this.#probe();
       this.#notify();
     });
-    // A client that resets the connection is no fault of ours: "close" follows, and that ends everything.
+    // A client may reset the connection. "close" follows and ends everything.
     stream.on("error", () => stream.destroy());
     stream.on("close", () => {
       this.#framer.release();
@@ -93,7 +92,7 @@ export class Connection {
     });
   }
 
-  /** Serves until the client has gone, has nothing more to ask, or a stream has ended. */
+  /** Serves until the client has disconnected, sends no more requests, or a stream has ended. */
   async serve(handle: Handle): Promise<void> {
     const peer: Peer = {
       send: (line) => this.#send(line),
@@ -107,7 +106,7 @@ export class Connection {
     await this.#finish();
   }
 
-  /** From now on what comes in is dropped: a stream has the connection. It is read still, to see its end. */
+  /** Drops further input, because a stream has the connection. The input is still read, to notice its end. */
   take(): void {
     this.#taken = true;
     this.#frames.length = 0;
@@ -115,8 +114,8 @@ export class Connection {
   }
 
   /**
-   * For a request whose work ends with its client: the connection is read to see its end, and closed after the answer.
-   * A client that has shut down its sending side may still wait, which only a write can tell: it gets empty lines.
+   * For a request whose work ends with its client: the connection is read to notice its end, and closed after the
+   * answer. A client that has closed its sending side may still wait. Only a write shows that, so it gets empty lines.
    */
   #watch(): void {
     this.take();
@@ -170,8 +169,8 @@ export class Connection {
   }
 
   /**
-   * An answer is written at once. The events of a stream come in bursts, and a process does not wait while each of
-   * them is handed to the system: they are collected until the current work is done.
+   * An answer is written immediately. Events of a stream come in bursts: they are collected until the current tick is
+   * done, so that a process does not wait for a write of each.
    */
   async #send(line: Response | StreamEvent): Promise<void> {
     if (this.#gone.signal.aborted) throw gone();
@@ -194,7 +193,7 @@ export class Connection {
     });
   }
 
-  /** What was written is flushed before the connection goes, as far as the client takes it. */
+  /** Flushes what was written before the connection closes, as far as the client reads it. */
   async #finish(): Promise<void> {
     this.#probing?.cancel();
     this.#flush();
@@ -207,7 +206,7 @@ export class Connection {
     await this.#closed;
   }
 
-  /** Waits for the stream's event or its end; a client that lets neither happen is cut off. */
+  /** Waits for the stream's event or its end; disconnects a client that causes neither in time. */
   #until(event: "drain" | "finish"): Promise<void> {
     return new Promise((resolve) => {
       const timer = this.#clock.timer(this.#stallMs, () => this.#stream.destroy());

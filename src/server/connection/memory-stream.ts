@@ -5,9 +5,9 @@ import type { ByteStream } from "./connection.ts";
 const HIGH_WATER_BYTES = 64 * 1024;
 
 /**
- * The two ends of a connection within this process, for `--no-daemon`. As node:stream's duplexPair, which
- * takes longer to load than a whole request: what one end writes the other reads in order, and never within
- * the write itself. When one end is destroyed, both are.
+ * The two ends of a connection within this process, for `--no-daemon`. It replaces node:stream's duplexPair, which
+ * takes longer to load than a whole request. Each end reads in order what the other wrote, never within the write
+ * itself. Destroying one end destroys both.
  */
 export function memoryPair(): [ByteStream, ByteStream] {
   const one = new MemoryStream();
@@ -24,7 +24,7 @@ class MemoryStream extends EventEmitter implements ByteStream {
   #unreadBytes = 0;
   #paused = true;
   #readsSoon = false;
-  /** The other end writes no more. */
+  /** The other end has ended its writing. */
   #ending = false;
   #destroyed = false;
 

@@ -4,7 +4,7 @@ import type { StreamEvent } from "../../protocol/methods.ts";
 export interface StreamReply<A> {
   /** Answers without a stream: the connection stays open for the next request. */
   answer(answer: A): Promise<void>;
-  /** Says yes; from here on the connection belongs to the stream. */
+  /** Accepts the request; from here on the connection belongs to the stream. */
   accept(answer: A): Promise<void>;
   send(event: StreamEvent): Promise<void>;
   readonly gone: AbortSignal;

@@ -13,10 +13,10 @@ import { IdleStop } from "./idle-stop.ts";
 import { LoopDelay } from "./loop-delay.ts";
 import { answers, descriptorOf } from "./socket.ts";
 
-/** How long a second daemon waits for one that is just ending, and how often it looks. */
+/** How long a second daemon waits for one that is ending, and how often it checks. */
 const LOCK_WAIT_MS = 3000;
 const LOCK_POLL_MS = 20;
-/** What suspended processes get beyond their grace before the rest is killed, and what that gets. */
+/** Time beyond their grace for processes to suspend, and then for killed processes to end. */
 const END_MS = 5000;
 
 export interface DaemonPorts {
@@ -27,21 +27,23 @@ export interface DaemonPorts {
   tryLock(path: string): Lock | null;
   idle: { afterMs: number | null; everyMs: number };
   graceMs: number;
-  /** What tool calls under way have to finish, where a client has asked for the end. */
+  /** Time for running tool calls to finish when a client has requested the stop. */
   drainMs: number;
   logFile: string;
   logger: Logger;
   boot(host: Host): Promise<BootedServer>;
-  /** Calls `stop` for SIGTERM, SIGINT and our own broken rules; returns how to stop listening. */
+  /** Calls `stop` for SIGTERM, SIGINT and internal errors; returns a function that stops listening. */
   onSignal(stop: (now: boolean) => void): () => void;
 }
 
-/** How it ended: "blocked" by one that holds its place and does not answer, or without what init.yaml requires. */
+/**
+ * How the daemon ended. "blocked": another daemon holds the lock and does not answer, or a required unit did not start.
+ */
 type DaemonEnd = "stopped" | "already running" | "blocked" | { failed: unknown };
 
 /**
- * The long-running process from its lock to its last file. There is one per socket: the lock is held for
- * life, and a socket is stale exactly when it is free. Resolves when everything is gone again.
+ * The long-running process, from taking its lock to removing its last file. There is one per socket: the lock is held
+ * for life, and a socket is stale exactly when the lock is free. Resolves when everything is closed.
  */
 export async function runDaemon(ports: DaemonPorts): Promise<DaemonEnd> {
   makeSocketFolder(ports.paths.socket, ports.uid);
@@ -50,7 +52,7 @@ export async function runDaemon(ports: DaemonPorts): Promise<DaemonEnd> {
   return await new Daemon(ports, lock).run();
 }
 
-/** Waits for a predecessor that is going; one that answers stays. */
+/** Waits for a predecessor that is ending; one that answers stays. */
 async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "blocked"> {
   const { clock, paths } = ports;
   const until = clock.monotonic() + LOCK_WAIT_MS;
@@ -78,7 +80,7 @@ class Daemon {
   readonly #ports: DaemonPorts;
   readonly #stopped = Promise.withResolvers<void>();
   #stopping = false;
-  /** Why it did not come up. */
+  /** Why the daemon did not start. */
   #failure: { failed: unknown } | undefined;
   #booted: BootedServer | undefined;
   #server: Server | undefined;
@@ -149,7 +151,7 @@ class Daemon {
     // It logs its own failures.
     void system.recovery.start();
     system.init.start().catch((failed: unknown) => {
-      // Stopped meanwhile: that is why.
+      // It was stopped meanwhile, which is the reason.
       if (!this.#stopping) this.#failure = { failed };
       this.#stop(false);
     });
@@ -165,7 +167,7 @@ class Daemon {
     };
   }
 
-  /** Stops at a client's request: tool calls under way may finish. */
+  /** Stops at a client's request: running tool calls may finish. */
   #drain(now: boolean, cause: SuspendCause): Draining | undefined {
     const ms = now ? 0 : this.#ports.drainMs;
     const calls = this.#booted?.system.kernel.lifecycle.callsUnderWay ?? 0;
@@ -213,7 +215,7 @@ class Daemon {
     this.#stopped.resolve();
   }
 
-  /** In reverse order of the start: no new client, no client, no kernel. */
+  /** In reverse order of the start: refuses new clients, disconnects clients, stops the kernel. */
   async #close(server: Server, booted: BootedServer): Promise<void> {
     this.#endpoint.close();
     await server.close();

@@ -2,9 +2,9 @@
 const EVERY = 10;
 
 /**
- * Keeps the daemon small. By itself the runtime lets what ended runs leave behind grow by half of its heap
- * before it collects, and what it took once it hardly gives back. Asked for, it collects beside the thread, at
- * the price of two milliseconds of another core for each connection.
+ * Keeps the daemon's memory small. The runtime by itself collects only after its heap has grown by half, and it hardly
+ * returns memory to the system. A requested collection runs beside the thread and costs two milliseconds of another
+ * core for each connection.
  */
 export class GcHint {
   readonly #collect: () => void;
@@ -14,7 +14,7 @@ export class GcHint {
     this.#collect = collect;
   }
 
-  /** A connection has ended, and with it most often a run. */
+  /** Called when a connection has ended, which often means that a run has ended. */
   served(): void {
     this.#served += 1;
     if (this.#served % EVERY === 0) this.#collect();

@@ -5,8 +5,8 @@ import { FileLock } from "../../store/files/file-lock.ts";
 const TAKE_MS = 5_000;
 
 /**
- * One file per kernel that runs for this user, locked for its life: a run or a program is a dead kernel's
- * exactly when that lock is free (design §2, "Owner").
+ * Locks one file per kernel of this user for the kernel's life. A run or program belongs to a dead kernel exactly when
+ * that lock is free (design §2, "Owner").
  */
 export class KernelLocks {
   readonly #folder: string;
@@ -15,7 +15,7 @@ export class KernelLocks {
     this.#folder = folder;
   }
 
-  /** A check whether this kernel is dead holds the lock for a moment, on a busy machine longer: wait for that. */
+  /** Another kernel's check whether this one is dead holds the lock for a moment, so wait for it. */
   take(kernelId: string): FileLock {
     return FileLock.acquireNow(join(this.#folder, kernelId), TAKE_MS);
   }
@@ -26,7 +26,7 @@ export class KernelLocks {
 
   /** Kernels that have died, or have left runs to resume, and whose file still exists. */
   dead(): string[] {
-    // Looked at, not taken: to take a lock that is held, our own too, is tried for milliseconds.
+    // Only checked, not taken: taking a lock that is held is retried for milliseconds.
     return readdirSync(this.#folder).filter((kernelId) => !this.isAlive(kernelId));
   }
 

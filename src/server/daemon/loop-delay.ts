@@ -3,7 +3,7 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 const EVERY_MS = 1000;
 const SAMPLES = 60;
 
-/** How late timers fire: what something synchronous in the server's thread costs everyone. */
+/** Measures how late timers fire: the delay that synchronous work in the server's thread causes. */
 export class LoopDelay {
   readonly #clock: Clock;
   readonly #samples: number[] = [];
@@ -14,7 +14,7 @@ export class LoopDelay {
     this.#arm();
   }
 
-  /** Of the last minute, in ms. */
+  /** The delays of the last minute, in ms. */
   read(): { p50: number; max: number } {
     const sorted = [...this.#samples].sort((a, b) => a - b);
     return { p50: sorted[Math.floor(sorted.length / 2)] ?? 0, max: sorted.at(-1) ?? 0 };

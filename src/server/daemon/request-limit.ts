@@ -12,7 +12,7 @@ export const DAEMON_REQUESTS = 5120;
 /** Bun's own. */
 const USUAL = 256;
 const LARGEST = 65_535;
-/** Kept for what is no model's request: MCP servers, and the search for local model servers. */
+/** Reserved for requests other than to models: MCP servers, and the search for local model servers. */
 const OTHERS = 1024;
 
 /**

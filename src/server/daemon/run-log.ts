@@ -1,7 +1,7 @@
 import type { KernelCallbacks, PID, ProcInfo } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
 
-/** Characters of an intent that are logged. It is in full in the run's own record, in the project. */
+/** Maximum characters of an intent that are logged. The run's own record has all of it. */
 const INTENT = 80;
 const MESSAGE = 300;
 
@@ -22,7 +22,7 @@ export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
     onStep(pid, step, total) {
       logger.debug(`PID ${pid}`, `step ${step}${total === null ? "" : `/${total}`}`);
     },
-    // Reported by the end, which follows.
+    // Logged with the end, which follows.
     onError() {},
     onComplete(pid, _result, { code, reason, error }) {
       const why = error ? `: ${oneLine(error.message, MESSAGE)}` : "";
@@ -31,10 +31,10 @@ export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
   };
 }
 
-/** Nothing in it can begin a line of its own, or speak to a terminal. */
+/** It can't begin a new line or control a terminal. */
 function oneLine(text: string, length: number): string {
   const trimmed = text.trim();
-  // Cut first: an intent may have megabytes.
+  // Truncated first: an intent may have megabytes.
   const start = trimmed.slice(0, 2 * length);
   const line = start.replace(/[\p{Cc}\s]+/gu, " ");
   if (start === trimmed && line.length <= length) return line;

@@ -3,12 +3,12 @@
 import { rmSync } from "node:fs";
 import { connect, createServer, type Server as NetServer, type Socket } from "node:net";
 
-/** 0600 for the socket: umask takes the rest away. */
+/** Gives the socket the mode 0600. */
 const UMASK = 0o177;
 
 /**
- * Listens on the path. The caller holds the lock, so a socket that lies there is a dead server's and is
- * removed. The umask is set before the file comes to be: no moment in which others could connect.
+ * Listens on the path. The caller holds the lock, so an existing socket is a dead server's and is removed. The umask is
+ * set before the file is created, so that other users can never connect.
  */
 export async function listen(socket: string, accept: (stream: Socket) => void): Promise<NetServer> {
   rmSync(socket, { force: true });
@@ -26,7 +26,7 @@ export async function listen(socket: string, accept: (stream: Socket) => void): 
   return server;
 }
 
-/** The number of an open socket, for what node:net does not ask the system; undefined when it is closed. */
+/** The descriptor of an open socket, for system calls that node:net lacks; undefined when it is closed. */
 export function descriptorOf(stream: Socket): number | undefined {
   const handle: unknown = stream.destroyed ? undefined : Reflect.get(stream, "_handle");
   const fd: unknown = typeof handle === "object" && handle !== null ? Reflect.get(handle, "fd") : undefined;

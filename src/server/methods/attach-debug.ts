@@ -12,8 +12,8 @@ import { eof, until } from "./shared/stream-events.ts";
 const PID0: ProcRef = { pid: 0, uuid: "" };
 
 /**
- * The syscalls of a process as they are made (seeds 5.8); of one that has ended, from disk. Then eof. Of PID 0
- * the last ones that are kept, and then what comes.
+ * Streams the syscalls of a live process (seeds 5.8), or those of an ended one from its record, then eof. For PID 0 the
+ * latest ones, which are in memory only, then new ones.
  */
 export const attachDebug = streamMethod({
   payload: Target,

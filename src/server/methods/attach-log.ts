@@ -15,8 +15,7 @@ import { eof, until } from "./shared/stream-events.ts";
 import { supervisorLog } from "./shared/supervisor-log.ts";
 
 /**
- * A run as a person would read it: what is recorded, then, as long as it lives and unless `follow` is false,
- * what happens; then eof.
+ * Streams the log of a run: the recorded entries, then the live ones until it ends, unless `follow` is false; then eof.
  */
 export const attachLog = streamMethod({
   payload: () => Target().extend({ follow: z.boolean().optional() }),
@@ -26,7 +25,7 @@ export const attachLog = streamMethod({
       return attachSupervisorLog(found, payload.follow !== false, services, out);
     if (found.info.kind === "command")
       return attachProgramLog(found, payload.follow !== false, services, out);
-    // Before the records are read, so that nothing falls between them and what is live.
+    // Attached before the records are read, so that no entry is missed in between.
     const channel = found.live && payload.follow !== false ? services.kernel.attach(found.pid) : undefined;
     try {
       const run = await recordsOf(services, found);
@@ -75,7 +74,7 @@ async function attachSupervisorLog(
   }
 }
 
-/** A program has no steps: its end says what it printed last. */
+/** A program has no steps: its end has its last output. */
 async function attachProgramLog(
   { info: now, live }: FoundRun,
   follow: boolean,
@@ -98,7 +97,7 @@ async function attachProgramLog(
   }
 }
 
-/** Sends what the records hold; answers whether a live entry was among it. */
+/** Sends the recorded entries; returns whether a live entry was among them. */
 async function sendRecorded(
   { records, info }: Run,
   damage: Damage,

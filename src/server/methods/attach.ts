@@ -5,7 +5,7 @@ import { streamMethod } from "./method.ts";
 import { findLiveRun, refOf } from "./shared/find-run.ts";
 import { completeEvent, spawnEvent, toStreamEvent, until } from "./shared/stream-events.ts";
 
-/** Follows a run to its end. One that has ended is answered from its record. */
+/** Follows a run to its end. An ended run is answered from its record. */
 export const attach = streamMethod({
   payload: Target,
   async handle(payload, services, out: StreamReply<ProcRef>): Promise<void> {

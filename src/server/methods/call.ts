@@ -10,15 +10,15 @@ const CallRequest = () =>
   ProjectRequest().extend({
     tool: z.string().min(1).optional(),
     path: z.string().min(1).optional(),
-    /** An object for a tool. For a path: what is written to it. */
+    /** An object for a tool, or the text to write to a path. */
     input: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
     /** Trusts everything of the project, for this call alone. */
     trust: z.boolean().optional(),
   });
 
 /**
- * Makes one call without a model: of a tool, or of a path. PID 0 makes it in the caller's project; for a program of a
- * run, the run's own process makes it, with that run's rights. A failed call is an answer; one that can't be made throws.
+ * Makes one call of a tool or a path without a model. PID 0 makes it in the caller's project. For a program inside a
+ * run, the run's process makes it with its own rights. A failed call is an answer; a call that can't be made throws.
  */
 export const call = method({
   payload: CallRequest,
@@ -75,7 +75,7 @@ function wire(wanted: DirectCall, made: DirectResult, notices: readonly string[]
   };
 }
 
-/** Bytes that are no text are sent in base64. */
+/** Bytes that are not text are sent in base64. */
 function encoded(result: Data | null): Pick<CallWire, "result" | "encoding"> {
   if (result === null || typeof result === "string") return { result, encoding: "utf8" };
   try {

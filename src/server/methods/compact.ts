@@ -21,7 +21,7 @@ export const compact = method({
     requireAgent(found, "compacted");
     const ref = refOf(found.info);
     if (!found.live) throw notLive(found.info);
-    // Its next step begins when its program has ended, which would wait for it.
+    // Its next step begins only when its program has ended, and that program waits for this request.
     if (unit === ref.uuid) {
       throw new SyscallError(
         "INVALID",

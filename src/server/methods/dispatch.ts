@@ -9,8 +9,8 @@ import { METHODS, type Method } from "./method-table.ts";
 import { describeIssue } from "./shared/describe-issue.ts";
 
 /**
- * Handles one line. A line that is wrong, or a method that fails, is answered with the error, and the connection
- * stays open. Only a client that disconnects ends it early.
+ * Handles one request line. An invalid line or a failed method is answered with the error, and the connection stays
+ * open. Only a disconnect of the client ends it early.
  */
 export async function dispatch(
   frame: Frame,
@@ -42,7 +42,7 @@ export async function dispatch(
     const failure = toWire(error, services);
     if (!call.accepted)
       return await answer(peer, { ok: false, error: failure, ...(id !== undefined && { id }) });
-    // Half a stream is all there is to send: the client sees it cut, and the log says why.
+    // The stream ends incomplete: the client sees that, and the log has the reason.
     services.logger.warn("server", `the stream of ${method} was cut: ${failure.code} ${failure.message}`);
     return "close";
   }

@@ -22,7 +22,10 @@ interface ScriptPage {
   unplayed_steps: number;
 }
 
-/** A recorded run as a script, a page at a time. INVALID where a step can't be read: a script has none left out. */
+/**
+ * Exports a recorded run as a script, a page at a time. Fails with INVALID if a step can't be read, because a script
+ * must be complete.
+ */
 export const exportScript = method({
   payload: () => Target().extend(Page()),
   async handle({ after = 0, limit = PAGE, ...target }, services): Promise<ScriptPage> {
@@ -34,7 +37,7 @@ export const exportScript = method({
     for (const [index, { step }] of page.records.entries()) {
       if (step !== after + index + 1) throw damaged(uuid, after + index + 1);
     }
-    // The torn end of one that was cut off is no step yet.
+    // The incomplete last line of a crashed run is not a step.
     if (page.damaged > (page.torn ? 1 : 0)) throw damaged(uuid, after + page.records.length + 1);
     const played = await playedSteps(run);
     const last = page.next === after || page.records.length < limit || page.next >= played.last;

@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { CollectReport } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 
-/** Removes ended runs beyond the limits of config.yaml, of every project. From inside a run it only looks. */
+/** Removes ended runs of all projects beyond the limits of config.yaml. Inside a run it only reports. */
 export const gc = method({
   payload: () => z.object({ dry_run: z.boolean().optional() }),
   async handle({ dry_run: dryRun = false }, { collector }, caller): Promise<CollectReport> {

@@ -1,4 +1,4 @@
 import { show } from "./show.ts";
 
-/** The older name of `show`. */
+/** The method get_proc_detail: the older name of `show`. */
 export const getProcDetail = show;

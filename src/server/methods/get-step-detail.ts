@@ -7,7 +7,7 @@ import { type Run, stepsWithAction } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
-/** One step, whole. */
+/** Returns one step in full. */
 export const getStepDetail = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle(payload, services): Promise<StepDetail> {

@@ -6,7 +6,7 @@ import { promptOfStep } from "../records/step-prompt.ts";
 import { method } from "./method.ts";
 import { findRun, recordsOf } from "./shared/find-run.ts";
 
-/** The whole prompt of one step: system prompt, tools and messages as they were sent. */
+/** Returns the whole prompt of one step: system prompt, tools and messages as they were sent. */
 export const getStepPrompt = method({
   payload: () => Target().extend({ step: z.int().positive() }),
   async handle({ step, ...target }, services): Promise<StepPrompt> {

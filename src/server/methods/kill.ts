@@ -9,8 +9,8 @@ import { parseSignal } from "./shared/parse-signal.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
- * A signal to one process, SIGTERM by default. A suspended run ends by it, and is not resumed by itself;
- * to one that has ended it is nothing (seeds 1.2, Kill).
+ * Signals one process, by default with SIGTERM. A suspended run ends and does not resume by itself. An ended run is
+ * unaffected (seeds 1.2, Kill).
  */
 export const kill = method({
   payload: () => Target().extend({ signal: z.int().optional() }),

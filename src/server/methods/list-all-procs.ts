@@ -2,7 +2,7 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import { Listing } from "../../protocol/fields.ts";
 import { method } from "./method.ts";
 
-/** The same, and what has ended, from disk. */
+/** Lists the processes of this kernel and the ended runs on disk. */
 export const listAllProcs = method({
   payload: Listing,
   async handle(

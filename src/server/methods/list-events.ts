@@ -10,7 +10,7 @@ import { findRun, recordsOf } from "./shared/find-run.ts";
 
 const PAGE = 10_000;
 
-/** The recorded syscalls of a process. `after` is the last answer's `next`. */
+/** Lists the recorded syscalls of a process. `after` is the `next` of the last answer. */
 export const listEvents = method({
   payload: () => Target().extend(Page()),
   async handle(
@@ -34,7 +34,7 @@ export const listEvents = method({
   },
 });
 
-/** The latest are written in batches. Where the disk takes none, those before them are shown. */
+/** The latest are written in batches. If the disk rejects them, only those before them are listed. */
 function flush({ kernel, logger }: Services, pid: number): void {
   try {
     kernel.processes.flushEvents(pid);

@@ -5,14 +5,14 @@ import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 
 /**
- * The processes this kernel holds, by PID, and with `waiting` suspended runs that it resumes by itself; of one project where
- * `cwd` is given.
+ * Lists the processes of this kernel by PID. `waiting`: also suspended runs that it resumes by itself. `cwd`: only
+ * those of one project.
  */
 export const listProcs = method({
   payload: () => Listing().extend({ waiting: z.boolean().optional() }),
   async handle(payload, services): Promise<{ processes: ProcInfo[] }> {
     const sleeping = payload.waiting ? await waiting(services) : [];
-    // Asked when the disk has answered: one may have been resumed meanwhile.
+    // Checked after the disk was read, because a run may have been resumed meanwhile.
     const live = services.kernel.processes.listProcs();
     const held = new Set(live.map(({ uuid }) => uuid));
     const processes = [...sleeping.filter(({ uuid }) => !held.has(uuid)), ...live].sort(

@@ -8,7 +8,7 @@ import { findRun, recordsOf } from "./shared/find-run.ts";
 
 const PAGE = 10_000;
 
-/** The finished steps of a process, in short. `after` is the number of a step. */
+/** Lists the finished steps of a process in short. `after` is the number of a step. */
 export const listSteps = method({
   payload: () => Target().extend(Page()),
   async handle(payload, services): Promise<{ steps: StepSummary[]; total: number } & Unreadable> {

@@ -33,7 +33,7 @@ import { spawn } from "./spawn.ts";
 import { suspend } from "./suspend.ts";
 import { wait } from "./wait.ts";
 
-/** Every method by its name on the wire. Each stands whole in its own file: payload, answer and handler. */
+/** All methods by their names in the protocol. Each has its own file with payload, answer and handler. */
 export const METHODS = {
   ping,
   spawn,

@@ -6,7 +6,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import type { Services } from "../services.ts";
 import { describeIssue } from "./shared/describe-issue.ts";
 
-/** One request, on its way through its method. */
+/** One call of a method for a request. */
 export interface Call {
   payload: unknown;
   services: Services;
@@ -29,8 +29,8 @@ export interface PlainDefinition<P, A> {
 }
 
 /**
- * A method that streams: it throws until it has accepted; after that it only sends, and the connection ends with it. It
- * may give one answer instead, like a plain method.
+ * A streaming method. It may throw until it has accepted; after that it only sends, and the connection ends with it. It
+ * may return one answer instead, like a plain method.
  */
 export interface StreamDefinition<P, A> {
   readonly streaming: true;
@@ -88,7 +88,7 @@ export function streamMethod<P, A>(o: {
   };
 }
 
-/** Gives the payload as the method may rely on it. The schema is built at the first call and kept. */
+/** Returns the validated payload. The schema is built at the first call and cached. */
 function checker<P>(build: () => z.ZodType<P>): (payload: unknown) => P {
   let schema: z.ZodType<P> | undefined;
   return (payload) => {

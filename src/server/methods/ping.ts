@@ -3,7 +3,7 @@ import type { PingPayload } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { identityOf } from "./shared/identity.ts";
 
-/** Liveness, and who it is that lives: a client of another version can say so. */
+/** Answers that the server is alive, with its identity, so that a client can detect another version. */
 export const ping = method({
   payload: () => z.object({ started: z.boolean().optional() }),
   async handle({ started }, services): Promise<PingPayload> {

@@ -8,7 +8,7 @@ import { streamMethod } from "./method.ts";
 import { findRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
 import { streamRun } from "./shared/stream-run.ts";
 
-/** Plays a recorded run again, by its agent's definition of today, and streams the new run to its end. */
+/** Replays a recorded run with its agent's current definition, and streams the new run to its end. */
 export const replay = streamMethod({
   payload: ReplayRequest,
   async handle(payload, services, out: StreamReply<BegunRun>, caller): Promise<void> {

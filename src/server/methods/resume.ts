@@ -56,7 +56,7 @@ export const resume = streamMethod({
   },
 });
 
-/** What a run has done is recorded for good: another way on from its middle is another run. */
+/** The record of a run is never changed: continuing from an earlier step needs a fork. */
 function needsFork(): SyscallError {
   return new SyscallError("INVALID", "from_step needs fork: a resumed run keeps all of its steps.");
 }

@@ -4,14 +4,14 @@ import { method } from "./method.ts";
 import { findRun } from "./shared/find-run.ts";
 import { receiptOf } from "./shared/receipt.ts";
 
-/** Everything about one process. */
+/** Returns all details of one process. */
 export const show = method({
   payload: Target,
   async handle(payload, services): Promise<ProcDetail> {
     const found = await findRun(services, payload);
     const { info } = found;
     const receipt = info.exit_code === null ? null : receiptOf(info);
-    // What has ended is not live, whether it is reaped or is just being.
+    // An ended process is not live, even if its reap is still under way.
     if (!found.live || info.ended_at_ms !== null)
       return { ...info, live: false, fds: [], mounts: [], context: null, receipt };
     const { fds, mounts, context } = services.kernel.detail(found.pid);

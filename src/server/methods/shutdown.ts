@@ -3,9 +3,9 @@ import { SyscallError } from "../../plugin/index.ts";
 import { method } from "./method.ts";
 
 /**
- * Answers, and then ends the server (seeds 5.6): running processes are suspended when their tool calls under way have
- * had their time, with `now` killed, and with `restart` resumed by the next server. From inside a process's
- * shell it is refused: an agent does not stop what holds it.
+ * Answers, then stops the server (seeds 5.6). Processes are suspended after their running tool calls had time to
+ * finish; with `now` they are killed. With `restart` the next server resumes them. Inside a run it fails with
+ * PERMISSION, because an agent must not stop its own kernel.
  */
 export const shutdown = method({
   payload: () => z.object({ now: z.boolean().optional(), restart: z.boolean().optional() }),

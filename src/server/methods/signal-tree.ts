@@ -9,8 +9,8 @@ import { parseSignal } from "./shared/parse-signal.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
- * A signal to a process and all its descendants, SIGPAUSE by default (seeds 5.4). One that is suspended has ended by TERM,
- * INT or KILL, with the children that were suspended with it.
+ * Signals a process and all its descendants, by default with SIGPAUSE (seeds 5.4). TERM, INT and KILL also end a
+ * suspended run and the children suspended with it.
  */
 export const signalTree = method({
   payload: () => Target().extend({ signal: z.int().optional() }),

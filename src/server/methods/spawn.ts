@@ -6,8 +6,8 @@ import { refOf } from "./shared/find-run.ts";
 import { answerRun, streamRun } from "./shared/stream-run.ts";
 
 /**
- * Creates a process and streams it to its end; `complete` is always the last (seeds 5.7). A client that goes
- * away, or asked to be detached, does not stop the run. A failure before the PID exists is the answer.
+ * Creates a process and streams it to its end; `complete` is always last (seeds 5.7). The run continues if the client
+ * disconnects or detaches. A failure before the PID exists is the answer.
  */
 export const spawn = streamMethod({
   payload: SpawnRequest,

@@ -9,7 +9,10 @@ import { findLiveRun } from "./shared/find-run.ts";
 import { receiptOf } from "./shared/receipt.ts";
 import { until } from "./shared/stream-events.ts";
 
-/** Waits for a run's end and answers its receipt; for a suspended one at once. TIMEOUT when it takes longer. */
+/**
+ * Waits for the end of a run and returns its receipt; returns immediately for a suspended run. Fails with TIMEOUT after
+ * the given time.
+ */
 export const wait = method({
   payload: () => Target().extend({ timeout_ms: z.int().positive().optional() }),
   async handle(payload, services, caller): Promise<Receipt> {

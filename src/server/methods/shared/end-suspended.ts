@@ -3,8 +3,8 @@ import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
 /**
- * Ends a suspended run by TERM, INT or KILL: on disk, so that its waker forgets it and callers of `wait` get its end.
- * Returns how many runs have ended, with `tree` including children suspended with it; 0 for other runs and signals.
+ * Ends a suspended run by TERM, INT or KILL in its record: its waker forgets it, and `wait` returns its end. Returns
+ * how many runs have ended, with `tree` including children suspended with it; 0 for other runs and signals.
  */
 export async function endSuspended(
   { kernel, waker }: Pick<Services, "kernel" | "waker">,

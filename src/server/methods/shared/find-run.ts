@@ -7,7 +7,7 @@ import type { CollectedRun } from "../../../store/runs/collected-runs.ts";
 import type { Run } from "../../records/recorded-run.ts";
 import type { Services } from "../../services.ts";
 
-/** A process as a request named it: held by this kernel now, or only its record. */
+/** The process that a request names: a live one of this kernel, or a record. */
 export type FoundRun = { live: true; pid: PID; info: ProcInfo } | { live: false; run: Run; info: ProcInfo };
 
 /**
@@ -76,7 +76,7 @@ async function byUuid(system: Services, prefix: string, cwd: string | undefined)
   const exact = system.kernel.processes.infos().find((info) => info.uuid === prefix);
   if (exact) return { live: true, pid: exact.pid, info: exact };
   const uuids = new Set(await system.history.find(prefix, cwd));
-  // Asked when the disk has answered: until then one may have ended.
+  // Checked after the disk was read, because a process may have ended meanwhile.
   const live = system.kernel.processes.infos().filter((info) => info.uuid.startsWith(prefix));
   for (const { uuid } of live) uuids.add(uuid);
   if (uuids.size > 1) {

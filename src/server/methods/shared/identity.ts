@@ -1,7 +1,7 @@
 import { type PingPayload, PROTOCOL } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 
-/** What the server says of itself. */
+/** The server's identity, for ping and daemon_status. */
 export function identityOf({ identity, init }: Services): PingPayload {
   const { version, build, startedAtMs } = identity;
   const who = { version, protocol: PROTOCOL, build, pid: process.pid, started_at_ms: startedAtMs };

@@ -31,7 +31,7 @@ export function entriesOfStep(record: StepRecord): LogEntry[] {
   ];
 }
 
-/** What a program printed last, as far as it is kept, and how it ended. */
+/** The last output of a program, as far as it is recorded, and how it ended. */
 export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   const at = { ts: new Date(info.ended_at_ms ?? info.created_at_ms).toISOString(), step: 0 };
   if (info.exit_reason === null) {

@@ -1,7 +1,7 @@
 import type { Signal } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 
-/** A number from the wire as one of the kernel's signals. */
+/** Parses the number of a signal. Fails with INVALID for an unknown one. */
 export function parseSignal(number: number): Signal {
   switch (number) {
     case 1:

@@ -1,7 +1,7 @@
 import type { ProcInfo } from "../../../kernel/types.ts";
 import type { Receipt } from "../../../protocol/methods.ts";
 
-/** The receipt of a run that has ended (interfaces §1, `--output json`): every place that shows a verdict shows this. */
+/** The receipt of an ended run (interfaces §1, `--output json`), the same for every command that shows a verdict. */
 export function receiptOf(info: ProcInfo): Receipt {
   return {
     pid: info.pid,

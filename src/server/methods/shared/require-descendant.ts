@@ -4,9 +4,8 @@ import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 
 /**
- * What a run's own programs may do to others: to itself and to what stands below it, whatever they like. PERMISSION
- * for any other, so that one project's agent never ends what belongs to another. A person, who has no `unit`, may do
- * it to all.
+ * Limits programs inside a run to that run and its descendants. Fails with PERMISSION for any other, so that an agent
+ * never ends the runs of another project. A user, who has no `unit`, may act on all.
  */
 export function requireDescendant(
   system: Services,
@@ -22,7 +21,7 @@ export function requireDescendant(
   );
 }
 
-/** One that has ended is below whom it had as its parent, if that lives. Each counts as below itself. */
+/** An ended process counts as a descendant of its parent if that is alive. Each counts as its own descendant. */
 function standsBelow(unit: string, { info, live }: FoundRun, all: ProcInfo[]): boolean {
   const parent = ({ ppid }: ProcInfo): ProcInfo | undefined => all.find(({ pid }) => pid === ppid);
   let above = live ? info : all.find(({ uuid }) => uuid === info.parent_uuid);

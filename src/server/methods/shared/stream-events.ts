@@ -6,7 +6,7 @@ import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
 import { receiptOf } from "./receipt.ts";
 
-/** An event of a process in the form of the protocol (seeds 5.5). */
+/** Converts an event of a process to the form of the protocol (seeds 5.5). */
 export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): StreamEvent {
   switch (event.type) {
     case "spawn":
@@ -77,7 +77,7 @@ export async function* until<T>(channel: Channel<T>, gone: AbortSignal): AsyncGe
   }
 }
 
-/** The end of a stream: what its client was too slow for, and what of the records can't be read. */
+/** The end of a stream: how many events its slow client missed, and which records can't be read. */
 export function eof(dropped = 0, damage?: Damage): StreamEvent {
   const damaged = damage?.list() ?? [];
   const payload = { ...(dropped > 0 && { dropped }), ...(damaged.length > 0 && { damaged }) };

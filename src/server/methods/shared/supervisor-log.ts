@@ -5,8 +5,8 @@ import { allEvents, type Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
 /**
- * What a supervisor did, as a person reads it: it has no steps, so this comes from its events. Those recorded first, then
- * those of `live`, each once.
+ * The log of a supervisor. It has no steps, so its events are logged: the recorded ones, then those of `live`, each
+ * once.
  */
 export async function* supervisorLog(
   { info, records }: Run,
@@ -23,7 +23,7 @@ export async function* supervisorLog(
   for await (const event of allEvents(records, info.uuid, damage)) {
     const entry = entryOf(event);
     if (entry) yield entry;
-    // A live supervisor's latest may come once more.
+    // The latest event of a live supervisor may arrive twice.
     if (live && entry) reported.add(key(event));
   }
   if (!live) return;
