@@ -91,7 +91,7 @@ describe("Ctrl-C on the command", () => {
     await machine.model(scenes({ "hold it": [HOLD] }));
     // It waits for the intent that never comes.
     const command = machine.startAtTerminal(["spawn", "-"]);
-    await command.shows(/what should the agent do/);
+    await command.shows(/type the intent/);
     command.type(CTRL_C);
     expect((await command.done).code).toBe(130);
     expect(machine.leftovers()).toEqual([]);
