@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
@@ -12,6 +12,18 @@ import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-fi
  */
 
 const ROOT = import.meta.dir;
+
+/** What the executable is built from. */
+const SOURCES = [
+  "src",
+  "plugins",
+  "agents",
+  "skills",
+  "build.ts",
+  "package.json",
+  "bun.lock",
+  "tsconfig.json",
+];
 
 /** What the executable can be built for. Any but this machine's own makes Bun fetch that platform's Bun. */
 const TARGETS = {
@@ -63,7 +75,7 @@ export async function build({
       external: NATIVES,
       define: {
         RNIX_SEARCH_WORKER: JSON.stringify(inExecutable(SEARCH_WORKER)),
-        RNIX_COMMIT: JSON.stringify(await commit()),
+        RNIX_COMMIT: JSON.stringify(commit()),
         ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
         // Bun also embeds it, by default with the value at build time.
         "process.env.NODE_ENV": '"production"',
@@ -133,13 +145,21 @@ function inExecutable(entry: string): string {
   return `file:///$bunfs/root/${entry.replace(/\.ts$/, ".js")}`;
 }
 
-/** The commit, with a mark when files differ from it; "unknown" outside a git checkout. */
-async function commit(): Promise<string> {
-  const git = (...args: string[]) => Bun.spawnSync(["git", "-C", ROOT, ...args], { stderr: "ignore" });
+/**
+ * The commit; "unknown" outside a git checkout. When what is built differs from it, a digest of the difference follows:
+ * a command must not take the daemon of an earlier build for its own.
+ */
+export function commit(checkout = ROOT): string {
+  const git = (...args: string[]) => Bun.spawnSync(["git", "-C", checkout, ...args], { stderr: "ignore" });
   const head = git("rev-parse", "--short=12", "HEAD");
   if (!head.success) return "unknown";
-  const changed = git("status", "--porcelain", "--untracked-files=no").stdout.length > 0;
-  return head.stdout.toString().trim() + (changed ? "+" : "");
+  const commit = head.stdout.toString().trim();
+  const changed = git("diff", "HEAD", "--binary", "--", ...SOURCES).stdout;
+  const added = git("ls-files", "-z", "--others", "--exclude-standard", "--", ...SOURCES).stdout.toString();
+  if (changed.length === 0 && added === "") return commit;
+  const digest = new Bun.CryptoHasher("sha256").update(changed).update(added);
+  for (const file of added.split("\0").filter(Boolean)) digest.update(readFileSync(join(checkout, file)));
+  return `${commit}+${digest.digest("hex").slice(0, 8)}`;
 }
 
 function isTarget(name: string): name is Target {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { build } from "../../build.ts";
+import { build, commit } from "../../build.ts";
 import packageJson from "../../package.json";
 import { pluginEntries } from "../../src/plugin/host/stock-files.ts";
 import { pluginSource, Scratch } from "../plugin/support/scratch.ts";
@@ -44,6 +44,36 @@ async function run<T>(args: string[], cwd = scratch.dir, env: Record<string, str
   return JSON.parse(out);
 }
 
+test("the commit of a build names every change of what is built, and no other", () => {
+  using checkout = new Scratch();
+  const git = (...args: string[]) =>
+    Bun.spawnSync(["git", "-c", "user.name=t", "-c", "user.email=t@t", ...args], { cwd: checkout.dir });
+  expect(commit(checkout.dir)).toBe("unknown");
+  checkout.write("src/main.ts", "1");
+  for (const args of [["init"], ["add", "."], ["commit", "-m", "first"]]) {
+    expect(git(...args).exitCode).toBe(0);
+  }
+  const clean = commit(checkout.dir);
+  expect(clean).toMatch(/^[0-9a-f]{12}$/);
+  checkout.write("docs/notes.md", "1");
+  expect(commit(checkout.dir)).toBe(clean);
+
+  const builds = [clean];
+  for (const [file, text] of [
+    ["src/main.ts", "2"],
+    ["src/main.ts", "3"],
+    ["plugins/new.ts", "1"],
+    ["plugins/new.ts", "2"],
+  ] as const) {
+    checkout.write(file, text);
+    builds.push(commit(checkout.dir));
+  }
+  expect(new Set(builds).size).toBe(builds.length);
+  expect(builds.at(-1)).toMatch(/^[0-9a-f]{12}\+[0-9a-f]{8}$/);
+  checkout.write("plugins/new.ts", "1");
+  expect(commit(checkout.dir)).toBe(builds.at(-2) ?? "");
+});
+
 describe("the compiled binary", () => {
   test("is one file: nothing is left beside it", () => {
     expect(readdirSync(join(scratch.dir, "bin"))).toEqual(["program"]);
@@ -52,7 +82,7 @@ describe("the compiled binary", () => {
   test("has version and commit baked in, and the plugins, agents and skills of the checkout inside", async () => {
     const about = await run<About>(["about"]);
     expect(about.version).toBe(packageJson.version);
-    expect(about.commit).toMatch(/^([0-9a-f]{12}\+?|unknown)$/);
+    expect(about.commit).toMatch(/^([0-9a-f]{12}(\+[0-9a-f]{8})?|unknown)$/);
     expect(about.plugins).toEqual(pluginEntries(join(CHECKOUT, "plugins")).map(({ name }) => name));
     const files = (folder: string) => [...new Bun.Glob("**/*").scanSync(join(CHECKOUT, folder))].sort();
     expect(about.agents).toEqual(files("agents"));
