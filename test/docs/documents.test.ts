@@ -114,7 +114,7 @@ describe("docs/configuration.md", () => {
       (_all, head: string, foot: string) => `${head}${settingsTable()}${foot}`,
     );
     if (process.env.UPDATE_DOCS) writeFileSync(join(ROOT, FILE), expected);
-    else expect(document).toBe(expected);
+    else expect(document, "UPDATE_DOCS=1 writes the table").toBe(expected);
   });
 });
 

@@ -8,7 +8,7 @@ import { Machine } from "./support/machine.ts";
 /**
  * The transcripts of README.md and docs/*.md are real: the commands of every `console` block run again on a fresh
  * machine for each document, and the output is compared with the block. A line `…` in a block stands for any lines.
- * `UPDATE_README=1 bun test test/e2e/readme.test.ts` replaces each block that differs by the whole output.
+ * `UPDATE_DOCS=1 bun test test/e2e/readme.test.ts` replaces each block that differs by the whole output.
  */
 const ROOT = resolve(import.meta.dir, "../..");
 const BLOCK = /```console\n([\s\S]*?)```/g;
@@ -62,8 +62,8 @@ describe("the transcripts", () => {
         last = block.index + all.length;
       }
       fresh += document.slice(last);
-      if (process.env.UPDATE_README === "1") writeFileSync(join(ROOT, name), fresh);
-      else expect(fresh).toBe(document);
+      if (process.env.UPDATE_DOCS === "1") writeFileSync(join(ROOT, name), fresh);
+      else expect(fresh, "UPDATE_DOCS=1 writes the transcripts").toBe(document);
     },
     120_000,
   );

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { SERVICES } from "../../src/plugin/host/wire.ts";
@@ -69,6 +69,20 @@ describe("docs/plugins.md", () => {
       await host.close();
     }
     expect(typeErrors(scratch)).toBe("");
+  });
+
+  test("shows a test file that passes for the device it shows", () => {
+    using scratch = new Scratch();
+    mkdirSync(join(scratch.dir, "node_modules"));
+    symlinkSync(ROOT, join(scratch.dir, "node_modules/rnix"));
+    const entry = scratch.write("weather.ts", example("weather.ts"));
+    const shown = example("weather.test.ts")
+      .replace("../../plugins/weather.ts", entry)
+      .replace("../support/", `${ROOT}/test/support/`)
+      .replace("  operations:", `  entry: "${entry}",\n  operations:`);
+    const file = scratch.write("weather.test.ts", shown);
+    const { exitCode, stderr } = Bun.spawnSync([process.execPath, "test", file], { cwd: scratch.dir });
+    expect(exitCode, stderr.toString()).toBe(0);
   });
 
   test("begins with a whole plugin of at most 8 lines", () => {

@@ -8,7 +8,7 @@
  *         answer: (text) => expect(text).toContain("hello") },
  *       { title: "names a missing file", device: "/dev/fs", input: { … }, error: "NOT_FOUND" },
  *     ],
- *     unknown: "/dev/fs/no/such/file",
+ *     unknown: "/dev/fs/no/such/file", // Leave out `unknown` and `endless` where there is no such thing.
  *     endless: { device: "/dev/shell", input: { op: "bash", command: "sleep 60" } },
  *   });
  *
