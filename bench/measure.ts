@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A command to measure: told everything, it takes nothing from the benchmark's own environment. */
+/** A command to measure: all is passed to it, it takes nothing from the benchmark's own environment. */
 export interface Command {
   argv: string[];
   env: Record<string, string>;

@@ -38,7 +38,7 @@ for (let done = 0, seed = first; done < kills; done += CAMPAIGN, seed++) {
     reports.push(report);
     wrong.push(...report.wrong.map((one) => `seed ${seed}: ${one}`));
   } catch (error) {
-    // What a machine has left behind is told when it is taken away.
+    // What a machine has left behind is reported when it is taken away.
     wrong.push(`seed ${seed}: ${String(error)}`);
   }
   process.stderr.write(`\r${Math.min(done + CAMPAIGN, kills)} of ${kills} kills, ${wrong.length} faults`);
@@ -56,7 +56,7 @@ function table(all: readonly TortureReport[], minutes: number): string {
     ["kills of the daemon", sum(({ kills }) => kills.daemon)],
     ["kills of a command with `--no-daemon`", sum(({ kills }) => kills.inside)],
     ["runs resumed by `rnix resume`", sum(({ resumed }) => resumed)],
-    ["runs that the daemon went on with by itself", sum(({ wentOn }) => wentOn)],
+    ["runs that the daemon resumed by itself", sum(({ wentOn }) => wentOn)],
     ["steps recorded", sum(({ steps }) => steps)],
     ...named(
       "runs",

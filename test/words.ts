@@ -26,6 +26,9 @@ const RETIRED: readonly [RegExp, string][] = [
 /** Files that people and models read. */
 const READ = ["{src,plugins}/**/*.ts", "*.{ts,md}", "{docs,bench}/*.md", "{agents,skills}/**/*.{md,yaml}"];
 
+/** Tests and benchmarks. */
+const TESTS = ["test/{kernel,store,os,config,plugin,vfs,lib,support}/**/*.ts", "bench/**/*.ts"];
+
 /** Returns a line for each retired phrase in the name and the text of a file. */
 export function retiredIn(file: string, content: string): string[] {
   const text = file.endsWith(".ts") ? joined(content) : content;
@@ -49,7 +52,7 @@ function joined(text: string): string {
 }
 
 if (import.meta.main) {
-  const files = READ.flatMap((glob) => [...new Bun.Glob(glob).scanSync(ROOT)].sort());
+  const files = [...READ, ...TESTS].flatMap((glob) => [...new Bun.Glob(glob).scanSync(ROOT)].sort());
   const problems = files.flatMap((file) => retiredIn(file, readFileSync(join(ROOT, file), "utf8")));
   for (const problem of problems) process.stderr.write(`${problem}\n`);
   if (problems.length > 0) process.exitCode = 1;

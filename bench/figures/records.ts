@@ -10,7 +10,7 @@ const STEPS = 1000;
 /** Ended runs on disk. */
 const OLD_RUNS = 10_000;
 
-/** What is on disk: how much a step takes, and what many old runs cost those who do not ask for them. */
+/** What is on disk: how much a step takes, and what many old runs cost a command that does not ask for them. */
 export async function records(place: Place): Promise<Figure[]> {
   return [...(await bytesPerStep(place)), ...(await manyOldRuns(place))];
 }

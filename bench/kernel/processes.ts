@@ -7,7 +7,7 @@ const SIZES = [100, 1_000, 10_000];
 /** Of cost per process, from the fewest to the most. */
 const GOAL_FLAT = 1.2;
 
-/** Per process. CPU is in user mode: that of the system is the disk's, and moves with everybody who writes. */
+/** Per process. CPU is in user mode: that of the system is the disk's, and moves with every writer. */
 interface Cost {
   wallMs: number;
   cpuMs: number;

@@ -130,7 +130,7 @@ describe("a name that no agent has", () => {
   });
 });
 
-describe("a mistake in an agent's files is INVALID and names the place", () => {
+describe("a mistake in an agent's files is INVALID and names its position", () => {
   test.each([
     ["an unknown key", "max_stps: 5\n", "3:1", 'did you mean "max_steps"?'],
     ["an unknown key further in", "models:\n  provder: x\n", "4:3", 'did you mean "provider"?'],
@@ -146,13 +146,13 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     ["an unknown sandbox", "sandbox: require\n", "3:10", 'did you mean "required"?'],
     ["an unknown skill", "skills: [tsting]\n", "3:10", 'Did you mean "testing"?'],
     ["an unknown deferred skill", "deferred_skills:\n  - testing\n  - nope\n", "5:5", 'no skill "nope"'],
-  ])("%s", async (_, more, place, words) => {
+  ])("%s", async (_, more, position, words) => {
     using box = new Sandbox();
     box.skills.push({ path: "testing/SKILL.md", text: "---\nname: testing\ndescription: d\n---\nTest.\n" });
     const file = agent(box, ROOTS[0] ?? "", "a", more);
     const error = await failure(() => loadAgent("a", box.sources()));
     expect(error.code).toBe("INVALID");
-    expect(error.message).toStartWith(`${file}:${place}: `);
+    expect(error.message).toStartWith(`${file}:${position}: `);
     expect(error.message).toContain(words);
   });
 
@@ -163,7 +163,7 @@ describe("a mistake in an agent's files is INVALID and names the place", () => {
     expect(error.message).toBe(`${file}:2:7: expected the folder's name "a", got "b"`);
   });
 
-  test("a missing name, at the place where it would be", async () => {
+  test("a missing name, at the position where it would be", async () => {
     using box = new Sandbox();
     const file = box.write("home/work/agents/a/agent.yaml", "# mine\nnam: a\ndescription: d\n");
     const { message } = await failure(() => loadAgent("a", box.sources()));
@@ -246,14 +246,14 @@ describe("an agent's checks", () => {
     requireChecks(await loadAgent("a", box.sources()));
   });
 
-  test("do not matter where there are none", async () => {
+  test("are not required of an agent without checks", async () => {
     using box = new Sandbox();
     agent(box, ROOTS[0] ?? "", "a");
     requireChecks(await loadAgent("a", box.sources()));
   });
 });
 
-test("a skill with scripts of an untrusted project is left out of the agent, and named", async () => {
+test("a skill with scripts of an untrusted project is left out of the agent, and the notice names it", async () => {
   using box = new Sandbox();
   box.write("home/work/skills/rel/SKILL.md", "---\nname: rel\ndescription: d\n---\nRun it.\n");
   box.write("home/work/skills/rel/scripts/go.sh", "echo go\n");

@@ -7,7 +7,7 @@ import { byKey, device, request, STOCK, USER } from "./provider-request.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 describe("a driver that is asked what it finds", () => {
-  test("and fails is warned of, and the others are asked all the same", async () => {
+  test("a failure is a warning, and the other providers are still asked", async () => {
     using box = new Sandbox();
     const broken = device("aaa", () => Promise.reject(new TypeError("oops")));
     const warnings: string[] = [];

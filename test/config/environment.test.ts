@@ -30,7 +30,7 @@ describe("a variable that holds a key", () => {
   const key = "sk-01234";
   const env = { PATH: "/bin", HOME: "/home/u", OPENAI_API_KEY: key };
 
-  test("is no tool's, wherever in its value the key is, and whose key it is", () => {
+  test("is in no tool's environment, anywhere in a value, for any provider", () => {
     const held = {
       DATABASE_URL: `postgres://u:${key}@host/db`,
       AUTH_HEADER: `Bearer ${key}`,
@@ -47,7 +47,7 @@ describe("a variable that holds a key", () => {
     });
   });
 
-  test("is kept when the key is a word: short, or a part of a folder's name", () => {
+  test("is left in when the key is a word: short, or a part of a folder's name", () => {
     const words = { OPENAI_API_KEY: "lm-studio", OLLAMA_API_KEY: "ollama" };
     const tools = { PATH: "/home/u/.cache/lm-studio/bin", MODELS: "/models/lm-studio/ollama" };
     expect(toolEnvironment({ ...words, ...tools })).toEqual(tools);

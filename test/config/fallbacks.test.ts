@@ -49,7 +49,7 @@ describe("what a run may fall back to", () => {
     expect((await left(box, ["a", "b", "anthropic/b"])).named).toEqual(["anthropic/b"]);
   });
 
-  test("goes without what cannot be used, and says so", async () => {
+  test("leaves out what cannot be used, with a notice", async () => {
     using box = new Sandbox();
     const { named, warnings } = await left(box, ["openrouter/x", "b"]);
     expect(named).toEqual(["anthropic/b"]);
@@ -69,7 +69,7 @@ describe("what a run may fall back to", () => {
     expect((await left(box, ["b"], { flags: { provider: "openai", model: "m" } })).named).toEqual([]);
   });
 
-  test("is what the provider's entry names if the agent names none; nothing if the agent says so", async () => {
+  test("is the provider entry's list if the agent has none; empty if the agent says so", async () => {
     using box = new Sandbox();
     box.write(USER, "providers: { anthropic: { default_model: a, fallback: [b, openai/c] } }\n");
     const names = async (fallback: string[] | undefined) =>
@@ -81,7 +81,7 @@ describe("what a run may fall back to", () => {
     expect(await names(["d"])).toEqual(["anthropic/d"]);
   });
 
-  test("of a child is its agent's, else the parent's for the parent's own model, and keeps to a parent's flag", async () => {
+  test("of a child is its agent's, else the parent's for the parent's own model; a parent's flag applies", async () => {
     using box = new Sandbox();
     const parent = (await left(box, ["b"], { flags: { provider: "anthropic" } })).choice;
     expect((await left(box, ["c", "openai/d"], { parent }, {})).named).toEqual(["anthropic/c"]);
@@ -117,7 +117,7 @@ describe("what a run may fall back to", () => {
     expect(other).toMatchObject({ name: "replay", model: "other.yaml", because: "--provider" });
   });
 
-  test("of a run that goes on is what it had left, whatever the agent says today", async () => {
+  test("of a resumed run is its remaining list, whatever the agent says today", async () => {
     using box = new Sandbox();
     const fallback = [
       { provider: "openai", model: "c" },
@@ -131,7 +131,7 @@ describe("what a run may fall back to", () => {
   });
 });
 
-test("a run that its daemon resumes keeps the keys of its remaining fallbacks", async () => {
+test("a run that its daemon resumes has the keys of its remaining fallbacks", async () => {
   using box = new Sandbox();
   const parent = await resolveProvider(
     await request(box.sources(), {

@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { FileCache } from "../../src/config/file.ts";
 import { Sandbox } from "./sandbox.ts";
 
-test("what was made of a file is kept, but not of one that has just changed: its next change may have the same time", () => {
+test("a parsed file is cached, unless it has just changed: its next change may have the same time", () => {
   using box = new Sandbox();
   const file = box.write("home/file", "text");
   const { ctimeMs } = statSync(file);

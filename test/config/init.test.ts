@@ -11,7 +11,7 @@ const user = (box: Sandbox) => loadUserInit(box.configDir, box.home);
 const project = (box: Sandbox) => loadProjectInit(`${box.projectDir}/.rnix/init.yaml`);
 
 describe("init.yaml", () => {
-  test("is read whole, in its order, with durations in ms and what is not said left to the settings", async () => {
+  test("is read whole, in its order, with durations in ms; settings supply what it does not name", async () => {
     using box = new Sandbox();
     const file = box.write(
       PROJECT,
@@ -114,7 +114,7 @@ supervisors:
     });
   });
 
-  test("has MCP servers as mcp.yaml has them, and says where what is wrong with one stands", async () => {
+  test("has MCP servers as mcp.yaml has them, and reports the position of a mistake in one", async () => {
     using box = new Sandbox();
     const TOKEN = `\${ISSUES_TOKEN}`;
     const file = box.write(
@@ -160,7 +160,7 @@ supervisors:
     expect(read?.supervisors.map((one) => one.project)).toEqual([`${box.home}/work`, "/srv/app"]);
   });
 
-  test("of a project is in its .rnix; outside of one there is none", () => {
+  test("of a project is in its .rnix; outside of a project there is none", () => {
     using box = new Sandbox();
     expect(projectInitFile(box.project())).toBe(`${box.projectDir}/.rnix/init.yaml`);
     expect(projectInitFile(box.project(box.home))).toBeNull();

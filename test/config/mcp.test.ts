@@ -110,14 +110,14 @@ describe("an agent's MCP servers", () => {
     expect(await said()).toEqual(["own"]);
   });
 
-  test("of a project that is not trusted are left out where the agent can do without", async () => {
+  test("of an untrusted project are left out where the agent does not require them", async () => {
     const file = box.write(FOREIGN, '{"mcpServers": {"x": {"command": "c"}}}');
     const text = `The MCP server x is left out: ${file} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
     expect(await mounts([wish("x", false)])).toEqual({ mounts: [], untrusted: [], notices: [text] });
     expect(await failure(() => mounts([wish("x")]))).toMatchObject({ code: "INVALID", message: text });
   });
 
-  test("whose variable is not set are left out where the agent can do without", async () => {
+  test("with an unset variable are left out where the agent does not require them", async () => {
     const file = box.write(USER, `servers:\n  x: { command: c, env: { A: "\${TOKEN}" } }\n`);
     const text = `${file}:2:30: the variable TOKEN is not set; set it, or write \${TOKEN:-} for nothing`;
     expect((await mounts([wish("x", false)])).notices).toEqual([text]);
@@ -130,7 +130,7 @@ describe("an agent's MCP servers", () => {
     ]);
   });
 
-  test("that are not there point at the agent's word, and at what may be meant", async () => {
+  test("that do not exist are reported at the agent's line, with the nearest name", async () => {
     box.write(USER, "servers: { github: { command: c } }\n");
     const wrong = await failure(() => mounts([wish("githb", false)]));
     expect(wrong.message).toContain("agent.yaml:3:7: expected an MCP server");
@@ -138,7 +138,7 @@ describe("an agent's MCP servers", () => {
     expect(wrong.message).toContain('Did you mean "github"?');
   });
 
-  test("cost nothing to an agent that names none, whatever the files say", async () => {
+  test("cost nothing to an agent that names none", async () => {
     box.write(USER, "servers: [\n");
     expect(await mounts([])).toEqual({ mounts: [], untrusted: [], notices: [] });
   });
@@ -162,7 +162,7 @@ describe("an agent's MCP servers", () => {
     expect(after).toMatchObject({ untrusted: [], notices: [] });
   });
 
-  test("that are wrong keep no run of such an agent from beginning", async () => {
+  test("that are invalid do not stop a run of an agent without them", async () => {
     box.write(
       USER,
       'servers:\n  good: { command: c }\n  odd: { comand: c }\n  unset: { command: c, env: { A: "$' +
@@ -191,14 +191,14 @@ describe("an agent's MCP servers", () => {
     ['{"mcpServers": {"a": {"command": "c}}}', "1:34", "no closing double quote"],
     ['{"mcpServers": {"a": {"command": "C:\\x"}}', "1:37", "backslash"],
     ['{"mcpServers": {}}}', "1:19", "nothing may follow"],
-  ])("a broken .mcp.json is explained as JSON: %j", async (source, place, words) => {
+  ])("a broken .mcp.json is explained as JSON: %j", async (source, position, words) => {
     const file = box.write(FOREIGN, source);
     const { message } = await failure(() => mounts([wish("a")]));
-    expect(message).toStartWith(`${file}:${place}: expected JSON: `);
+    expect(message).toStartWith(`${file}:${position}: expected JSON: `);
     expect(message).toContain(words);
   });
 
-  test("of a .mcp.json may have our own keys, beside those of other products", async () => {
+  test("of a .mcp.json may have our own keys, next to those of other products", async () => {
     box.write(FOREIGN, '{"mcpServers": {"x": {"command": "c", "mount_timeout": "2m", "timeout": 5}}}');
     await trust();
     expect((await every()).mounts).toMatchObject([{ name: "x", timeoutMs: 121_000 }]);
@@ -222,12 +222,12 @@ describe("an agent's MCP servers", () => {
     ["too little output", "servers: { x: { command: c, max_output: 1B } }", "1:41", "from 1KiB"],
     ["something else", "mcpServers: {}", "1:1", "unknown key"],
   ];
-  for (const [what, text, place, message] of FAULTS) {
-    test(`${what} is an error with its place`, async () => {
+  for (const [what, text, position, message] of FAULTS) {
+    test(`${what} is an error with its position`, async () => {
       const file = box.write(USER, `${text}\n`);
       const wrong = await failure(() => mounts([wish("x")]));
       expect(wrong.code).toBe("INVALID");
-      expect(wrong.message).toContain(`${file}:${place}: `);
+      expect(wrong.message).toContain(`${file}:${position}: `);
       expect(wrong.message).toContain(message);
     });
   }

@@ -172,7 +172,7 @@ describe("providers.yaml", () => {
     });
   });
 
-  test("is not the only place of a window: that of config.yaml counts before the table", async () => {
+  test("is only one source of a window: config.yaml's comes before the table", async () => {
     using box = new Sandbox();
     const choose = async (model: string) =>
       resolveProvider(

@@ -20,7 +20,7 @@ interface Case {
   title: string;
   /** Folders below the sandbox, made in order. */
   folders: string[];
-  /** Folders that everybody may write. */
+  /** Folders that every user may write. */
   open?: string[];
   cwd: string;
   dir: string;
@@ -159,7 +159,7 @@ describe("the project is", () => {
     expect(box.project(join(box.home, "b")).kind).toBe("folder");
   });
 
-  test("not one whose .rnix, or whose folder, is another user's", () => {
+  test("not a folder that another user owns, or whose .rnix another user owns", () => {
     using box = new Sandbox();
     box.folder("home/work/sub");
     const cwd = join(box.projectDir, "sub");
@@ -168,7 +168,7 @@ describe("the project is", () => {
     expect(findProject({ ...at, uid: box.uid + 1 })).toMatchObject({ dir: cwd, kind: "folder" });
   });
 
-  test("not one whose folder or .rnix was given away", () => {
+  test("not a folder whose .rnix or itself was given away", () => {
     using box = new Sandbox();
     const at = { cwd: box.projectDir, home: box.home, uid: box.uid, env: {} };
     const givenAway = (given: string) => ({
@@ -199,7 +199,7 @@ describe("the project is", () => {
     expect(findProject(at, { realpath: realpathSync, lstat })).toMatchObject({ dir: cwd, kind: "folder" });
   });
 
-  test("an error where the current folder is gone, relative, or a file", async () => {
+  test("an error where the current folder is missing, relative, or a file", async () => {
     using box = new Sandbox();
     box.write("home/file", "");
     expect((await failure(() => box.project(join(box.dir, "gone")))).code).toBe("NOT_FOUND");
@@ -267,7 +267,7 @@ describe("the list of known projects", () => {
     expect(new Projects(box.userDataDir, free).list()).toEqual(projects.list());
   });
 
-  test("takes the lock only for what is new, gives it back, and sees what another wrote meanwhile", async () => {
+  test("takes the lock only for new entries, releases it, and sees concurrent writes", async () => {
     using box = new Sandbox();
     const other = new Projects(box.userDataDir, free);
     const second = box.project(box.folder("home/second"));
@@ -288,7 +288,7 @@ describe("the list of known projects", () => {
     expect({ taken, held }).toEqual({ taken: 2, held: 0 });
   });
 
-  test("is refused when it is newer, with what to do, and stays as it is", async () => {
+  test("is refused when it is newer, with what to do, and is unchanged", async () => {
     using box = new Sandbox();
     const projects = new Projects(box.userDataDir, free);
     mkdirSync(box.userDataDir, { recursive: true });
@@ -301,7 +301,7 @@ describe("the list of known projects", () => {
     expect(readdirSync(box.userDataDir)).toEqual(["projects.json"]);
   });
 
-  describe("that is damaged is set aside, and what can be read of it is kept:", () => {
+  describe("that is damaged is set aside, and its readable part is used:", () => {
     const DAMAGE: Record<string, { damage(text: string): string; left: number }> = {
       empty: { damage: () => "", left: 0 },
       zeros: { damage: (text) => "\0".repeat(text.length), left: 0 },
@@ -420,7 +420,7 @@ describe("the user's paths", () => {
     expect((await failure(() => userPaths(gone, none))).code).toBe("UNAVAILABLE");
   });
 
-  test("put the server's files beside the socket that RNIX_SOCKET names", () => {
+  test("put the server's files next to the socket that RNIX_SOCKET names", () => {
     const { socket, pidFile, lockFile } = userPaths(
       { RNIX_SOCKET: "/s/a.sock", XDG_RUNTIME_DIR: "/run" },
       system,

@@ -24,13 +24,13 @@ describe("a key", () => {
     expect(new Set([one.gateKey, other.gateKey, elsewhere.gateKey]).size).toBe(3);
   });
 
-  test("that is not needed is UNAVAILABLE when a driver asks for it all the same", async () => {
+  test("that is not needed is UNAVAILABLE when a driver still asks for it", async () => {
     using box = new Sandbox();
     const choice = await choose(box, "replay", {});
     expect((await failure(() => choice.secret())).code).toBe("UNAVAILABLE");
   });
 
-  test("of a stock provider is not sent to the server of another entry that names none", async () => {
+  test("of a stock provider is not sent to the server of another entry that names no key", async () => {
     using box = new Sandbox();
     box.write(USER, "providers: { other: { driver: openai, base_url: 'https://other.example/v1' } }\n");
     const choice = await choose(box, "other", KEYS);
@@ -87,7 +87,7 @@ describe("a key that a command prints", () => {
     expect((await choose(box, "openai", KEYS, { keys: COMMANDS })).gateKey).not.toBe(choice.gateKey);
   });
 
-  test("goes after the variable that stands beside it, where that is set", async () => {
+  test("comes after the variable beside it, where that is set", async () => {
     using box = new Sandbox();
     box.write(USER, "providers: { openai: { api_key_env: WORK_KEY, api_key_command: pass openai } }\n");
     const secret = async (env: Record<string, string>) =>

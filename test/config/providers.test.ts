@@ -76,18 +76,18 @@ describe("providers.yaml", () => {
       "at least 0",
     ],
     ["a name with a slash", "providers: { a/b: {} }\n", "1:14", "name"],
-  ])("with %s is INVALID at its place", async (_, text, place, words) => {
+  ])("with %s is INVALID at its position", async (_, text, position, words) => {
     using box = new Sandbox();
     const file = box.write(USER, text);
     const error = await failure(() => loadProviders(box.sources()));
     expect(error.code).toBe("INVALID");
-    expect(error.message).toStartWith(`${file}:${place}: `);
+    expect(error.message).toStartWith(`${file}:${position}: `);
     expect(error.message).toContain(words);
   });
 });
 
 describe("an untrusted project", () => {
-  test("does not say where a known provider's key goes, and what was left out is named", async () => {
+  test("cannot redirect a known provider's key, and a notice names what was left out", async () => {
     using box = new Sandbox();
     const file = box.write(
       PROJECT,
@@ -157,7 +157,7 @@ describe("an untrusted project", () => {
     expect(choice.model).not.toBe("demo.yaml");
   });
 
-  test("says no price; a trusted one says that of models whose price the user's file has not", async () => {
+  test("sets no price; a trusted one sets that of models whose price the user's file lacks", async () => {
     using box = new Sandbox();
     const free = "price: { input: 0, output: 0 }";
     box.write(USER, "providers: { openai: { models: { known: { price: { input: 1, output: 2 } } } } }\n");
@@ -170,7 +170,7 @@ describe("an untrusted project", () => {
     expect(await prices(box.trusted())).toEqual([1, 0]);
   });
 
-  test("narrows how many calls are made, and widens it for none", async () => {
+  test("narrows concurrent calls, and widens them for none", async () => {
     using box = new Sandbox();
     const paceOf = async (sources: ConfigSources): Promise<unknown[]> => {
       const { byName } = await loadProviders(sources);

@@ -63,7 +63,7 @@ describe("the defaults", () => {
     expect(await loadSettings(box.sources())).toEqual(defaultSettings());
   });
 
-  test("hold every row that is for later, marked so", () => {
+  test("have every row that is planned, marked as such", () => {
     const later = describeSettings(defaultSettings()).filter(({ works }) => !works);
     expect(Object.fromEntries(later.map(({ key, value }) => [key, value]))).toEqual({
       tools_shown: "40",
@@ -95,7 +95,7 @@ describe("config.yaml", () => {
     expect(source.get("grace")).toBe("default");
   });
 
-  test("counts as soon as it changes, and is forgotten when it is gone", async () => {
+  test("takes effect as soon as it changes, and is forgotten when it is removed", async () => {
     using box = new Sandbox();
     const steps = async () => (await loadSettings(box.sources())).values.max_steps;
     box.write(USER, "max_steps: 7\n");
@@ -124,7 +124,7 @@ describe("config.yaml", () => {
     expect((await failure(() => loadSettings(box.sources()))).message).toContain("36500d");
   });
 
-  test("takes `none` where nothing at all makes sense", async () => {
+  test("reads `none` as 0 where 0 is allowed", async () => {
     using box = new Sandbox();
     box.write(USER, "model_retries: none\nspawn_depth: none\nsupervisor_restarts: none\n");
     expect((await loadSettings(box.sources())).values).toMatchObject({
@@ -168,7 +168,7 @@ describe("an untrusted project's limits", () => {
     expect((await loadSettings(box.trusted())).values).toMatchObject({ max_cost: null, max_steps: 51 });
   });
 
-  test("are compared with the default where the user has none of their own", async () => {
+  test("are compared with the default where the user has set none", async () => {
     using box = new Sandbox();
     box.write(PROJECT, "max_steps: 101\ncontext_budget: 1000000\n");
     const { values: limits, withheld } = await loadSettings(box.sources());
@@ -202,12 +202,12 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
     ["an unknown tag", "grace: !secret 1s\n", "1:8", "tag"],
     ["an alias for nothing", "grace: *other\n", "1:8", "&other"],
     ["a plugin part that is no mapping", "plugins:\n  fs: 5\n", "2:7", "plugins.fs"],
-  ])("%s", async (_, text, place, words) => {
+  ])("%s", async (_, text, position, words) => {
     using box = new Sandbox();
     const file = box.write(USER, text);
     const error = await failure(() => loadSettings(box.sources()));
     expect(error.code).toBe("INVALID");
-    expect(error.message).toStartWith(`${file}:${place}: `);
+    expect(error.message).toStartWith(`${file}:${position}: `);
     expect(error.message).toContain(words);
   });
 
@@ -237,7 +237,7 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
     expect((await failure(() => loadSettings(box.sources()))).message).toContain("aliases");
   });
 
-  test("a file that is none, and one too large to be meant", async () => {
+  test("a file that is not YAML, and one that is too large", async () => {
     using box = new Sandbox();
     box.folder(USER);
     expect((await failure(() => loadSettings(box.sources()))).message).toContain("expected a file");

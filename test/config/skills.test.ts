@@ -55,7 +55,7 @@ describe("a skill", () => {
     });
   });
 
-  test("of other programs is taken as it is: a list of tools, keys of theirs, CRLF", async () => {
+  test("of other programs is accepted: a list of tools, foreign keys, CRLF", async () => {
     using box = new Sandbox();
     const text =
       "---\r\nname: a\r\ndescription: d\r\nallowed-tools:\r\n  - Read\r\n  - Grep\r\nversion: 2\r\n---\r\nBody.\r\n";
@@ -169,12 +169,12 @@ describe("rnix skills check holds a skill to the letter of the format", () => {
       "4:1",
       'did you mean "allowed-tools"?',
     ],
-  ])("%s", async (_, front, place, words) => {
+  ])("%s", async (_, front, position, words) => {
     using box = new Sandbox();
     const file = box.write("s/abc/SKILL.md", `---\n${front}---\nBody.\n`);
     const { problems } = await checkSkills(join(box.dir, "s"));
     expect(problems).toHaveLength(1);
-    expect(problems[0]?.message).toStartWith(`${file}:${place}: `);
+    expect(problems[0]?.message).toStartWith(`${file}:${position}: `);
     expect(problems[0]?.message).toContain(words);
   });
 
@@ -210,7 +210,7 @@ describe("rnix skills check holds a skill to the letter of the format", () => {
     });
     expect((await loadSkill("abc", box.trusted())).warnings).toEqual([]);
   });
-  test("and says so when there is none", async () => {
+  test("and a message says that there is none", async () => {
     using box = new Sandbox();
     expect((await failure(() => checkSkills(box.dir))).message).toContain("SKILL.md");
   });

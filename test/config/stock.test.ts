@@ -27,7 +27,7 @@ function stock(box: Sandbox): ConfigSources {
 const TOOLS = "Read Write Edit Glob Grep Bash Agent Plan Skill Complete SendMessage ReadMessages".split(" ");
 
 describe("the stock agents", () => {
-  test("load without a word of complaint, with the skills they name", async () => {
+  test("load without a warning, with the skills they name", async () => {
     using box = new Sandbox();
     const { agents, problems } = await loadAgents(stock(box));
     expect(problems).toEqual([]);
@@ -37,7 +37,7 @@ describe("the stock agents", () => {
     expect(skills).toEqual([["code-analysis"], ["testing", "code-analysis"], ["code-analysis", "testing"]]);
   });
 
-  test("who say that they change nothing hold no tool that could, git's --output included", async () => {
+  test("that claim to be read-only have no tool that writes, git's --output included", async () => {
     using box = new Sandbox();
     const { agents } = await loadAgents(stock(box));
     const analyst = agents.find(({ name }) => name === "code-analyst");
@@ -73,7 +73,7 @@ test("the stock skills hold to the letter of the format", async () => {
   expect(checked.length).toBeGreaterThan(1);
 });
 
-test("our own checkout, whose folders are the stock ones, hides nothing from itself", async () => {
+test("our own checkout, whose folders are the stock ones, shadows none of its own files", async () => {
   using box = new Sandbox();
   for (const folder of ["agents", "skills"]) {
     for (const { path, text } of embedded(folder)) box.write(`home/work/${folder}/${path}`, text);

@@ -92,7 +92,7 @@ describe("trust is asked for", () => {
 });
 
 describe("what was trusted", () => {
-  test("is trusted as it was, and is kept with the user and not in the project", async () => {
+  test("keeps its earlier trust, recorded with the user and not in the project", async () => {
     using box = fullProject();
     const before = readdirSync(box.projectDir, { recursive: true }).length;
     await accept(box);
@@ -149,7 +149,7 @@ describe("what was trusted", () => {
     expect(await states(box)).toEqual(every("trusted"));
   });
 
-  test("is forgotten by what is trusted next, so that an old state cannot come back", async () => {
+  test("is forgotten by the next trusted state, so that an old state cannot come back", async () => {
     using box = fullProject();
     await accept(box);
     box.write("home/work/plugins/util.ts", "export const x = 2;");
@@ -346,7 +346,7 @@ describe("what a trusted command names in the project", () => {
     expect((await loadAgent("ci", box.sources())).checksWithheld).toBe(true);
   });
 
-  test("is bounded: a command of too many words or folders is never trusted", async () => {
+  test("is bounded: a command with too many words or folders is never trusted", async () => {
     using box = fullProject();
     const words = Array.from({ length: 600 }, (_, i) => `w${i}`).join(" ");
     const folders = Array.from({ length: 9 }, (_, i) => `d${i}`);
@@ -387,7 +387,7 @@ describe("following a folder", () => {
 
   const now = (box: Sandbox) => trustItems(box.sources(), box.trust(), plugins(box));
 
-  test("takes over what its author changed before a run, and nothing that changes during one", async () => {
+  test("trusts its author's changes before a run, and no change during one", async () => {
     using box = fullProject();
     box.trust().follow(await now(box), NOW);
     box.write("home/work/plugins/jira.ts", "export default 'mine';");
@@ -412,7 +412,7 @@ describe("following a folder", () => {
     expect((await states(box))["plugin jira"]).toBe("trusted");
   });
 
-  test("trusts what a run changed once a person does, and goes on being followed", async () => {
+  test("trusts a run's changes once a person does, and continues to follow", async () => {
     using box = fullProject();
     box.trust().follow(await now(box), NOW);
     box.trust().beginRuns("k", await now(box));

@@ -88,7 +88,7 @@ describe("the nearest name", () => {
     expect(nearestName(wrong, names)).toBe(right);
   });
 
-  test.each(["xyz", "", "replay"])('to "%s" is none', (wrong) => {
+  test.each(["xyz", "", "replay"])('to "%s" does not exist', (wrong) => {
     expect(nearestName(wrong, names)).toBeUndefined();
   });
 

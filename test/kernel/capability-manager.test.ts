@@ -68,15 +68,15 @@ async function callsOf(h: KernelHarness, uuid: string) {
 const shown = (h: KernelHarness, request: number): string[] =>
   (h.requests[request]?.tools ?? []).map(({ name }) => name);
 
-/** All that the model was ever told beside the results of its calls. */
-const told = (h: KernelHarness): string =>
+/** All that the model was sent beside the results of its calls. */
+const notices = (h: KernelHarness): string =>
   h.requests
     .flatMap(({ messages }) => messages.filter(({ role }) => role === "user"))
     .map(({ content }) => content)
     .join("\n");
 
 describe("CapGrant to an agent at work", () => {
-  test("is told, shown behind the other tools, used, and on disk at once", async () => {
+  test("is announced to the model, listed behind the other tools, used, and on disk at once", async () => {
     const pid: { is?: PID } = {};
     const saved: unknown[] = [];
     const grant = toolDevice("Ask", async () => {
@@ -100,7 +100,7 @@ describe("CapGrant to an agent at work", () => {
     const { info } = await h.follow(pid.is);
     expect(shown(h, 0)).toEqual(["Ask", "Complete"]);
     expect(shown(h, 1)).toEqual(["Ask", "Complete", "Bash"]);
-    expect(told(h)).toContain("You may now use Bash(git *): the operator (PID 0) has allowed it.");
+    expect(notices(h)).toContain("You may now use Bash(git *): the operator (PID 0) has allowed it.");
     const permissions = { allow: [["Ask", "Complete", "Bash(git *)"]], deny: [], fixed: true as const };
     expect(saved).toEqual([permissions, ["Ask", "Complete", "Bash"]]);
     expect((await callsOf(h, info.uuid)).map(({ state, result }) => result ?? state)).toEqual([
@@ -123,7 +123,7 @@ describe("CapGrant to an agent at work", () => {
     pid.is = await h.spawn("go", { allow: ["Ask"] });
     const { info } = await h.follow(pid.is);
     expect(info.steps).toBe(2);
-    expect(new Set(told(h).split("\n"))).toEqual(new Set(["go"]));
+    expect(new Set(notices(h).split("\n"))).toEqual(new Set(["go"]));
   });
 
   test("reaches those below as far as their own lists go", async () => {
@@ -141,7 +141,7 @@ describe("CapGrant to an agent at work", () => {
   });
 });
 
-describe("who may grant what", () => {
+describe("the right to grant", () => {
   const devices = { "/dev/a": tool("A"), "/dev/b": tool("B"), "/dev/shell": bash() };
 
   test("what the grantor holds, to those below it", async () => {
@@ -172,7 +172,7 @@ describe("who may grant what", () => {
     expect(child.permissions.allowedTools()).toEqual(["A", "Bash(git log *)"]);
   });
 
-  test("nobody what a parent lacks: the first that lacks it is named", async () => {
+  test("is refused for a right that the parent lacks: the error names the first", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const top = await idle(h, { allow: ["A"] });
     const middle = await idle(h, { allow: ["A"], parentPid: top.pid });
@@ -212,7 +212,7 @@ describe("who may grant what", () => {
     expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
   });
 
-  test("PID 0 may give anything to one whose parent is gone", async () => {
+  test("PID 0 may give anything to a process whose parent has ended", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const parent = await idle(h, { allow: ["A"], deny: ["Bash(rm *)"] });
     const child = await idle(h, { allow: ["*"], parentPid: parent.pid });
@@ -225,7 +225,7 @@ describe("who may grant what", () => {
 });
 
 describe("CapRevoke", () => {
-  test("ends a call under way as denied, by whom; the run goes on and is told", async () => {
+  test("ends a call under way as denied, naming who withdrew it; the run continues and its model is notified", async () => {
     const hanging = new Hanging("Bash", {
       subject: "command",
       input: { type: "object", properties: { command: { type: "string" } } },
@@ -235,7 +235,7 @@ describe("CapRevoke", () => {
         calls(["Bash", { command: "sleep" }], ["A", {}]),
         calls(["Bash", { command: "ls" }]),
         says("done"),
-        says("told after the last answer"),
+        says("notified after the last answer"),
       ),
       devices: { "/dev/shell": hanging.device, "/dev/a": tool("A") },
     });
@@ -260,7 +260,7 @@ describe("CapRevoke", () => {
     expect(hanging.aborted).toHaveLength(1);
     expect(hanging.begun).toBe(1);
     expect(before.map(({ path }) => path)).toEqual(["/dev/llm/scripted", "/dev/shell"]);
-    expect(told(h)).toContain("Bash was withdrawn by the operator (PID 0)");
+    expect(notices(h)).toContain("Bash was withdrawn by the operator (PID 0)");
     expect(shown(h, 1)).toEqual(shown(h, 0));
     expect(info.exit_code).toBe(0);
     // The word of it may come with the last answer: then there is one more.
@@ -352,7 +352,7 @@ describe("CapRevoke", () => {
     ]);
   });
 
-  test("decides what a driver has opened by the rules of that moment, for one call at most so many", async () => {
+  test("decides what a driver opened by the rules of that moment, up to a limit per call", async () => {
     const answers: unknown[] = [];
     const device = toolDevice("Show", () => "shown", { subject: "path", input: { type: "object" } });
     await using h = new KernelHarness({
@@ -384,7 +384,7 @@ describe("CapRevoke", () => {
     ]);
   });
 
-  test("closes what a process opened itself, and lets everything else be", async () => {
+  test("closes the device files that a process opened itself, and nothing else", async () => {
     const hanging = new Hanging("A");
     await using h = new KernelHarness({
       model: silent,
@@ -421,7 +421,7 @@ describe("CapRevoke", () => {
     await h.kernel.capabilities.revoke(top.pid, ["Hang"]);
     const { info } = await h.follow(low);
     expect((await callsOf(h, info.uuid)).map(({ state }) => state)).toEqual(["denied"]);
-    expect(told(h)).toContain("Hang was withdrawn by the operator (PID 0)");
+    expect(notices(h)).toContain("Hang was withdrawn by the operator (PID 0)");
     expect(info.permissions).toEqual({ allow: [["*"], ["*"], ["*"]], deny: [], deny_above: ["Hang"] });
     await h.kernel.capabilities.grant(top.pid, ["Hang"]);
     expect(middle.permissions.showsTool("Hang")).toBe(true);
@@ -445,7 +445,7 @@ describe("CapRevoke", () => {
   });
 });
 
-test("what came with a mount of one is gone for those below with it", async () => {
+test("an unmount removes the mount's tools from the processes below, too", async () => {
   const { type } = new Mountable();
   const request = { type: "table", name: "one", config: {} };
   await using h = new KernelHarness({ model: silent, mounts: [type] });

@@ -12,7 +12,7 @@ test("a spawn that failed stands in its parent's record, or with PID 0", async (
   });
   const { kernel } = computer;
   const deny = ["NoSuchTool"];
-  await expect(computer.spawn("nobody's", { deny })).rejects.toMatchObject({ code: "INVALID" });
+  await expect(computer.spawn("unknown", { deny })).rejects.toMatchObject({ code: "INVALID" });
   expect(kernel.debug.ofPid0.at(-1)).toMatchObject({ pid: 0, syscall: "Spawn", error_code: "INVALID" });
 
   const parentPid = await computer.spawn("the parent");

@@ -179,7 +179,7 @@ describe("the tool Skill", () => {
       ],
       "INVALID",
     ],
-  ] as const)("%s is told so", async (_what, wanted, code) => {
+  ] as const)("%s fails", async (_what, wanted, code) => {
     await using h = new KernelHarness({
       model: script(
         calls(...wanted.map(([name, input]): [string, { skill: string }] => [name, input])),
@@ -278,7 +278,7 @@ describe("files of a process", () => {
   });
 });
 
-test("lines of a plugin's log that can't be read are left out, and named in the kernel's log", async () => {
+test("unreadable lines of a plugin's log are left out, and reported in the kernel's log", async () => {
   const { tools } = toolDevice("Lines", () => "");
   const lines: Device = {
     tools,

@@ -23,7 +23,7 @@ for (const [code, what, conversation] of [
   ["EIO", "is broken", SHORT],
   ["ENOSPC", "is full under a conversation that is compacted", LONG],
 ] as const) {
-  test(`a disk that ${what} from any operation on: the run ends before its effects, and is gone on with when it is not so any more`, async () => {
+  test(`a disk that ${what} from any operation on: the run ends before its effects, and resumes when the disk works again`, async () => {
     const { chatter, limits } = conversation;
     const operations = await operationsOfRun(conversation);
     const ends = new Map<string | null, number>();
@@ -52,7 +52,7 @@ for (const [code, what, conversation] of [
 }
 
 describe("a disk that is slow", () => {
-  test("holds up an effect until its record is durable, and nobody else", async () => {
+  test("holds up an effect until its record is durable, and no other run", async () => {
     const world = new World();
     const disk = newDisk();
     await using h = machine(disk, world);
@@ -69,7 +69,7 @@ describe("a disk that is slow", () => {
     expect((await run).info).toMatchObject({ exit_reason: "completed" });
   });
 
-  test("lets no effect through that was waiting for it when its run was killed", async () => {
+  test("makes no waiting effect after its run was killed", async () => {
     const world = new World();
     const disk = newDisk();
     await using h = machine(disk, world);

@@ -30,17 +30,20 @@ describe("a process that does not come to be", () => {
     return { device, opening: opening.promise };
   }
 
-  test("holds up nobody: killed while its model is being opened, it lets its parent end", async () => {
+  /** Spawns a process whose model device is slow to open. */
+  function spawnSlow(h: KernelHarness, more: Parameters<KernelHarness["opts"]>[0] = {}): Promise<number> {
+    const opts = h.opts(more);
+    const provider = { ...opts.provider, device: "/dev/llm/slow" };
+    return h.kernel.processes.spawn("go", null, { ...opts, provider });
+  }
+
+  test("delays no other process: killed while its model is being opened, it lets its parent end", async () => {
     const clock = new FakeClock();
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
     const parent = await h.spawn("parent");
     const run = h.follow(parent);
-    const opts = h.opts({ parentPid: parent });
-    const child = h.kernel.processes.spawn("child", null, {
-      ...opts,
-      provider: { ...opts.provider, device: "/dev/llm/slow" },
-    });
+    const child = spawnSlow(h, { parentPid: parent });
     await opening;
     h.kernel.processes.kill(parent, SIGTERM);
     const refused = child.catch((error: unknown) => error);
@@ -48,15 +51,11 @@ describe("a process that does not come to be", () => {
     expect((await run).info).toMatchObject({ exit_code: 143, children: [] });
   });
 
-  test("holds up no shutdown either, and whoever waits for it is told", async () => {
+  test("delays no shutdown either, and callers that wait for it get its end", async () => {
     const clock = new FakeClock();
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
-    const opts = h.opts();
-    const spawned = h.kernel.processes.spawn("go", null, {
-      ...opts,
-      provider: { ...opts.provider, device: "/dev/llm/slow" },
-    });
+    const spawned = spawnSlow(h);
     await opening;
     const waited = h.kernel.processes.wait(1);
     const shutdown = h.kernel.shutdown();
@@ -68,30 +67,22 @@ describe("a process that does not come to be", () => {
     expect(await h.runs.find("")).toEqual([]);
   });
 
-  test("leaves nothing of what others have given it meanwhile", async () => {
+  test("releases what other processes have given it while it ended", async () => {
     const clock = new FakeClock();
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
-    const opts = h.opts();
-    const spawned = h.kernel.processes.spawn("go", null, {
-      ...opts,
-      provider: { ...opts.provider, device: "/dev/llm/slow" },
-    });
+    const spawned = spawnSlow(h);
     await opening;
     const [info] = h.kernel.processes.infos();
-    if (!info) throw new Error("it stands in no table");
+    if (!info) throw new Error("the process is in no table");
     const { pid } = info;
     h.kernel.groups.joinGroup(pid, "early");
     h.kernel.signals.sigBlock(pid, SIGPAUSE);
     const trace = h.kernel.attachDebug(pid);
     const watch = h.kernel.attach(pid);
     h.kernel.processes.kill(pid, SIGTERM);
-    expect(
-      await passing(
-        clock,
-        spawned.catch((error: unknown) => error),
-      ),
-    ).toMatchObject({ code: "CANCELLED" });
+    const refused = spawned.catch((error: unknown) => error);
+    expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
     expect(h.kernel.resourceCounts()).toMatchObject({ processes: 0, groups: 0, signals: 0 });
     expect([trace.ended, watch.ended]).toEqual([true, true]);
   });
@@ -114,7 +105,7 @@ describe("a process that does not come to be", () => {
   });
 });
 
-test("whoever comes to follow a run while its end is written is told of it when that is on disk, as all others are", async () => {
+test("a client that attaches while the end is written sees it once it is on disk, as all others do", async () => {
   const written = Promise.withResolvers<void>();
   const isEnding = (): boolean => h.kernel.processes.infos()[0]?.state === "zombie";
   const fs: FsPort = {
@@ -127,15 +118,15 @@ test("whoever comes to follow a run while its end is written is told of it when 
   await using h = new KernelHarness({ model: () => says("done"), fs });
   const pid = await h.spawn("go");
   await until(isEnding, "its end");
-  let told = false;
+  let completed = false;
   const following = (async () => {
-    for await (const { type } of h.kernel.attach(pid)) if (type === "complete") told = true;
+    for await (const { type } of h.kernel.attach(pid)) if (type === "complete") completed = true;
   })();
   await settled();
-  const early = told;
+  const early = completed;
   written.resolve();
   await following;
-  expect({ early, told }).toEqual({ early: false, told: true });
+  expect({ early, completed }).toEqual({ early: false, completed: true });
   expect(await h.follow(pid)).toMatchObject({ info: { exit_code: 0, result: "done" } });
 });
 
@@ -187,7 +178,7 @@ describe("a process ends, whatever goes wrong at its end", () => {
   });
 });
 
-test("a defect in the end itself is told, and whoever waits for the process too", async () => {
+test("a defect in the end itself is reported, also to callers that wait for the process", async () => {
   await using h = new KernelHarness({ model: silent });
   let broken = false;
   const env = new Proxy<Record<string, string>>(
@@ -207,7 +198,7 @@ test("a defect in the end itself is told, and whoever waits for the process too"
   expect(h.warnings.join()).toContain("finish: Finish: broken env");
 });
 
-describe("a disk that takes no more of the trace", () => {
+describe("a disk that is full for the trace", () => {
   test("fails no call: the run ends for what it is, at its step's record", async () => {
     const seen: unknown[] = [];
     const look = toolDevice("Look", () => "ok", { annotations: { readOnlyHint: true } });
@@ -226,7 +217,7 @@ describe("a disk that takes no more of the trace", () => {
   });
 });
 
-test("a result that can't be kept beside the run is shown in part", async () => {
+test("a result that can't be stored beside the run is shown in part", async () => {
   const act = toolDevice("Act", () => "x".repeat(1_000), { maxResult: 100 });
   await using h = new KernelHarness({
     model: script(calls(["Act", {}]), says("done")),
@@ -308,7 +299,7 @@ describe("while the checks run", () => {
     expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason, result: "done" });
   });
 
-  test("a child that a check has left is ended before the verdict, and counts in it", async () => {
+  test("a child that a check left running is ended before the verdict, and counts in it", async () => {
     const ready = Promise.withResolvers<void>();
     const model: Model = (request, signal) => {
       if (request.intent === "parent") return says("done");

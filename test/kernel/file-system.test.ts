@@ -34,7 +34,7 @@ class Counting {
 const never = (): Promise<never> => new Promise(() => {});
 
 describe("Stat", () => {
-  test("tells what the driver says, keeps nothing open, and is recorded", async () => {
+  test("returns the driver's answer, leaves nothing open, and is recorded", async () => {
     const counting = new Counting();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/x": counting.device } });
     const proc = await idle(h);

@@ -9,8 +9,8 @@ function ended(h: KernelHarness): Promise<void> {
   return until(() => h.kernel.processes.count === 0, "the end of all");
 }
 
-describe("children that nobody waits for", () => {
-  /** Silent until told to go on. */
+describe("children that no process waits for", () => {
+  /** Silent until it may answer. */
   function patient(): { model: Model; release(): void } {
     let released = false;
     const model: Model = (request, signal) => (released ? says("done") : silent(request, signal));
@@ -29,7 +29,7 @@ describe("children that nobody waits for", () => {
     return { top, part };
   }
 
-  test("go on with their parent, below it", async () => {
+  test("resume with their parent, below it", async () => {
     const { model, release } = patient();
     await using h = new KernelHarness({ model });
     const { top, part } = await pair(h);
@@ -56,7 +56,7 @@ describe("children that nobody waits for", () => {
   });
 });
 
-describe("what a shutdown leaves to go on", () => {
+describe("the runs that a shutdown leaves to resume", () => {
   const hold = async (h: KernelHarness, more: object = {}): Promise<ProcInfo> => {
     const pid = await h.spawn("go", more);
     await until(() => h.requests.length === 1);

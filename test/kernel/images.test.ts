@@ -22,6 +22,22 @@ function shown(h: KernelHarness): (string | undefined)[][] {
   return h.requests.map(({ messages }) => (messages[0]?.images ?? []).map(({ data }) => data));
 }
 
+/** A model that never answers its first call, and each later one at once. */
+function firstCallSilent(): KernelHarness {
+  let asked = 0;
+  return new KernelHarness({
+    model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("seen")),
+    can,
+  });
+}
+
+/** A run with these images whose first call is under way. */
+async function askedOnce(h: KernelHarness, images: AttachedImage[]) {
+  const pid = await h.spawn("look", { images });
+  await until(() => h.requests.length === 1);
+  return { pid, uuid: h.kernel.processes.info(pid).uuid };
+}
+
 describe("attached images", () => {
   test("are in the first message of every request, and in the records by name alone", async () => {
     const images = [image(300, 200), image(30, 20, 9)];
@@ -43,7 +59,7 @@ describe("attached images", () => {
     );
   });
 
-  test("are kept once, whatever the number of steps and of the same image", async () => {
+  test("are stored once, for any number of steps with the same image", async () => {
     const same = image(100, 100);
     const model = script(...Array.from({ length: 20 }, () => calls(["Echo", {}])), says("done"));
     await using h = new KernelHarness({ model, devices: echo, can, limits: { loop_threshold: 100 } });
@@ -60,16 +76,10 @@ describe("attached images", () => {
     expect(Math.max(...text)).toBeLessThan(100_000);
   });
 
-  test("are there again when the run is gone on with, and in its fork, which outlives it", async () => {
+  test("are there again when the run is resumed, and in its fork, which outlives it", async () => {
     const images = [image(64, 64)];
-    let asked = 0;
-    await using h = new KernelHarness({
-      model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("seen")),
-      can,
-    });
-    const pid = await h.spawn("look", { images });
-    await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.processes.info(pid);
+    await using h = firstCallSilent();
+    const { pid, uuid } = await askedOnce(h, images);
     await h.kernel.lifecycle.suspend(pid);
     const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), {});
     expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "completed", result: "seen" });
@@ -82,20 +92,14 @@ describe("attached images", () => {
 
   test("of a run that never had an answer are its fork's, too", async () => {
     const images = [image(64, 64)];
-    let asked = 0;
-    await using h = new KernelHarness({
-      model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("seen")),
-      can,
-    });
-    const pid = await h.spawn("look", { images });
-    await until(() => h.requests.length === 1);
-    const { uuid } = h.kernel.processes.info(pid);
+    await using h = firstCallSilent();
+    const { uuid } = await askedOnce(h, images);
     const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: {} });
     await h.follow(fork.pid);
     expect(shown(h)[1]).toEqual(images.map(base64));
   });
 
-  test("are paid for where nobody says what they cost", async () => {
+  test("are paid for where no price is declared", async () => {
     const words: LLMEvent[] = [
       { type: "text_delta", text: "seen" },
       { type: "stop", reason: "end_turn" },

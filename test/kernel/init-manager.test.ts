@@ -164,18 +164,18 @@ describe("InitBoot", () => {
       (s, required) => supervisor(s, "bad", [stuck(s)], { required }),
       "within 60 s",
     ],
-    ["a mount that is refused", (s, required) => mount(s, "bad", { required }), "nobody there"],
+    ["a mount that is refused", (s, required) => mount(s, "bad", { required }), "no server there"],
   ];
   for (const [what, unit, why] of faults) {
     const mounts = () => [
       new Mountable("table", {
         opening: (_, { project }) => {
-          if (project.dir !== "") throw new SyscallError("UNAVAILABLE", "nobody there");
+          if (project.dir !== "") throw new SyscallError("UNAVAILABLE", "no server there");
         },
       }).type,
     ];
 
-    test(`goes on without what is optional: ${what}`, async () => {
+    test(`starts without an optional unit: ${what}`, async () => {
       await using s = new Supervised({ mounts: mounts() });
       const units = [
         supervisor(s, "first", [s.agent("a")]),
@@ -241,14 +241,14 @@ describe("InitBoot", () => {
     expect(s.h.kernel.processes.count).toBe(0);
   });
 
-  test("finds it, too, when its end is told only after the time for which it is watched", async () => {
+  test("finds it, too, when its end is reported only after the watch time", async () => {
     await using s = new Supervised();
     const argv = ["/bin/sh", "-c", "echo no port left; exit 3"];
-    const told = Promise.withResolvers<void>();
+    const reported = Promise.withResolvers<void>();
     const { children } = s.h;
     const endOwner = children.endOwner.bind(children);
     children.endOwner = async (uuid) => {
-      await told.promise;
+      await reported.promise;
       await endOwner(uuid);
     };
     const units = [supervisor(s, "db", [s.command("db", { argv })], { required: true })];
@@ -256,7 +256,7 @@ describe("InitBoot", () => {
     await until(() => s.starts.length === 1 && s.clock.waits.includes(SETTLE_MS), "it is watched");
     await until(() => children.list().length === 0, "the program's end");
     await s.clock.advance(SETTLE_MS);
-    told.resolve();
+    reported.resolve();
     expect((await failing).message).toMatch(/db ended as it started: .*ended with 3/);
   });
 
@@ -277,7 +277,7 @@ describe("InitBoot", () => {
 });
 
 describe("what has come up", () => {
-  test("is counted when it falls and comes back, and has failed when it falls too often", async () => {
+  test("is counted when it ends and restarts, and has failed when it ends too often", async () => {
     await using s = new Supervised();
     await boot(s, plan([supervisor(s, "agents", [s.agent("a")], { intensity: 1, periodMs: 60_000 })]));
     const [before] = s.h.kernel.init.initStatus();

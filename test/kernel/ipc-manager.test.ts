@@ -11,7 +11,7 @@ const harness = (more: Partial<ConstructorParameters<typeof KernelHarness>[0]> =
   new KernelHarness({ model: script(says("done")), ...more });
 
 describe("Send", () => {
-  test("puts a message into the receiver's inbox: who sent it, its number, its time, its text", async () => {
+  test("puts a message into the receiver's inbox: its sender, number, time and text", async () => {
     const clock = new FakeClock();
     await using h = harness({ clock });
     const [a, b] = [await idle(h), await idle(h)];
@@ -35,7 +35,7 @@ describe("Send", () => {
     expect(await h.kernel.ipc.send(0, pid, "x")).toMatchObject({ from_pid: 0, from_uuid: null });
   });
 
-  test("keeps the order of each sender", async () => {
+  test("preserves the order of each sender", async () => {
     await using h = harness();
     const [a, b, to] = [await idle(h), await idle(h), await idle(h)];
     const sends = Array.from({ length: 40 }, (_, n) =>
@@ -50,7 +50,7 @@ describe("Send", () => {
     }
   });
 
-  test("is on disk before whoever waits is woken", async () => {
+  test("is on disk before a waiting receiver is woken", async () => {
     let letGo: (() => void) | undefined;
     let holding = false;
     const fs = {
@@ -147,7 +147,7 @@ describe("Recv", () => {
     expect(got).toEqual(["1 a", "2 b", "3 c"]);
   });
 
-  test("ends with TIMEOUT when none came in time; what comes then is the next one's", async () => {
+  test("ends with TIMEOUT when no message came in time; the next receive gets a later one", async () => {
     const clock = new FakeClock();
     await using h = harness({ clock });
     const { pid } = await idle(h);
@@ -187,7 +187,7 @@ describe("Recv", () => {
     expect(await waiting).toBe("CANCELLED");
   });
 
-  test("ends when its process is told to end, and is CLOSED once it has", async () => {
+  test("ends when its process is asked to end, and is CLOSED once it has", async () => {
     await using h = harness();
     const { pid } = await idle(h);
     const waiting = codeOf(() => h.kernel.ipc.recv(pid));
@@ -208,7 +208,7 @@ describe("Recv", () => {
     expect(new Set(await Promise.all(waiting))).toEqual(new Set(["CANCELLED"]));
   });
 
-  test("takes a message for good: it is read from disk no more", async () => {
+  test("takes a message for good: it is not read from disk again", async () => {
     await using h = harness();
     const { pid, uuid } = await idle(h);
     await h.kernel.ipc.send(0, pid, "a");

@@ -79,21 +79,21 @@ describe("what a process starts with", () => {
     const table = new Mountable();
     const broken = new Mountable("broken", {
       opening: () => {
-        throw new SyscallError("UNAVAILABLE", "nobody there");
+        throw new SyscallError("UNAVAILABLE", "no server there");
       },
     });
     await using h = new KernelHarness({ model: silent, mounts: [table.type, broken.type] });
     expect(await refusal(h, { mounts: [one, { ...one, type: "broken" }] })).toEqual({
       exit_code: 69,
       exit_reason: "unavailable",
-      error: { code: "UNAVAILABLE", message: "nobody there" },
+      error: { code: "UNAVAILABLE", message: "no server there" },
     });
     expect(table.tables.map(({ unmounted }) => unmounted)).toEqual([true]);
     expect(h.kernel.mounts.size).toBe(0);
     expect(h.requests).toEqual([]);
   });
 
-  test("one that is not required is gone without, and who watches is told", async () => {
+  test("one that is not required is left out, and watchers get an event", async () => {
     const broken = new Mountable("broken", {
       opening: () => {
         throw new Error("no such host");
@@ -126,7 +126,7 @@ describe("what a process starts with", () => {
     });
   });
 
-  test("names of tools fit the providers' rules, are told apart, and none is offered twice", async () => {
+  test("names of tools fit the providers' rules and differ, and no tool is offered twice", async () => {
     const long = "x".repeat(80);
     const table = new Mountable("table", { devices: echo(`${long}a`, `${long}b`, "a.b", "a_b") });
     await using h = new KernelHarness({ model: script(says("done")), mounts: [table.type] });
@@ -161,7 +161,7 @@ describe("the first step", () => {
     expect(notices(events)).toEqual(["starting one …", "one ready after 30s"]);
   });
 
-  test("waits for another one only so long; its tools come when it is ready", async () => {
+  test("waits for another one up to a limit; its tools come when it is ready", async () => {
     const { stands, table } = slow();
     const clock = new FakeClock();
     const turn = Promise.withResolvers<void>();
@@ -283,7 +283,7 @@ describe("a mount that does not come to stand", () => {
     expect(h.kernel.mounts.size).toBe(0);
   });
 
-  test("leaves none of its programs behind, and starts none any more", async () => {
+  test("leaves no program running, and starts no other", async () => {
     let pid = 0;
     const given = Promise.withResolvers<void>();
     let afterwards: unknown;
@@ -307,7 +307,7 @@ describe("a mount that does not come to stand", () => {
     expect(afterwards).toMatchObject({ code: "CLOSED" });
   });
 
-  test("is over at once when its process is killed meanwhile", async () => {
+  test("ends at once when its process is killed", async () => {
     const table = new Mountable("table", { opening: () => new Promise(() => {}) });
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const pid = await h.spawn("go", { mounts: [one] });
@@ -319,7 +319,7 @@ describe("a mount that does not come to stand", () => {
 });
 
 describe("what several have mounted", () => {
-  test("is opened once and closed when the last lets go", async () => {
+  test("is opened once and closed when its last user releases it", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const [a, b] = await Promise.all([
@@ -350,7 +350,7 @@ describe("what several have mounted", () => {
     });
   }
 
-  test("its opening goes on when the one that began it is killed, and ends when nobody waits", async () => {
+  test("its opening continues when the process that began it is killed, and ends when no process waits", async () => {
     const stands = Promise.withResolvers<void>();
     const table = new Mountable("table", { opening: () => stands.promise });
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
@@ -364,7 +364,7 @@ describe("what several have mounted", () => {
     expect(table.attempts).toBe(1);
   });
 
-  test("a process sees its own mount, and nobody else's", async () => {
+  test("a process sees its own mount, and no other process's", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const a = await started(h, "a", { mounts: [one] });
@@ -378,7 +378,7 @@ describe("what several have mounted", () => {
 describe("rights", () => {
   const list = (allowedTools: string[]): AgentInfo => agent({ allowedTools });
 
-  test("naming a mount gives its tools beside the agent's list", async () => {
+  test("naming a mount adds its tools to the agent's list", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({
       model: script(calls(["table__one__Echo", {}]), says("done")),
@@ -390,7 +390,7 @@ describe("rights", () => {
     expect(records[0]?.tool_calls[0]?.state).toBe("done");
   });
 
-  test("a rule may name its tools, and one that names none of them is an error", async () => {
+  test("a rule may name its tools, and a rule that matches none of them is an error", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: script(says("a")), mounts: [table.type] });
     await h.run("go", { mounts: [one] }, list(["table__one__Echo"]));
@@ -480,7 +480,7 @@ describe("rights of a tree", () => {
 });
 
 describe("a live process", () => {
-  test("is shown a table's new tools and told which came and went; the gone ones fail", async () => {
+  test("the model gets a table's new tools and a notice of what came and went; a removed tool fails", async () => {
     const table = new Mountable();
     const steps: (() => void)[] = [
       () => table.tables[0]?.change(echo("More")),
@@ -503,9 +503,9 @@ describe("a live process", () => {
     expect(records[1]?.tool_calls[0]).toMatchObject({ state: "done" });
     const names = h.requests.map(({ tools }) => tools?.map(({ name }) => name) ?? []);
     expect(names[1]).toEqual([...(names[0] ?? []), "table__one__More"]);
-    const told = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("New tools: "));
-    expect(told).toHaveLength(1);
-    expect(told?.[0]?.content).toContain("New tools: table__one__More. Removed tools: table__one__Echo.");
+    const notices = h.requests.at(-1)?.messages.filter(({ content }) => content.includes("New tools: "));
+    expect(notices).toHaveLength(1);
+    expect(notices?.[0]?.content).toContain("New tools: table__one__More. Removed tools: table__one__Echo.");
   });
 
   test("an unmount closes the files it has open there", async () => {
@@ -522,7 +522,7 @@ describe("a live process", () => {
 });
 
 describe("what ends by itself", () => {
-  test("answers UNAVAILABLE until it is back, at growing intervals; too often, it is left until wanted", async () => {
+  test("answers UNAVAILABLE until it is back, at growing intervals; after too many failures it restarts on demand", async () => {
     const clock = new FakeClock();
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type], clock });
@@ -577,7 +577,7 @@ describe("what ends by itself", () => {
     expect(pids.map(isAlive)).toEqual([false, false]);
   });
 
-  test("an unmount that fails or hangs does not keep a process from ending", async () => {
+  test("an unmount that fails or hangs does not stop a process from ending", async () => {
     const clock = new FakeClock();
     for (const unmounting of [() => new Promise<void>(() => {}), () => Promise.reject(new Error("stuck"))]) {
       const table = new Mountable("table", { unmounting });
@@ -634,7 +634,7 @@ describe("what many see", () => {
     await h.kernel.processes.wait(later);
   });
 
-  test("a process that asks for it by name gets the same, at its own place and with its rights", async () => {
+  test("a process that names it gets the same one, at its own path and with its rights", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     await h.kernel.mounts.mountShared({ of: "user", ...h.opts() }, one);
@@ -660,7 +660,7 @@ describe("what many see", () => {
 
 describe("whatever happens in whatever order", () => {
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
-    test(`seed ${seed}: everything that was opened is closed once, and nothing is held`, async () => {
+    test(`seed ${seed}: everything that was opened is closed once, and nothing stays open`, async () => {
       const random = seeded(seed);
       const pick = <T>(all: readonly T[]): T | undefined => all[Math.floor(random() * all.length)];
       const table = new Mountable("table", {

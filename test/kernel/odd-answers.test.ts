@@ -6,7 +6,7 @@ import { calls, KernelHarness, type Model, says, script, toolDevice, usage } fro
 
 const READ_ONLY = { annotations: { readOnlyHint: true } };
 
-/** An answer that asks for so many calls of one tool, each with its number. */
+/** An answer with `count` calls of one tool, each with its number. */
 function many(name: string, count: number): LLMEvent[] {
   return calls(...Array.from({ length: count }, (_, n): [string, Record<string, unknown>] => [name, { n }]));
 }
@@ -30,7 +30,7 @@ function counted(more: object) {
 
 describe("a model that asks for 200 tool calls at once", () => {
   test.each([
-    ["that only read: so many side by side, and no more", READ_ONLY, MAX_PARALLEL],
+    ["that only read: up to the limit side by side", READ_ONLY, MAX_PARALLEL],
     ["that do something: one after the other", {}, 1],
   ])("%s", async (_, more, most) => {
     const { seen, device } = counted(more);
@@ -41,11 +41,13 @@ describe("a model that asks for 200 tool calls at once", () => {
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_reason: "completed", tool_calls: 200 });
     expect(seen).toEqual({ made: 200, now: 0, most });
-    const told = h.requests[1]?.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
-    expect(told).toEqual(Array.from({ length: 200 }, (_, n) => `result ${n}`));
+    const results = h.requests[1]?.messages
+      .filter(({ role }) => role === "tool")
+      .map(({ content }) => content);
+    expect(results).toEqual(Array.from({ length: 200 }, (_, n) => `result ${n}`));
   });
 
-  test("of a tool that is not there is told so 200 times", async () => {
+  test("fails 200 times for a tool that does not exist", async () => {
     await using h = new KernelHarness({ model: script(many("Nothing", 200), says("done")) });
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_reason: "completed", tool_calls: 0 });
@@ -66,8 +68,8 @@ describe("a model that asks for 200 tool calls at once", () => {
   });
 });
 
-describe("a model that asks for more than anybody needs", () => {
-  test("has the first ones made, and is told of each of the others", async () => {
+describe("a model that asks for more calls than the limit", () => {
+  test("gets results for the first ones and an error for each of the others", async () => {
     const { seen, device } = counted(READ_ONLY);
     await using h = new KernelHarness({
       model: script(many("Count", 5_000), says("done")),
@@ -76,19 +78,19 @@ describe("a model that asks for more than anybody needs", () => {
     const { info } = await h.run("go");
     expect(info).toMatchObject({ exit_reason: "completed", tool_calls: MAX_CALLS_PER_ANSWER });
     expect(seen.made).toBe(MAX_CALLS_PER_ANSWER);
-    const told = h.requests[1]?.messages.filter(({ role }) => role === "tool") ?? [];
-    expect(told).toHaveLength(5_000);
-    expect(told.slice(0, MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("result"))).toBe(
+    const results = h.requests[1]?.messages.filter(({ role }) => role === "tool") ?? [];
+    expect(results).toHaveLength(5_000);
+    expect(results.slice(0, MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("result"))).toBe(
       true,
     );
     expect(
-      told.slice(MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("Error EXHAUSTED")),
+      results.slice(MAX_CALLS_PER_ANSWER).every(({ content }) => content.startsWith("Error EXHAUSTED")),
     ).toBe(true);
     const { records } = await h.runs.steps(info.uuid);
     expect(records[0]?.tool_calls).toHaveLength(5_000);
   });
 
-  test("is suspended in the middle of them and goes on with the rest, each made once", async () => {
+  test("is suspended in the middle of them and resumes with the rest, each made once", async () => {
     const made: unknown[] = [];
     let suspend = false;
     const act = toolDevice("Act", ({ n }) => {
@@ -117,7 +119,7 @@ describe("a model that asks for more than anybody needs", () => {
 describe("one piece of text of 2 MB", () => {
   const LINE = "x".repeat(2 * 1024 * 1024);
 
-  test("is the answer, whole, in the record and for who follows", async () => {
+  test("is the answer, whole, in the record and for followers", async () => {
     await using h = new KernelHarness({ model: script(says(LINE)) });
     const { info, events } = await h.run("go");
     expect(info.result).toBe(LINE);
@@ -140,9 +142,9 @@ describe("one piece of text of 2 MB", () => {
     const { info } = await h.run("go");
     expect(info.exit_reason).toBe("completed");
     expect(seen).toEqual([LINE.length]);
-    const told = h.requests[1]?.messages.at(-1)?.content ?? "";
-    expect(told.length).toBeLessThan(11_000);
-    expect(told).toContain("characters left out here");
+    const shown = h.requests[1]?.messages.at(-1)?.content ?? "";
+    expect(shown.length).toBeLessThan(11_000);
+    expect(shown).toContain("characters left out here");
   });
 });
 
@@ -190,7 +192,7 @@ describe("an answer that says nothing", () => {
   });
 });
 
-test("a model that calls one tool with the same result for ever is stopped, and says so", async () => {
+test("a model that repeats one call with the same result for ever is stopped, with that reason", async () => {
   await using h = new KernelHarness({
     model: () => calls(["Echo", { text: "again" }]),
     devices: { "/dev/echo": toolDevice("Echo", () => "the same") },

@@ -106,7 +106,7 @@ describe("membership", () => {
 });
 
 describe("a signal to a group", () => {
-  test("reaches its members and nobody else, and says how many it reached", async () => {
+  test("reaches its members and no other process, and says how many it reached", async () => {
     await using h = new KernelHarness({ model: silent });
     const [one, two, three_] = await three(h);
     const { groups } = h.kernel;
@@ -145,7 +145,7 @@ describe("a signal to a group", () => {
   });
 });
 
-test("members come, go and die in any order, and nothing is left", async () => {
+test("members come, go and die in any order, and no group remains", async () => {
   for (let seed = 0; seed < 5; seed++) {
     await using h = new KernelHarness({ model: silent });
     const random = seeded(seed);

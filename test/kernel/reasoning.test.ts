@@ -11,7 +11,7 @@ function thinks(...texts: string[]): LLMEvent[] {
 }
 
 describe("what a model thinks", () => {
-  test("is told as it comes and recorded with its step, and is no part of the answer", async () => {
+  test("is emitted as it comes and recorded with its step, and is no part of the answer", async () => {
     await using h = new KernelHarness({
       model: script([...thinks("It is ", "six by nine."), ...says("42")]),
     });
@@ -29,7 +29,7 @@ describe("what a model thinks", () => {
     ]);
   });
 
-  test("is never told to a model again", async () => {
+  test("is never sent to a model again", async () => {
     await using h = new KernelHarness({
       model: script([...thinks("a secret thought"), ...calls(["Echo", { text: "hi" }])], says("done")),
       devices: echo,
@@ -72,7 +72,7 @@ describe("effort", () => {
     expect(events.filter(({ type }) => type === "notice")).toEqual([]);
   });
 
-  test("is left out of the requests to a driver that has none, and that is told once", async () => {
+  test("is left out of the requests to a driver that has no setting for it, and that is logged once", async () => {
     await using h = new KernelHarness({
       model: script(calls(["Echo", { text: "hi" }]), says("done")),
       devices: echo,
@@ -84,7 +84,7 @@ describe("effort", () => {
     ]);
   });
 
-  test("is that of the run when it is gone on with, and of its fork", async () => {
+  test("is the same when the run is resumed, and in its fork", async () => {
     await using h = new KernelHarness({ model: () => says("done"), can: { effort: true } });
     const { info } = await h.run("go", { effort: "low" });
     for (const o of [{ input: "more" }, { input: "more", fork: {} }]) {
@@ -94,7 +94,7 @@ describe("effort", () => {
     expect(h.requests.map(({ effort }) => effort)).toEqual(["low", "low", "low"]);
   });
 
-  test("that nobody speaks of is not spoken of", async () => {
+  test("is not sent to a model when no setting names it", async () => {
     await using h = new KernelHarness({ model: script(says("done")), can: { effort: true } });
     const { info } = await h.run("go");
     expect(h.requests.map((request) => "effort" in request)).toEqual([false]);

@@ -47,7 +47,7 @@ function expectGoesOn(later: LLMRequest | undefined, earlier: LLMRequest | undef
   expect(JSON.stringify(later?.messages.slice(0, before.length))).toBe(JSON.stringify(before));
 }
 
-describe("a run that was suspended goes on", () => {
+describe("a run that was suspended resumes", () => {
   test("in its first model call: the same question is asked again, by a new PID of the same UUID", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await h.spawn("go", { input: "attached text" });
@@ -77,7 +77,7 @@ describe("a run that was suspended goes on", () => {
     expect(h.requests[2]?.messages).toHaveLength(3);
   });
 
-  test("in a tool: what was cut off is told to its model, and what was not begun too", async () => {
+  test("in a tool: its model learns which call was cut off and which was never begun", async () => {
     let made = 0;
     const hang = toolDevice("Hang", (_input, signal) => {
       made++;
@@ -201,7 +201,7 @@ describe("a run that was suspended goes on", () => {
     await until(() => h.requests.length === 2);
     const before = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
-    const again = await resume(h, before.uuid, {}, { ...agent, instructions: "You are somebody else." });
+    const again = await resume(h, before.uuid, {}, { ...agent, instructions: "You are another agent." });
     expect(h.kernel.processes.info(again)).toMatchObject({
       agent: "careful",
       skills: ["care"],
@@ -215,7 +215,7 @@ describe("a run that was suspended goes on", () => {
     expect(record?.action).toBe("replan");
   });
 
-  test("with the tools that it was shown, though one is gone and another has come", async () => {
+  test("with the tools that it was shown, though one was removed and another was added", async () => {
     const gone = toolDevice("Gone", () => "there", READ_ONLY);
     const fresh = toolDevice("Fresh", () => "fresh", READ_ONLY);
     const answers = script(calls(["Gone", {}], ["Fresh", {}]), says("done"));
@@ -235,7 +235,7 @@ describe("a run that was suspended goes on", () => {
     ]);
   });
 
-  test("with its checks, which are its agent's no more", async () => {
+  test("with its checks, which its agent no longer has", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await h.spawn("go", { checks: ["false"] });
     await until(() => h.requests.length === 1);
@@ -244,7 +244,7 @@ describe("a run that was suspended goes on", () => {
     expect(await resumed(h, uuid)).toMatchObject({ exit_reason: "check_failed" });
   });
 
-  test("with what it was sent and not told", async () => {
+  test("with the messages that it was sent and had not seen", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);
@@ -258,8 +258,8 @@ describe("a run that was suspended goes on", () => {
   });
 });
 
-describe("a run whose kernel was killed goes on", () => {
-  /** A run that is killed while its tool is at work, and the kernel that goes on with it. */
+describe("a run whose kernel was killed resumes", () => {
+  /** A run that is killed while its tool is at work, and the kernel that resumes it. */
   async function killedIn(annotations: object) {
     let made = 0;
     const hang = toolDevice("Act", (_input, signal) => (++made === 1 ? untilAborted(signal) : "acted"), {
@@ -278,31 +278,31 @@ describe("a run whose kernel was killed goes on", () => {
     crashInto(second, first);
     const info = await resumed(second, uuid);
     await first[Symbol.asyncDispose]();
-    return { h: second, info, made, told: second.requests[0]?.messages.at(-1)?.content ?? "" };
+    return { h: second, info, made, lastMessage: second.requests[0]?.messages.at(-1)?.content ?? "" };
   }
 
   for (const hint of ["readOnlyHint", "idempotentHint"]) {
     test(`in a call with ${hint}: it is made again`, async () => {
-      const { h, info, made, told } = await killedIn({ [hint]: true });
+      const { h, info, made, lastMessage } = await killedIn({ [hint]: true });
       await using _ = h;
-      expect({ code: info.exit_code, made, told, steps: info.steps }).toEqual({
+      expect({ code: info.exit_code, made, lastMessage, steps: info.steps }).toEqual({
         code: 0,
         made: 2,
-        told: "acted",
+        lastMessage: "acted",
         steps: 2,
       });
     });
   }
 
-  test("in another call: its model is told that nobody knows, and it is not made again", async () => {
-    const { h, info, made, told } = await killedIn({});
+  test("in another call: its model learns that its result is unknown, and it is not made again", async () => {
+    const { h, info, made, lastMessage } = await killedIn({});
     await using _ = h;
     expect({ code: info.exit_code, made, tokens: info.tokens_used }).toEqual({
       code: 0,
       made: 1,
       tokens: 30,
     });
-    expect(told).toContain("may or may not have happened");
+    expect(lastMessage).toContain("may or may not have happened");
     const { records } = await h.runs.steps(info.uuid);
     expect(records.map(({ step }) => step)).toEqual([1, 2]);
     expect(records[0]?.tool_calls[0]).toMatchObject({ state: "unknown", input: { n: 1 } });
@@ -348,7 +348,7 @@ describe("a run whose kernel was killed goes on", () => {
     ]);
   });
 
-  test("without its trace when that can't be read, and says so once", async () => {
+  test("without its trace when that can't be read, with one warning", async () => {
     await using first = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     await using second = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await first.spawn("go");
@@ -396,7 +396,7 @@ describe("a run whose kernel was killed goes on", () => {
     { reason: "other", word: "a_new_one", exit: "llm_error", says: '"a_new_one"' },
   ] as const;
   for (const { reason, word, exit, says: why } of ends)
-    test(`after a last answer that ended with ${word}: it is half an answer still`, async () => {
+    test(`after a last answer that ended with ${word}: the answer is still incomplete`, async () => {
       const answer = Promise.withResolvers<void>();
       await using first = new KernelHarness({
         model: async () => {
@@ -427,7 +427,7 @@ describe("a run whose kernel was killed goes on", () => {
 });
 
 describe("a run with children", () => {
-  /** The parent spawns an agent, and says "done" when it is told anything of it; the child is silent at first. */
+  /** The parent spawns an agent, and says "done" when it hears anything of it; the child is silent at first. */
   function family(): Model {
     let asked = 0;
     return (request, signal) => {
@@ -436,7 +436,7 @@ describe("a run with children", () => {
     };
   }
 
-  test("that is suspended lays them down with it, and is not failed by that when it goes on", async () => {
+  test("that is suspended suspends them with it, and does not fail because of that when it resumes", async () => {
     await using h = new KernelHarness({ model: family() });
     const pid = await h.spawn("parent");
     await until(() => h.kernel.processes.count === 2 && h.requests.length === 2);
@@ -456,7 +456,7 @@ describe("a run with children", () => {
     });
   });
 
-  test("has a child that goes on as its own while it lives, and its result once", async () => {
+  test("has a child that resumes as its own while it lives, and its result once", async () => {
     const model: Model = (request, signal) => {
       if (request.intent === "parent") return silent(request, signal);
       return request.messages.length === 1 ? silent(request, signal) : says("child's answer");
@@ -490,7 +490,7 @@ describe("a run with children", () => {
 });
 
 describe("a run that has ended", () => {
-  test("goes on with what it is given, at the end of its conversation", async () => {
+  test("resumes with the message it is given, at the end of its conversation", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
     const { info } = await h.run("go");
     expect(await resumed(h, info.uuid, { input: "and now?" })).toMatchObject({
@@ -504,7 +504,7 @@ describe("a run that has ended", () => {
     ]);
   });
 
-  test("and has completed goes on with nothing less: INVALID, and it stays as it is", async () => {
+  test("cannot resume without a message when it has completed: INVALID, and it is unchanged", async () => {
     await using h = new KernelHarness({ model: script(says("one")) });
     const { info } = await h.run("go");
     await until(() => h.kernel.processes.count === 0);
@@ -517,7 +517,7 @@ describe("a run that has ended", () => {
     expect(await h.runs.info(info.uuid)).toEqual(before);
   });
 
-  test("by a check that failed is told so", async () => {
+  test("by a failed check learns so", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
     const { info } = await h.run("go", { checks: ["false"] });
     await resumed(h, info.uuid);
@@ -525,8 +525,8 @@ describe("a run that has ended", () => {
   });
 });
 
-describe("who takes up a run", () => {
-  test("is one alone: of two at once, and of many, the others are told", async () => {
+describe("a claim of a run", () => {
+  test("is one alone: of two at once, and of many, the others fail", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const uuid = await uuidOf(h, pid);
@@ -593,7 +593,7 @@ describe("who takes up a run", () => {
     expect(await h.runs.find("")).toEqual([]);
   });
 
-  test("and fails leaves the run as it was", async () => {
+  test("that fails leaves the run unchanged", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);

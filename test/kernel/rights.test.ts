@@ -15,7 +15,7 @@ function parentAnd(...child: Parameters<typeof calls>): Model {
   };
 }
 
-describe("a child holds no more than its parent, however it was spawned", () => {
+describe("a child has at most its parent's rights, for every way to spawn it", () => {
   test("a pattern of the parent's means the same files in the child's folder", async () => {
     const read = toolDevice("Read", (input) => `read ${input.path}`, {
       subject: "path",
@@ -78,12 +78,12 @@ describe("a budget is that of the whole tree", () => {
     ];
   };
 
-  /** Until the process is told to stop. */
+  /** Until the process is asked to stop. */
   const wait = toolDevice("Wait", (_input, signal) => {
     return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
   });
 
-  test("children beside each other do not use more than their parent has, and it shows what they use", async () => {
+  test("sibling children together use at most what their parent has, and the parent shows their use", async () => {
     await using h = new KernelHarness({ model: busy, devices: { "/dev/wait": wait } });
     const price = { input: 1, output: 1, cached: 1 };
     const provider = { ...h.opts().provider, maxOutput: 20, price };

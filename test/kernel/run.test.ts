@@ -34,7 +34,7 @@ describe("a run", () => {
     expect(h.requests[0]?.messages).toEqual([{ role: "user", content: "what is the answer?" }]);
   });
 
-  test("calls tools as four syscalls and goes on with their results", async () => {
+  test("calls tools as four syscalls and continues with their results", async () => {
     const seen: unknown[] = [];
     const echo = toolDevice("Echo", (input) => {
       seen.push(input);
@@ -101,7 +101,7 @@ describe("a run", () => {
     ]);
   });
 
-  test("tells calls apart to which the model gave one id, or none", async () => {
+  test("distinguishes calls with the same id, or without an id", async () => {
     const twice: LLMEvent[] = [
       ...["same", "same", ""].map(
         (id): LLMEvent => ({ type: "tool_call", call: { id, name: "Plan", input: { steps: [id] } } }),
@@ -197,7 +197,7 @@ describe("a run", () => {
   });
 });
 
-describe("a call that goes wrong is told to the model and does not end the run", () => {
+describe("a call that goes wrong is reported to the model and does not end the run", () => {
   const strict = toolDevice("Strict", () => "ok", {
     input: {
       type: "object",
@@ -274,7 +274,7 @@ describe("a call that goes wrong is told to the model and does not end the run",
     expect(clock.pending).toBe(0);
   });
 
-  test("a result of 100 MB is cut, and kept beside the run", async () => {
+  test("a result of 100 MB is truncated, and stored beside the run", async () => {
     const huge = toolDevice("Huge", () => "x".repeat(100 * 1024 * 1024));
     await using h = new KernelHarness({
       model: script(calls(["Huge", {}]), says("done")),
@@ -292,7 +292,7 @@ describe("a call that goes wrong is told to the model and does not end the run",
     expect((await stat(join(h.runs.dir(info.uuid), kept?.file ?? ""))).size).toBe(kept?.bytes ?? 0);
   });
 
-  test("the same large result over and over is kept once, and every record names it", async () => {
+  test("the same large result over and over is stored once, and every record names it", async () => {
     const same = toolDevice("Same", () => "y".repeat(2_000), { maxResult: 100 });
     await using h = new KernelHarness({
       model: script(...Array.from({ length: 5 }, () => calls(["Same", {}])), says("done")),
@@ -439,7 +439,7 @@ describe("a run ends", () => {
 });
 
 describe("pausing", () => {
-  test("holds the run at its next step, freezes its clock, and lets it go on in place", async () => {
+  test("stops the run at its next step, freezes its clock, and lets it resume in the same process", async () => {
     const clock = new FakeClock();
     const held = Promise.withResolvers<void>();
     const wait = toolDevice("Wait", async () => {
@@ -608,19 +608,20 @@ describe("records", () => {
 });
 
 test("callbacks come at the moments of the seeds", async () => {
-  const told: string[] = [];
+  const calledBack: string[] = [];
   await using h = new KernelHarness({
     model: script(calls(["Plan", { steps: ["x"] }]), says("done")),
     callbacks: {
-      onSpawn: (pid, intent, provider, model) => told.push(`spawn ${pid} ${intent} ${provider}/${model}`),
-      onStep: (pid, step, total) => told.push(`step ${pid} ${step}/${total}`),
-      onComplete: (pid, result, exit) => told.push(`complete ${pid} ${result} ${exit.code}`),
-      onError: (pid, error) => told.push(`error ${pid} ${error.code}`),
+      onSpawn: (pid, intent, provider, model) =>
+        calledBack.push(`spawn ${pid} ${intent} ${provider}/${model}`),
+      onStep: (pid, step, total) => calledBack.push(`step ${pid} ${step}/${total}`),
+      onComplete: (pid, result, exit) => calledBack.push(`complete ${pid} ${result} ${exit.code}`),
+      onError: (pid, error) => calledBack.push(`error ${pid} ${error.code}`),
     },
   });
   await h.run("go");
   await h.run("again", { contextBudget: 1 });
-  expect(told).toEqual([
+  expect(calledBack).toEqual([
     "spawn 1 go scripted/m",
     "step 1 1/100",
     "step 1 2/100",
@@ -642,7 +643,7 @@ test("the prompt's head and the tools are the same bytes in every request", asyn
   expect(second?.messages.slice(0, first?.messages.length)).toEqual(first?.messages ?? []);
 });
 
-/** A disk on which the journal takes so many writes and no more. */
+/** A disk on which the journal takes this number of writes and no more. */
 function fullJournal(writes: number): FsPort {
   const journals = new Set<number>();
   let left = writes;

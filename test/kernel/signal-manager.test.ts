@@ -256,7 +256,7 @@ describe("a signal", () => {
     expect(h.kernel.processes.info(pid).is_paused).toBe(true);
   });
 
-  test("that is pending when its process ends is dropped, and nothing is held for that one", async () => {
+  test("that is pending when its process ends is dropped", async () => {
     await using h = new KernelHarness({ model: () => says("done") });
     const pid = await h.spawn("go");
     h.kernel.signals.sigBlock(pid, SIGTERM);
@@ -282,7 +282,7 @@ describe("a handler", () => {
       (): Promise<void> => new Promise(() => {}),
       /SIGTERM has not returned after 1000 ms/,
     ],
-  ])("that %s is told of, and its process goes on and can be killed", async (_how, handler, told) => {
+  ])("that %s is logged, and its process goes on and can be killed", async (_how, handler, warning) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: null });
@@ -290,7 +290,7 @@ describe("a handler", () => {
     expect(h.kernel.signals.signal(pid, SIGTERM)).toBe("handled");
     h.kernel.signals.signal(pid, SIGPAUSE);
     await clock.advance(1_000);
-    expect(h.warnings.join()).toMatch(told);
+    expect(h.warnings.join()).toMatch(warning);
     expect(h.kernel.processes.info(pid).exit_reason).toBeNull();
     h.kernel.signals.signal(pid, SIGTERM);
     h.kernel.processes.kill(pid, SIGKILL);
@@ -328,7 +328,7 @@ describe("a handler", () => {
 });
 
 describe("a tree", () => {
-  test("that is paused spends nothing by what it spawns meanwhile, to whatever depth", async () => {
+  test("that is paused spends nothing by its new children, to any depth", async () => {
     const below = Promise.withResolvers<void>();
     const model: Model = async () => {
       if (h.requests.length === 1) await below.promise;
@@ -373,7 +373,7 @@ describe("a tree", () => {
     expect(h.kernel.processes.info(other).exit_reason).toBeNull();
   });
 
-  test("counts who blocks or handles the signal as reached", async () => {
+  test("counts a process that blocks or handles the signal as reached", async () => {
     await using h = new KernelHarness({ model: silent });
     const root = await h.spawn("root");
     const child = await h.spawn("child", { parentPid: root });
@@ -401,7 +401,7 @@ describe("Kill leaves the children to PID 0", () => {
     expect(h.kernel.processes.info(child).exit_reason).toBeNull();
   });
 
-  test("but a signal to the tree that is pending beside it ends them", async () => {
+  test("but a signal to the tree that is also pending ends them", async () => {
     await using h = new KernelHarness({ model: silent });
     const { signals } = h.kernel;
     const parent = await h.spawn("parent");
@@ -432,9 +432,9 @@ describe("every call is recorded", () => {
     await h.kernel.processes.wait(pid);
     const { records } = await h.runs.events(uuid);
     const names = ["Signal", "SigHandle", "SigBlock", "SigUnblock", "Kill"];
-    const told = records.filter((event) => names.includes(event.syscall));
+    const traced = records.filter((event) => names.includes(event.syscall));
     expect(
-      told.map(({ syscall, args, result, error_code }) => [syscall, args, result ?? error_code]),
+      traced.map(({ syscall, args, result, error_code }) => [syscall, args, result ?? error_code]),
     ).toEqual([
       ["SigHandle", { pid, signal: SIGINT, handler: true }, undefined],
       ["SigBlock", { pid, signal: SIGTERM }, undefined],
@@ -446,7 +446,7 @@ describe("every call is recorded", () => {
     ]);
   });
 
-  test("those that concern no process, or one that has gone, with PID 0", async () => {
+  test("for no process, or for an ended one, are recorded with PID 0", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     h.kernel.processes.listProcs();
@@ -454,7 +454,7 @@ describe("every call is recorded", () => {
     await h.kernel.processes.wait(pid);
     expect(codeOf(() => h.kernel.processes.kill(pid, SIGTERM))).toBe("NOT_FOUND");
     await expect(h.kernel.processes.wait(pid)).rejects.toMatchObject({ code: "NOT_FOUND", syscall: "Wait" });
-    const told = h.kernel.debug.ofPid0.map(({ pid, syscall, result, error_code }) => [
+    const ended = h.kernel.debug.ofPid0.map(({ pid, syscall, result, error_code }) => [
       pid,
       syscall,
       result ?? error_code,
@@ -465,7 +465,7 @@ describe("every call is recorded", () => {
     trace.end();
     for await (const event of trace) traced.push(event);
     expect(traced).toEqual([...h.kernel.debug.ofPid0]);
-    expect(told).toEqual([
+    expect(ended).toEqual([
       [0, "ListProcs", 1],
       [0, "Wait", { code: 143, reason: "terminated" }],
       [0, "Kill", "NOT_FOUND"],
@@ -478,7 +478,7 @@ function isPaused(h: KernelHarness, pid: number): boolean {
   return h.kernel.processes.info(pid).is_paused;
 }
 
-/** What a process should do with signals, told as simply as can be. */
+/** What a process should do with signals, as simply as can be. */
 class Expected {
   readonly blocked = new Set<Signal>();
   readonly handled = new Set<Signal>();

@@ -52,7 +52,7 @@ class Storm {
     this.h = new KernelHarness({
       model: (request, signal) => this.#answer(request, signal),
       tmp: memoryFolder,
-      // Nobody is deaf in it: one turn of the loop may take longer than the usual grace.
+      // No process ignores signals in it: one turn of the loop may take longer than the usual grace.
       limits: { timeout: null, grace: 60_000 },
       planChild: async () => ({ provider: this.#provider }),
       callbacks: {
@@ -79,7 +79,7 @@ class Storm {
     void this.#ask(name, async () => await acts[name]?.(kernel, pid, other, this.#random));
   }
 
-  /** Goes on with one that was suspended. */
+  /** Resumes a suspended run. */
   goOn(): void {
     const uuid = this.#suspended.pop();
     if (uuid === undefined) return;
@@ -139,7 +139,7 @@ class Storm {
     if (dice < 0.05) return says("weathered");
     if (dice < 0.35) return calls(this.#message(), this.#message());
     if (dice < 0.45) return calls(["ReadMessages", { wait_ms: 0 }]);
-    // Until somebody writes to it.
+    // Until a message arrives.
     if (dice < 0.75) return calls(["ReadMessages", { wait_ms: 60_000 }]);
     if (dice < 0.85) return calls(["Agent", { intent: "weather it below" }], this.#message());
     if (dice < 0.87) throw new SyscallError("INVALID", "the model refuses");
@@ -165,7 +165,7 @@ class Storm {
 
 type Act = (kernel: KernelHarness["kernel"], pid: PID, other: PID, random: () => number) => unknown;
 
-/** What nobody dies of. */
+/** Acts that end no process. */
 const GENTLE: Record<string, Act> = {
   pause: (kernel, pid) => kernel.processes.kill(pid, SIGPAUSE),
   resume: (kernel, pid) => kernel.processes.kill(pid, SIGRESUME),
@@ -246,7 +246,7 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
     [1, 10_000],
     [2, 32],
   ])(
-    "seed %d, %d model calls at once: nothing is left, and every end is told",
+    "seed %d, %d model calls at once: nothing is left, and every end is reported",
     async (seed, concurrency) => {
       const storm = new Storm(seed, concurrency);
       await using h = storm.h;

@@ -32,7 +32,7 @@ describe("a request says how many answers the run has had", () => {
     expect(turnsOf(h.requests)).toEqual([0, 1, 1, 2]);
   });
 
-  test("goes on where it was when it is resumed, and where its first steps end in a fork", async () => {
+  test("continues at its step when it is resumed, and where its first steps end in a fork", async () => {
     const answers = script(act(1), act(2), says("done"), says("forked"));
     let asked = 0;
     const model: Model = (request, signal) =>

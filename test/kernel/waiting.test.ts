@@ -16,12 +16,12 @@ setDefaultTimeout(120_000);
 
 const HOUR = 3_600_000;
 
-/** The parent spawns one agent and repeats what it was told of it; `child` is that agent. */
+/** The parent spawns one agent and repeats its result; `child` is that agent. */
 function family(child: Model): Model {
   return (request, signal) => {
     if (request.intent === "child") return child(request, signal);
-    const told = request.messages.findLast(({ role }) => role === "tool");
-    return told ? says(`told: ${told.content}`) : calls(["Agent", { intent: "child" }]);
+    const heard = request.messages.findLast(({ role }) => role === "tool");
+    return heard ? says(`heard: ${heard.content}`) : calls(["Agent", { intent: "child" }]);
   };
 }
 
@@ -66,7 +66,7 @@ async function childrenOnDisk(h: KernelHarness): Promise<ProcInfo[]> {
 }
 
 describe("a call that waits for a child", () => {
-  test("goes on waiting when its run was suspended: the child goes on too, and its answer is the call's result", async () => {
+  test("waits on after a suspension: the child resumes too, and its answer is the call's result", async () => {
     await using h = new KernelHarness({ model: family(inTurn(silent, answers)) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
@@ -79,7 +79,7 @@ describe("a call that waits for a child", () => {
 
     const info = await resumed(h, parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 45 });
-    expect(info.result).toStartWith("told: child's answer");
+    expect(info.result).toStartWith("heard: child's answer");
     expect(info.children).toMatchObject([{ uuid: child.uuid, exit_code: 0 }]);
     const [step] = await stepsOf(h, parent.uuid);
     expect(step).toMatchObject({ action: "spawn", tool_calls: [{ name: "Agent", state: "done" }] });
@@ -96,11 +96,11 @@ describe("a call that waits for a child", () => {
     crashInto(second, first);
     const info = await resumed(second, parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, tokens_used: 45, children: [{ uuid: child.uuid }] });
-    expect(info.result).toStartWith("told: child's answer");
+    expect(info.result).toStartWith("heard: child's answer");
     expect(await childrenOnDisk(second)).toHaveLength(1);
   });
 
-  test("has the answer of a child that has ended meanwhile, and nobody is asked for it again", async () => {
+  test("has the answer of a child that ended while the run was suspended, and the child is not asked again", async () => {
     const asked: string[] = [];
     const model = family(inTurn(silent, answers));
     await using h = new KernelHarness({
@@ -114,12 +114,12 @@ describe("a call that waits for a child", () => {
     await h.kernel.lifecycle.suspend(pid);
     expect(await resumed(h, child.uuid)).toMatchObject({ exit_code: 0, ppid: 0, tokens_used: 15 });
     const info = await resumed(h, parent.uuid);
-    expect(info.result).toStartWith("told: child's answer");
+    expect(info.result).toStartWith("heard: child's answer");
     expect(info).toMatchObject({ children: [{ uuid: child.uuid, exit_code: 0 }], tokens_used: 45 });
     expect(asked).toEqual(["parent", "child", "child", "parent"]);
   });
 
-  test("takes a child that goes on alone for its own again", async () => {
+  test("adopts a child that resumed alone", async () => {
     const gate = Promise.withResolvers<void>();
     const held: Model = async () => {
       await gate.promise;
@@ -151,11 +151,11 @@ describe("a call that waits for a child", () => {
     expect(await stepsOf(second, child.uuid)).toHaveLength(1);
   });
 
-  test("leaves the calls after it to be begun when its run goes on", async () => {
+  test("leaves the calls after it to begin when its run resumes", async () => {
     const model: Model = (request, signal) => {
       if (request.intent === "child") return inner(request, signal);
-      const told = request.messages.filter(({ role }) => role === "tool");
-      return told.length > 0
+      const heard = request.messages.filter(({ role }) => role === "tool");
+      return heard.length > 0
         ? says("done")
         : calls(["Agent", { intent: "child" }], ["Plan", { steps: ["x"] }]);
     };
@@ -172,7 +172,7 @@ describe("a call that waits for a child", () => {
     ]);
   });
 
-  test("is told of a child that cannot go on", async () => {
+  test("gets an error for a child that cannot resume", async () => {
     await using h = new KernelHarness({ model: family(silent) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
@@ -188,8 +188,8 @@ describe("a child that is suspended", () => {
   test("has its parent suspended until it has ended, up to the root", async () => {
     const model: Model = (request, signal) => {
       if (request.intent === "below") return below(request, signal);
-      const told = request.messages.findLast(({ role }) => role === "tool");
-      if (told) return says(`${request.intent} was told`);
+      const heard = request.messages.findLast(({ role }) => role === "tool");
+      if (heard) return says(`${request.intent} has heard`);
       return calls(["Agent", { intent: request.intent === "parent" ? "child" : "below" }]);
     };
     const below = inTurn(quota, answers);
@@ -205,7 +205,7 @@ describe("a child that is suspended", () => {
     await clock.advance(HOUR);
     expect(await resumed(h, info.uuid)).toMatchObject({
       exit_code: 0,
-      result: "parent was told",
+      result: "parent has heard",
       tokens_used: 75,
       children: [{ uuid: child?.uuid ?? "", exit_code: 0, tokens_used: 45 }],
     });
@@ -238,7 +238,7 @@ describe("a quota window", () => {
   test.each([
     ["Retry-After", (now: number) => ({ retryAfterMs: HOUR, now })],
     ["a reset", (now: number) => ({ resetAtMs: now + HOUR })],
-  ])("told by %s that is longer than it sits out suspends the run until it ends", async (_, detail) => {
+  ])("of %s that is longer than it sits out suspends the run until it ends", async (_, detail) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ clock, model: limited(detail(clock.now())) });
     const { info } = await h.run("go");
@@ -301,9 +301,9 @@ describe("a run that is suspended to wait for messages", () => {
     const waits = inTurn(silent, (request) => says(`read: ${request.messages.at(-1)?.content}`));
     return (request, signal) => {
       if (request.intent === "waits") return waits(request, signal);
-      const told = request.messages.findLast(({ role }) => role === "tool");
+      const heard = request.messages.findLast(({ role }) => role === "tool");
       const [to = "", message = ""] = request.intent.split(" ");
-      return told ? says(told.content) : calls(["SendMessage", { to, message }]);
+      return heard ? says(heard.content) : calls(["SendMessage", { to, message }]);
     };
   };
 
@@ -316,7 +316,7 @@ describe("a run that is suspended to wait for messages", () => {
     return infoOf(h, uuid);
   }
 
-  test.each(["uuid", "pid"] as const)("takes them, named by its %s, and is told them once", async (by) => {
+  test.each(["uuid", "pid"] as const)("takes them, named by its %s, and gets each once", async (by) => {
     const mailed: string[] = [];
     await using h = new KernelHarness({ model: model(), wakes: true, mailed: (uuid) => mailed.push(uuid) });
     const info = await suspended(h, "message");
@@ -350,7 +350,7 @@ describe("a run that is suspended to wait for messages", () => {
     expect((await h.run(`${uuid} hello`)).info.result).toStartWith("Error EXHAUSTED");
   });
 
-  test("and one that waits for something else takes none", async () => {
+  test("a run that waits for something else receives no messages", async () => {
     await using h = new KernelHarness({ model: model(), wakes: true });
     const { uuid } = await suspended(h, "never");
     expect((await h.run(`${uuid} hello`)).info.result).toStartWith("Error NOT_FOUND");
@@ -358,7 +358,7 @@ describe("a run that is suspended to wait for messages", () => {
   });
 });
 
-test("what a suspended run waits for can be changed, as long as nobody goes on with it", async () => {
+test("can change what it waits for while no kernel resumes it", async () => {
   await using h = new KernelHarness({ model: inTurn(silent, answers), wakes: true });
   const pid = await h.spawn("go");
   await until(() => h.requests.length === 1);
@@ -384,16 +384,16 @@ describe("a tree whose runs are suspended at random", () => {
       const random = seeded(seed);
       let answered = 0;
       // A slow disk makes a step slow, and runs that are suspended in each step come to no end. The last suspension is
-      // of all, so that nobody stays silent.
+      // of all, so that none stays silent.
       let left = 15;
       const model: Model = async (request, signal) => {
-        // A call that was not begun is told as such, and made anew.
-        const told = request.messages.filter(({ content }) => content.startsWith("end of")).length;
+        // A call that was not begun is named as such, and made again.
+        const heard = request.messages.filter(({ content }) => content.startsWith("end of")).length;
         const wanted = request.intent.length < 3 ? 2 : 0;
         if (left > 1 && random() < 0.1) return silent(request, signal);
         answered++;
-        if (told === wanted) return says(`end of ${request.intent}`);
-        return calls(["Agent", { intent: `${request.intent}${told}` }]);
+        if (heard === wanted) return says(`end of ${request.intent}`);
+        return calls(["Agent", { intent: `${request.intent}${heard}` }]);
       };
       await using h = new KernelHarness({ model, tmp: memoryFolder });
       const { uuid } = h.kernel.processes.info(await h.spawn("r", { maxSteps: null, timeoutMs: null }));

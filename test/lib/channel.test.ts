@@ -18,7 +18,7 @@ test("items arrive in order, then the end", async () => {
   expect(await reading).toEqual([1, 2]);
 });
 
-test("a full channel drops the new item and counts it; the last word always arrives", async () => {
+test("a full channel drops the new item and counts it; the last item always arrives", async () => {
   const channel = new Channel<string>(2);
   for (const item of ["a", "b", "c", "d"]) channel.push(item);
   channel.end("complete");
@@ -36,7 +36,7 @@ describe("a channel that joins", () => {
   const text = (events: readonly ProcessEvent[]): string =>
     events.map((event) => (event.type === "text_delta" ? event.text : `<${event.type}>`)).join("");
 
-  test("leaves what a reader keeps up with as it is, and loses no word of one that is behind", async () => {
+  test("gives each delta to a reader that keeps up, and every character to one that is behind", async () => {
     const channel = new Channel<ProcessEvent>(8, undefined, coalesceDeltas);
     for (const event of step(1, 1000)) channel.push(event);
     channel.end({ type: "notice", text: "" });
@@ -47,7 +47,7 @@ describe("a channel that joins", () => {
     expect(items).toHaveLength(5);
   });
 
-  test("keeps apart what belongs to different steps, and words from thoughts", async () => {
+  test("separates deltas of different steps, and text from reasoning", async () => {
     const channel = new Channel<ProcessEvent>(2, undefined, coalesceDeltas);
     channel.push({ type: "text_delta", step: 1, text: "a" });
     channel.push({ type: "reasoning_delta", step: 1, text: "b" });
@@ -62,7 +62,7 @@ describe("a channel that joins", () => {
     ]);
   });
 
-  test("is bounded all the same: what is more is dropped and counted", async () => {
+  test("is bounded: what exceeds the bound is dropped and counted", async () => {
     const channel = new Channel<ProcessEvent>(16, undefined, coalesceDeltas);
     const piece = "x".repeat(1000);
     for (let i = 0; i < 100_000; i++) channel.push({ type: "text_delta", step: 1, text: piece });

@@ -40,7 +40,7 @@ for (const [name, read] of Object.entries(readers)) {
       expect((await read(at(file), 10)).toString()).toBe("ten bytes.");
     });
 
-    test("reads an empty file, a large one, and one whose size the system does not know", async () => {
+    test("reads an empty file, a large one, and one of unknown size", async () => {
       expect((await read(at("empty"), 0)).length).toBe(0);
       expect((await read(at("large"), 200_000)).length).toBe(200_000);
       expect((await read("/proc/self/status", 100_000)).toString()).toContain("Name:");
@@ -67,7 +67,7 @@ for (const [name, read] of Object.entries(readers)) {
       await expect(read("/proc/self/status", 16)).rejects.toMatchObject({ code: "INVALID" });
     });
 
-    test("leaves it to the caller to say that there is none", async () => {
+    test("throws for a missing file; the caller handles it", async () => {
       await expect(read(at("nothing"), 9)).rejects.toMatchObject({ code: "ENOENT" });
     });
   });

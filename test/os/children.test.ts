@@ -126,7 +126,7 @@ describe("how it ends", () => {
     expect(bench.naps()).toEqual([]);
   });
 
-  test("a stopped one hears TERM too", async () => {
+  test("a stopped one receives TERM too", async () => {
     await using bench = new Bench();
     const child = await bench
       .children({ graceMs: 60_000 })
@@ -137,7 +137,7 @@ describe("how it ends", () => {
     expect(await child.exited()).toMatchObject({ signal: "SIGTERM" });
   });
 
-  test("one that ends well on TERM keeps its exit code and its last words", async () => {
+  test("one that ends well on TERM keeps its exit code and its last output", async () => {
     await using bench = new Bench();
     const script = `trap 'echo bye; exit 5' TERM; echo ready; while :; do ${bench.nap} 0.01; done`;
     const child = await bench.children().exec(bench.owner(), bench.sh(script));
@@ -182,14 +182,14 @@ describe("what it leaves behind ends with it", () => {
     await using bench = new Bench();
     const file = join(bench.dir, "log");
     const script = `(${bench.nap} 0.02; echo late > ${file}) >/dev/null 2>&1 & exit 0`;
-    // What is left is waited for so long, and no longer than it is there.
+    // What is left is waited for at most this long, and only while it is there.
     const children = bench.children({ quietMs: 10_000 });
     const child = await children.exec(bench.owner(), bench.sh(script));
     await child.exited();
     await until(() => existsSync(file) && readFileSync(file, "utf8") === "late\n");
   });
 
-  test("without anybody asking for it", async () => {
+  test("without a request", async () => {
     await using bench = new Bench();
     const child = await bench.children().exec(bench.owner(), bench.sh(`setsid ${bench.nap} 1000 & echo $!`));
     const pid = Number(await firstLine(child));
@@ -244,7 +244,7 @@ describe("what is refused", () => {
     });
   }
 
-  test("a program whose line in the ledger cannot be written does not start", async () => {
+  test("a program whose ledger line cannot be written does not start", async () => {
     await using bench = new Bench();
     writeFileSync(bench.ledgerDir, "in the way");
     const mark = join(bench.dir, "ran");
@@ -265,14 +265,14 @@ describe("what is refused", () => {
     await ended.end();
   });
 
-  test("writing more than a program takes that ends meanwhile: CLOSED, and no hang", async () => {
+  test("a write larger than a program reads before it ends is CLOSED, and does not hang", async () => {
     await using bench = new Bench();
     const script = `setsid ${bench.nap} 1000 & read line; exit 0`;
     const child = await bench.children().exec(bench.owner(), bench.sh(script, { stdin: "pipe" }));
     expect((await errorOf(child.write(`line\n${"x".repeat(5_000_000)}`))).code).toBe("CLOSED");
   });
 
-  test("a second read beside the first", async () => {
+  test("a second read during the first", async () => {
     await using bench = new Bench();
     const child = await bench.children().exec(bench.owner(), bench.sh("read x; echo $x", { stdin: "pipe" }));
     const first = child.read();
@@ -282,7 +282,7 @@ describe("what is refused", () => {
   });
 });
 
-describe("who owns it", () => {
+describe("the owner of a program", () => {
   test("a call's end ends its own programs and no other's", async () => {
     await using bench = new Bench();
     const children = bench.children();
@@ -300,7 +300,7 @@ describe("who owns it", () => {
     expect(alive()).toEqual([false, false, false, false]);
   });
 
-  test("what one program of a process left behind ends without touching its siblings", async () => {
+  test("processes left by one program end without touching its siblings", async () => {
     await using bench = new Bench();
     const children = bench.children();
     const sibling = await children.exec(
@@ -319,7 +319,7 @@ describe("who owns it", () => {
     expect(isAlive(sibling.pid)).toBe(true);
   });
 
-  test("the list shows what runs, for whom", async () => {
+  test("the list shows each program and its owner", async () => {
     await using bench = new Bench();
     const children = bench.children();
     const child = await children.exec(bench.owner("a"), bench.sh(`exec ${bench.nap} 1000`));
@@ -359,7 +359,7 @@ describe("a shared program", () => {
     expect((await children.exec(bench.owner("c"), request)).pid).toBe(first.pid);
   });
 
-  test("ends when nobody has used it for its idle time", async () => {
+  test("ends when no call has used it for its idle time", async () => {
     await using bench = new Bench();
     const children = bench.children();
     const request = bench.sh(`exec ${bench.nap} 1000`, shared(1));
@@ -372,7 +372,7 @@ describe("a shared program", () => {
     await until(() => children.list().length === 0);
   });
 
-  test("that has ended is started anew", async () => {
+  test("is started again after it has ended", async () => {
     await using bench = new Bench();
     const children = bench.children();
     const first = await children.exec(bench.owner("a"), bench.sh("exit 0", shared()));
@@ -390,7 +390,7 @@ describe("the ledger", () => {
       .split("\n")
       .map((line) => JSON.parse(line));
 
-  test("has the intent before the program runs, then who it is, then its end", async () => {
+  test("has the intent before the program runs, then its PID, then its end", async () => {
     await using bench = new Bench();
     const children = bench.children();
     const script = `grep -c intent ${join(bench.ledgerDir, `${bench.kernelId}.jsonl`)}; read line`;
@@ -421,7 +421,7 @@ describe("the ledger", () => {
     expect(statSync(join(bench.ledgerDir, `${bench.kernelId}.jsonl`)).mode & 0o777).toBe(0o600);
   });
 
-  test("is gone when the kernel has closed with nothing left", async () => {
+  test("is removed when the kernel has closed with nothing left", async () => {
     await using bench = new Bench();
     const children = bench.children();
     await children.exec(bench.owner(), bench.sh(`exec ${bench.nap} 1000`));
@@ -460,7 +460,7 @@ test("a hundred programs leave no descriptor, no entry and no zombie", async () 
   expect(bench.traces()).toEqual([]);
 });
 
-test("a program that prints as fast as it is read does not keep the others from their turn", async () => {
+test("a program that prints as fast as it is read does not starve the others", async () => {
   await using bench = new Bench();
   // Beyond its file, which would be waited for.
   const children = bench.children({ diskBytes: 1000 });

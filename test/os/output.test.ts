@@ -41,7 +41,7 @@ function turnOfTheLoop(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-describe("what is kept", () => {
+describe("recorded output", () => {
   test("as much as memory holds makes no file", async () => {
     await using bench = new Bench();
     const { out, path } = make(bench);
@@ -53,7 +53,7 @@ describe("what is kept", () => {
     expect(await readAll(out)).toBe("1:12345 2:67890");
   });
 
-  test("one byte more, and all of it is in the file, for its owner alone", async () => {
+  test("one byte above the limit, and all of it is in the file, private to its owner", async () => {
     await using bench = new Bench();
     const { out, path } = make(bench);
     for (const [fd, text] of [
@@ -171,7 +171,7 @@ describe("a reader", () => {
     expect(other.out.summary().outputBytes).toBe(50);
   });
 
-  test("that comes back too late is told how much is missing, once, and goes on behind it", async () => {
+  test("a reader that comes back too late learns once how much is missing, and continues behind it", async () => {
     await using bench = new Bench();
     const { out } = make(bench, { diskBytes: 4 });
     out.readerNotExpected();
@@ -210,7 +210,7 @@ test("very many small pieces of both streams stay within bounds and in order", a
 });
 
 describe("a real program", () => {
-  test("of 100 MB that nobody reads ends, with the beginning in the file and the rest counted", async () => {
+  test("of 100 MB that no reader takes ends, with the beginning in the file and the rest counted", async () => {
     await using bench = new Bench();
     const child = await bench
       .children({ diskBytes: 1_000_000 })
@@ -232,7 +232,7 @@ describe("a real program", () => {
     expect(statSync(exit.outputFile ?? "").size).toBe(1000);
   });
 
-  test("is held up by a reader that pauses, and goes on with it", async () => {
+  test("waits for a reader that pauses, then continues", async () => {
     await using bench = new Bench();
     const request = bench.sh("exec head -c 30000000 /dev/zero", { maxOutput: 0 });
     const child = await bench.children({ readerMs: 60_000 }).exec(bench.owner(), request);
@@ -242,7 +242,7 @@ describe("a real program", () => {
     expect(read).toBe(30_000_000);
   });
 
-  test("is not held up for ever by a reader that has gone", async () => {
+  test("does not wait for ever for a reader that has closed", async () => {
     await using bench = new Bench();
     const request = bench.sh("echo ready; exec head -c 30000000 /dev/zero", { maxOutput: 0 });
     const child = await bench.children({ readerMs: 20 }).exec(bench.owner(), request);

@@ -19,7 +19,7 @@ async function started(bench: Bench, kernel: RemoteKernel, script: string): Prom
 const orphaned = async (kernel: RemoteKernel, pid: number): Promise<void> =>
   until(async () => (await kernel.look()).children?.includes(pid) ?? false, "the orphan");
 
-describe.if(process.platform === "linux")("whose program a process is", () => {
+describe.if(process.platform === "linux")("the owner of a process", () => {
   for (const [what, script] of [
     ["the program itself", "echo $$ >$PID"],
     ["what it started", "NAP 1000 & echo $! >$PID"],
@@ -57,7 +57,7 @@ describe.if(process.platform === "linux")("whose program a process is", () => {
     expect(await kernel.originOf(pid)).toBe("unknown run");
   });
 
-  test("of another kernel, of nobody, of one that is gone", async () => {
+  test("of another kernel, of no kernel, of one that has ended", async () => {
     await using bench = new Bench();
     await using other = new Bench();
     await using kernel = new RemoteKernel(bench);

@@ -32,7 +32,7 @@ for (const [name, table] of [
       expect(await isRunning(table, identity)).toBe(false);
     });
 
-    test("there is none for a number nobody has", async () => {
+    test("returns null for a number that no process has", async () => {
       expect(await table.find(2 ** 22 + 1)).toBeNull();
     });
 
@@ -56,7 +56,7 @@ for (const [name, table] of [
       await leader.exited;
     });
 
-    test("a group whose number went to another leader is not the trace's", async () => {
+    test("a group whose number was reused by another leader is not the trace's", async () => {
       await using bench = new Bench();
       const proc = Bun.spawn([bench.nap, "1000"], { detached: true });
       const leader = { pid: proc.pid, start: "1", boot: table.boot() };
@@ -97,7 +97,7 @@ describe.if(process.platform === "linux")("a mark", () => {
     expect(new Set(marks).size).toBe(8);
   });
 
-  test("is none on a process that nobody marked, or that is not there", () => {
+  test("is absent on an unmarked or missing process", () => {
     expect([readTag(1), readTag(2 ** 22 + 1)]).toEqual([null, null]);
   });
 });

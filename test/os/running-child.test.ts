@@ -37,9 +37,9 @@ class LatePipe implements ByteReader {
 test("what a program has printed is taken whole, however late the thread comes to it", async () => {
   await using bench = new Bench();
   const pipe = new LatePipe();
-  const nobody = 2 ** 22 + 1;
+  const unusedPid = 2 ** 22 + 1;
   const spawned: Spawned = {
-    pid: nobody,
+    pid: unusedPid,
     exited: Promise.resolve({ code: 0, signal: null }),
     streams: [{ fd: 1, reader: pipe }],
     terminalClosed: Promise.resolve(),

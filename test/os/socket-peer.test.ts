@@ -22,7 +22,7 @@ describe.if(process.platform === "linux")("the process at the other end", () => 
     client.kill();
   });
 
-  test("is gone when another has its end of the connection", async () => {
+  test("is null when another process has its end of the connection", async () => {
     await using bench = new Bench();
     using door = await Door.open(bench);
     const hand = `Bun.spawn(["${bench.nap}", "1000"], { stdio: [stream._handle.fd, "ignore", "ignore"] }); process.exit()`;
@@ -33,7 +33,7 @@ describe.if(process.platform === "linux")("the process at the other end", () => 
     expect(socketPeer(fd, same)).toBe("gone");
   });
 
-  test("is nobody that could be looked at, when the connection is closed", async () => {
+  test("is null when the connection is closed", async () => {
     await using bench = new Bench();
     using door = await Door.open(bench);
     const client = door.client("");
@@ -71,7 +71,7 @@ class Door implements Disposable {
   }
 
   get stream(): Socket {
-    if (!this.#stream) throw new Error("nobody has connected");
+    if (!this.#stream) throw new Error("no client has connected");
     return this.#stream;
   }
 

@@ -59,9 +59,9 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
     expect(isAlive(pid)).toBe(true);
   });
 
-  test("lets a redirection be written to its end, whatever ends beside it", async () => {
+  test("lets a redirection be written to its end when a sibling ends", async () => {
     await using bench = new Bench();
-    // What is left is waited for so long, and no longer than it is there.
+    // What is left is waited for at most this long, and only while it is there.
     await using kernel = new RemoteKernel(bench, { quietMs: 10_000 });
     const file = join(bench.dir, "log");
     const late = `(${bench.nap} 0.02; echo late > ${file}) >/dev/null 2>&1 & exit 0`;
@@ -121,7 +121,7 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
     expect(bench.traces()).toEqual([]);
   });
 
-  test("has nothing left after close", async () => {
+  test("has no process left after close", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
     const before = await kernel.look();
@@ -134,7 +134,7 @@ describe.if(process.platform === "linux")("a kernel that is a subreaper", () => 
     expect((await kernel.look()).children).toEqual(before.children);
   });
 
-  test("keeps its memory when a program prints without end", async () => {
+  test("uses bounded memory when a program prints without end", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
     const small = await kernel.start(bench.sh("echo warm"));

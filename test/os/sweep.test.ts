@@ -15,7 +15,7 @@ import { until } from "../support/until.ts";
 import { RemoteKernel } from "./fixture/remote-kernel.ts";
 import { Bench, errorOf } from "./support.ts";
 
-const nobody = (): boolean => false;
+const notLive = (): boolean => false;
 
 describe("after a kernel was killed by SIGKILL", () => {
   for (const [what, script] of [
@@ -33,7 +33,7 @@ describe("after a kernel was killed by SIGKILL", () => {
       const count = script.split("NAP").length - (script.startsWith("trap") ? 2 : 1);
       await until(() => bench.naps().length === count);
       await kernel.kill();
-      const ended = await sweepChildren(bench.ledgerDir, nobody, { graceMs: 100 });
+      const ended = await sweepChildren(bench.ledgerDir, notLive, { graceMs: 100 });
       expect(ended).toMatchObject([
         {
           kernelId: bench.kernelId,
@@ -49,7 +49,7 @@ describe("after a kernel was killed by SIGKILL", () => {
     });
   }
 
-  test("the next one ends what forks itself anew faster than a list of processes is made", async () => {
+  test("the next one ends a tree that forks faster than processes are listed", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
     const forks = 'trap "" TERM HUP; f() { n=$((n + 1)); test $n -gt 100000 || f & }; f';
@@ -57,7 +57,7 @@ describe("after a kernel was killed by SIGKILL", () => {
     await kernel.start(bench.sh(script));
     await until(() => bench.naps().length === 1);
     await kernel.kill();
-    expect(await sweepChildren(bench.ledgerDir, nobody, { graceMs: 100 })).toMatchObject([{ ended: true }]);
+    expect(await sweepChildren(bench.ledgerDir, notLive, { graceMs: 100 })).toMatchObject([{ ended: true }]);
     for (let look = 0; look < 100; look++)
       expect(Bun.spawnSync(["pgrep", "-f", `# ${bench.name}`]).stdout.toString()).toBe("");
   });
@@ -70,11 +70,11 @@ describe("after a kernel was killed by SIGKILL", () => {
     await kernel.kill();
     const lines = readFileSync(ledger(bench), "utf8").split("\n");
     writeFileSync(ledger(bench), `${lines.filter((line) => !line.includes('"start"')).join("\n")}{"t":"star`);
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toHaveLength(1);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toHaveLength(1);
     expect(bench.naps()).toEqual([]);
   });
 
-  test("a living kernel's programs are left alone", async () => {
+  test("a live kernel's programs are untouched", async () => {
     await using bench = new Bench();
     await using kernel = new RemoteKernel(bench);
     await kernel.start(bench.sh(`exec ${bench.nap} 1000`));
@@ -87,16 +87,16 @@ describe("after a kernel was killed by SIGKILL", () => {
 
 describe("a process that is not the ledger's", () => {
   for (const [what, change] of [
-    ["because its PID was given anew", { start: "1" }],
-    ["because the machine was started anew", { boot: "another-boot" }],
+    ["because its PID was given again", { start: "1" }],
+    ["because the machine was restarted", { boot: "another-boot" }],
     ["though the ledger is from before its start", { start: "99999999999" }],
   ] as const) {
-    test(`is left alone, ${what}`, async () => {
+    test(`is untouched, ${what}`, async () => {
       await using bench = new Bench();
       const other = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
       await until(() => bench.naps().length === 1);
       writeLedger(bench, { ...identityOf(other.pid), ...change });
-      expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+      expect(await sweepChildren(bench.ledgerDir, notLive)).toEqual([]);
       expect(isAlive(other.pid)).toBe(true);
       expect(readdirSync(bench.ledgerDir)).toEqual([]);
     });
@@ -107,7 +107,7 @@ describe("a process that is not the ledger's", () => {
     const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
     await until(() => bench.naps().length === 1);
     writeLedger(bench, identityOf(own.pid));
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toMatchObject([{ pids: [own.pid], ended: true }]);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toMatchObject([{ pids: [own.pid], ended: true }]);
     expect(bench.naps()).toEqual([]);
   });
 });
@@ -117,29 +117,29 @@ describe("a ledger", () => {
     await using bench = new Bench();
     mkdirSync(bench.ledgerDir);
     writeFileSync(ledger(bench), '{"t":"ledger","v":2}\n');
-    const error = await errorOf(sweepChildren(bench.ledgerDir, nobody));
+    const error = await errorOf(sweepChildren(bench.ledgerDir, notLive));
     expect(error.code).toBe("INVALID");
     expect(error.message).toContain("newer Rnix");
     expect(existsSync(ledger(bench))).toBe(true);
   });
 
-  test("that can't be read, and one that another rnix has removed meanwhile, keep none of the others from its end", async () => {
+  test("that can't be read, or was removed by another rnix, does not stop the sweep of the others", async () => {
     await using bench = new Bench();
     const own = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
     await until(() => bench.naps().length === 1);
     writeLedger(bench, identityOf(own.pid));
     // Listed, and not there when it is read.
     symlinkSync("nowhere", join(bench.ledgerDir, "00-gone.jsonl"));
-    // Neither ends for whoever reads it.
+    // Reading it does not end for any reader.
     symlinkSync("/dev/zero", join(bench.ledgerDir, "00-endless.jsonl"));
     expect(Bun.spawnSync(["mkfifo", join(bench.ledgerDir, "00-pipe.jsonl")]).success).toBe(true);
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toMatchObject([{ pids: [own.pid], ended: true }]);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toMatchObject([{ pids: [own.pid], ended: true }]);
 
     const other = Bun.spawn([bench.nap, "1000"], { detached: true, env: {} });
     await until(() => bench.naps().length === 1);
     writeLedger(bench, identityOf(other.pid));
     writeFileSync(join(bench.ledgerDir, "00-newer.jsonl"), '{"t":"ledger","v":2}\n');
-    expect((await errorOf(sweepChildren(bench.ledgerDir, nobody))).code).toBe("INVALID");
+    expect((await errorOf(sweepChildren(bench.ledgerDir, notLive))).code).toBe("INVALID");
     expect(isAlive(other.pid)).toBe(false);
   });
 
@@ -149,16 +149,16 @@ describe("a ledger", () => {
     await until(() => bench.naps().length === 1);
     writeLedger(bench, identityOf(own.pid));
     appendFileSync(ledger(bench), 'garbage\n{"t":"start","id":"x"}\n{"t":"end"');
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toHaveLength(1);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toHaveLength(1);
     expect(isAlive(own.pid)).toBe(false);
   });
 
   test("that is empty is removed, and no folder is no fault", async () => {
     await using bench = new Bench();
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toEqual([]);
     mkdirSync(bench.ledgerDir);
     writeFileSync(ledger(bench), "");
-    expect(await sweepChildren(bench.ledgerDir, nobody)).toEqual([]);
+    expect(await sweepChildren(bench.ledgerDir, notLive)).toEqual([]);
     expect(readdirSync(bench.ledgerDir)).toEqual([]);
   });
 });

@@ -66,7 +66,7 @@ describe("a tool as a plugin", () => {
     });
   });
 
-  test("whose part is no text fails, and so does one that throws", async () => {
+  test("whose part is no text fails, and one that throws fails too", async () => {
     const odd = {
       ...defineTool({ ...spec, run: () => "" }),
       run: async function* () {
@@ -140,14 +140,14 @@ describe("several tools of one plugin", () => {
     defineTool({ ...spec, name: "Shout", needs: ["exec", "store"], run: () => "SHOUTED" }),
   ];
 
-  test("share its device and are told apart by their names", async () => {
+  test("share its device and are distinguished by their names", async () => {
     const plugin = definePlugin({ name: "say", needs: ["history"], tools });
     expect(plugin).toMatchObject({ needs: ["history", "store", "exec"] });
     expect(await answer(plugin)).toBe("said");
     expect(await answer(plugin, { op: "Shout" })).toBe("SHOUTED");
   });
 
-  test("a request that names none is refused with their names", async () => {
+  test("a request without a tool name is refused with the names", async () => {
     const plugin = definePlugin({ name: "say", tools });
     for (const request of [{}, { op: "Whisper" }]) {
       await expect(answer(plugin, request)).rejects.toMatchObject({

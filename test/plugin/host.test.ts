@@ -95,7 +95,7 @@ describe("where plugins are found", () => {
     expect((await leaseOnce(host)).reports.some(({ name }) => name === "p")).toBe(false);
   });
 
-  test("a folder with index.ts and its own node_modules is one, a helper or declaration is none", async () => {
+  test("a folder with index.ts and its own node_modules is a plugin; a helper or declaration is not", async () => {
     scratch.write(
       "project/plugins/lib/index.ts",
       `import { word } from "word";\n${pluginSource("lib", { write: "answer = word;" })}`,
@@ -125,7 +125,7 @@ describe("where plugins are found", () => {
     expect(await says(await leaseOnce(host, other), "/dev/p")).toBe("two");
   });
 
-  test("a user's folder that everybody may write to is not read", async () => {
+  test("a user's folder that every user may write to is not read", async () => {
     write("user/plugins/p.ts", "p", "mine");
     chmodSync(join(scratch.dir, "user/plugins"), 0o777);
     expect(texts(reportOf((await leaseOnce(hostWith())).reports, "p"))).toEqual([
@@ -133,7 +133,7 @@ describe("where plugins are found", () => {
     ]);
   });
 
-  test("x.ts beside x/index.ts is refused, and the first serves", async () => {
+  test("x.ts next to x/index.ts is refused, and the first serves", async () => {
     write("project/plugins/p.ts", "p", "file");
     write("project/plugins/p/index.ts", "p", "folder");
     const lease = await leaseOnce(hostWith());
@@ -142,7 +142,7 @@ describe("where plugins are found", () => {
   });
 });
 
-describe("a file whose content is that of an embedded plugin", () => {
+describe("a file with the content of an embedded plugin", () => {
   const copyStock = () => {
     cpSync(join(CHECKOUT, "plugins"), join(scratch.dir, "project/plugins"), { recursive: true });
     symlinkSync(join(CHECKOUT, "node_modules"), join(scratch.dir, "project/node_modules"));
@@ -157,7 +157,7 @@ describe("a file whose content is that of an embedded plugin", () => {
     expect(lease.reports.every(({ runs, layer }) => runs === "kernel" && layer === "stock")).toBe(true);
   });
 
-  test("until any of its files is edited: then it is the project's, and says whose place it takes", async () => {
+  test("until any of its files is edited: then it is the project's, and names the plugin that it replaces", async () => {
     const host = hostWith();
     copyStock();
     await leaseOnce(host);
@@ -177,7 +177,7 @@ describe("a file whose content is that of an embedded plugin", () => {
 });
 
 describe("trust", () => {
-  test("is asked with every file and its digest; without it the plugin is left out by name and nothing of it runs", async () => {
+  test("is asked with every file and its digest; without trust the plugin is left out by name and does not run", async () => {
     const mark = join(scratch.dir, "ran");
     write("project/plugins/p/index.ts", "p", "x", {
       top: `import "./h.ts"; require("node:fs").writeFileSync(${JSON.stringify(mark)}, "");`,
@@ -219,7 +219,7 @@ describe("trust", () => {
     expect(reportOf((await leaseOnce(host, only)).reports, "p").state).toBe("untrusted");
   });
 
-  test("holds for what is loaded: what was read when it was asked, whatever stands there by then", async () => {
+  test("covers the code that was read when trust was asked, not what the file holds later", async () => {
     write("project/plugins/p.ts", "p", "trusted");
     const isTrusted = () => {
       write("project/plugins/p.ts", "p", "slipped in");
@@ -244,7 +244,7 @@ describe("trust", () => {
     expect(await says(await leaseOnce(host), "/dev/p")).toBe("reviewed");
   });
 
-  test("is asked for what lies beside a binary inside the project, too", async () => {
+  test("is asked for files next to a binary inside the project, too", async () => {
     write("project/plugins/p.ts", "p", "x");
     write("project/bin/plugins/q.ts", "q", "x");
     for (const beside of ["project", "project/bin"]) {
@@ -257,7 +257,7 @@ describe("trust", () => {
     }
   });
 
-  test("can be prepared without running anything: files, faults and what is taken of the stock", async () => {
+  test("can be prepared without running code: files, faults and what is used of the stock", async () => {
     const mark = join(scratch.dir, "ran");
     const top = `require("node:fs").writeFileSync(${JSON.stringify(mark)}, "");`;
     write("project/plugins/mine.ts", "mine", "x", {
@@ -430,7 +430,7 @@ describe("one bad plugin stops nothing else", () => {
     ]);
   });
 
-  test("which ends on its own: named, started anew for the next lease, and at last left alone", async () => {
+  test("which ends on its own: it is named, restarted for the next lease, and at last not restarted", async () => {
     let now = Date.now();
     const host = hostWith({ now: () => now });
     write("project/plugins/p.ts", "p", "up", {
@@ -471,7 +471,7 @@ describe("a plugin that ends in the middle of a run", () => {
     return failure(() => file.write(how, never));
   };
 
-  test.each(["exit", "timer", "rejection"])("(%s) is started anew for the next call", async (how) => {
+  test.each(["exit", "timer", "rejection"])("(%s) is restarted for the next call", async (how) => {
     write("project/plugins/p.ts", "p", "", MORTAL);
     const logged: string[] = [];
     const lease = await leaseOnce(hostWith({ log: (...line) => logged.push(line.join(" ")) }));
@@ -483,7 +483,7 @@ describe("a plugin that ends in the middle of a run", () => {
     expect(logged).toEqual([expect.stringMatching(/^warn p Ended: .* It is started again\.$/)]);
   });
 
-  test("because it hung is started anew: a call that comes before that is known waits", async () => {
+  test("because it hung is restarted: a call that comes before the restart waits", async () => {
     const timers = new ManualTimers();
     write("project/plugins/p.ts", "p", "", MORTAL);
     const lease = await leaseOnce(hostWith({ timers }));
@@ -510,7 +510,7 @@ describe("a plugin that ends in the middle of a run", () => {
     expect(readFileSync(log, "utf8")).toBe("start\n".repeat(2));
   });
 
-  test("again and again is left alone for a while, and the call says so", async () => {
+  test("again and again is not restarted for a while, and the call fails with that reason", async () => {
     let now = Date.now();
     write("project/plugins/p.ts", "p", "", MORTAL);
     const lease = await leaseOnce(hostWith({ now: () => now }));
@@ -528,7 +528,7 @@ describe("a plugin that ends in the middle of a run", () => {
     expect(await says(lease, "/dev/p")).toBe("up");
   });
 
-  test("keeps its version, also when its files have changed since", async () => {
+  test("uses its version, also when its files have changed since", async () => {
     const host = hostWith();
     write("project/plugins/p.ts", "p", "", { ...MORTAL, top: "// old" });
     const old = await host.lease(project());
@@ -573,7 +573,7 @@ describe("a plugin's settings", () => {
     });
   }
 
-  test("for one that takes none are named", async () => {
+  test("for a plugin without settings are named", async () => {
     write("project/plugins/p.ts", "p", "");
     const lease = await leaseOnce(hostWith(), project({ settings: { p: { a: 1 } } }));
     expect(texts(reportOf(lease.reports, "p"))).toEqual([expect.stringContaining("takes none")]);

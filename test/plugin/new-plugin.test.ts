@@ -7,7 +7,7 @@ import { Scratch } from "./support/scratch.ts";
 
 const TSC = resolve(import.meta.dir, "../../node_modules/.bin/tsc");
 
-test("what `rnix plugins new` writes loads as it is, and a compiler understands it without a checkout", async () => {
+test("the plugin that `rnix plugins new` writes loads unchanged, and compiles without a checkout", async () => {
   using scratch = new Scratch();
   const host = new PluginHost({ configDir: join(scratch.dir, "user"), beside: null, limits: PATIENT });
   try {

@@ -65,7 +65,7 @@ describe("a plugin in a Worker", () => {
     await file.close();
   });
 
-  test("is given who opened it, its folder, environment and settings, and nothing of this process's", async () => {
+  test("gets its opener, folder, environment and settings, and nothing of this process's", async () => {
     process.env.RNIX_TEST_OF_THE_HOST = "seen";
     const worker = await start({
       write: `answer = JSON.stringify({ who: context.process.uuid, cwd: context.cwd, env: context.env,
@@ -106,7 +106,7 @@ describe("a plugin in a Worker", () => {
     expect(await exchange(file, "ask")).toBe("PERMISSION");
   });
 
-  test("has the kernel's rnix/plugin, whatever a tsconfig or a package beside it says", async () => {
+  test("has the kernel's rnix/plugin, whatever a nearby tsconfig or package says", async () => {
     const other = "export class SyscallError extends Error {} export const definePlugin = (p: object) => p;";
     const worker = await start(
       { write: 'throw new SyscallError("EXHAUSTED", "One class.");' },
@@ -156,7 +156,7 @@ describe("a plugin in a Worker", () => {
     expect(error.message).toMatch(/\/fake\.node: /);
   });
 
-  test("that throws anything else is DRIVER with its name, file and line, and it is remembered", async () => {
+  test("that throws anything else is DRIVER with its name, file and line, and that is remembered", async () => {
     const worker = await start({ write: 'if (input === "x") null!.nothing;' });
     const error = await failure(async () => (await open(worker)).write("x", never));
     expect(error.code).toBe("DRIVER");
@@ -188,12 +188,12 @@ describe("a plugin in a Worker", () => {
     });
   }
 
-  test("whose factory gives no file is DRIVER", async () => {
+  test("whose factory returns no file is DRIVER", async () => {
     const worker = await start({ factory: "return { close() {} } as never;" });
     expect((await failure(() => open(worker))).message).toContain("a file with write, read, close and stat");
   });
 
-  test("whose close throws is closed all the same, and named", async () => {
+  test("whose close throws is still closed, and named", async () => {
     const worker = await start({ close: 'throw new Error("stuck");' });
     const file = await open(worker);
     expect(await file.close()).toBeUndefined();
@@ -308,7 +308,7 @@ describe("a deadline", () => {
     write: 'if (input === "deaf") await new Promise(() => {}); if (input === "spin") for (;;);',
   };
 
-  test("that a driver hears is answered by the driver", async () => {
+  test("that a driver handles is answered by the driver", async () => {
     const worker = await start({
       write:
         'await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));',
@@ -356,9 +356,9 @@ describe("a deadline", () => {
     const notes: string[] = [];
     const worker = await start(
       {
-        top: "let go: (() => void) | undefined;",
-        factory: `if (subpath === "/go") go?.();
-          else return new Promise<VFSFile>((resolve) => { go = () => resolve({ close: async () => context.log("info", "closed") } as never); }) as never;`,
+        top: "let finish: (() => void) | undefined;",
+        factory: `if (subpath === "/go") finish?.();
+          else return new Promise<VFSFile>((resolve) => { finish = () => resolve({ close: async () => context.log("info", "closed") } as never); }) as never;`,
       },
       { timers },
     );
@@ -371,7 +371,7 @@ describe("a deadline", () => {
     await until(() => worker.openFiles === 0);
   });
 
-  test("that has passed before the call begins keeps it from beginning", async () => {
+  test("that has passed before the call begins stops it from beginning", async () => {
     const worker = await start({ top: "let writes = 0;", write: "answer = String(++writes);" });
     const file = await open(worker);
     expect((await failure(() => file.write("", AbortSignal.abort()))).code).toBe("CANCELLED");
@@ -414,7 +414,7 @@ describe("a module that can't be loaded", () => {
     ["has another name than its file", 'export default { name: "q" };', /^INVALID: .*"q".*"p"/],
   ];
   for (const [what, source, said] of CANT) {
-    test(`because it ${what} says so`, async () => {
+    test(`because it ${what} is reported with that cause`, async () => {
       const { code, message } = await failure(() => start(source));
       expect(`${code}: ${message}`).toMatch(said);
     });
@@ -569,7 +569,7 @@ export default definePlugin({
     });
   }
 
-  test("that comes to stand after it was given up is unmounted", async () => {
+  test("that is ready after it was given up is unmounted", async () => {
     const controller = new AbortController();
     const { worker, said, open: mount } = await mounted({ first: "late" }, {}, controller.signal);
     const opening = failure(mount);
@@ -580,7 +580,7 @@ export default definePlugin({
     await until(() => said.length > 0);
   });
 
-  test("whose unmount throws is gone all the same", async () => {
+  test("whose unmount throws is still removed", async () => {
     const { worker, open: mount } = await mounted({ last: "throw" });
     const table = await mount();
     expect(await failure(() => table.unmount())).toMatchObject({ code: "DRIVER" });

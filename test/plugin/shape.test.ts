@@ -188,7 +188,7 @@ describe("the shape of a plugin", () => {
     ]);
   });
 
-  test("a value that can't cross, or turns in a circle, is drawn and judged all the same", () => {
+  test("a value that can't be cloned, or is circular, is still printed and checked", () => {
     const circle: Record<string, unknown> = { name: "weather", configSchema: { big: 1n, sign: Symbol("s") } };
     circle.configSchema = { ...Object(circle.configSchema), circle };
     expect(structuredClone(sketch({ default: circle }))).toEqual({

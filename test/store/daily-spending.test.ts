@@ -23,7 +23,7 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 const file = (day = DAY) => join(dir, "spending", `${day}.jsonl`);
 
 describe("the book of a day", () => {
-  test("holds what was added, for whoever opens it later", () => {
+  test("is there for the next process that opens it", () => {
     const book = new DailySpending(dir);
     expect(book.has(DAY)).toBe(false);
     expect(book.spent(DAY)).toEqual({ tokens: 0, cost: 0 });
@@ -72,7 +72,7 @@ describe("the book of a day", () => {
     for (const one of [book, new DailySpending(dir)]) expect(one.spent(DAY).tokens).toBe(11);
   });
 
-  test("no line gives anything back, or says what is no amount", () => {
+  test("a line with a negative or invalid amount is ignored", () => {
     const book = new DailySpending(dir);
     book.add(DAY, { tokens: 10, cost: 0.5 });
     const lines = ['{"v":1,"tokens":-1e9,"cost":-3}', '{"v":1,"tokens":1e999,"cost":"2"}', "null", "[]", "7"];
@@ -81,7 +81,7 @@ describe("the book of a day", () => {
       expect(one.spent(DAY)).toEqual({ tokens: 10, cost: 0.5 });
   });
 
-  test("begins once with what was used before it, whoever comes second", async () => {
+  test("a second opener does not add the earlier spending again", async () => {
     const [one, two] = [new DailySpending(dir), new DailySpending(dir)];
     await Promise.all([one.begin(DAY, { tokens: 7, cost: 2 }), two.begin(DAY, { tokens: 7, cost: 2 })]);
     await two.begin(DAY, { tokens: 50, cost: 5 });
@@ -90,7 +90,7 @@ describe("the book of a day", () => {
     expect(readFileSync(file(), "utf8")).toBe('{"v":1,"tokens":7,"cost":2}\n');
   });
 
-  test("keeps a month", async () => {
+  test("keeps one month", async () => {
     const book = new DailySpending(dir);
     for (let month = 1; month <= 4; month++)
       for (let day = 10; day < 20; day++) book.add(`2026-0${month}-${day}`, { tokens: 1, cost: 0 });

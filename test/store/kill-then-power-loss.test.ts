@@ -11,8 +11,8 @@ const meta: ProcessMeta = { v: 1, system_prompt: "", tools: [] };
 const never = (): number => 0;
 
 /**
- * A run is written and its kernel killed before anything of it was synced; another goes on with it, and the power goes
- * when `goOn` is through. What that one was told is durable must be there, and what it stands on.
+ * A run is written and its kernel killed before anything of it was synced; another resumes it, and the power goes
+ * when `goOn` is through. What the second one was promised must be there, and what it stands on.
  */
 async function powerLossAfter(begin: (run: RunWriter) => void, goOn: (run: RunWriter) => Promise<unknown>) {
   const disk = new MemoryDisk((path) => path);
@@ -25,7 +25,7 @@ async function powerLossAfter(begin: (run: RunWriter) => void, goOn: (run: RunWr
   return new RunStore(`${ROOT}/.rnix/data`, killed.after("unsynced", never));
 }
 
-test("the steps of one who was killed are durable before the next one's first effect", async () => {
+test("the steps of a killed kernel are durable before the next kernel's first effect", async () => {
   const runs = await powerLossAfter(
     (run) => {
       run.journal(answer(1));
@@ -43,7 +43,7 @@ test("the steps of one who was killed are durable before the next one's first ef
   expect(await runs.meta(uuid)).toMatchObject({ v: 1 });
 });
 
-test("so is the open step, which it finishes and does not write again", async () => {
+test("the open step is durable too; the next kernel finishes it and does not write it again", async () => {
   const runs = await powerLossAfter(
     (run) => run.journal(answer(1)),
     async (run) => {
@@ -54,7 +54,7 @@ test("so is the open step, which it finishes and does not write again", async ()
   expect((await runs.journal(uuid)).entries.map(({ t }) => t)).toEqual(["answer", "call_start"]);
 });
 
-test("a message is there when its sender was told so, also the first that came to the one who went on", async () => {
+test("an acknowledged message is there, also the first one that came after the resume", async () => {
   const runs = await powerLossAfter(
     () => undefined,
     async (run) => {
@@ -65,7 +65,7 @@ test("a message is there when its sender was told so, also the first that came t
   expect((await runs.inbox(uuid)).unread).toMatchObject([{ text: "hello" }]);
 });
 
-test("the process record of one who was killed replaces none that is durable before it is so itself", async () => {
+test("a killed kernel's process record replaces no durable one before it is durable itself", async () => {
   const disk = new MemoryDisk((path) => path);
   const data = `${ROOT}/.rnix/data`;
   const first = new RunStore(data, disk).create(uuid);
@@ -81,7 +81,7 @@ test("the process record of one who was killed replaces none that is durable bef
   expect(await new RunStore(data, kept).info(uuid)).toMatchObject({ uuid });
 });
 
-test("what a kill has left of a document that was being replaced is removed by whoever goes on with the run", async () => {
+test("the kernel that resumes the run removes what a kill left of a document that was being replaced", async () => {
   const data = `${ROOT}/.rnix/data`;
   const disk = new MemoryDisk((path) => path);
   const first = new RunStore(data, disk).create(uuid);

@@ -53,7 +53,7 @@ const FILES: Record<string, (runs: RunStore, uuid: string) => Promise<unknown>> 
 };
 
 describe.each(Object.entries(FILES))("%s of a newer schema", (file, read) => {
-  test("is refused with its name and what to do, whoever reads it and whoever goes on with the run, and left as it is", async () => {
+  test("reads and resumes are refused with the record's name and what to do; the record is unchanged", async () => {
     await using h = harness();
     const uuid = await suspended(h);
     const path = join(h.runs.dir(uuid), file);
@@ -89,7 +89,7 @@ test("a record of a newer schema is named among those that can't be read, and hi
   expect(damaged[0]?.error.message).toContain("newer rnix");
 });
 
-test("an index of another form is written anew: it is only derived", async () => {
+test("an index of another form is written again: it is only derived", async () => {
   await using h = harness();
   const uuid = await suspended(h);
   await h.runs.survey();

@@ -16,8 +16,8 @@ const OTHER = "01975a2e-0000-7000-8000-000000000002";
 const RUN = `steps/${UUID}`;
 
 /**
- * A run's agent may write where the records are. A pipe in the place of a file would hold up whoever opens it, with
- * its thread, until somebody opens the other end; what has no end would be read for ever.
+ * A run's agent may write where the records are. A pipe in the place of a file would block the thread that opens it,
+ * until another process opens the other end; what has no end would be read for ever.
  */
 const STRANGERS: Record<string, (path: string) => void> = {
   "a pipe": (path) => expect(Bun.spawnSync(["mkfifo", path]).success).toBe(true),
@@ -40,7 +40,7 @@ const FILES: Record<string, string[]> = {
   ".gitignore": ["begin"],
 };
 
-test.each(Object.entries(STRANGERS))("%s in the place of any file holds nobody up", async (_, put) => {
+test.each(Object.entries(STRANGERS))("%s in place of any file blocks no caller", async (_, put) => {
   const folders = new Map<string, string>();
   for (const file of Object.keys(FILES)) {
     const dataDir = await recordedRun();

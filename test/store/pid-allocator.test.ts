@@ -83,22 +83,22 @@ describe("PidSource", () => {
     ["zeros", "\0".repeat(40)],
     ["nothing", ""],
     ["a piece of it", '{"v":1,"la'],
-  ])("a file that holds %s is made anew from its copy, and its user hears of it", (_, text) => {
+  ])("a file that holds %s is restored from its copy, and a warning says so", (_, text) => {
     const file = join(temporaryFolder(), "pids");
     const pids = new PidAllocator(file, { block: 4 });
     expect(take(pids, 6)).toEqual([1, 2, 3, 4, 5, 6]);
     pids.release();
     writeFileSync(file, text);
-    const told: string[] = [];
-    const next = new PidAllocator(file, { block: 4, warn: (line) => told.push(line) });
+    const warnings: string[] = [];
+    const next = new PidAllocator(file, { block: 4, warn: (line) => warnings.push(line) });
     expect(take(next, 2)).toEqual([9, 10]);
-    expect(told).toEqual([expect.stringContaining("pids was damaged. Its copy says 8")]);
+    expect(warnings).toEqual([expect.stringContaining("pids was damaged. Its copy says 8")]);
     writeFileSync(file, text);
     next.release();
     expect(new PidAllocator(file).next()).toBe(11);
   });
 
-  test("one that is gone goes on from its copy; a damaged copy is made anew", () => {
+  test("a missing file continues from its copy; a damaged copy is restored", () => {
     const file = join(temporaryFolder(), "pids");
     expect(new PidAllocator(file, { block: 4 }).next()).toBe(1);
     rmSync(file);

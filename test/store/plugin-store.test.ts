@@ -67,7 +67,7 @@ describe("documents of a plugin", () => {
     }
   });
 
-  test("what a killed writer left beside is removed by the next one", async () => {
+  test("the next writer removes the temporary file of a killed one", async () => {
     const dir = temporaryFolder();
     const store = storeIn(dir);
     const version = await store.replace("user", "doc", "old", null);
@@ -99,7 +99,7 @@ describe("documents of a plugin", () => {
     await store.replace("user", "doc", "x", null);
   });
 
-  test("a full disk is EXHAUSTED, keeps the old text and gives the lock back", async () => {
+  test("a full disk is EXHAUSTED, leaves the old text and releases the lock", async () => {
     const dir = temporaryFolder();
     let full = false;
     const fs = fsWith({
@@ -180,10 +180,10 @@ describe("logs of a plugin", () => {
     expect(await store.lines("user", "log", 0, 0)).toEqual([]);
   });
 
-  test("damaged lines are told of, and do not shift the count", async () => {
+  test("damaged lines are reported, and do not shift the count", async () => {
     const dir = temporaryFolder();
     const damaged: [string, number, readonly number[]][] = [];
-    const store = storeIn(dir, { onDamaged: (...told) => damaged.push(told) });
+    const store = storeIn(dir, { onDamaged: (...report) => damaged.push(report) });
     await store.append("user", "log", { n: 0 });
     writeFileSync(join(dir, "user/memory/log"), 'torn{"n', { flag: "a" });
     await store.append("user", "log", { n: 1 });

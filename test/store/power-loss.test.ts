@@ -99,7 +99,7 @@ test("what was synced is there after a power loss at any moment, whether names o
   }
 });
 
-test("a run goes on after a power loss, and the next loss takes nothing of what both have synced", async () => {
+test("a run resumes after a power loss, and the next loss takes nothing of what both have synced", async () => {
   for (const loss of LOSSES) {
     let disk = new MemoryDisk(PROJECT);
     const writer = new RunStore(DATA, disk.fs).create(UUID);

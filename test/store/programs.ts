@@ -35,7 +35,7 @@ const programs: Record<string, () => unknown> = {
     say(Array.from({ length: Number(second) }, () => pids.next()).join(" "));
   },
 
-  /** Counts a document up, by reading and comparing, so many times. */
+  /** Adds 1 to the number in a document `times` times, by reading and comparing. */
   async count() {
     const store = new PluginStore({ plugin: "counter", project: first, user: first });
     say("ready");
@@ -51,7 +51,7 @@ const programs: Record<string, () => unknown> = {
     }
   },
 
-  /** In each data folder: reads all there is of a run, goes on with it and begins another. Says what was refused, and why. */
+  /** In each data folder: reads a run, resumes it and begins another. Prints what was refused, and why. */
   async useRuns() {
     for (const dataDir of rest) {
       const store = new RunStore(dataDir, realFs, RecordKey.open(join(dataDir, "record.key")));

@@ -108,7 +108,7 @@ export function toolDevice(
   };
 }
 
-/** The process record at the end, and all that was told. */
+/** The process record at the end, and all messages and results that the model was sent. */
 interface Followed {
   info: ProcInfo;
   events: ProcessEvent[];

@@ -18,8 +18,8 @@ export async function measured(program: string, ...args: string[]): Promise<Meas
 export async function measure(work: () => Promise<string>): Promise<void> {
   const before = process.memoryUsage.rss();
   const answer = await work();
-  const told: Measured = { answer, peakBytes: peak() - before };
-  process.stdout.write(JSON.stringify(told));
+  const result: Measured = { answer, peakBytes: peak() - before };
+  process.stdout.write(JSON.stringify(result));
 }
 
 /** On Linux of this program alone: there maxRSS also counts what its parent held when it was forked. */

@@ -35,7 +35,7 @@ export type Loss =
   /** Everything that was not synced, names included. */
   | "unsynced"
   /**
-   * Of what was not synced, some: of the changes of names the first so many, as the journals of file systems keep
+   * Of what was not synced, some: of the changes of names the first few, as the journals of file systems keep
    * them; of each file what they like, and one that has grown may end in zeros.
    */
   | "some";

@@ -96,7 +96,7 @@ export function machine(disk: MemoryDisk, world: World, limits?: Partial<Limits>
       "/dev/tell": toolDevice("Tell", async ({ note }) => {
         await h.kernel.ipc.send(0, 1, String(note));
         world.accepted.push(String(note));
-        return "told";
+        return "delivered";
       }),
     },
   });
@@ -104,8 +104,8 @@ export function machine(disk: MemoryDisk, world: World, limits?: Partial<Limits>
 }
 
 /**
- * Goes on with the run, or begins it where there is none yet, and follows it to its end. What is not there any more, or
- * can't be gone on with, must have done nothing.
+ * Resumes the run, or begins it where there is none yet, and follows it to its end. A run that is missing, or
+ * can't be resumed, must have done nothing.
  */
 export async function live(h: KernelHarness, world: World): Promise<string> {
   const saved = (await h.runs.list()).at(-1);
@@ -139,6 +139,6 @@ export async function requireRight(h: KernelHarness, uuid: string, world: World)
   for (let step = 0; step <= records.length; step++) {
     requireWhole(rebuildHistory(records.slice(0, step), [], { role: "user", content: "go" }).messages);
   }
-  const told = records.flatMap(({ messages }) => messages.map(({ content }) => content)).join("\n");
-  for (const note of world.accepted) expect(told.split(note)).toHaveLength(2);
+  const conversation = records.flatMap(({ messages }) => messages.map(({ content }) => content)).join("\n");
+  for (const note of world.accepted) expect(conversation.split(note)).toHaveLength(2);
 }

@@ -68,12 +68,12 @@ test.each<[string, object, unknown, unknown]>([
   expect(type.safeParse(bad).success).toBe(false);
 });
 
-test("a word of the schema that is called as one of its keys is no schema", () => {
+test("a schema word that is used as a property name is no schema", () => {
   const schema = { type: "object", properties: { $ref: { type: "string" }, allOf: { type: "string" } } };
   expect(readSchema(schema).safeParse({ $ref: "#", allOf: "x" }).success).toBe(true);
 });
 
-describe("a schema that asks itself twice of each part looks at a part as often as it is named, not twice as often each level", () => {
+describe("a schema that refers to itself twice checks each part once per reference, not twice per level", () => {
   const self = { $ref: "#/$defs/node" };
   const branch = { type: "object", properties: { next: self }, required: ["next"] };
   test.each(["anyOf", "oneOf", "allOf"])("%s", (word) => {

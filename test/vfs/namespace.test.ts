@@ -54,7 +54,7 @@ describe("a device table", () => {
     },
   );
 
-  test("a path stands in a table once", () => {
+  test("a path is in a table once", () => {
     expect(() => table.register(entry("/dev/shell"))).toThrow(/taken by plugin p-stock/);
   });
 

@@ -107,7 +107,7 @@ describe("a child", () => {
     expect(message).toContain("Do not try again");
   });
 
-  test("takes a place in every budget above, whoever its parent is, until it has gone", () => {
+  test("counts as a live process in every budget above it until it ends", () => {
     const top = root({ children: 3 });
     const one = top.child(wide, 0);
     const two = one.child(wide, 0);
@@ -122,7 +122,7 @@ describe("a child", () => {
   });
 });
 
-test("that of a kernel has so many places for all processes, whatever each run has", () => {
+test("the kernel's budget limits all live processes, also where each run's limit is higher", () => {
   const kernel = TreeBudget.forKernel(2);
   const run = kernel.child(UNLIMITED, 0);
   const below = run.child(UNLIMITED, 0);
@@ -136,8 +136,8 @@ test("that of a kernel has so many places for all processes, whatever each run h
   kernel.child(UNLIMITED, 0);
 });
 
-describe("who waits for what others hold back", () => {
-  test("is told when it is settled, wherever in the tree that is", async () => {
+describe("a wait for what other runs have reserved", () => {
+  test("wakes when a reservation is settled anywhere in the tree", async () => {
     const top = root({ tokens: 10 });
     const [a, b] = [top.child(UNLIMITED, 0), top.child(UNLIMITED, 0)];
     const hold = a.reserve({ ...NOTHING, tokens: 10 });

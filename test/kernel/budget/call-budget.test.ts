@@ -30,7 +30,7 @@ async function granted(
 
 test.each([
   ["no limit, a model whose longest answer is known", {}, { maxOutput: 500 }, 500, false],
-  ["no limit, one whose longest is not: it is not told", {}, {}, undefined, false],
+  ["no limit, one whose longest is not: no limit is sent", {}, {}, undefined, false],
   ["tokens enough", { tokens: INPUT + 500 }, { maxOutput: 500 }, 500, false],
   ["tokens for a part", { tokens: INPUT + 499 }, { maxOutput: 500 }, 499, true],
   ["tokens enough, the longest not known", { tokens: 1_000_000 }, {}, 32_000, false],
@@ -49,7 +49,7 @@ test.each([
     false,
   ],
   ["tokens enough, one that can write more", { tokens: 1_000_000 }, { outputLimit: 64_000 }, 32_000, false],
-  ["no limit, one that can't write so much: it is not told", {}, { outputLimit: 500 }, undefined, false],
+  ["no limit, one that can't write so much: no limit is sent", {}, { outputLimit: 500 }, undefined, false],
   [
     "a cost for a part, the input written to the cache",
     { cost: (INPUT * 1_250 + 7 * 2_000) / 1e6 },
@@ -92,7 +92,7 @@ describe("a call that does not fit is not made", () => {
   });
 });
 
-test("who gets none is told what was spent, of the limit that leaves least", async () => {
+test("a refused caller learns what was spent, of the limit that leaves least", async () => {
   const above = budget({ tokens: 1000 });
   const child = above.child({ ...UNLIMITED, tokens: 900 }, 0);
   const beside = above.child(UNLIMITED, 0);
@@ -140,7 +140,7 @@ test("what only calls under way hold back is waited for, so no answer is cut sho
   expect(await second).toMatchObject({ maxOutput: 500, lowered: false });
 });
 
-test("who is stopped while it waits holds nothing", async () => {
+test("a caller that is stopped while it waits reserves nothing", async () => {
   const from = budget({ tokens: 2 * INPUT + 600 });
   const first = await granted(from, { maxOutput: 500 });
   const stop = new AbortController();

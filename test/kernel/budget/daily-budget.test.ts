@@ -65,7 +65,7 @@ describe("the tokens of a day", () => {
     expect(book(h).spent("2026-11-20").tokens).toBe(0);
   });
 
-  test("begin anew at midnight, also for a run that goes on meanwhile", async () => {
+  test("begin again at midnight, also for a run that continues past it", async () => {
     const clock = new Wall();
     const night = toolDevice("Night", () => {
       book(h).add("2026-11-20", { tokens: 5000, cost: 0 });
@@ -84,7 +84,7 @@ describe("the tokens of a day", () => {
     expect(book(h).spent("2026-11-21").tokens).toBe(15);
   });
 
-  test("count what another kernel has used, while a run goes on", async () => {
+  test("count the usage of another kernel during a run", async () => {
     const clock = new Wall();
     const other = toolDevice("Other", () => {
       book(h).add("2026-11-20", { tokens: 10_000, cost: 0 });
@@ -139,12 +139,12 @@ describe("the tokens of a day", () => {
     expect(book(h).spent("2026-11-20").tokens).toBe(60);
     expect((await h.run("now", { limits: limits(h, { tokens_per_day: 100_000 }) })).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(75);
-    // Without the cap nobody counts, and nobody is stopped.
+    // Without the cap no call is counted or refused.
     expect((await h.run("now", { limits: limits(h, { tokens_per_day: null }) })).info.exit_code).toBe(0);
     expect(book(h).spent("2026-11-20").tokens).toBe(75);
   });
 
-  test("that cannot be written down end the run: nobody could keep to them", async () => {
+  test("that cannot be written to disk end the run: the limit could not be enforced", async () => {
     const clock = new Wall();
     await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokens_per_day: 1000 } });
     expect((await h.run("go")).info.exit_code).toBe(0);
@@ -155,7 +155,7 @@ describe("the tokens of a day", () => {
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "record_error" });
   });
 
-  test("hold back what calls under way may use: side by side, runs keep within them too", async () => {
+  test("reserve what calls under way may use: parallel runs stay within them too", async () => {
     const clock = new Wall();
     await using h = new KernelHarness({
       model: async () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { estimateRequest, estimateTokens, TokenEstimate } from "../../../src/kernel/budget/token-estimate.ts";
 import type { ImageRef } from "../../../src/plugin/index.ts";
 
-test("about four bytes are a token, rounded up, and nothing is none", () => {
+test("about four bytes are a token, rounded up, and an empty text has 0", () => {
   expect(["", "a", "abcd", "abcde", "x".repeat(4000)].map(estimateTokens)).toEqual([0, 1, 1, 2, 1000]);
 });
 

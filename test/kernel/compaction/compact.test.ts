@@ -3,21 +3,28 @@ import { KernelHarness, says } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 import { compactionsOf, DEVICES, INTENT, model, read, reads, recordOf } from "./support.ts";
 
+/** A run that asks for its compaction after a number of reads. */
+async function compactedAfter(count: number) {
+  let asked: Promise<unknown> = Promise.resolve();
+  const h: KernelHarness = new KernelHarness({
+    model: model([
+      ...reads(count),
+      () => {
+        asked = h.kernel.compactions.compact(1);
+        return read("last", 100);
+      },
+      says("done"),
+    ]),
+    devices: DEVICES,
+  });
+  const { info } = await h.run(INTENT);
+  return { h, info, asked, [Symbol.asyncDispose]: () => h[Symbol.asyncDispose]() };
+}
+
 describe("compact", () => {
   test("is done before the next step, and tells the tokens before and after", async () => {
-    let asked: Promise<unknown> = Promise.resolve();
-    await using h: KernelHarness = new KernelHarness({
-      model: model([
-        ...reads(5),
-        () => {
-          asked = h.kernel.compactions.compact(1);
-          return read("last", 100);
-        },
-        says("done"),
-      ]),
-      devices: DEVICES,
-    });
-    const { info } = await h.run(INTENT);
+    await using run = await compactedAfter(5);
+    const { h, info, asked } = run;
     const [made] = compactionsOf(await recordOf(h, info.uuid));
     expect(made).toMatchObject({ step: 7, why: "asked" });
     expect(await asked).toEqual({
@@ -33,18 +40,8 @@ describe("compact", () => {
   });
 
   test("changes nothing where nothing is to be gained", async () => {
-    let asked: Promise<unknown> = Promise.resolve();
-    await using h: KernelHarness = new KernelHarness({
-      model: model([
-        () => {
-          asked = h.kernel.compactions.compact(1);
-          return read("last", 100);
-        },
-        says("done"),
-      ]),
-      devices: DEVICES,
-    });
-    const { info } = await h.run(INTENT);
+    await using run = await compactedAfter(0);
+    const { h, info, asked } = run;
     const { tokensBefore, tokensAfter } = (await asked) as { tokensBefore: number; tokensAfter: number };
     expect(tokensAfter).toBe(tokensBefore);
     expect(compactionsOf(await recordOf(h, info.uuid))).toEqual([]);

@@ -37,14 +37,14 @@ describe("a conversation that grows", () => {
     expect(made?.cut[0]?.content).toMatch(
       /^\[Left out to save space: the result of Read .*file-0.* Call it again/,
     );
-    const told = events.flatMap((event) =>
+    const logged = events.flatMap((event) =>
       event.type === "log" && event.entry.kind === "compact" ? [event.entry] : [],
     );
-    expect(told[0]).toMatchObject({ step: made?.step });
-    expect(told[0]?.text).toContain(`from about ${made?.tokens_before} to ${made?.tokens_after} tokens`);
+    expect(logged[0]).toMatchObject({ step: made?.step });
+    expect(logged[0]?.text).toContain(`from about ${made?.tokens_before} to ${made?.tokens_after} tokens`);
   });
 
-  test("is summarised by its model when that is not enough: paid, no step, told to nobody as an answer", async () => {
+  test("is summarised by its model when that is not enough: paid, no step, and not shown as an answer", async () => {
     const many = smallSteps(30);
     await using h = new KernelHarness({
       model: model([calls(["Plan", { steps: ["count", "sum up"] }]), ...many, says("done")]),
@@ -96,14 +96,14 @@ describe("a conversation that grows", () => {
     }
   });
 
-  test("keeps what came last from outside, and names the files it read with what they held", async () => {
-    let told = false;
+  test("contains the latest messages from outside, and names the files it read with their contents", async () => {
+    let logged = false;
     await using h: KernelHarness = new KernelHarness({
       model: model([
         read("a.ts", 600),
         async () => {
           await h.kernel.ipc.send(0, 1, "Count the empty ones twice.");
-          told = true;
+          logged = true;
           return read("b.ts", 300);
         },
         ...smallSteps(44),
@@ -113,7 +113,7 @@ describe("a conversation that grows", () => {
       limits: { context_window: 8000 },
     });
     const { info } = await h.run(INTENT);
-    expect(told).toBe(true);
+    expect(logged).toBe(true);
     const made = compactionsOf(await recordOf(h, info.uuid));
     const first = steps(h)[(made[0]?.step ?? 0) - 1]?.messages[0]?.content ?? "";
     expect(first).toContain("Count the empty ones twice.");
@@ -139,7 +139,7 @@ describe("a conversation that grows", () => {
     expect(sizeOf(h.requests[1] as LLMRequest)).toBeLessThan(32_000);
   });
 
-  test("keeps the images that were attached to it", async () => {
+  test("still has the images that were attached to it", async () => {
     const images = [{ media_type: "image/png", width: 300, height: 200, data: png(300, 200) }] as const;
     await using h = new KernelHarness({
       model: model([...smallSteps(20), says("done")]),
@@ -209,7 +209,7 @@ describe("a conversation that grows", () => {
     expect(compactionsOf(await recordOf(h, info.uuid))[0]?.summary?.by).toBe("digest");
   });
 
-  test("of which one result alone is too long has that shown in part, and kept", async () => {
+  test("of which one result alone is too long has that shown in part, and stored", async () => {
     await using h = new KernelHarness({
       model: model([calls(["Work", { chars: 60_000 }]), says("done")]),
       devices: DEVICES,
@@ -242,7 +242,7 @@ describe("a model that refuses the conversation as too long", () => {
     expect(sent).toBeLessThan((refused ?? 0) / 2);
   });
 
-  test("ends the run when it refuses that too, with its own word", async () => {
+  test("ends the run when it refuses that too, with its own message", async () => {
     await using h = new KernelHarness({
       model: model([...reads(5), tooLong, tooLong, says("never")], tooLong),
       devices: DEVICES,
@@ -262,7 +262,7 @@ describe("a model that refuses the conversation as too long", () => {
     expect(h.requests).toHaveLength(1);
   });
 
-  test("has told what its window is: later it is compacted before that", async () => {
+  test("that named its window is compacted before that window the next time", async () => {
     let largest = Number.POSITIVE_INFINITY;
     const strict =
       (events: LLMEvent[]): Scene =>

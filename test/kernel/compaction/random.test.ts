@@ -34,7 +34,7 @@ class Chance {
   lastPlan: string | undefined;
   lastHeard: string | undefined;
   readonly #random: () => number;
-  #told = 0;
+  #sent = 0;
 
   constructor(seed: number) {
     this.#random = seeded(seed);
@@ -43,7 +43,7 @@ class Chance {
     this.ratio = 0.6 + 2 * this.#random();
   }
 
-  /** Of one step: a few calls beside each other, a plan, or something it is told meanwhile. */
+  /** Of one step: a few calls beside each other, a plan, or a message that arrives meanwhile. */
   async step(h: KernelHarness): Promise<LLMEvent[]> {
     const kind = this.#random();
     if (kind < 0.1) {
@@ -52,7 +52,7 @@ class Chance {
       return calls(["Plan", { steps: [plan, "the rest"] }]);
     }
     if (kind < 0.2) {
-      this.lastHeard = `Mind the number ${++this.#told}.`;
+      this.lastHeard = `Mind the number ${++this.#sent}.`;
       await h.kernel.ipc.send(0, 1, this.lastHeard);
     }
     const wanted = Array.from({ length: this.#from(1, 3) }, (): [string, Record<string, unknown>] => [
@@ -102,7 +102,7 @@ function requireUsable(request: LLMRequest, chance: Chance, heard: string | unde
 async function through(seed: number): Promise<number> {
   const chance = new Chance(seed);
   let answers = 0;
-  /** Told before the step that is asked for now. */
+  /** Sent before the step that is asked for now. */
   let heard: string | undefined;
   await using h: KernelHarness = new KernelHarness({
     model: async (request) => {
@@ -153,8 +153,8 @@ async function through(seed: number): Promise<number> {
       journal,
       firstMessage(chance.intent, undefined),
     );
-    const told = step === 1 ? [] : messages.slice(0, -1);
-    expect<unknown>([...before.messages, ...told]).toEqual(asked[step - 1]?.messages);
+    const sent = step === 1 ? [] : messages.slice(0, -1);
+    expect<unknown>([...before.messages, ...sent]).toEqual(asked[step - 1]?.messages);
     const now = asked[step - 1]?.messages ?? [];
     const last = asked[step - 2]?.messages ?? [];
     if (compactions.length === 0) expect(now.slice(0, last.length)).toEqual(last);
@@ -162,7 +162,7 @@ async function through(seed: number): Promise<number> {
   return made;
 }
 
-test("whatever is said and called, what is left after a compaction can be gone on from, and the records tell how it came", async () => {
+test("after any conversation and compaction the run can continue, and the records explain each change", async () => {
   let made = 0;
   for (let seed = 1; seed <= SEEDS; seed++) {
     made += await through(seed).catch((cause: unknown) => {

@@ -36,12 +36,12 @@ describe("the records of a compacted run", () => {
         (compaction): JournalEntry => ({ t: "compact", step, ts: "", compaction }),
       );
       const before = rebuildHistory(records.slice(0, step - 1), journal, first);
-      const told = step === 1 ? [] : messages.slice(0, -1);
-      expect<unknown>([...before.messages, ...told]).toEqual(steps(h)[step - 1]?.messages);
+      const sent = step === 1 ? [] : messages.slice(0, -1);
+      expect<unknown>([...before.messages, ...sent]).toEqual(steps(h)[step - 1]?.messages);
     }
   });
 
-  test("let it be forked from every step", async () => {
+  test("allow a fork from every step", async () => {
     const scenes: Scene[] = [...reads(12), says("done")];
     await using h = new KernelHarness({
       model: (request, signal) => model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal),
@@ -93,8 +93,8 @@ test("a fork has in its own folder what the compactions of its steps refer to", 
   }
 });
 
-describe("a run that goes on", () => {
-  test("is counted so from the first step on when its run goes on", async () => {
+describe("a run that is resumed", () => {
+  test("uses the measured token ratio from its first step on", async () => {
     const scenes: (LLMEvent[] | null)[] = [...reads(4), null, ...reads(4), says("done")];
     const run: Model = async (request, signal) => {
       const events = isAside(request) ? says("SUMMARY") : (scenes.shift() ?? null);
@@ -118,7 +118,7 @@ describe("a run that goes on", () => {
     expect(compactionsOf(await recordOf(h, uuid))[0]).toMatchObject({ step: 5, why: "tokens" });
   });
 
-  test("that is suspended while it is summarised goes on as it was, and is compacted then", async () => {
+  test("that is suspended during its summary resumes unchanged, and is compacted then", async () => {
     const many = smallSteps(20);
     const scenes: Scene[] = [...many, says("done")];
     let asides = 0;

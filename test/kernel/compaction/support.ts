@@ -4,9 +4,9 @@ import type { StepRecord } from "../../../src/store/runs/schema.ts";
 import { calls, type KernelHarness, type Model, says, toolDevice } from "../../support/kernel.ts";
 
 export const INTENT = "Count the lines of all files.";
-export const LINE = "A line of a file that somebody has written down here. ";
+export const LINE = "A line of a file that a person has written down here. ";
 
-/** A read of so many characters, and something to do that is not one. */
+/** A read of a given number of characters, and a tool that does something else. */
 export const DEVICES = {
   "/dev/files": toolDevice(
     "Read",

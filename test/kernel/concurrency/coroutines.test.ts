@@ -35,7 +35,7 @@ describe("a coroutine", () => {
     }
   });
 
-  test("gives its error to who resumed it, and then tells of it", async () => {
+  test("throws its error to the caller that resumed it, and reports it afterwards", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -80,7 +80,7 @@ describe("a coroutine", () => {
     expect(await concurrency.resumeCoroutine(pid, coid, "on")).toEqual({ value: "on", done: true });
   });
 
-  test("that ends in the middle of a yield tells its result to who comes next", async () => {
+  test("that ends in the middle of a yield gives its result to the next caller", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -122,7 +122,7 @@ describe("a coroutine", () => {
   });
 });
 
-describe("who gives up on a coroutine cancels it", () => {
+describe("a caller that gives up on a coroutine cancels it", () => {
   test.each(["a deadline", "a signal"])("%s", async (what) => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
@@ -134,7 +134,7 @@ describe("who gives up on a coroutine cancels it", () => {
     let afterwards: unknown;
     const coid = await concurrency.spawnCoroutine(pid, "slow", async (co) => {
       await work.promise;
-      afterwards = await co.yield("nobody takes it").catch((error: unknown) => error);
+      afterwards = await co.yield("no caller takes it").catch((error: unknown) => error);
     });
     const caller = new AbortController();
     const resumed = concurrency.resumeCoroutine(
@@ -171,7 +171,7 @@ describe("the end of the process releases", () => {
   /** Where a coroutine can stand when its process ends (seeds 2.6), and where nothing of it is left to release. */
   test.each([
     ["one that waits for a resume", "waiting"],
-    ["one that yields what nobody takes any more", "yielding"],
+    ["one that yields a value that no caller takes", "yielding"],
     ["one that yields again and again", "stubborn"],
     ["one that has not begun", "new"],
   ])("%s", async (_title, where) => {
@@ -213,7 +213,7 @@ describe("the end of the process releases", () => {
     expect(h.warnings).toEqual([]);
   });
 
-  test("all but a deaf one, which is given up and told of", async () => {
+  test("ends all but one that ignores it, which is given up and reported", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;

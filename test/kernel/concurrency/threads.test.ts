@@ -27,7 +27,7 @@ describe("a thread", () => {
     expect(await Promise.all([...early, concurrency.joinThread(pid, tid)])).toEqual(["42", "42", "42"]);
   });
 
-  test("gives its error, as often as it is asked for", async () => {
+  test("throws its error at each join", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -44,7 +44,7 @@ describe("a thread", () => {
     }
   });
 
-  test("has an id that only grows, and one that nobody has is NOT_FOUND", async () => {
+  test("has an id that only grows; an id that no thread has is NOT_FOUND", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -72,7 +72,7 @@ describe("a thread", () => {
     work.resolve();
     await concurrency.joinThread(pid, 1);
     for (let tid = 257; tid <= 1024; tid++) await one();
-    // Only the first was joined: it makes room, and then nobody does.
+    // Only the first was joined: one place is free, and then none.
     expect(await one()).toBe(1025);
     await expect(concurrency.joinThread(pid, 1)).rejects.toThrow("is forgotten");
     await expect(one()).rejects.toMatchObject({ code: "EXHAUSTED" });
@@ -194,7 +194,7 @@ describe("the conversation that threads share", () => {
     await expect(thread.read(0, 0)).rejects.toMatchObject({ code: "CLOSED" });
   });
 
-  test("is kept by a manager whose every write is one turn of the event loop", () => {
+  test("fits a manager whose every write is one turn of the event loop", () => {
     const contexts = new Conversations();
     const id = contexts.ctxAlloc();
     // None gives back a promise: nothing can come between the parts of a write.
@@ -252,7 +252,7 @@ describe("the end of the process", () => {
     expect(begun).toBe(false);
   });
 
-  test("does not wait for a deaf thread for ever, and says so", async () => {
+  test("does not wait for ever for a thread that ignores its signal, and logs that", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;

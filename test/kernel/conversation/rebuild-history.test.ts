@@ -78,7 +78,7 @@ function waiting(number: number, id: string): JournalEntry {
 }
 
 const TURN = step(1, [FIRST], assistant("first", "a"));
-const TOLD: Message[] = [
+const ASKED: Message[] = [
   FIRST,
   assistant("first", "a"),
   { role: "tool", tool_call_id: "a", content: "did a" },
@@ -101,7 +101,7 @@ describe("a run cut off", () => {
   test("between two steps has what is recorded", () => {
     expect(rebuildHistory([TURN], [], FIRST)).toEqual({
       step: 1,
-      messages: TOLD,
+      messages: ASKED,
       unrecorded: [],
       asked: { messages: [FIRST], tokens: TURN.usage.input_tokens },
       compactions: [],
@@ -111,11 +111,11 @@ describe("a run cut off", () => {
     });
   });
 
-  test("after an answer has that step open, with what it was told before it", () => {
+  test("after an answer has that step open, with the messages that came before it", () => {
     const news: Message = { role: "user", content: "news" };
     const journal = [answer(2, assistant("second", "b"), { messages: [news], inbox: [7] })];
     const history = rebuildHistory([TURN], journal, FIRST);
-    expect(history).toMatchObject({ step: 1, messages: [...TOLD, news], unrecorded: [news] });
+    expect(history).toMatchObject({ step: 1, messages: [...ASKED, news], unrecorded: [news] });
     expect(history.openStep).toMatchObject({ step: 2, inbox: [7], message: assistant("second", "b") });
   });
 
@@ -145,7 +145,7 @@ describe("a run cut off", () => {
     });
   }
 
-  test("tells the model of a call of which nobody knows that it may or may not have happened", () => {
+  test("tells the model that a call with an unknown end may or may not have happened", () => {
     const journal = [answer(2, assistant("", "b")), start(2, "b")];
     const unknown = rebuildHistory([TURN], journal, FIRST).openStep?.settled.get("b");
     expect(unknown).toMatchObject({ id: "b", input: { command: "b" }, result: null, state: "unknown" });

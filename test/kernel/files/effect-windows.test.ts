@@ -59,7 +59,7 @@ test("only a program can have changed a file that nothing reported", () => {
   expect(windows.mayHide(parent, 3000)).toBe(false);
 });
 
-test("thousands of windows become longer ones, and lose none", () => {
+test("thousands of windows are merged into longer ones that cover them all", () => {
   const { windows, parent, during } = family();
   for (let i = 1; i <= 3000; i++) during(parent, i * 1000, i * 1000 + 1);
   expect([1000, 2_999_000, 3_000_000].map((ms) => windows.covers(parent, ms))).toEqual([true, true, true]);

@@ -241,7 +241,7 @@ describe("nothing that the repository says is run", () => {
 });
 
 describe("what has changed is seen", () => {
-  test("also when it is staged or committed meanwhile", async () => {
+  test("also when it is staged or committed during the run", async () => {
     await using repo = new Repository();
     const files = repo.changed(() => {
       change(repo)();
@@ -363,7 +363,7 @@ describe("what has changed is seen", () => {
   });
 });
 
-describe("what can't be told is not complete, and soon", () => {
+describe("what can't be determined is reported as incomplete, and soon", () => {
   test.each([
     ["config", "config"],
     ["index", "index"],
@@ -385,7 +385,7 @@ describe("what can't be told is not complete, and soon", () => {
     await expect(repo.changed(() => {})).rejects.toThrow("found a device");
   });
 
-  test("an index that is none, split or sparse", async () => {
+  test("an index that is invalid, split or sparse", async () => {
     await using repo = new Repository();
     repo.git("update-index", "--split-index");
     expect(await repo.changed(() => {})).toBeNull();

@@ -33,7 +33,7 @@ function scripts(
 
 const last = (request: LLMRequest | undefined): string => request?.messages.at(-1)?.content ?? "";
 
-/** A model's answer that comes when it is let go. */
+/** A model's answer that comes when it is released. */
 function held() {
   const asked = Promise.withResolvers<void>();
   const go = Promise.withResolvers<void>();
@@ -49,7 +49,7 @@ function held() {
 }
 
 describe("what arrives for an agent", () => {
-  test("from a driver is told at the next step, and acknowledged by its record", async () => {
+  test("from a driver is delivered at the next step, and acknowledged by its record", async () => {
     const note = {
       ...toolDevice("Note", () => ""),
       factory: async (_subpath, _flags, context) => {
@@ -69,7 +69,7 @@ describe("what arrives for an agent", () => {
     expect(await h.runs.inbox(info.uuid)).toMatchObject({ unread: [], spentBytes: 0, last: 1 });
   });
 
-  test("while the model gives its last answer is told before the run ends", async () => {
+  test("while the model gives its last answer is delivered before the run ends", async () => {
     const model = held();
     await using h = new KernelHarness({
       model: scripts({ go: [model.answer(says("first")), says("second")] }),
@@ -100,13 +100,13 @@ describe("what arrives for an agent", () => {
     const log = h.follow(pid);
     first.go();
     await second.asked;
-    const told = last(h.requests[1]);
+    const delivered = last(h.requests[1]);
     const open = entriesOfJournal((await h.runs.journal(uuid)).entries, { cutOff: false });
     expect(open.map(({ step, kind }) => [step, kind])).toEqual([
       [2, "inbox"],
       [2, "tool"],
     ]);
-    expect(open[0]?.text).toBe(told);
+    expect(open[0]?.text).toBe(delivered);
     second.go();
     const { events } = await log;
     const live = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
@@ -119,7 +119,7 @@ describe("what arrives for an agent", () => {
         [2, "result"],
         [3, "text"],
       ]);
-      expect(entries[1]?.text).toBe(told);
+      expect(entries[1]?.text).toBe(delivered);
     }
   });
 
@@ -154,7 +154,7 @@ describe("what arrives for an agent", () => {
     expect(last(h.requests[1])).toContain("on its way");
   });
 
-  test("after its last answer is refused: it would be told to nobody", async () => {
+  test("after its last answer is refused: no step would deliver it", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     const pid = await h.spawn("go", { checks: ["until test -e go; do sleep 0.01; done"] });
     await until(() => h.kernel.processes.info(pid).steps === 1 && h.children.list().length > 0);
@@ -165,7 +165,7 @@ describe("what arrives for an agent", () => {
     expect(await h.runs.inbox(info.uuid)).toMatchObject({ unread: [] });
   });
 
-  test("is told 64 KiB at a time, in the order it came", async () => {
+  test("is delivered 64 KiB at a time, in the order it came", async () => {
     const model = held();
     await using h = new KernelHarness({
       model: scripts({ go: [model.answer(says("one")), says("two"), says("three"), says("four")] }),
@@ -179,7 +179,7 @@ describe("what arrives for an agent", () => {
     expect(records.map(({ inbox }) => inbox)).toEqual([undefined, [1, 2], [3, 4], [5]]);
   });
 
-  test("and is in a step that is not recorded is told again by whoever goes on with the run", async () => {
+  test("in a step that is not recorded is delivered again when the run is resumed", async () => {
     const model = held();
     await using h = new KernelHarness({
       model: scripts({ go: [model.answer(says("first")), () => new Promise(() => {})] }),
@@ -195,7 +195,7 @@ describe("what arrives for an agent", () => {
     expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [{ data: "keep me" }], inOpenStep: [] });
   });
 
-  test("does not keep two that only chat going beyond their steps", async () => {
+  test("does not extend the steps of two runs that only chat", async () => {
     // Each of the two answers for the nth time when both were asked so often: else one may end before the other begins.
     const asked = [0, 0];
     await using h = new KernelHarness({
@@ -243,7 +243,7 @@ describe("ReadMessages", () => {
     expect(sent?.result).toBe("The message is in the inbox of process 1.");
   });
 
-  test("says so when none came, before its call's deadline and however long it was to wait", async () => {
+  test("returns without a message when none came, before its call's deadline and for any wait", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({
       clock,
@@ -271,7 +271,7 @@ describe("ReadMessages", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("gives as much as is told at once, and says how many wait", async () => {
+  test("gives as much as fits one delivery, and says how many wait", async () => {
     const model = held();
     await using h = new KernelHarness({
       model: scripts({
@@ -290,7 +290,7 @@ describe("ReadMessages", () => {
     expect(results[1]?.result).not.toContain("more wait");
   });
 
-  test("of a step that is not recorded yet has its messages in the journal: still unread, and told", async () => {
+  test("of a step that is not recorded yet has its messages in the journal: still unread, and delivered", async () => {
     const hang = toolDevice(
       "Hang",
       (_input, signal) =>
@@ -331,7 +331,7 @@ describe("ReadMessages", () => {
 });
 
 describe("SendMessage", () => {
-  test("finds its receiver by PID, by UUID, by its beginning and as the parent; a wrong one is told", async () => {
+  test("finds its receiver by PID, by UUID, by the UUID's beginning and as the parent; a wrong receiver fails", async () => {
     const model = held();
     await using h = new KernelHarness({
       model: scripts({
@@ -349,7 +349,7 @@ describe("SendMessage", () => {
           },
           calls(
             ["SendMessage", { to: 99, message: "x" }],
-            ["SendMessage", { to: "nobody", message: "x" }],
+            ["SendMessage", { to: "missing", message: "x" }],
             ["SendMessage", { to: 1, message: "" }],
           ),
           says("sent"),
@@ -366,9 +366,9 @@ describe("SendMessage", () => {
     await h.follow(parent);
     const callsOf = async (run: string) =>
       (await h.runs.steps(run)).records.flatMap(({ tool_calls }) => tool_calls);
-    const told = (await callsOf(uuid))[0];
-    expect(told?.inbox).toEqual([1, 2, 3, 4, 5]);
-    expect(told?.result).toContain("\nparent\n");
+    const delivered = (await callsOf(uuid))[0];
+    expect(delivered?.inbox).toEqual([1, 2, 3, 4, 5]);
+    expect(delivered?.result).toContain("\nparent\n");
     expect((await callsOf(child.info.uuid)).slice(5).map(({ error_code }) => error_code)).toEqual([
       "NOT_FOUND",
       "NOT_FOUND",
@@ -402,7 +402,7 @@ describe("an inbox", () => {
     expect(box.settle("call", true)).toEqual([]);
   });
 
-  test("gives what is taken back to whoever waits", async () => {
+  test("gives what is taken back to a waiting receiver", async () => {
     const box = inbox();
     await box.put(message("a"));
     await box.lend("call", never);
@@ -420,7 +420,7 @@ describe("an inbox", () => {
     await box.put(message("y"));
   });
 
-  test("of a run that is gone on with begins with what it was not told", async () => {
+  test("of a resumed run begins with the messages that were not delivered", async () => {
     const box = inbox();
     box.restore([{ v: 1, seq: 5, ...message("old") }]);
     expect(await box.receive(never)).toMatchObject({ data: "old", seq: 5 });
@@ -436,7 +436,7 @@ describe("an inbox", () => {
   });
 });
 
-describe("a message as the model is told it", () => {
+describe("a message as the model sees it", () => {
   const message = (
     data: string,
     from: { pid: number; uuid: string | null } = { pid: 3, uuid: "u" },

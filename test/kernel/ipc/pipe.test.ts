@@ -75,7 +75,7 @@ describe("a pipe", () => {
     expect(Buffer.concat([first, await rest]).equals(data)).toBe(true);
   });
 
-  test("does not keep the writer's own memory", async () => {
+  test("copies the writer's buffer", async () => {
     const { writer, reader } = new Pipe("p");
     const data = new Uint8Array([1, 2, 3]);
     await writer.write(data, never);
@@ -83,7 +83,7 @@ describe("a pipe", () => {
     expect(await reader.read(10, never)).toEqual(new Uint8Array([1, 2, 3]));
   });
 
-  test("ends with an empty read when its writer is gone and all is read, and stays at its end", async () => {
+  test("ends with an empty read when its writer has closed and all is read, then and later", async () => {
     const { writer, reader } = new Pipe("p");
     await writer.write("rest", never);
     await writer.close();
@@ -98,7 +98,7 @@ describe("a pipe", () => {
     expect(await read).toHaveLength(0);
   });
 
-  test("is CLOSED to the writer when the reader is gone, also while it waits for room", async () => {
+  test("is CLOSED to the writer when the reader has closed, also while it waits for space", async () => {
     const { writer, reader } = new Pipe("p");
     const waiting = failure(() => writer.write(Buffer.alloc(PIPE_BYTES + 1), never));
     await settled();
@@ -109,7 +109,7 @@ describe("a pipe", () => {
     expectCode(await failure(() => writer.write("x", never)), "CLOSED");
   });
 
-  test("is CLOSED to whoever uses an end that was closed, also while it waits", async () => {
+  test("is CLOSED for a process that uses a closed end, also while it waits", async () => {
     const { writer, reader } = new Pipe("p");
     const reading = failure(() => reader.read(1, never));
     await settled();
@@ -119,7 +119,7 @@ describe("a pipe", () => {
     expectCode(await failure(() => writer.write("x", never)), "CLOSED");
   });
 
-  test("says how much of a write that is aborted it has taken; what it took is read", async () => {
+  test("returns the number of bytes that an aborted write has written; those are read", async () => {
     const { writer, reader } = new Pipe("p");
     const { signal, abort } = abortable();
     const writing = failure(() => writer.write(Buffer.alloc(PIPE_BYTES + 5, "x"), signal));
@@ -234,7 +234,7 @@ describe("Pipe", () => {
     expect(await files.read(a, readFd, 9)).toHaveLength(1);
   });
 
-  test("ends with its processes: the reader sees the end, the writer that nobody reads", async () => {
+  test("ends with its processes: the reader sees the end, the writer fails because no reader is left", async () => {
     await using h = harness();
     const { ipc, files } = h.kernel;
     const [a, b, c] = [await idle(h), await idle(h), await idle(h)];
@@ -248,7 +248,7 @@ describe("Pipe", () => {
     expect(await writing).toBe("CLOSED");
   });
 
-  test("of a process that is gone or ending is refused", async () => {
+  test("of a process that has ended or is ending is refused", async () => {
     await using h = harness();
     const [a, b] = [await idle(h), await idle(h)];
     h.kernel.processes.kill(b.pid, SIGKILL);

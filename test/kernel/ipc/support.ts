@@ -3,7 +3,7 @@ import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelHarness } from "../../support/kernel.ts";
 
-/** A process that does nothing until it is told to stop. */
+/** A process that does nothing until it is asked to stop. */
 export async function idle(h: KernelHarness, more: Partial<SpawnOpts> = {}): Promise<Process> {
   const built = Promise.withResolvers<Process>();
   await h.kernel.processes.spawnTask(

@@ -57,7 +57,7 @@ test.each([
   },
 );
 
-test("a git that does not answer holds up no kill", async () => {
+test("a git that does not answer delays no kill", async () => {
   const act = toolDevice("Act", () => "never");
   await using h = new KernelHarness({ model: script(calls(["Act", {}])), devices: { "/dev/act": act } });
   const bin = join(h.dir, "bin");

@@ -86,22 +86,22 @@ describe("the Agent tool", () => {
 
   test("passes agent and model on, and a child that can't be made is a result like any other", async () => {
     const wishes: unknown[] = [];
-    const turns = [agent("part", { agent: "coder", model: "m2" }), agent("part", { agent: "nobody" }), done];
+    const turns = [agent("part", { agent: "coder", model: "m2" }), agent("part", { agent: "missing" }), done];
     await using h = new KernelHarness({
       model: byIntent({ top: turns, part: [done] }),
       async planChild(wish) {
         wishes.push(wish);
-        if (wish.agent === "nobody") throw new SyscallError("NOT_FOUND", "There is no agent nobody.");
+        if (wish.agent === "missing") throw new SyscallError("NOT_FOUND", "There is no agent missing.");
         return {};
       },
     });
     const { info } = await h.run("top");
     expect(wishes).toEqual([
       { intent: "part", agent: "coder", model: "m2" },
-      { intent: "part", agent: "nobody", model: undefined },
+      { intent: "part", agent: "missing", model: undefined },
     ]);
     expect(info).toMatchObject({ exit_code: 0, children: [{ exit_code: 0 }] });
-    expect(lastResult(h.requests, "top")).toBe("Error NOT_FOUND: There is no agent nobody.");
+    expect(lastResult(h.requests, "top")).toBe("Error NOT_FOUND: There is no agent missing.");
   });
 
   test("waits beyond the deadline of other tools, and no longer than the parent's time", async () => {
@@ -144,7 +144,7 @@ describe("the Agent tool", () => {
     },
   );
 
-  test("is left by a parent that is suspended", async () => {
+  test("does not delay the suspension of its parent", async () => {
     await using h = new KernelHarness({ model: byIntent({ top: [agent("part")], part: [silent] }) });
     const pid = await h.spawn("top");
     await running(h, "part");
@@ -152,7 +152,7 @@ describe("the Agent tool", () => {
     await until(() => h.kernel.processes.count === 0);
   });
 
-  test("tells of a child that was killed alone", async () => {
+  test("reports a child that was killed alone", async () => {
     await using h = new KernelHarness({ model: byIntent({ top: [agent("part"), done], part: [silent] }) });
     const pid = await h.spawn("top");
     const ended = h.follow(pid);
@@ -161,7 +161,7 @@ describe("the Agent tool", () => {
     expect(lastResult(h.requests, "top")).toContain("did not complete");
   });
 
-  test("goes on where it was when the tree is paused and resumed", async () => {
+  test("continues when the tree is paused and resumed", async () => {
     const gate = Promise.withResolvers<void>();
     const held: Model = async () => {
       await gate.promise;
@@ -206,7 +206,7 @@ describe("a refusal stops a model that would try again and again", () => {
     expect(info.children).toEqual([]);
   });
 
-  test("one that asks all the same is ended by the breaker", async () => {
+  test("a model that still asks is ended by the loop guard", async () => {
     await using h = new KernelHarness({
       model: () => calls(["Agent", { intent: "part" }]),
       limits: { live_children: 0 },
@@ -322,7 +322,7 @@ describe("a storm", () => {
   );
 });
 
-test("a supervisor has no limits that nobody gave it, and those it runs have theirs each", async () => {
+test("a supervisor has only the limits it was given, and each of its children has its own", async () => {
   await using h = new KernelHarness({ model: silent, limits: { live_children: 1, spawn_depth: 1 } });
   const stopped: Task = (proc) =>
     new Promise((resolve) => {

@@ -16,13 +16,13 @@ setDefaultTimeout(120_000);
 function family(children: readonly string[], child: Model): Model {
   return (request, signal) => {
     if (request.intent !== "parent") return child(request, signal);
-    const told = request.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
-    if (told.length > 0) return says(told.map((text) => text.split("\n")[0]).join(","));
+    const results = request.messages.filter(({ role }) => role === "tool").map(({ content }) => content);
+    if (results.length > 0) return says(results.map((text) => text.split("\n")[0]).join(","));
     return calls(...children.map((intent): [string, Record<string, unknown>] => ["Agent", { intent }]));
   };
 }
 
-/** Children that answer with their intent, each when it is let go. */
+/** Children that answer with their intent, each when it is released. */
 class Held {
   readonly #gates = new Map<string, PromiseWithResolvers<void>>();
   /** Intents of the children that have asked, in order. */
@@ -77,7 +77,7 @@ describe("calls of Agent in one answer", () => {
     expect(step?.tool_calls.map(({ input }) => input.intent)).toEqual(four);
   });
 
-  test("at most live_children at a time: the others wait, and none is refused", async () => {
+  test("at most live_children at a time: the others wait, and no call is refused", async () => {
     const held = new Held();
     await using h = new KernelHarness({ model: family(four, held.model), limits: { live_children: 2 } });
     const pid = await h.spawn("parent");
@@ -102,7 +102,7 @@ describe("calls of Agent in one answer", () => {
     expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "one,two,three,four" });
   });
 
-  test("other calls between them keep their order", async () => {
+  test("other calls between them stay in order", async () => {
     const held = new Held();
     const model: Model = (request, signal) => {
       if (request.intent !== "parent") return held.model(request, signal);

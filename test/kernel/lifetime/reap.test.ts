@@ -124,9 +124,9 @@ class Observed {
         seen("devices");
       },
     };
-    const envelope = new TreeBudget(UNLIMITED);
-    const close = envelope.close.bind(envelope);
-    envelope.close = () => {
+    const treeBudget = new TreeBudget(UNLIMITED);
+    const close = treeBudget.close.bind(treeBudget);
+    treeBudget.close = () => {
       close();
       seen("budget");
     };
@@ -153,7 +153,7 @@ class Observed {
         cwd: opts.cwd,
       }),
       record: this.#h.runs.create(uuid, { events_per_run: 1 }),
-      budget: envelope,
+      budget: treeBudget,
       maxSteps: null,
       timeoutMs: null,
       checks: [],
@@ -175,7 +175,7 @@ class Observed {
 }
 
 describe("the reap", () => {
-  test("ends the trace of who has found the process while it was reaped", async () => {
+  test("ends the trace of a client that attached while the process was reaped", async () => {
     await using h = new KernelHarness({ model: silent });
     const observed = new Observed(h);
     let ended = false;
@@ -190,7 +190,7 @@ describe("the reap", () => {
     observed.end();
   });
 
-  test("frees in the order of the seeds, each once, whoever calls", async () => {
+  test("frees in the order of the seeds, each once, for any caller", async () => {
     await using h = new KernelHarness({ model: silent });
     const observed = new Observed(h);
     const { ports, proc } = observed;
@@ -243,7 +243,7 @@ describe("the reap", () => {
   });
 });
 
-describe("whoever waits for a process or for something of it is released by its end", () => {
+describe("the end of a process releases every caller that waits for it or for something of it", () => {
   test.each(["a kill", "a kill while it is paused", "its own end"])("%s", async (how) => {
     const answer = Promise.withResolvers<void>();
     await using h = new KernelHarness({

@@ -3,7 +3,7 @@ import { ConcurrencyLimit } from "../../../src/kernel/llm/concurrency-limit.ts";
 import { seeded } from "../../support/seeded.ts";
 
 describe("how many at once", () => {
-  test("begins with a burst, and grows to what the provider's entry allows while all places are taken", () => {
+  test("begins with a burst, and grows to the provider entry's limit while all slots are taken", () => {
     const atOnce = new ConcurrencyLimit();
     expect(atOnce.limit).toBe(16);
     for (let i = 0; i < 100; i++) atOnce.answered(15);
@@ -23,7 +23,7 @@ describe("how many at once", () => {
     expect(atOnce.limit).toBe(1);
   });
 
-  test("takes an entry at its word, and follows it when it is changed", () => {
+  test("starts at an entry's number, and follows a change of it", () => {
     const atOnce = new ConcurrencyLimit(200);
     expect(atOnce.limit).toBe(200);
     atOnce.setMax(10);
@@ -37,7 +37,7 @@ describe("how many at once", () => {
     expect([atOnce.limit, atOnce.max]).toEqual([1, 32]);
   });
 
-  /** A server that takes so many: each round all run together, those above its limit are refused. */
+  /** A server with a limit: each round all run together, those above the limit are refused. */
   const play = (atOnce: ConcurrencyLimit, takes: () => number, requests: number) => {
     let refused = 0;
     for (let made = 0; made < requests; ) {

@@ -10,7 +10,7 @@ const drained = (queue: FairQueue<QueueEntry>): string[] => {
 };
 
 describe("the queue", () => {
-  test("lets the trees take turns, and each goes by its own order", () => {
+  test("serves the trees in turn, and each tree in its own order", () => {
     const queue = new FairQueue<QueueEntry>();
     for (const order of [1, 2, 3, 4]) queue.add(turn("a", order));
     queue.add(turn("b", 5));
@@ -31,7 +31,7 @@ describe("the queue", () => {
     expect(drained(queue)).toEqual(["a1", "b2", "c0", "a4", "c3"]);
   });
 
-  test("passes by who may not go, and keeps its place", () => {
+  test("passes over a request that may not start, which stays in its position", () => {
     const queue = new FairQueue<QueueEntry>();
     for (const [tree, order] of [
       ["a", 1],
@@ -47,7 +47,7 @@ describe("the queue", () => {
     expect(drained(queue)).toEqual(["c4", "a1"]);
   });
 
-  test("forgets who leaves, and whose tree is then empty", () => {
+  test("forgets a request that leaves, and a tree that is then empty", () => {
     const queue = new FairQueue<QueueEntry>();
     for (const order of [1, 2, 3]) queue.add(turn("a", order));
     queue.add(turn("b", 4));
@@ -59,10 +59,10 @@ describe("the queue", () => {
 });
 
 /**
- * The property that fairness is: while somebody waits at the head of a tree, no other tree is served twice, but
+ * The property that fairness is: while a request waits at the head of a tree, no other tree is served twice, but
  * for turns it was given back.
  */
-describe("whoever waits", () => {
+describe("a waiting request", () => {
   test.each(Array.from({ length: 60 }, (_, seed) => seed))(
     "is passed at most once by each tree (seed %i)",
     (seed) => {
@@ -107,7 +107,7 @@ describe("whoever waits", () => {
           if (random() < 0.5) expect(queue.removeWhere((one) => one.order === gone)).toHaveLength(1);
           else {
             const one = turns.get(gone);
-            if (one === undefined) throw new Error(`Nobody has the number ${gone}.`);
+            if (one === undefined) throw new Error(`No turn has the number ${gone}.`);
             queue.remove(one);
             queue.remove(one);
           }

@@ -64,7 +64,7 @@ function fails(code: Code, detail: SyscallErrorDetail = {}): Answers {
 function harness(one: Answers, two: Answers = () => says("from two"), more: Record<string, Device> = {}) {
   asked.length = 0;
   return new KernelHarness({
-    model: () => says("nobody asks it"),
+    model: () => says("never asked"),
     devices: { "/dev/llm/one": modelDevice("one", one), "/dev/llm/two": modelDevice("two", two), ...more },
     needs: { "/dev/llm/one": ["secret"], "/dev/llm/two": ["secret"] },
   });
@@ -97,10 +97,10 @@ describe("a model that fails for good has the next one asked", () => {
     ]);
     expect(info.fallback).toEqual([]);
     expect(info.steps_used).toBe(1);
-    const told = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
-    expect(told[0]).toMatchObject({ kind: "model", step: 1 });
-    expect(told[0]?.text).toStartWith(`one/a failed (${code}: ${code} it is`);
-    expect(told[0]?.text).toEndWith("; the run continues with two/b");
+    const logged = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
+    expect(logged[0]).toMatchObject({ kind: "model", step: 1 });
+    expect(logged[0]?.text).toStartWith(`one/a failed (${code}: ${code} it is`);
+    expect(logged[0]?.text).toEndWith("; the run continues with two/b");
     const { records } = await h.runs.steps(info.uuid);
     expect(records).toMatchObject([{ step: 1, switches: [{ to: { model: "b" } }] }]);
     expect(asked).toEqual(['one/a {"base_url":"http://one"}', 'two/b {"base_url":"http://two"}']);
@@ -150,7 +150,7 @@ describe("a model whose plugin has ended", () => {
     return { device, counts };
   }
 
-  test("is opened again, and the run goes on", async () => {
+  test("is opened again, and the run continues", async () => {
     const { device, counts } = mortal(1);
     await using h = harness(fails("INTERNAL"), undefined, { "/dev/llm/one": device });
     const { info } = await h.run("go", { provider: provider("one", "a") });
@@ -187,7 +187,7 @@ test("they are asked in their order, one that cannot be opened is passed over, a
   expect(info.switches.map(({ to }) => to.provider)).toEqual(["gone", "two"]);
 });
 
-test("a quota that ends is waited for when there is nothing left to fall back to", async () => {
+test("the end of a quota is waited for when no fallback remains", async () => {
   await using h = harness(
     fails("NOT_FOUND"),
     fails("EXHAUSTED", { retryable: true, retryAfterMs: 3_600_000 }),
@@ -197,7 +197,7 @@ test("a quota that ends is waited for when there is nothing left to fall back to
   expect(info.suspended?.wake.on).toBe("at");
 });
 
-test("an effort that the next one has no setting for is left out, and that is told", async () => {
+test("an effort that the next one has no setting for is left out, and that is logged", async () => {
   const efforts: unknown[] = [];
   await using h = harness(fails("NOT_FOUND"), (request) => {
     efforts.push(request.effort);
@@ -234,7 +234,7 @@ describe("what it costs", () => {
     }
   });
 
-  test("leaves out what has no price where there is a limit, and says so", async () => {
+  test("skips a model without a price where there is a cost limit, and logs that", async () => {
     await using h = harness(fails("NOT_FOUND"));
     const one = provider("one", "a", { price: price(1), fallbacks: [TWO] });
     const { info, events } = await h.run("go", { provider: one, maxCost: 1000 });
@@ -269,7 +269,7 @@ describe("a key that is refused", () => {
     });
   };
 
-  test("is fetched anew once, and the same step goes on", async () => {
+  test("is fetched again once, and the same step continues", async () => {
     await using h = harness(refuses("second-long-key"));
     const { info } = await h.run("go", { provider: rotating(["first-long-key", "second-long-key"]) });
     expect(info).toMatchObject({ result: "let in", steps: 1, steps_used: 1, switches: [] });
@@ -300,7 +300,7 @@ describe("a key that is refused", () => {
     expect(events).toContainEqual({ type: "notice", text: "the vault is locked" });
   });
 
-  test("is not waited for by a run that is killed meanwhile", async () => {
+  test("does not delay the kill of a run", async () => {
     await using h = harness(refuses("other-long-key"));
     const asked = Promise.withResolvers<void>();
     const renewSecret = () => {
@@ -335,7 +335,7 @@ describe("a key that is refused", () => {
   });
 });
 
-test("a child gets the model that its parent has by now, and what that has left", async () => {
+test("a child gets the model that its parent uses now, and the parent's remaining fallbacks", async () => {
   await using h = harness(fails("NOT_FOUND"), () => says("done"));
   const third = provider("one", "z");
   const pid = await h.spawn("go", { provider: { ...ONE, fallbacks: [TWO, third] } });
@@ -350,10 +350,10 @@ test("a child gets the model that its parent has by now, and what that has left"
 
 /**
  * Runs with three models of two providers each, of which every call may fail, be refused its key, or be cut off by a
- * kill or a suspension, which is gone on with. Whatever comes first: the chain of switches leads from the first model
+ * kill or a suspension, which is resumed. Whatever comes first: the chain of switches leads from the first model
  * to the one it ended with, nothing of it is lost or asked twice, and no file or budget is left behind.
  */
-describe("whatever fails in between, and whoever cuts it off", () => {
+describe("whatever call fails or is cut off", () => {
   test.each(Array.from({ length: 20 }, (_, seed) => seed))("seed %i", async (seed) => {
     const random = seeded(seed);
     const codes = ["NOT_FOUND", "UNAVAILABLE", "EXHAUSTED", "TIMEOUT", "PERMISSION", "INVALID"] as const;
@@ -388,7 +388,7 @@ describe("whatever fails in between, and whoever cuts it off", () => {
         expect(`${info.provider}/${info.model}`).toBe(passed.at(-1) ?? "");
         const left = info.fallback.map((to) => `${to.provider}/${to.model}`);
         expect([...passed, ...left]).toEqual(chain);
-        // One that was cut off while it was asked has cost a step, and is asked anew.
+        // One that was cut off while it was asked has cost a step, and is asked again.
         expect(info.steps_used).toBeGreaterThanOrEqual(info.steps);
         if (info.state !== "suspended") return;
         const opts = h.opts({ provider: choices([passed.at(-1) ?? "", ...left]) });

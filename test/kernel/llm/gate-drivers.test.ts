@@ -69,7 +69,7 @@ for (const driver of HTTP_DRIVERS)
       });
 
     for (const kind of ["hang", "hang_midway"] as const)
-      test(`ends with TIMEOUT for a server that falls silent (${kind}), and lets go of it`, async () => {
+      test(`ends with TIMEOUT for a server that falls silent (${kind}), and releases the connection`, async () => {
         await using server = await ModelServer.start([broken({ kind })]);
         const { answer, clock, file } = await called(server);
         const failed = failureOf(answer);

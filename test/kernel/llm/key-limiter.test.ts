@@ -17,7 +17,7 @@ class Storm {
   readonly begun: number[] = [];
   readonly ends: Promise<void>[] = [];
   readonly #random: () => number;
-  /** Monotonic, by model: nobody begins before. */
+  /** Monotonic, by model: no request begins before. */
   readonly #heldUntil = new Map<string, number>();
   /** By model: what the last report leaves, and until when it holds. */
   readonly #left = new Map<string, { left: number; until: number }>();
@@ -63,7 +63,7 @@ class Storm {
     } else if (roll < 0.3) {
       const remaining = this.#below(4);
       const reset_ms = this.#below(30_000) + 1;
-      // Those that were let go just now have not noticed yet: they count against what was said before.
+      // Those that were released just now have not noticed yet: they count against what was said before.
       const left = remaining + this.slots.running - this.#running;
       this.#left.set(model, { left, until: this.clock.monotonic() + reset_ms });
       this.slots.report(model, { requests: { limit: 4, remaining, reset_ms } });
@@ -102,7 +102,7 @@ describe("a wait that begins while others wait already", () => {
     },
   };
   test.each(Object.keys(causes))(
-    "by %s: who will not wait so long is told at once, the others stay",
+    "by %s: a caller that will not wait fails at once, the others stay",
     async (cause) => {
       const slots = new KeyLimiter(new FakeClock(), 1);
       const never = new AbortController();
@@ -115,7 +115,7 @@ describe("a wait that begins while others wait already", () => {
         );
       };
       ask("first", "m", 0);
-      // By the last request: it is this one's turn, and then nobody's.
+      // By the last request: it is this one's turn, and no other follows.
       if (cause.startsWith("the last")) ask("second", "m", 0);
       ask("impatient", "m", 59_999);
       ask("patient", "m", 60_000);
@@ -134,9 +134,9 @@ describe("a wait that begins while others wait already", () => {
   );
 });
 
-describe("the places of one key", () => {
+describe("the slots of one key", () => {
   test.each(Array.from({ length: 40 }, (_, seed) => seed))(
-    "are given out within every limit, and nobody is forgotten (seed %i)",
+    "slots are granted within every limit, and no waiter is forgotten (seed %i)",
     async (seed) => {
       const storm = new Storm(seed);
       const random = seeded(seed + 1000);

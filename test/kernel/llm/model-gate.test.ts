@@ -12,7 +12,7 @@ import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
 
 describe("an answer", () => {
-  test("is assembled from its events, and the events are told as they come", async () => {
+  test("is assembled from its events, and the events are emitted as they come", async () => {
     const call = { id: "c1", name: "Read", input: { file_path: "a" } };
     const { gate, options, events } = setUp();
     const device = new ScriptedDevice([
@@ -67,9 +67,12 @@ describe("an answer", () => {
       reasoning: "it is [key], or sk-lime",
       tool_calls: [{ input: { command: "echo [key]", more: ["[key]"] } }],
     });
-    const told = (type: string): string =>
+    const emitted = (type: string): string =>
       events.map((event) => (event.type === type && "text" in event ? event.text : "")).join("");
-    expect([told("text_delta"), told("reasoning_delta")]).toEqual([answer.content, answer.reasoning ?? ""]);
+    expect([emitted("text_delta"), emitted("reasoning_delta")]).toEqual([
+      answer.content,
+      answer.reasoning ?? "",
+    ]);
     expect(events.at(-1)?.type).toBe("stop");
   });
 
@@ -126,7 +129,7 @@ describe("an answer", () => {
     }
   });
 
-  test("whose cost nobody reports is given an estimate", async () => {
+  test("without a reported cost is given an estimate", async () => {
     const { gate, options } = setUp();
     const device = new ScriptedDevice([{ type: "text_delta", text: "x".repeat(400) }, stopped("end_turn")]);
     const asked = { ...request(), system_prompt: "y".repeat(4000) };
@@ -166,7 +169,7 @@ describe("an answer", () => {
     await expect(gate.call("k", device, request(), options)).rejects.toMatchObject({ code: "DRIVER" });
   });
 
-  test("an empty delta keeps it alive and is not told", async () => {
+  test("an empty delta keeps it alive and is not emitted", async () => {
     const { gate, options, events } = setUp();
     const device = new ScriptedDevice([{ type: "reasoning_delta", text: "" }, ...text("done")]);
     expect(await gate.call("k", device, request(), options)).toMatchObject({ content: "done" });
@@ -238,7 +241,7 @@ describe("what is tried again", () => {
     await expect(gate.call("k", device, request(), options)).rejects.toMatchObject({ code: "DRIVER" });
   });
 
-  test("bytes that are no JSON and events nobody knows are DRIVER", async () => {
+  test("bytes that are no JSON and unknown events are DRIVER", async () => {
     const { gate, clock, options } = setUp();
     for (const answer of ["<html>", '{"type":"video"}']) {
       const device: ModelDevice = { write: async () => {}, read: async () => answer };
@@ -407,7 +410,7 @@ describe("retries", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("none: the first error is the last", async () => {
+  test("of 0: the first error is the last", async () => {
     const { gate, options } = setUp();
     const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
     const call = gate.call("k", device, request(), { ...options, retries: 0 });
@@ -452,7 +455,7 @@ describe("deadlines", () => {
     });
   });
 
-  test("a word in time starts the idle deadline anew, and the total one still ends the call", async () => {
+  test("an event in time restarts the idle deadline, and the total one still ends the call", async () => {
     const { gate, clock, options } = setUp();
     const device: ModelDevice = {
       write: async () => {},
@@ -522,7 +525,7 @@ describe("deadlines", () => {
 });
 
 describe("a caller that gives up", () => {
-  test("in the middle of an answer gets its own reason and frees its place", async () => {
+  test("in the middle of an answer ends with its own reason and frees its slot", async () => {
     const { gate, clock, options } = setUp();
     const killed = new AbortController();
     const call = gate.call("k", new ScriptedDevice(["hang-deaf"]), request(), {
@@ -558,7 +561,7 @@ describe("a caller that gives up", () => {
     expect(device.requests).toEqual([]);
   });
 
-  test("in the wait before a retry is not held", async () => {
+  test("in the wait before a retry ends at once", async () => {
     const { gate, clock, options } = setUp();
     const killed = new AbortController();
     const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
@@ -581,7 +584,7 @@ describe("a caller that gives up", () => {
 });
 
 describe("one key", () => {
-  test("has so many calls at once, and the places go first come, first served", async () => {
+  test("limits concurrent calls, and grants its slots first come, first served", async () => {
     const { gate, options } = setUp();
     const line = new Line();
     const calls = ["a", "b", "c", "d", "e"].map((name) =>
@@ -601,7 +604,7 @@ describe("one key", () => {
     expect((await Promise.all(calls)).map((answer) => answer.content)).toEqual(["a", "b", "c", "d", "e"]);
   });
 
-  test("does not hold up another key", async () => {
+  test("does not delay another key", async () => {
     const { gate, options } = setUp();
     const line = new Line();
     const slow = gate.call("k", line.device("slow"), request(), { ...options, concurrency: 1 });
@@ -614,7 +617,7 @@ describe("one key", () => {
     await slow;
   });
 
-  test("keeps a retrying call's place before later comers, and lets them go on while it waits", async () => {
+  test("reserves a retrying call's slot before later calls, which may run while it waits", async () => {
     const { gate, clock, options } = setUp(() => 0);
     const one = { ...options, concurrency: 1 };
     const line = new Line();
@@ -632,7 +635,7 @@ describe("one key", () => {
     await Promise.all([second, third]);
   });
 
-  test("counts a call that waits for its retry among its own, also when nobody else is there", async () => {
+  test("counts a call that waits for its retry among its own, also when it is the only one", async () => {
     const { gate, clock, options } = setUp(() => 0);
     const one = { ...options, concurrency: 1 };
     const line = new Line();
@@ -660,7 +663,7 @@ describe("one key", () => {
     await first;
   });
 
-  test("that was told to stay away stays away for all its callers", async () => {
+  test("that was asked to back off backs off for all its callers", async () => {
     const { gate, clock, options } = setUp(() => 0);
     const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 5000 });
     const first = gate.call("k", new ScriptedDevice([limited], text("first")), request(), options);

@@ -53,7 +53,7 @@ function waitOf({ suspended, ended_at_ms }: ProcInfo): number {
 }
 
 describe("a run whose model is down for longer than its calls are retried", () => {
-  test("is suspended where nobody follows it, and finishes when it resumes", async () => {
+  test("is suspended where no client follows it, and finishes when it resumes", async () => {
     const clock = new FakeClock();
     const server = new Server();
     await using h = new KernelHarness({ clock, model: server.answer, limits: RETRIES, wakes: true });
@@ -71,7 +71,7 @@ describe("a run whose model is down for longer than its calls are retried", () =
     expect(await ended(h, clock, pid)).toMatchObject({ exit_code: 0, result: "done", steps: 1 });
   });
 
-  test("waits twice as long each time in a row, at most an hour; an answer begins anew", async () => {
+  test("waits twice as long each time in a row, at most an hour; an answer resets the wait", async () => {
     const clock = new FakeClock();
     const server = new Server();
     const model: Model = (request, signal) => {
@@ -111,7 +111,7 @@ describe("a run whose model is down for longer than its calls are retried", () =
   });
 
   test.each([
-    ["somebody follows it", {}, true, {}],
+    ["a client follows it", {}, true, {}],
     ["nothing would wake it", DETACHED, false, {}],
     ["its calls are not to be retried", DETACHED, true, { model_retry_time: 0 }],
   ] as const)("ends with llm_error where %s", async (_, more, wakes, limits) => {

@@ -134,7 +134,7 @@ describe("open requests of all keys together", () => {
   });
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8])(
-    "a storm of limit %i: within the limit, and nobody is forgotten",
+    "a storm of limit %i: stays within the limit, and no request is forgotten",
     async (max) => {
       const random = seeded(max);
       const bench = new Bench(max);
@@ -155,7 +155,7 @@ describe("open requests of all keys together", () => {
   );
 });
 
-test("a queue that no longer wants a request does not keep those behind it waiting", () => {
+test("a queue that no longer wants a request does not block the requests behind it", () => {
   const open = new OpenRequests(1);
   const nothing = { admit: () => undefined };
   let asked = 0;

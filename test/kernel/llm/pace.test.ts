@@ -144,7 +144,7 @@ describe("a server that takes 20 at a time", () => {
 });
 
 describe("requests per minute", () => {
-  test("are kept, whoever makes them, and a retry is one", async () => {
+  test("are within the limit for all callers together, and a retry counts as one", async () => {
     const { clock, call, status } = setUp();
     const times: number[] = [];
     const device = (): ModelDevice => {
@@ -176,7 +176,7 @@ describe("requests per minute", () => {
 });
 
 describe("what the headers say", () => {
-  test("nothing left: nobody asks before the limit is new, and nobody is refused", async () => {
+  test("nothing left: no call is made before the limit resets, and none is refused", async () => {
     const { clock, call, status } = setUp();
     await call(new ScriptedDevice(saying({ requests: { limit: 50, remaining: 0, reset_ms: 8000 } })));
     const device = new ScriptedDevice(text("next"));
@@ -200,7 +200,7 @@ describe("what the headers say", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("some left: so many are let through, and then nobody", async () => {
+  test("some left: only that many calls are made, and then none", async () => {
     const { clock, call } = setUp();
     await call(new ScriptedDevice(saying({ requests: { limit: 50, remaining: 3, reset_ms: 8000 } })));
     const devices = Array.from({ length: 5 }, () => new ScriptedDevice(text("ok")));
@@ -210,7 +210,7 @@ describe("what the headers say", () => {
     await passing(clock, Promise.all(calls));
   });
 
-  test("the next word counts: more is left by now", async () => {
+  test("the latest header counts: more is left by now", async () => {
     const { clock, call } = setUp();
     const none = { requests: { limit: 50, remaining: 0, reset_ms: 60_000 } };
     const some = { requests: { limit: 50, remaining: 9, reset_ms: 1 } };
@@ -235,7 +235,7 @@ describe("what the headers say", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("a wait beyond its patience is told at once, with its end: the run lays itself down", async () => {
+  test("a wait beyond its patience fails at once, with its end: the run suspends itself", async () => {
     const { clock, call } = setUp();
     const hour = 3_600_000;
     await call(new ScriptedDevice(saying({ tokens: { limit: 100, remaining: 0, reset_ms: hour } })));
@@ -247,7 +247,7 @@ describe("what the headers say", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("hold up those who ask the same model, and nobody else of the key", async () => {
+  test("delay calls of the same model, and no other model of the key", async () => {
     const { clock, gate, options, call, status } = setUp();
     const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 9000 });
     await call(new ScriptedDevice(saying({ requests: { limit: 50, remaining: 0, reset_ms: 8000 } })));
@@ -271,7 +271,7 @@ describe("what the headers say", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("few tokens left: fewer at once, never none", async () => {
+  test("few tokens left: fewer concurrent calls, at least one", async () => {
     const { call, status } = setUp();
     await call(new ScriptedDevice(text("ok")));
     for (const [remaining, atOnce] of [
@@ -286,7 +286,7 @@ describe("what the headers say", () => {
     }
   });
 
-  test("a limit that is new after ages holds up for a year: what has no date can't be shown", async () => {
+  test("a limit that resets after ages delays for a year at most: a later date can't be shown", async () => {
     const { clock, call } = setUp();
     await call(new ScriptedDevice(saying({ requests: { remaining: 0, reset_ms: 1e300 } })));
     const year = 365 * 24 * 3_600_000;
@@ -302,7 +302,7 @@ describe("what the headers say", () => {
       { requests: { limit: 0, remaining: -5, reset_ms: -1000 }, tokens: { remaining: 0, limit: 0 } },
     ],
     ["of nothing", {}],
-  ] as [string, RateLimits][])("a limit %s holds up nobody", async (_, limits) => {
+  ] as [string, RateLimits][])("a limit %s delays no call", async (_, limits) => {
     const { clock, call } = setUp();
     await call(new ScriptedDevice(saying(limits)));
     await call(new ScriptedDevice(text("ok")));
@@ -329,7 +329,7 @@ describe("a clock that jumps", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("back: the wait is as long as it was", async () => {
+  test("back: the wait is as long as before", async () => {
     const { clock, call } = setUp();
     const first = failure(call(new ScriptedDevice([limited()], text("first"))));
     await settled();
@@ -395,7 +395,7 @@ describe("a clock that jumps", () => {
 });
 
 describe("what was learnt of a key", () => {
-  test("is kept between calls, and forgotten when others come long after", async () => {
+  test("is remembered between calls, and forgotten after a long time without calls", async () => {
     const { gate, clock, call, options } = setUp();
     await call(new ScriptedDevice(text("ok")));
     await clock.advance(599_999);

@@ -30,7 +30,7 @@ function lastMessage(request: LLMRequest | undefined): string {
 const done: Model = () => says("done");
 
 describe("checks", () => {
-  test("are told to the model at the start", async () => {
+  test("are shown to the model at the start", async () => {
     await using h = new KernelHarness({ model: done, limits });
     await h.run("go", { checks: ["true", "test 1 = 1"] });
     const head = h.requests[0]?.system_prompt ?? "";
@@ -167,7 +167,7 @@ describe("a run that is interrupted among its attempts", () => {
     expect(runs(h)).toBe(4);
   });
 
-  test("ended by a failed check and resumed: its output is shown again, and the attempts begin anew", async () => {
+  test("ended by a failed check and resumed: its output is shown again, and the attempts start over", async () => {
     await using h = new KernelHarness({ model: done, limits });
     const { info } = await h.run("go", { checks: [passesAt(4)] });
     expect(info.exit_reason).toBe("check_failed");
@@ -209,8 +209,10 @@ describe("a run that is interrupted among its attempts", () => {
         expect(info?.checks.map(({ attempt = 1 }) => attempt)).toEqual([1, 2, 3]);
         const { records } = await last.runs.steps(uuid);
         const messages = records.flatMap((record) => record.messages);
-        const told = messages.filter(({ role, content }) => role === "user" && content.includes("seen"));
-        expect(told).toHaveLength(2);
+        const messagesWithOutput = messages.filter(
+          ({ role, content }) => role === "user" && content.includes("seen"),
+        );
+        expect(messagesWithOutput).toHaveLength(2);
       } finally {
         for (const kernel of kernels) await kernel[Symbol.asyncDispose]();
       }

@@ -42,7 +42,7 @@ describe("the loop detector", () => {
     );
   });
 
-  test("where a long output is kept does not make it another", () => {
+  test("a long output is the same, wherever it is stored", () => {
     const kept = (step: number) =>
       `1\n2\n[… The whole output is in /p/spill/${outputName(`01975a2e-0000-7000-8000-000000000001.${step}`)} …]\n9`;
     expect(feed(new LoopGuard(5), 10, (step) => [call({ result: kept(step) })])).toBe("loop_detected at 5");
@@ -53,7 +53,7 @@ describe("the loop detector", () => {
     expect(feed(new LoopGuard(5), 100, (step) => [call({ result: `line ${step}` })])).toBe("none");
   });
 
-  test("another call in between starts the count anew", () => {
+  test("another call in between restarts the count", () => {
     expect(
       feed(new LoopGuard(5), 100, (step) => [call({ input: { file: step % 4 === 0 ? "b" : "a" } })]),
     ).toBe("none");

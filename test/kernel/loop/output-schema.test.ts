@@ -37,7 +37,7 @@ describe("an answer", () => {
     ["with words around it", `Here it is: ${JSON.stringify(GOOD)}`, ["not one JSON document"]],
     ["that is two documents", `${JSON.stringify(GOOD)}\n${JSON.stringify(GOOD)}`, ["not one JSON document"]],
     ["that is empty", "", ["not one JSON document"]],
-  ])("%s is told what is wrong", (_, text, words) => {
+  ])("an answer %s is refused with what is wrong", (_, text, words) => {
     const read = schema.read(text);
     if (!("problem" in read)) throw new Error(`it was read: ${text}`);
     for (const word of words) expect(read.problem).toContain(word);
@@ -132,7 +132,7 @@ describe("a schema", () => {
   });
 });
 
-const told = (request: { messages: { role: string; content: string }[] } | undefined): string =>
+const lastUserMessage = (request: { messages: { role: string; content: string }[] } | undefined): string =>
   request?.messages.findLast(({ role }) => role === "user")?.content ?? "";
 
 describe("a run with an output schema", () => {
@@ -151,7 +151,7 @@ describe("a run with an output schema", () => {
     });
     const { info, events } = await h.run("go", { outputSchema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD, steps: wrong + 1 });
-    expect(told(h.requests[wrong])).toContain("count: ");
+    expect(lastUserMessage(h.requests[wrong])).toContain("count: ");
     const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
     expect(notices).toHaveLength(wrong);
     expect(notices[0]).toContain("correction 1 of 2");
@@ -187,7 +187,7 @@ describe("a run with an output schema", () => {
     expect(info).toMatchObject({ exit_reason: "check_failed", output: GOOD, checks: [{ exit_code: 3 }] });
   });
 
-  test("has one in its fork, which knows of it; a child has none", async () => {
+  test("also holds for its fork; a child has no schema", async () => {
     await using h = new KernelHarness({
       model: ({ intent, messages }) => {
         if (intent === "child") return says("just words");
@@ -223,7 +223,7 @@ describe("a run with an output schema", () => {
     expect(info).toMatchObject({ exit_reason: "llm_error", partial: true });
   });
 
-  test("still has one when it is gone on with, also when it was cut off behind an answer that does not fit", async () => {
+  test("still has one when it is resumed, also when it was cut off behind an answer that does not fit", async () => {
     let crash: (() => void) | undefined;
     const model: Model = (request) => {
       crash?.();
@@ -239,11 +239,11 @@ describe("a run with an output schema", () => {
     const again = (await later.follow(pid)).info;
     expect(again).toMatchObject({ exit_reason: "completed", output: GOOD, steps: 2 });
     expect(later.requests).toHaveLength(1);
-    expect(told(later.requests[0])).toContain("count: ");
+    expect(lastUserMessage(later.requests[0])).toContain("count: ");
     expect(later.requests[0]?.output_schema).toEqual(SCHEMA);
   });
 
-  describe("has the corrections that are left when it is gone on with", () => {
+  describe("has its remaining corrections when it is resumed", () => {
     /** Cut off while its model is asked for the `at`th time; how often it is asked from then on. */
     async function cutOffAt(at: number, answers: readonly LLMEvent[][]): Promise<[string | null, number]> {
       let asked = 0;

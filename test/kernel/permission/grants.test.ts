@@ -79,7 +79,7 @@ const covered = (rights: Permissions): boolean[] => CALLS.map((call) => rights.c
 const bash = (subject: string): Call => ({ tool: "Bash", path: "/dev/shell", subject });
 const read = (subject: string): Call => ({ tool: "Read", path: "/dev/fs", subject });
 
-describe("a rule is held by another", () => {
+describe("a rule is covered by another", () => {
   test.each([
     ["*", "*", true],
     ["*", "/dev/fs", true],
@@ -147,7 +147,7 @@ describe("a grant", () => {
     expect(child.lacks(parseRule("Read(src/a.ts)"))).toBeNull();
   });
 
-  test("to one whose ancestors are gone widens what they had, too", () => {
+  test("to a process whose ancestors have ended widens what they had, too", () => {
     const orphan = of(["Read"], ["Write"]).child(["*"], []);
     const rights = granted(orphan, ["Bash", "Write"], null, true);
     expect(rights.covers(bash("ls"))).toBe(true);
@@ -204,7 +204,7 @@ describe("a revoke", () => {
     expect(rights.covers(bash("ls"))).toBe(takenBack);
   });
 
-  test("by PID 0 stands beside that of a process, and outlives it", () => {
+  test("by PID 0 is separate from a process's grant, and outlives it", () => {
     const both = revoked(revoked(of(["*"]), ["Bash"], "a"), ["Bash"]);
     expect(granted(both, ["Bash"], "a").covers(bash("ls"))).toBe(false);
     expect(granted(both, ["Bash"]).covers(bash("ls"))).toBe(true);
@@ -217,7 +217,7 @@ describe("a revoke", () => {
   });
 });
 
-test("the rule that covers a call is told, or why none does", () => {
+test("names the rule that covers a call, or why none does", () => {
   expect(of(["Read", "Bash(git *)", "Bash(ls)"]).decide(bash("ls && git log"))).toEqual({
     rule: "Bash(git *), Bash(ls)",
   });

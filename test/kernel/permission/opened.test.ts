@@ -122,7 +122,7 @@ describe("a call whose driver asks for each file", () => {
     }
   });
 
-  test("may begin above what is allowed, and not beside it", () => {
+  test("may begin above the allowed path, and not beside it", () => {
     for (const allow of ["Grep(src/a/**)", "Grep(src/a/*.ts)", "/dev/fs/src/a/**", "/dev/fs/src/a"]) {
       const permissions = of([allow]);
       expect([".", "src", "src/a", "src/b", "test", "/"].map((at) => covers(permissions, at))).toEqual([

@@ -284,7 +284,7 @@ describe("deny wins", () => {
     ["*"],
     ["Write"],
     ["Read(a)", "Bash(ls)", "/dev/shell"],
-    // Opened raw the device would write what it is told to.
+    // Opened raw the device would write what it is given.
     ["Write(a)", "Write", "/dev/fs", "/dev/fs/a"],
   );
   grid(["Read", "Write"], ["Wr*"], ["Read(a)"], ["Write(a)"]);
@@ -443,7 +443,7 @@ describe("children and skills", () => {
     expect(child.covers(call("Write(a)"))).toBe(false);
   });
 
-  test("an empty list is none for a child too", () => {
+  test("an empty list allows a child nothing, too", () => {
     expect(of(["*"]).child([], []).covers(call("Read(a)"))).toBe(false);
   });
 
@@ -534,7 +534,7 @@ describe("saved and restored as one unit", () => {
     }
   });
 
-  test("a rule for a tool that is gone covers nothing and does not spoil the record", () => {
+  test("a rule for a removed tool covers nothing, and the record stays readable", () => {
     const restored = Permissions.from({ allow: [["Gone", "Read"]], deny: ["Lost(x)"] }, FACTS);
     expect(restored.allowedTools()).toEqual(["Read"]);
     expect(restored.covers({ tool: "Gone", path: "/dev/gone" })).toBe(false);

@@ -160,7 +160,7 @@ describe("no process holds more than its parent", () => {
     expect(both.covers(write(".git/config"))).toBe(false);
   });
 
-  test("a live run that holds everything is granted it, says so, and keeps it in its record", () => {
+  test("a live run with all rights is granted it, reports it, and has it in its record", () => {
     const before = of(["*"]);
     const rule = parseRule("Write(.git/info/**)");
     expect(before.lacks(rule)).toContain("it may use");

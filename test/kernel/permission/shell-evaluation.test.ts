@@ -221,10 +221,10 @@ async function marked(shell: string, lines: string[]): Promise<boolean[]> {
       stderr: "ignore",
       stdin: "ignore",
     });
-    const told = new Set((await new Response(child.stdout).text()).split("\n"));
+    const printed = new Set((await new Response(child.stdout).text()).split("\n"));
     await child.exited;
-    expect(told).toContain("end");
-    return lines.map((_, i) => told.has(String(i)));
+    expect(printed).toContain("end");
+    return lines.map((_, i) => printed.has(String(i)));
   } finally {
     rmSync(dir, { recursive: true });
   }

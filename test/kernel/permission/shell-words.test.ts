@@ -271,11 +271,12 @@ async function marksRun(shell: string, lines: string[]): Promise<number[]> {
       stdin: "ignore",
     });
     // Its end is the end of the last background job too: each of them holds it open.
-    const told = (await new Response(run.stdout).text()).split("\n");
+    const printed = (await new Response(run.stdout).text()).split("\n");
     expect(await run.exited).toBe(0);
-    expect(told).toContain("end");
+    expect(printed).toContain("end");
     const ran = lines.map(() => 0);
-    for (const number of told) if (/^\d+$/.test(number)) ran[Number(number)] = (ran[Number(number)] ?? 0) + 1;
+    for (const number of printed)
+      if (/^\d+$/.test(number)) ran[Number(number)] = (ran[Number(number)] ?? 0) + 1;
     return ran;
   } finally {
     rmSync(dir, { recursive: true });

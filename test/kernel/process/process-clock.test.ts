@@ -7,7 +7,7 @@ import { calls, KernelHarness, type Model, says, script, toolDevice } from "../.
 import { until } from "../../support/until.ts";
 
 describe("the clock of a process", () => {
-  test("stands still while it is stopped; the date goes on", async () => {
+  test("pauses while it is stopped; the wall clock runs on", async () => {
     const real = new FakeClock();
     const clock = new ProcessClock(real);
     const started = clock.now();
@@ -22,7 +22,7 @@ describe("the clock of a process", () => {
     expect([clock.monotonic(), clock.now() - started]).toEqual([15, 115]);
   });
 
-  test("goes on from what its process had run before it was suspended", async () => {
+  test("starts from its process's run time before the suspension", async () => {
     const real = new FakeClock();
     const clock = new ProcessClock(real, 400);
     await real.advance(10);
@@ -35,7 +35,7 @@ describe("the clock of a process", () => {
     expect(fired).toBe(true);
   });
 
-  test("its timers stand with it, and go on with what was left of them", async () => {
+  test("its timers pause with it, and continue with their remaining time", async () => {
     const real = new FakeClock();
     const clock = new ProcessClock(real);
     const fired: string[] = [];

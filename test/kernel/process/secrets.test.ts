@@ -22,7 +22,7 @@ describe("secrets", () => {
     expect(new Secrets({ keys: ["ollama"] }).hide("ollama serve")).toBe("ollama serve");
   });
 
-  test("that others fetch meanwhile are hidden, too", () => {
+  test("that other runs fetch later are redacted, too", () => {
     const shared = new Secrets();
     const own = new Secrets({ shared });
     const stream = own.stream();
@@ -68,7 +68,7 @@ describe("secrets", () => {
     }
   });
 
-  test("hold back no more than could be the beginning of one", () => {
+  test("hold back at most a possible beginning of a secret", () => {
     const stream = secrets.stream();
     expect(stream.push("an answer")).toBe("an answer");
     expect(stream.push(" and sk-li")).toBe(" and ");
@@ -78,7 +78,7 @@ describe("secrets", () => {
     expect(stream.end()).toBe("");
   });
 
-  test("pass bytes on that hold none as they are", () => {
+  test("pass bytes without a secret unchanged", () => {
     const data = Buffer.from("no key in here\n");
     expect(secrets.byteStream().push(data)).toEqual(data);
     expect(new Secrets().byteStream().push(data)).toBe(data);

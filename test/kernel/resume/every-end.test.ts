@@ -21,8 +21,8 @@ interface End {
   act?(h: KernelHarness, pid: number, clock: FakeClock): unknown;
   /** What it needs to go on. */
   needs?: ResumeOptions & Partial<SpawnOpts>;
-  /** What its model is told of the end. */
-  told?: string;
+  /** What its model reads about the end. */
+  notice?: string;
 }
 
 function cut(reason: "refusal" | "max_tokens"): LLMEvent[] {
@@ -41,8 +41,8 @@ const ENDS: End[] = [
     second: () => calls(["Complete", { result: "one" }]),
     needs: { input: "and now?" },
   },
-  { reason: "failed", code: 1, second: () => cut("refusal"), told: "declined" },
-  { reason: "llm_error", code: 1, second: () => cut("max_tokens"), told: "output limit" },
+  { reason: "failed", code: 1, second: () => cut("refusal"), notice: "declined" },
+  { reason: "llm_error", code: 1, second: () => cut("max_tokens"), notice: "output limit" },
   {
     reason: "llm_error",
     code: 1,
@@ -53,7 +53,7 @@ const ENDS: End[] = [
     code: 1,
     second: () => says("one"),
     spawn: { checks: ["test -e checked || ! touch checked"] },
-    told: "the check",
+    notice: "the check",
   },
   { reason: "max_steps", code: 1, second: silent, spawn: { maxSteps: 1 }, needs: { maxSteps: 9 } },
   {
@@ -118,10 +118,10 @@ function expensive(events: LLMEvent[]): LLMEvent[] {
 }
 
 for (const fork of [undefined, {}]) {
-  describe(`a run that has ended is ${fork ? "forked" : "gone on with"}:`, () => {
+  describe(`a run that has ended is ${fork ? "forked" : "resumed"}:`, () => {
     for (const end of ENDS) {
       const { input, ...more } = end.needs ?? {};
-      test(`${end.reason} (${end.code})${end.told ? `, ${end.told}` : ""}`, async () => {
+      test(`${end.reason} (${end.code})${end.notice ? `, ${end.notice}` : ""}`, async () => {
         const { h, info } = await ended(end);
         await using _ = h;
         expect(info).toMatchObject({ exit_reason: end.reason, exit_code: end.code });
@@ -134,7 +134,7 @@ for (const fork of [undefined, {}]) {
         const asked = h.requests.at(-1)?.messages ?? [];
         expect(asked.length).toBeGreaterThanOrEqual(before);
         expect(asked.at(-1)?.role).not.toBe("assistant");
-        if (end.told) expect(asked.at(-1)?.content).toContain(end.told);
+        if (end.notice) expect(asked.at(-1)?.content).toContain(end.notice);
         const { records } = await h.runs.steps(uuid);
         expect(records.map(({ step }) => step)).toEqual(records.map((_record, at) => at + 1));
       });

@@ -102,7 +102,7 @@ async function longRun(forks: Model = () => says("forked")) {
 }
 
 describe("a fork", () => {
-  test("from every step asks what the run asked after it, and leaves the run as it is", async () => {
+  test("from every step sends the request that the run sent next, and does not change the run", async () => {
     const { h, uuid, info, requests } = await longRun();
     await using _ = h;
     expect(info).toMatchObject({ exit_code: 0, result: "the end", steps: 10, origin_uuid: null });
@@ -168,7 +168,7 @@ describe("a fork", () => {
     expect((await h.runs.inbox(fork.uuid)).unread).toEqual([]);
   });
 
-  test("of a run that has completed goes on with what it is given, and with nothing less", async () => {
+  test("of a completed run resumes with the message it is given, and needs one", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     for (const step of [10, undefined])
@@ -182,7 +182,7 @@ describe("a fork", () => {
     expect(h.requests.at(-1)?.messages.at(-1)).toEqual({ role: "user", content: "and now?" });
   });
 
-  test("from a step that is not there names those that are, and makes nothing", async () => {
+  test("from a missing step names the existing ones, and makes nothing", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     for (const step of [0, 11, -1, 1.5])
@@ -223,7 +223,7 @@ describe("a fork", () => {
     expect(h.kernel.processes.count).toBe(0);
   });
 
-  test("needs the run no more: its results are its own, and it is gone on with and forked itself", async () => {
+  test("outlives the run: its results are its own, and it can be resumed and forked itself", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     const fork = await forked(h, uuid, { step: 4 });
@@ -244,7 +244,7 @@ describe("a fork", () => {
     ]);
   });
 
-  test("is told what it was given until a step records it, though the run had been sent and told as much", async () => {
+  test("is sent its message until a step records it, even if the run had received the same text", async () => {
     const { h, uuid } = await longRun(silent);
     await using _ = h;
     const first = h.requests.length;
@@ -258,7 +258,7 @@ describe("a fork", () => {
       expect(asked.messages.at(-1)?.content).toBe("this is for you");
   });
 
-  test("has its head built anew, of what its agent says today", async () => {
+  test("gets a new head, built from its agent's current instructions", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     await forked(h, uuid, { step: 2, agent: { ...AGENT, instructions: "You work better." } });
@@ -278,7 +278,7 @@ describe("the rights of a fork", () => {
     expect(after.allowed_tools).toContain("Act");
   });
 
-  test("are what the run may do by now: what was taken from it stays taken", async () => {
+  test("are the run's rights at that time: a withdrawn right stays withdrawn", async () => {
     await using h = new KernelHarness({
       model: script(calls(["Look", {}]), says("done"), says("forked")),
       devices: {
@@ -311,7 +311,7 @@ describe("a run that lives", () => {
     return new KernelHarness({ model, devices: { "/dev/look": look } });
   }
 
-  test("is forked from what it has recorded, and goes on", async () => {
+  test("is forked from its recorded steps, and runs on", async () => {
     await using h = liveRun();
     const pid = await h.spawn("go", {}, AGENT);
     await until(() => h.requests.length === 3);
@@ -338,7 +338,7 @@ describe("a run that lives", () => {
     expect(h.requests[1]?.messages).toEqual(h.requests[0]?.messages ?? []);
   });
 
-  test("is a fork that is killed with its kernel: it goes on, and has used what it has used itself", async () => {
+  test("is a fork that is killed with its kernel: it resumes with its own usage", async () => {
     await using first = liveRun(silent);
     await using second = new KernelHarness({
       model: script(says("went on")),
@@ -364,7 +364,7 @@ describe("a run that lives", () => {
 });
 
 describe("a step in which the model had nothing left to answer", () => {
-  test("in the middle of a run that was gone on with is forked from with what it is told instead", async () => {
+  test("inside a resumed run is forked from with the message given instead", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")) });
     const { info } = await h.run("go", {}, AGENT);
     const again = await h.kernel.lifecycle.resume(info.uuid, AGENT, h.opts(), { input: "and?" });
@@ -378,7 +378,7 @@ describe("a step in which the model had nothing left to answer", () => {
     expect(roles(h.requests[2])).toEqual(["user go", "assistant one", "user or else?"]);
   });
 
-  test("and its check failed: a fork is told so", async () => {
+  test("with a failed check: the fork learns so", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
     const { info } = await h.run("go", { checks: ["false"] }, AGENT);
     const { info: fork } = await forked(h, info.uuid);
@@ -387,7 +387,7 @@ describe("a step in which the model had nothing left to answer", () => {
   });
 });
 
-test("a fork has what the plugins keep for the run alone, and its own from then on", async () => {
+test("a fork has a copy of the plugins' documents of the run, and its own from then on", async () => {
   const { h, uuid } = await longRun();
   await using _ = h;
   const note = join("plugins", "notes", "list.json");

@@ -21,24 +21,27 @@ function refusal(taking: Promise<unknown>): Promise<Partial<SyscallError>> {
   );
 }
 
-test.each(["here", "there"] as const)("whoever writes a run down %s is waited for", async (where) => {
-  await using h = done();
-  const { clock, uuid, ...kernels } = await twoKernels(h);
-  const writing = await kernels[where].take(uuid, h.dataDir, "record");
-  let taken = false;
-  const taking = kernels.here.take(uuid, h.dataDir, "resume").then((claim) => {
-    taken = true;
-    return claim;
-  });
-  await clock.advance(1_000);
-  expect(taken).toBe(false);
-  writing.release();
-  await clock.advance(1_000);
-  (await taking).release();
-  expect(clock.pending).toBe(0);
-});
+test.each(["here", "there"] as const)(
+  "a resume waits for the kernel that writes the record %s",
+  async (where) => {
+    await using h = done();
+    const { clock, uuid, ...kernels } = await twoKernels(h);
+    const writing = await kernels[where].take(uuid, h.dataDir, "record");
+    let taken = false;
+    const taking = kernels.here.take(uuid, h.dataDir, "resume").then((claim) => {
+      taken = true;
+      return claim;
+    });
+    await clock.advance(1_000);
+    expect(taken).toBe(false);
+    writing.release();
+    await clock.advance(1_000);
+    (await taking).release();
+    expect(clock.pending).toBe(0);
+  },
+);
 
-test("whoever goes on with it refuses the next one at once, and after two seconds in another kernel", async () => {
+test("a resumed run refuses the next claim at once, and after two seconds in another kernel", async () => {
   await using h = done();
   const { clock, uuid, here, there } = await twoKernels(h);
   const going = await here.take(uuid, h.dataDir, "resume");

@@ -15,7 +15,7 @@ async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
   return info;
 }
 
-/** One that was suspended while it waited for its model, with so many children. */
+/** A run that was suspended while it waited for its model, with this number of children. */
 async function suspended(h: KernelHarness, children = 0): Promise<{ info: ProcInfo; below: string[] }> {
   const pid = await h.spawn("top");
   for (let i = 0; i < children; i++) await h.spawn(`part ${i}`, { parentPid: pid });
@@ -48,7 +48,7 @@ describe("a suspended run that is ended", () => {
     },
   );
 
-  test("can be resumed all the same by who wants it, and its model is told how it had ended", async () => {
+  test("can still be resumed, and its model learns how it had ended", async () => {
     let answers = false;
     await using h = new KernelHarness({
       model: (request, signal) => (answers ? says("done") : silent(request, signal)),
@@ -60,7 +60,7 @@ describe("a suspended run that is ended", () => {
     expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed" });
   });
 
-  test("takes with it what was laid down with it, where the whole tree is meant, and knows how they ended", async () => {
+  test("ends the runs suspended with it, where the whole tree is meant, and records how they ended", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 2);
     expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(3);
@@ -112,7 +112,7 @@ describe("a suspended run that is ended", () => {
     expect(await infoOf(asked, info.uuid)).toMatchObject({ state: "running", exit_reason: null });
   });
 
-  test("not by a signal that ends nothing, and not while somebody goes on with it", async () => {
+  test("refuses a signal that ends nothing, and any signal while another kernel resumes it", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info } = await suspended(h);
     const ending = (signal: typeof SIGPAUSE | typeof SIGTERM): Promise<unknown> =>
@@ -127,8 +127,8 @@ describe("a suspended run that is ended", () => {
   });
 });
 
-describe("a run that is gone on with", () => {
-  test("knows the PIDs that it had, the last of many, and a fork has none", async () => {
+describe("a run that is resumed", () => {
+  test("lists its last earlier PIDs, and a fork has none", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info } = await suspended(h);
     const pids = [info.pid];
@@ -152,7 +152,7 @@ describe("a run that is gone on with", () => {
     for (const group of ["build", "test", "left"]) groups.joinGroup(pid, group);
     groups.leaveGroup(pid, "left");
     const { uuid } = h.kernel.processes.info(pid);
-    // Known to whoever goes on with it after a kill, too.
+    // A kernel that resumes it after a kill knows them, too.
     expect((await infoOf(h, uuid)).groups).toEqual(["build", "test"]);
     await h.kernel.lifecycle.suspend(pid);
     await until(() => h.kernel.processes.count === 0);

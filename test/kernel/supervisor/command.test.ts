@@ -82,7 +82,7 @@ describe("a supervised program", () => {
     expect(isAlive(unix())).toBe(false);
   });
 
-  test("keeps the end of what it printed", async () => {
+  test("records the end of its output", async () => {
     await using s = new Supervised();
     const loud = sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done");
     const top = await s.spawn(s.spec("one_for_one", [s.command("loud", loud, { restart: "temporary" })]));

@@ -25,7 +25,7 @@ interface Kid {
   startedAt: number;
 }
 
-/** One restart to come: of the kid that fell and whoever fell with it. */
+/** One restart to come: of the kid that fell and the kids that fell with it. */
 interface Due {
   kid: number;
   at: number;
@@ -72,7 +72,7 @@ class Model {
     if (this.kids.every(({ state }) => state === "ended")) this.over = "completed";
   }
 
-  /** Somebody restarts a kid. True: it runs. */
+  /** The model restarts a kid. True: it runs. */
   restart(at: number): boolean {
     const due = this.#dues.find((one) => this.#fallers(one.kid).includes(at));
     if (this.#kid(at).state === "waiting" && due) {

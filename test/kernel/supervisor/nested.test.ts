@@ -33,7 +33,7 @@ describe("a supervisor of supervisors", () => {
     expect(s.h.kernel.processes.info(at(s, top, "mid", "low")).ppid).toBe(at(s, top, "mid"));
   });
 
-  test("does not start when a child three levels below does not, and nothing is left", async () => {
+  test("does not start when a child three levels below does not, and no process remains", async () => {
     await using s = new Supervised();
     s.broken.set("a", 1);
     const error = await tree(s).catch((thrown: Error) => thrown);
@@ -44,7 +44,7 @@ describe("a supervisor of supervisors", () => {
     expect(s.starts).toEqual(["a"]);
   });
 
-  test("is told of it only when those below have given up, level by level", async () => {
+  test("learns of an end only when the supervisors below have given up, level by level", async () => {
     await using s = new Supervised();
     const top = await tree(s);
     const mid = at(s, top, "mid");
@@ -67,7 +67,7 @@ describe("a supervisor of supervisors", () => {
     await restarted("mid", "b");
     expect(at(s, top, "mid")).toBe(mid);
     expect(at(s, top, "mid", "low")).not.toBe(low);
-    // The new low begins anew, but its end is one too many for mid: top starts mid, and what came after it.
+    // The new low starts over, but its end is one too many for mid: top starts mid, and what came after it.
     await s.fail("a");
     await until(() => s.child(at(s, top, "mid", "low"), "a").restartInMs !== null);
     await restarted("mid", "low", "a");

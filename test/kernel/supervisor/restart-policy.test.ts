@@ -21,12 +21,12 @@ function otp(intensity: number, periodMs: number): (now: number) => boolean {
 }
 
 describe("the window of restarts", () => {
-  test("takes as many as the limit says, and one more is too many", () => {
+  test("allows as many as the limit says, and refuses one more", () => {
     const window = new RestartWindow({ intensity: 3, periodMs: 60_000 });
     expect([0, 1, 2, 3].map((now) => window.add(now))).toEqual([true, true, true, false]);
   });
 
-  test("of none allows none", () => {
+  test("of 0 allows none", () => {
     const window = new RestartWindow({ intensity: 0, periodMs: 60_000 });
     expect(window.add(0)).toBe(false);
     expect(window.roomInMs(0)).toBe(Number.POSITIVE_INFINITY);
@@ -85,13 +85,13 @@ describe("the delays", () => {
     expect(backoffDelayMs(backoff, 2, () => 1)).toBe(2_000);
   });
 
-  test("begin anew for what was up for long enough", () => {
+  test("start over for a child that was up for long enough", () => {
     const rules = { backoff: { firstMs: 100, longestMs: 10_000 }, resetAfterMs: 1_000 };
     const delays = new RestartDelays(rules, () => 0);
     expect([0, 0, 999, 1_000, 0].map((upMs) => delays.next(upMs))).toEqual([100, 200, 400, 100, 200]);
   });
 
-  test("that follow from a limit never keep a crash loop below it", () => {
+  test("that follow from a limit never slow a crash loop below it", () => {
     for (const intensity of [1, 2, 3, 10, 100, 10_000]) {
       for (const periodMs of [1, 1_000, 5_000, 60_000, 3_600_000]) {
         const rules = rulesFor({ intensity, periodMs });
@@ -122,7 +122,7 @@ describe("one thing that is started again", () => {
     expect(restarts.ended()).toBe(2_000);
   });
 
-  test("that ran for a period falls as if for the first time; one that never started did not run", async () => {
+  test("that ran for a period restarts with the first delay; one that never started did not run", async () => {
     const clock = new FakeClock();
     const restarts = new Restarts(rulesFor({ intensity: 9, periodMs: 18_000 }), { clock, random: () => 0 });
     restarts.started();

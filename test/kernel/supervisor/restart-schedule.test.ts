@@ -32,7 +32,7 @@ test("a clean end that takes a counted one over is not counted once more", async
   expect(clock.pending).toBe(0);
 });
 
-test("one that was taken over, or cleared, is none any more", async () => {
+test("a restart that was replaced or cleared is no longer pending", async () => {
   const { clock, a, b, due, restarts } = schedule();
   restarts.add(b, 100, true);
   await clock.advance(100);
@@ -44,7 +44,7 @@ test("one that was taken over, or cleared, is none any more", async () => {
   expect(clock.pending).toBe(0);
 });
 
-test("a clean end waits once more where another took its place meanwhile", async () => {
+test("a clean end waits once more where another restart has used its slot", async () => {
   const { clock, a, b, due, restarts } = schedule();
   restarts.onExit(b, false, 0);
   restarts.add(a, restarts.onExit(a, true, 0) ?? -1, false);

@@ -16,7 +16,7 @@ import { until } from "../../support/until.ts";
 
 /** What it did, of its own record. */
 async function deeds(s: Supervised, uuid: string): Promise<string[]> {
-  // All: whoever waits for a child's state asks again and again, and each time is recorded.
+  // All: a test that waits for a child's state asks again and again, and each time is recorded.
   const { records } = await s.h.runs.events(uuid, { limit: Number.MAX_SAFE_INTEGER });
   return records
     .filter(({ syscall }) => syscall.startsWith("Supervisor") && syscall !== "SupervisorChildren")
@@ -100,7 +100,7 @@ describe("a supervisor", () => {
     ]);
   });
 
-  test("that is told to stop while a child is being planned waits for nothing of it", async () => {
+  test("that is asked to stop while a child is being planned does not wait for the plan", async () => {
     await using s = new Supervised();
     const planning = Promise.withResolvers<AbortSignal>();
     const slow = s.agent("slow");
@@ -119,7 +119,7 @@ describe("a supervisor", () => {
     expect(s.h.kernel.processes.count).toBe(0);
   });
 
-  test("gives up a child that is planned for too long, and lets go of what comes too late", async () => {
+  test("gives up a child whose planning takes too long, and releases what comes too late", async () => {
     await using s = new Supervised();
     const planning = Promise.withResolvers<void>();
     const late = Promise.withResolvers<{ intent: string; agent: null; opts: SpawnOpts }>();
@@ -210,7 +210,7 @@ describe("the end of a supervisor", () => {
     expect(s.h.kernel.processes.count).toBe(0);
   });
 
-  test("cancels the restarts that wait, and refuses who asked for one", async () => {
+  test("cancels pending restarts, and refuses callers that asked for one", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")]));
     await s.fail("a");
@@ -235,7 +235,7 @@ describe("the end of a supervisor", () => {
     expect(await done).toEqual({ code: 0, reason: "completed" });
   });
 
-  test("does not come while a child is suspended: its run is to be gone on with", async () => {
+  test("does not come while a child is suspended: its run can be resumed", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a", { restart: "transient" })]));
     await s.h.kernel.lifecycle.suspend(s.pid(pid, "a"));
@@ -257,7 +257,7 @@ describe("a child that was suspended", () => {
     return { supervisor, uuid };
   }
 
-  test("is its supervisor's child again when its run goes on, and counts as no restart", async () => {
+  test("becomes its supervisor's child again when its run resumes, and counts as no restart", async () => {
     await using s = new Supervised();
     const { supervisor, uuid } = await suspendedChild(s, "permanent");
     const { pid } = await s.h.kernel.lifecycle.resume(uuid, null, s.h.opts());
@@ -274,13 +274,13 @@ describe("a child that was suspended", () => {
     await until(() => s.h.requests.length === 5 && isUp("a") && isUp("b"), "the start of both");
   });
 
-  test("and in whose place another was started is its own when it goes on", async () => {
+  test("runs beside its replacement, below the supervisor, when it resumes", async () => {
     await using s = new Supervised();
     const { supervisor, uuid } = await suspendedChild(s, "permanent");
-    const anew = await s.h.kernel.supervisors.restartChild(supervisor, "a");
+    const restarted = await s.h.kernel.supervisors.restartChild(supervisor, "a");
     const { pid } = await s.h.kernel.lifecycle.resume(uuid, null, s.h.opts());
     await until(() => s.h.requests.length === 4, "the model calls of all");
-    expect(s.child(supervisor, "a").pid).toBe(anew);
+    expect(s.child(supervisor, "a").pid).toBe(restarted);
     expect(s.h.kernel.processes.info(pid).ppid).toBe(supervisor);
   });
 
@@ -288,15 +288,18 @@ describe("a child that was suspended", () => {
     ["permanent", "waiting"],
     ["transient", "waiting"],
     ["temporary", "ended"],
-  ] as const)("and %s, is as one that has ended when it is killed meanwhile: %s", async (policy, state) => {
-    await using s = new Supervised();
-    const { supervisor, uuid } = await suspendedChild(s, policy);
-    const info = await s.h.runs.info(uuid);
-    if (!info) throw new Error("no record");
-    await s.h.kernel.lifecycle.endSuspended(info, s.h.dataDir, SIGTERM);
-    await until(() => s.child(supervisor, "a").state === state);
-    expect(s.child(supervisor, "a").exit).toMatchObject({ reason: "terminated" });
-  });
+  ] as const)(
+    "with policy %s counts as ended when its suspended run is killed: %s",
+    async (policy, state) => {
+      await using s = new Supervised();
+      const { supervisor, uuid } = await suspendedChild(s, policy);
+      const info = await s.h.runs.info(uuid);
+      if (!info) throw new Error("no record");
+      await s.h.kernel.lifecycle.endSuspended(info, s.h.dataDir, SIGTERM);
+      await until(() => s.child(supervisor, "a").state === state);
+      expect(s.child(supervisor, "a").exit).toMatchObject({ reason: "terminated" });
+    },
+  );
 });
 
 describe("restarts", () => {
@@ -338,7 +341,7 @@ describe("restarts", () => {
     [60_000, true],
     [60_001, false],
   ] as const) {
-    test(`of one a minute: a second one after ${after} ms ${givesUp ? "is" : "is not"} too many`, async () => {
+    test(`of one a minute: a second one after ${after} ms ${givesUp ? "ends" : "does not end"} the supervisor`, async () => {
       await using s = new Supervised();
       const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 1 }));
       await s.fail("a");
@@ -353,7 +356,7 @@ describe("restarts", () => {
     });
   }
 
-  test("of an intensity of 0: the first is too many, a clean end's too", async () => {
+  test("of an intensity of 0: the first ends the supervisor, also after a clean end", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 0 }));
     const done = s.h.kernel.processes.wait(pid);
@@ -378,7 +381,7 @@ describe("restarts", () => {
     expect(startedAt.at(-1)).toBeLessThan(12 * 40_000);
   });
 
-  test("of clean ends wait for room again when a failure took it", async () => {
+  test("of clean ends wait when a failure has used the limit", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")], { intensity: 1 }));
     await s.finish("a");
@@ -414,7 +417,7 @@ describe("restarts", () => {
     ["rest_for_one", ["b", "c", "d"]],
     ["one_for_all", ["a", "b", "c", "d"]],
   ] as const) {
-    test(`${strategy}: where one in the middle does not start, it goes on from there`, async () => {
+    test(`${strategy}: where one in the middle does not start, the next try begins with it`, async () => {
       await using s = new Supervised();
       const children = ["a", "b", "c", "d"].map((id) => s.agent(id));
       const pid = await s.spawn(s.spec(strategy, children));
@@ -432,7 +435,7 @@ describe("restarts", () => {
     });
   }
 
-  test("rest_for_one: one before that falls too takes the waiting ones over", async () => {
+  test("rest_for_one: when an earlier child ends too, its restart includes the pending ones", async () => {
     await using s = new Supervised();
     const children = ["a", "b", "c"].map((id) => s.agent(id));
     const pid = await s.spawn(s.spec("rest_for_one", children));
@@ -463,7 +466,7 @@ describe("restarts", () => {
     }
   });
 
-  test("are made by no paused supervisor, and none is forgotten", async () => {
+  test("are made by no paused supervisor, and none is lost", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")]));
     const signal = (one: Signal): void => void s.h.kernel.signals.signal(pid, one);
@@ -504,7 +507,7 @@ describe("restarts", () => {
 
 describe("RestartChild", () => {
   for (const strategy of ["one_for_one", "one_for_all", "rest_for_one"] as Strategy[]) {
-    test(`${strategy}: of one that runs ends it and starts it anew, its siblings go on, and it does not count`, async () => {
+    test(`${strategy}: of a running child ends and starts it again, its siblings run on, and it does not count`, async () => {
       await using s = new Supervised();
       const pid = await s.spawn(s.spec(strategy, [s.agent("a"), s.agent("b")], { intensity: 0 }));
       const [a, b] = [s.pid(pid, "a"), s.pid(pid, "b")];
@@ -534,7 +537,7 @@ describe("RestartChild", () => {
     expect(s.child(pid, "b")).toMatchObject({ state: "running", restarts: 1 });
   });
 
-  test("that fails is told, and what ran until then is tried again", async () => {
+  test("that fails is an error, and what ran until then is tried again", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
     s.broken.set("a", 1);
@@ -544,7 +547,7 @@ describe("RestartChild", () => {
     await runs(s, pid, "a");
   });
 
-  test("of a child that is none, of a process that is no supervisor, of nothing", async () => {
+  test("of an unknown child, an ordinary process or a missing process fails", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
     const { supervisors } = s.h.kernel;

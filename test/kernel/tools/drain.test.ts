@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 
 const LONG_MS = 60_000;
 
-/** A tool that ends when it is let go, and tells what was done with it. */
+/** A tool that ends when it is released, and says what was done with it. */
 class Work {
   readonly done: string[] = [];
   readonly #held = new Map<string, () => void>();
@@ -69,7 +69,7 @@ async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
 }
 
 describe("a shutdown that drains", () => {
-  test("lets the call under way finish; the one behind it is made when the run goes on, once", async () => {
+  test("lets the call under way finish; the call behind it is made once the run resumes", async () => {
     const model = script(work("a", "b"), says("all done"));
     const { h, tool } = harness(model);
     await using _ = h;
@@ -113,7 +113,7 @@ describe("a shutdown that drains", () => {
     expect((await h.runs.journal(uuid)).entries).toEqual([]);
   });
 
-  test("cuts off what takes longer, and its model is told so", async () => {
+  test("cuts off what takes longer, and notifies its model", async () => {
     const { h, tool } = harness(script(work("a", "b")));
     await using _ = h;
     const { uuid } = h.kernel.processes.info(await h.spawn("go"));
@@ -137,7 +137,7 @@ describe("a shutdown that drains", () => {
     expect(h.kernel.processes.count).toBe(0);
   });
 
-  test("an answer that comes meanwhile is kept, and its calls are made later", async () => {
+  test("an answer that comes during the drain is recorded, and its calls are made later", async () => {
     const { h, tool, uuid, ended } = await answeredWhileItDrains(work("later"));
     await using _ = h;
     await until(async () => (await h.runs.journal(uuid)).entries.length > 0, "the answer's record");
@@ -147,7 +147,7 @@ describe("a shutdown that drains", () => {
     expect(await infoOf(h, uuid)).toMatchObject({ state: "suspended", tool_calls: 0 });
   });
 
-  test("a run that comes to its end meanwhile has completed", async () => {
+  test("a run that reaches its end during the drain has completed", async () => {
     const { h, tool, uuid, ended } = await answeredWhileItDrains(says("ready"));
     await using _ = h;
     await until(async () => (await infoOf(h, uuid)).exit_reason !== null, "its end");
@@ -171,13 +171,13 @@ describe("a shutdown that drains", () => {
     expect(infos.map(({ state }) => state)).toEqual(["suspended", "suspended"]);
   });
 
-  test("a child that is about to be spawned is spawned when its parent goes on, once", async () => {
+  test("a child that is about to be spawned is spawned once, when its parent resumes", async () => {
     const planned = Promise.withResolvers<void>();
     let planning = 0;
     const model: Model = ({ intent, messages }) => {
       if (intent === "part") return says("done");
-      const told = messages.findLast(({ role }) => role === "tool");
-      return told ? says(told.content) : calls(["Agent", { intent: "part" }]);
+      const answered = messages.findLast(({ role }) => role === "tool");
+      return answered ? says(answered.content) : calls(["Agent", { intent: "part" }]);
     };
     await using h = new KernelHarness({
       model,
@@ -202,13 +202,13 @@ describe("a shutdown that drains", () => {
     expect((await next.runs.list()).map(({ intent }) => intent)).toEqual(["top", "part"]);
   });
 
-  test("a child that is about to be gone on with is so when its parent goes on, and is no second one", async () => {
+  test("a child that is about to be resumed is so when its parent resumes, and is no second one", async () => {
     let answers = false;
     const model: Model = (request, signal) => {
       if (request.intent === "hold") return work("held");
       if (request.intent === "part") return answers ? says("done") : silent(request, signal);
-      const told = request.messages.findLast(({ role }) => role === "tool");
-      return told ? says(told.content) : calls(["Agent", { intent: "part" }]);
+      const answered = request.messages.findLast(({ role }) => role === "tool");
+      return answered ? says(answered.content) : calls(["Agent", { intent: "part" }]);
     };
     const taken = Promise.withResolvers<void>();
     let taking = 0;
@@ -237,7 +237,7 @@ describe("a shutdown that drains", () => {
     await until(() => taking === 1, "the child's resume");
     const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
     taken.resolve();
-    // The kernel takes no new process: nobody is told so, and the call waits on.
+    // The kernel takes no new process: the model gets no error, and the call waits on.
     await until(() => refused.includes("Resume"), "the refusal");
     tool.finish("held");
     await ended;
@@ -257,7 +257,7 @@ describe("a shutdown that drains", () => {
     expect((await next.runs.list()).filter(({ intent }) => intent === "part")).toHaveLength(1);
   });
 
-  test("a supervisor starts nothing again meanwhile, and has lost no restart by it", async () => {
+  test("a supervisor restarts nothing during the drain, and loses no restart by it", async () => {
     const answer = Promise.withResolvers<void>();
     const { h, tool } = harness(async ({ intent }) => {
       if (intent === "hold") return work("held");
@@ -282,11 +282,11 @@ describe("a shutdown that drains", () => {
     await ended;
     expect(h.requests).toHaveLength(2);
     expect(await infoOf(h, held?.uuid ?? "")).toMatchObject({ exit_reason: "suspended" });
-    // Told to end with the rest, not one restart too many.
+    // Asked to end with the rest, not one restart too many.
     expect(await infoOf(h, top?.uuid ?? "")).toMatchObject({ exit_reason: "terminated" });
   });
 
-  test("nothing new is spawned meanwhile, a kill counts at once, and a shutdown with now makes it short", async () => {
+  test("nothing new is spawned during the drain, a kill counts at once, and a shutdown with now makes it short", async () => {
     const { h, tool } = harness(({ intent }) => work(intent));
     await using _ = h;
     const [one, two] = [await h.spawn("one"), await h.spawn("two")];

@@ -84,7 +84,7 @@ describe("a later request appends them behind the others", () => {
     const { uuid } = h.kernel.processes.info(receiver);
     const sender = await h.spawn("sender");
     await h.kernel.ipc.send(sender, receiver, "hello");
-    go();
+    finish();
     await until(() => of(h, "receiver").length === 3);
     const [one, two, three] = of(h, "receiver").map(names);
     expect(one).not.toContain("SendMessage");
@@ -100,16 +100,16 @@ describe("a later request appends them behind the others", () => {
     await using h = new KernelHarness({ model: stepping(2), devices: { "/dev/wait": waits() } });
     const parentPid = await h.spawn("receiver");
     await h.spawn("sender", { parentPid });
-    go();
+    finish();
     await until(() => of(h, "receiver").length === 2);
     expect(of(h, "receiver").map(messaging)).toEqual([[], BOTH]);
   });
 
-  test.each(["*", "Wait"])("when they are granted by name, also beside %s", async (allow) => {
+  test.each(["*", "Wait"])("when they are granted by name, also together with %s", async (allow) => {
     await using h = new KernelHarness({ model: stepping(2), devices: { "/dev/wait": waits() } });
     const pid = await h.spawn("receiver", { allow: [allow] });
     await h.kernel.capabilities.grant(pid, ["SendMessage"]);
-    go();
+    finish();
     await until(() => of(h, "receiver").length === 2);
     const [one = [], two = []] = of(h, "receiver").map(names);
     expect(one).not.toContain("SendMessage");
@@ -124,7 +124,7 @@ describe("a later request appends them behind the others", () => {
     await h.run("child", { parentPid });
     await until(() => h.kernel.processes.count === 1);
     await h.kernel.ipc.send(0, parentPid, "go on");
-    go();
+    finish();
     await until(() => of(h, "receiver").length === 2);
     const [, second] = of(h, "receiver");
     expect(second?.messages.at(-1)?.content).toContain("hello");
@@ -135,12 +135,12 @@ describe("a later request appends them behind the others", () => {
 
 const HELLO = { to: "parent", message: "hello" };
 
-let go: () => void = () => undefined;
+let finish: () => void = () => undefined;
 
-/** The tool Wait, whose calls end with the next `go`. */
+/** The tool Wait, whose calls end with the next `finish`. */
 function waits() {
   const gone = Promise.withResolvers<void>();
-  go = gone.resolve;
+  finish = gone.resolve;
   return toolDevice("Wait", async () => {
     await gone.promise;
     return "waited";

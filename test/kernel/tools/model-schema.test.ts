@@ -43,7 +43,7 @@ test("leaves out what says nothing to a model, at every depth", () => {
   });
 });
 
-test("keeps what says something, and properties that are named like keywords", () => {
+test("contains every meaningful keyword, and properties that are named like keywords", () => {
   const schema = {
     type: "object",
     properties: {
@@ -61,7 +61,7 @@ test("keeps what says something, and properties that are named like keywords", (
   expect(modelSchema(schema)).toEqual(schema);
 });
 
-test("leaves the schema of the check as it is: a call with an unknown field is refused with the field's name", () => {
+test("does not change the check's schema: a call with an unknown field is refused with the field's name", () => {
   const input = {
     type: "object",
     properties: { a: { type: "string", minLength: 1 } },

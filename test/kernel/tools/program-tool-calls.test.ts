@@ -176,12 +176,12 @@ describe("a program that is the model and calls tools by itself", () => {
     ]);
   });
 
-  test("is refused what the process may not use, and told of what is not there; both are recorded", async () => {
-    const told: unknown[] = [];
+  test("is refused what the process may not use, and fails for an unknown tool; both are recorded", async () => {
+    const answers: unknown[] = [];
     await using h = harness(
       [
         async ({ tools, say }) => {
-          told.push(await tools.call("Secret", { path: "no" }), await tools.call("Nothing", {}));
+          answers.push(await tools.call("Secret", { path: "no" }), await tools.call("Nothing", {}));
           await say(text("So be it."));
           await say(STOP);
         },
@@ -194,8 +194,8 @@ describe("a program that is the model and calls tools by itself", () => {
       },
     );
     const { info } = await h.run("do it", { ...program(h), allow: ["Secret(yes)", "Echo"] });
-    expect(told).toMatchObject([{ error: "PERMISSION" }, { error: "NOT_FOUND" }]);
-    expect(JSON.stringify(told)).not.toContain("the secret");
+    expect(answers).toMatchObject([{ error: "PERMISSION" }, { error: "NOT_FOUND" }]);
+    expect(JSON.stringify(answers)).not.toContain("the secret");
     const [step] = await steps(h, info.uuid);
     expect(step?.tool_calls.map(({ name, state }) => [name, state])).toEqual([
       ["Secret", "denied"],
@@ -250,7 +250,7 @@ describe("a program that is the model and calls tools by itself", () => {
     }
   });
 
-  test("is not asked the same again once it has called a tool: it is told what that came to", async () => {
+  test("is not asked the same again once it has called a tool: it gets the outcome instead", async () => {
     let changed = 0;
     await using h = harness(
       [
@@ -295,7 +295,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(h.requests.length).toBe(3);
   });
 
-  test("makes no more steps than its run has, and is told how many", async () => {
+  test("makes no more steps than its run has, and learns how many", async () => {
     await using h = harness(
       [
         async ({ tools, say }) => {
@@ -437,7 +437,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect((await ended).info).toMatchObject({ exit_code: 0, result: "Done." });
   });
 
-  test("gives its place among those who ask its provider back while its own calls are made", async () => {
+  test("returns its slot while its own calls are made", async () => {
     const asked: string[] = [];
     await using h = harness(
       [
@@ -461,7 +461,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(asked).toEqual(["parent", "child"]);
   });
 
-  test("that waits for an agent when its run is laid down has that agent's answer when it goes on", async () => {
+  test("has the answer of the agent that it waits for when its run is suspended and resumed", async () => {
     const child = [silent, () => says("child's answer")];
     await using h = harness(
       [
@@ -470,7 +470,7 @@ describe("a program that is the model and calls tools by itself", () => {
           await tools.call("Agent", { intent: "child" });
         },
         async ({ request, say }) => {
-          await say(text(`told: ${request.messages.at(-1)?.content}`));
+          await say(text(`result: ${request.messages.at(-1)?.content}`));
           await say(STOP);
         },
       ],
@@ -489,7 +489,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(await steps(h, uuid)).toEqual([]);
     const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(program(h)));
     const { info } = await h.follow(again.pid);
-    expect(info.result).toStartWith("told: child's answer");
+    expect(info.result).toStartWith("result: child's answer");
     expect(await steps(h, uuid)).toMatchObject([
       { raw_response: "I ask another.", tool_calls: [{ name: "Agent", state: "done" }] },
       { tool_calls: [] },
@@ -580,7 +580,7 @@ describe("the journal of a program's calls", () => {
     return { t: "call_start", step: 1, ts, id, name: "Change", path: "/dev/change", input: { id }, safe };
   };
 
-  test("makes a step of them when the run was cut off: what is done counts, what is not known is told as such", () => {
+  test("makes a step of them when the run was cut off: finished calls count, an unknown end is named as such", () => {
     const done: ToolCallRecord = {
       id: "served-1-1",
       name: "Change",
@@ -616,7 +616,7 @@ describe("the journal of a program's calls", () => {
     ]);
   });
 
-  test("is none without a call: the model is asked again", () => {
+  test("is absent without a call: the model is asked again", () => {
     const { openStep, messages } = rebuildHistory(
       [],
       [{ ...begun, messages: [{ role: "user", content: "do it" }] }],

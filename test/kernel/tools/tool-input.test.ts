@@ -39,7 +39,7 @@ describe("the input of a tool call", () => {
   });
 });
 
-test("a schema that refers to itself without an end holds nobody up: it is offered unchecked", () => {
+test("a schema that refers to itself without an end delays nothing: the tool is offered unchecked", () => {
   const endless = {
     type: "object",
     properties: { a: { $ref: "#/$defs/a" } },

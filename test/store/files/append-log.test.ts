@@ -145,7 +145,7 @@ describe("appending", () => {
     expect(openFiles(dir)).toBe(0);
   });
 
-  test("keeps the file open where it is asked to, until close", () => {
+  test("keeps the file open on request, until close", () => {
     const dir = temporaryFolder();
     const log = new AppendLog(join(dir, "a.jsonl"), "a log", { keepOpen: true });
     log.append('{"n":1}');
@@ -159,7 +159,7 @@ describe("appending", () => {
     expect(openFiles(dir)).toBe(0);
   });
 
-  test("short writes are gone on with", () => {
+  test("short writes are continued", () => {
     const fs = fsWith({ write: (fd, data) => realFs.write(fd, data.subarray(0, 3)) });
     const log = new AppendLog(logFile(), "a log", { fs });
     log.append('{"n":"a longer line"}');
@@ -188,7 +188,7 @@ describe("appending", () => {
     expect(readFileSync(path, "utf8")).toBe('{"n":1}\n{"n":3}\n');
   });
 
-  test("where the failed write cannot be undone either, the next line still stands alone", async () => {
+  test("where the failed write cannot be undone either, the next line still has a line of its own", async () => {
     const path = logFile();
     let full = false;
     const fs = fsWith({
@@ -234,7 +234,7 @@ describe("appending", () => {
 });
 
 describe("sync", () => {
-  test("waits for the disk once for many lines, and not at all for none", async () => {
+  test("syncs once for many lines, and not at all for none", async () => {
     let syncs = 0;
     const fs = fsWith({
       fdatasync: async (fd) => {

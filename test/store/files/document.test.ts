@@ -29,7 +29,7 @@ const ways: [string, (path: string, text: string, fs?: FsPort) => unknown][] = [
 
 for (const [name, replace] of ways) {
   describe(name, () => {
-    test("replaces whole, for its user alone, and leaves nothing beside", async () => {
+    test("replaces the whole file, private to its user, and leaves no other file", async () => {
       const dir = temporaryFolder();
       const path = join(dir, "a.json");
       await replace(path, "a longer first text");
@@ -154,7 +154,7 @@ test("many that are made durable at once are opened one after the other", async 
 });
 
 describe("the data folder", () => {
-  test("a project's first run makes it, kept from others and out of the repository", () => {
+  test("a project's first run makes it, private and outside the repository", () => {
     const dir = temporaryFolder();
     prepareDataDir(join(dir, ".rnix", "data"));
     expect(modes(dir)).toEqual({ ".rnix": "700", ".rnix/data": "700", ".rnix/data/.gitignore": "600" });

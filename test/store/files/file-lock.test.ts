@@ -5,7 +5,7 @@ import { FileLock, type LockClock } from "../../../src/store/files/file-lock.ts"
 import { codeOf, modes, openFiles, program, temporaryFolder, until } from "../support.ts";
 
 describe("FileLock", () => {
-  test("is held by one at a time, also within one process", () => {
+  test("has one holder at a time, also within one process", () => {
     const dir = temporaryFolder();
     const path = join(dir, "kernels", "k1");
     const lock = FileLock.tryAcquire(path);
@@ -28,14 +28,14 @@ describe("FileLock", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("what is no file has been locked by nobody, and can't be", async () => {
+  test("a path that is not a file has no lock holder and cannot be locked", async () => {
     const path = join(temporaryFolder(), "pipe");
     expect(Bun.spawnSync(["mkfifo", path]).success).toBe(true);
     expect(FileLock.isFree(path)).toBe(true);
     expect(await codeOf(() => FileLock.tryAcquire(path))).toBe("INVALID");
   });
 
-  test("released with its file, it can be taken anew", () => {
+  test("a lock that is released with its file can be taken again", () => {
     const path = join(temporaryFolder(), "k");
     FileLock.tryAcquire(path)?.release({ remove: true });
     expect(existsSync(path)).toBe(false);
@@ -89,7 +89,7 @@ describe("FileLock", () => {
     now2.release();
   });
 
-  test("a path that cannot be opened is an error, not somebody's lock", async () => {
+  test("a path that cannot be opened is an error, not a held lock", async () => {
     const dir = temporaryFolder();
     expect(await codeOf(() => FileLock.tryAcquire(dir))).toBe("INVALID");
     const file = join(dir, "file");

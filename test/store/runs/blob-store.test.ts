@@ -14,7 +14,7 @@ function keeping(o: { fs?: FsPort; maxBytes?: number; dir?: string } = {}) {
   };
 }
 
-describe("what is kept", () => {
+describe("a stored result", () => {
   test("is named by its content: the same twice, also at once and by a later writer, is one file", async () => {
     const { dir, results, files } = keeping();
     const [a, b] = await Promise.all([results.store("Bash.txt", "same"), results.store("Read.txt", "same")]);
@@ -32,7 +32,7 @@ describe("what is kept", () => {
     expect(openFiles(dir)).toBe(0);
   });
 
-  test("is bytes where bytes were given, and has no more of a name than a plain ending", async () => {
+  test("is bytes where bytes were given, and its name has only a plain ending", async () => {
     const { results, files } = keeping();
     const bytes = new Uint8Array([0, 255, 10]);
     expect(new Uint8Array(readFileSync((await results.store("b.png", bytes)).path))).toEqual(bytes);
@@ -75,7 +75,7 @@ describe("what is kept", () => {
   });
 });
 
-test("what is missing, cut or changed is named, and what a later writer keeps anew is whole again", async () => {
+test("a missing, truncated or changed result is named, and is whole again when a later writer stores it", async () => {
   const { dir, results } = keeping();
   const { path, ...ref } = await results.store("a.txt", "content");
   const problem = async (whole: boolean) => (await checkBlob(realFs, dir, ref, { whole })).problem;

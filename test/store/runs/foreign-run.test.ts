@@ -68,7 +68,7 @@ describe("a record of another user", () => {
     }
   });
 
-  test("is not written to, not left by any kernel, and counts in no budget", async () => {
+  test("is not written to, belongs to no kernel, and counts in no budget", async () => {
     const { reader, dir, dataDir } = await twoUsers();
     const before = contentOf(dir);
     expect(await codeOf(() => reader.reopen(UUID))).toBe("PERMISSION");
@@ -82,7 +82,7 @@ describe("a record of another user", () => {
     expect(existsSync(join(dataDir, "gc"))).toBeFalse();
   });
 
-  test("is not made own by an index that says so", async () => {
+  test("an index entry does not make it the user's own", async () => {
     const { dataDir, reader, writer } = await twoUsers(procInfo({ ...SUSPENDED, state: "dead" }));
     expect((await writer.list())[0]).not.toHaveProperty("foreign");
     expect(readFileSync(join(dataDir, "index/runs.jsonl"), "utf8")).toContain(UUID);
@@ -135,7 +135,7 @@ describe("a line of another writer in a run of one's own", () => {
   test.each([
     ["step.journal", { ...answer(2), ts: "2026-01-01T00:00:00.000Z" }],
     ["inbox.jsonl", { v: 1, seq: 9, ts: "2026-01-01T00:00:00.000Z", kind: "input", text: "other" }],
-  ])("in %s is not written anew as own", async (file, line) => {
+  ])("in %s is not rewritten as the user's own", async (file, line) => {
     const { writer, dir } = await twoUsers();
     appendFileSync(join(dir, file), `${JSON.stringify(line)}\n`);
     const before = contentOf(dir);

@@ -58,7 +58,7 @@ test("a fork has what its steps name: a result under a second name, the output o
   expect(readFileSync(join(made.dir, from.kept.file), "utf8")).toBe("the whole of it");
 });
 
-test("who made a step is told; what it acknowledged and brought is not the fork's", async () => {
+test("the fork's steps name the run that made them; acknowledgements and attachments stay with that run", async () => {
   const dir = temporaryFolder();
   const from = await origin(dir);
   const first = await fork(dir, from);
@@ -87,14 +87,14 @@ test.each(["EPERM", "EMLINK"])(
   },
 );
 
-test("a disk that takes no more leaves nothing of the fork", async () => {
+test("a full disk leaves nothing of the fork", async () => {
   const dir = temporaryFolder();
   const from = await origin(dir);
   await expect(fork(dir, from, failing("ENOSPC"))).rejects.toMatchObject({ code: "EXHAUSTED" });
   expect(readdirSync(join(dir, "steps"))).toEqual([from.uuid]);
 });
 
-test("a run that is removed meanwhile is not forked, and what is missing of one that stays is left out", async () => {
+test("a run removed during the fork is not forked; files missing from an existing run are left out", async () => {
   const dir = temporaryFolder();
   const from = await origin(dir);
   await new RunStore(dir).remove(from.uuid);

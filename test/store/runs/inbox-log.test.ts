@@ -60,7 +60,7 @@ describe("the inbox of a run", () => {
     expect(await unreadOf(store)).toEqual([4]);
   });
 
-  test("tells which entries the open step has told, by its journal; they are unread until its record", async () => {
+  test("the journal names the entries that the open step has delivered; they are unread until its record", async () => {
     const { store, writer } = newRun();
     for (const data of ["a", "b", "c"]) await writer.inbox.add(message(data));
     writer.journal({ ...answer(1), inbox: [1] });
@@ -72,7 +72,7 @@ describe("the inbox of a run", () => {
     expect(await unreadOf(store)).toEqual([3]);
   });
 
-  test("holds what a program has taken no more: at the latest at the run's end", async () => {
+  test("stores what a program has stopped taking: at the latest at the run's end", async () => {
     const { store, writer } = newRun();
     for (const data of ["a", "b", "c"]) await writer.inbox.add(message(data));
     writer.inbox.taken(1);
@@ -83,7 +83,7 @@ describe("the inbox of a run", () => {
     expect(await unreadOf(store)).toEqual([2, 4]);
   });
 
-  test("is emptied at the end of a run that was told everything, and gives no number twice", async () => {
+  test("is emptied when a run that received everything ends, and no number is used twice", async () => {
     const { store, writer, file } = newRun();
     writer.info(procInfo({ uuid: UUID }));
     await writer.inbox.add(message("a"));
@@ -101,7 +101,7 @@ describe("the inbox of a run", () => {
     expect(await store.inbox(UUID)).toMatchObject({ unread: [], last: 3 });
   });
 
-  test("torn at any byte keeps the entries before, and takes more after them", async () => {
+  test("torn at any byte keeps the entries before the tear, and accepts more", async () => {
     const { store, writer, file } = newRun();
     writer.info(procInfo({ uuid: UUID }));
     await writer.inbox.add(message("a"));
@@ -126,7 +126,7 @@ describe("the inbox of a run", () => {
     expect(await codeOf(() => store.inbox(UUID))).toBe("INVALID");
   });
 
-  test("is written and synced once for all who add at the same time", async () => {
+  test("is written and synced once for all messages added at the same time", async () => {
     let syncs = 0;
     const fs = fsWith({
       fdatasync: async (fd) => {
@@ -157,7 +157,7 @@ describe("the inbox of a run", () => {
   });
 });
 
-test("an inbox of a run that goes on again and again is emptied once all is told", async () => {
+test("the inbox of a run that is resumed again and again is emptied when all is delivered", async () => {
   const { store, writer, file } = newRun();
   writer.info(procInfo({ uuid: UUID }));
   await writer.inbox.add(message("a"));
@@ -174,7 +174,7 @@ test("an inbox of a run that goes on again and again is emptied once all is told
 });
 
 describe("a power cut", () => {
-  test("takes no entry that was added and not told, and no record of one that was, whenever it comes", async () => {
+  test("accepts no entry that was added but not delivered, and no record of one that was", async () => {
     // What a power cut leaves at worst: what was synced, what was put in a file's place, and every emptying.
     const durable = new Map<string, string>();
     const paths = new Map<number, string>();
@@ -219,9 +219,9 @@ describe("a power cut", () => {
         added.push({ seq, from: history.length });
         waiting.push(seq);
       }
-      const told = waiting.filter(() => below(2) === 0);
-      waiting = waiting.filter((seq) => !told.includes(seq));
-      writer.step({ ...stepRecord(step), inbox: told });
+      const delivered = waiting.filter(() => below(2) === 0);
+      waiting = waiting.filter((seq) => !delivered.includes(seq));
+      writer.step({ ...stepRecord(step), inbox: delivered });
       if (below(5) === 0) await writer.sync();
     }
     await writer.close();
@@ -257,7 +257,7 @@ describe("a disk that does not take it", () => {
   test.each([
     ["ENOSPC", "EXHAUSTED"],
     ["EIO", "UNAVAILABLE"],
-  ])("%s at the write is %s to those who add, and later ones are taken again", async (system, code) => {
+  ])("%s at the write fails the sender with %s, and later messages are accepted", async (system, code) => {
     let failing = true;
     const fs = fsWith({
       write: (fd, data) => {
@@ -274,7 +274,7 @@ describe("a disk that does not take it", () => {
     expect(await store.inbox(UUID)).toMatchObject({ unread: [{ data: "taken" }] });
   });
 
-  test("at the sync is an error to those who add, then and later", async () => {
+  test("an error at the sync fails this message and later ones", async () => {
     let failing = true;
     const fs = fsWith({
       fdatasync: async () => {
@@ -287,7 +287,7 @@ describe("a disk that does not take it", () => {
     expect(await codeOf(() => writer.inbox.add(message("b")))).toBe("UNAVAILABLE");
   });
 
-  test("at a rewrite is an error to who adds; nothing is lost, and a later one succeeds", async () => {
+  test("an error at a rewrite fails the sender; nothing is lost, and a later one succeeds", async () => {
     let failing = false;
     const fs = fsWith({
       writeAsync: (fd, data) =>

@@ -28,7 +28,7 @@ const grid: [journal: string, recorded: number, open: string, mixed: boolean][] 
   ["a1 s1 a2 s2", 1, "a2 s2", false],
   // The record of step 2 was lost with the power, and what came after it was not.
   ["a2 s2 a3 s3", 1, "a2 s2", true],
-  // Gone on with, its model was asked for step 3 again.
+  // After a resume, its model was asked for step 3 again.
   ["a2 s2 a3old s3old a3 s3", 2, "a3 s3", true],
   // It has been compacted, and was asked or not; the answer to the first time was lost.
   ["a2 s2 c3", 2, "c3", false],

@@ -23,7 +23,7 @@ describe("the key of a user's records", () => {
     expect(sealed(RecordKey.open(path))).not.toBe(sealed(key));
   });
 
-  test("is the same for all who make it at the same time", async () => {
+  test("is the same for all processes that make it at the same time", async () => {
     const path = join(temporaryFolder(), "record.key");
     const makers = Array.from({ length: 8 }, () => program("makeKey", path));
     const keys = await Promise.all(
@@ -53,7 +53,7 @@ describe("the key of a user's records", () => {
     expect(await codeOf(() => RecordKey.open(path))).toBe("UNAVAILABLE");
   });
 
-  test("lasts as long as the process where none can be written", () => {
+  test("lasts as long as the process where no file can be written", () => {
     const file = join(temporaryFolder(), "a-file");
     writeFileSync(file, "");
     const key = RecordKey.open(join(file, "record.key"));
@@ -67,7 +67,7 @@ describe("a seal", () => {
   const seal = key.sealOf("run 1");
   const text = sealed(key);
 
-  test("leaves the object as it is, with one key more", () => {
+  test("adds one key to the object and changes no other", () => {
     expect(JSON.parse(text)).toEqual({ v: 1, step: 1, mac: expect.stringMatching(/^[\w-]{22}$/) });
     expect(seal.isSealed("steps.jsonl", text)).toBeTrue();
     expect(seal.isSealed("steps.jsonl", Buffer.from(text))).toBeTrue();

@@ -8,7 +8,7 @@ import { temporaryFolder } from "../support.ts";
 const FROM = "/home/me/old";
 const TO = "/home/me/new";
 
-test("a record that was moved with its project leads into the new one, and what was denied stays so", () => {
+test("a record that was moved with its project belongs to the new folder, and its denied rights stay denied", () => {
   const info = procInfo({
     project: FROM,
     cwd: `${FROM}/sub`,
@@ -42,7 +42,7 @@ test("a record that was moved with its project leads into the new one, and what 
   });
 });
 
-test("one whose data folder alone was moved, or was named by the user, stays in its project", () => {
+test("a record whose data folder alone was moved, or was named by the user, stays in its project", () => {
   const info = procInfo({ project: FROM, cwd: FROM });
   expect(located(info, "/data/a", "/data/b")).toEqual({ ...info, moved_from: "/data/a" });
   expect(located(info, "/data/a", `${TO}/.rnix/data`)).toEqual({ ...info, moved_from: "/data/a" });

@@ -13,7 +13,7 @@ import { seeded } from "../../support/seeded.ts";
 const NONE: RetentionLimits = { retention_age: null, retention_runs: null, retention_size: null };
 const NOW = 1_000_000;
 
-/** Each ended so long ago, the first the longest, with so many bytes. */
+/** One run for each size in bytes; the first one ended the longest ago. */
 function ended(...runs: [ago: number, bytes: number][]): Candidate[] {
   return runs.map(([ago, bytes], i) => ({ uuid: `u${i}`, endedAtMs: NOW - ago, bytes }));
 }

@@ -72,7 +72,7 @@ describe("a listing", () => {
     expect(openFiles(dir)).toBe(0);
   });
 
-  test("gives the same records each time, and none that was changed in the index since it was validated", async () => {
+  test("gives the same records each time, and none whose index entry changed after validation", async () => {
     const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     for (let n = 1; n <= 5; n++) store.create(uuidOf(n)).info(ended(n, { intent: "as recorded" }));
@@ -107,7 +107,7 @@ describe("a listing", () => {
     expect(third).toHaveLength(21);
   });
 
-  test("needs no index: who can't write one, or not now, reads the records", async () => {
+  test("needs no index: a process that can't write one reads the records", async () => {
     const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     store.create(uuidOf(1)).info(ended(1));
@@ -123,7 +123,7 @@ describe("a listing", () => {
     expect(readdirSync(join(dir, "index"))).toEqual(["runs.jsonl"]);
   });
 
-  test("keeps the file in bounds as runs come and go", async () => {
+  test("bounds the file's size while runs are added and removed", async () => {
     const dir = temporaryFolder(memoryFolder);
     const store = new RunStore(dir);
     let largest = 0;

@@ -107,7 +107,7 @@ describe("the files of a run", () => {
     expect((await store.journal(UUID)).entries).toHaveLength(2);
   });
 
-  test("the first one in a project keeps the data out of its repository", () => {
+  test("the first run in a project hides the data folder from git", () => {
     const project = temporaryFolder();
     new RunStore(join(project, ".rnix", "data")).create(UUID);
     expect(readFileSync(join(project, ".rnix", "data", ".gitignore"), "utf8")).toBe("*\n");
@@ -156,7 +156,7 @@ describe("a step", () => {
     expect(readFileSync(file("step.journal"), "utf8")).toBe("");
   });
 
-  test("that is recorded makes a reader ignore a journal left behind", async () => {
+  test("a recorded step makes a reader ignore an old journal", async () => {
     const { store, writer, file } = newRun();
     writer.journal(answer(1));
     writer.journal(callStart(1));
@@ -195,7 +195,7 @@ describe("a step", () => {
     }
   });
 
-  test("whose journal is torn at any byte keeps the entries before", async () => {
+  test("whose journal is torn at any byte keeps the entries before the tear", async () => {
     const { store, writer, file } = newRun();
     writer.journal(answer(1));
     const before = readFileSync(file("step.journal")).length;
@@ -380,7 +380,7 @@ describe("a disk that does not take it", () => {
       expect(failed).toBe(12);
     });
 
-    test(`${system} at a sync is ${code}, and stays so`, async () => {
+    test(`${system} at a sync is ${code}, then and later`, async () => {
       let failing = true;
       const fs = fsWith({
         fdatasync: async () => {
@@ -396,7 +396,7 @@ describe("a disk that does not take it", () => {
       expect(await codeOf(() => writer.close())).toBe(code);
     });
 
-    test(`${system} while a record is made durable behind the step is told at the next call`, async () => {
+    test(`${system} while a record is made durable behind the step is thrown at the next call`, async () => {
       let failing = false;
       const fs = fsWith({
         fdatasync: async () => {
@@ -412,7 +412,7 @@ describe("a disk that does not take it", () => {
       expect(lines(file("step.journal"))).toHaveLength(1);
     });
 
-    test(`${system} at the folder, the process record and a kept result is ${code}`, async () => {
+    test(`${system} at the folder, the process record and a stored result is ${code}`, async () => {
       const fail = (): never => {
         throw systemError(system);
       };
@@ -462,7 +462,7 @@ describe("events", () => {
     expect(lines(file("events.jsonl"))).toHaveLength(11);
   });
 
-  test("that a disk does not take are kept for the next try, up to a bound", async () => {
+  test("that a disk refuses are buffered for the next try, up to a bound", async () => {
     let full = true;
     const fs = fsWith({
       write: (fd, data) => {
@@ -481,7 +481,7 @@ describe("events", () => {
     expect(records.at(-1)?.args).toMatchObject({ dropped: 5_904 });
   });
 
-  test("of a run that goes on count towards the same cap", async () => {
+  test("of a resumed run count towards the same cap", async () => {
     const { store, writer } = newRun(realFs, { events_per_run: 10 });
     writer.info(procInfo({ uuid: UUID }));
     for (let i = 1; i <= 8; i++) writer.event(event("Read", i));

@@ -162,7 +162,7 @@ function describeMount(cases: PluginCases, mounts: MountCases, load: () => Promi
     rmSync(dir, { recursive: true, force: true });
   });
 
-  test("a mount has places that can stand below its point, and tools with schemas", async () => {
+  test("a mount has paths below its point, and tools with schemas", async () => {
     const mounted = await mount(mounts.config(dir));
     const table = tableOf(mounted);
     expect(table.entries().length).toBeGreaterThan(0);

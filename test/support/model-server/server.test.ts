@@ -15,7 +15,7 @@ const json = async (response: Response) => JSON.parse(await response.text());
 const said = async (response: Promise<Response>) => (await json(await response)).choices?.[0].message.content;
 
 describe("the scripted model server", () => {
-  test("gives the n-th request the n-th turn, and says when there is none", async () => {
+  test("gives the n-th request the n-th turn, and fails without one", async () => {
     await using server = await ModelServer.start([{ text: "one" }, { text: "two" }]);
     expect([await said(chat(server)), await said(chat(server))]).toEqual(["one", "two"]);
     const third = await chat(server);
@@ -38,7 +38,7 @@ describe("the scripted model server", () => {
     expect(texts).toEqual(["first", "second", "first"]);
   });
 
-  test("can hold an answer back until the test lets it go", async () => {
+  test("can hold an answer back until the test releases it", async () => {
     const open = Promise.withResolvers<void>();
     await using server = await ModelServer.start(async ({ index }) => {
       await open.promise;

@@ -1,5 +1,5 @@
 /**
- * A certificate for localhost and 127.0.0.1 that it has signed itself, valid until 2126: nobody trusts it, and nothing
+ * A certificate for localhost and 127.0.0.1 that it has signed itself, valid until 2126: no client trusts it, and nothing
  * but this key is kept secret by it. Made by `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1
  * -nodes -days 36500 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1`.
  */

@@ -36,7 +36,7 @@ function ends(driver: HttpDriver, findings: Findings, stream: boolean): void {
       await file.close();
     };
 
-    test(`${kind}: an abort ends it with CANCELLED and lets go of the connection`, async () => {
+    test(`${kind}: an abort ends it with CANCELLED and releases the connection`, async () => {
       await withHung(async (file, server) => {
         const controller = new AbortController();
         const asked = failureOf(ask(file, { stream }, controller.signal));
@@ -58,7 +58,7 @@ function ends(driver: HttpDriver, findings: Findings, stream: boolean): void {
       });
     });
 
-    test(`${kind}: closing the file lets go of the connection`, async () => {
+    test(`${kind}: closing the file releases the connection`, async () => {
       await withHung(async (file, server) => {
         const controller = new AbortController();
         const asked = ask(file, { stream }, controller.signal).catch(() => "given up");

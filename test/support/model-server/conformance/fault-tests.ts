@@ -69,7 +69,7 @@ function outlasts({ retryAfterMs = 0 }: Expected): boolean {
 function endsRun(driver: HttpDriver, one: FaultCase, findings: Findings): void {
   const { expected } = one;
   const again = expected.retryable && !outlasts(expected) ? RETRIES : 0;
-  test(`that stays: a run asks again ${again} times, makes no call of it, and says so`, async () => {
+  test(`that stays: a run asks again ${again} times, makes no call of it, and reports it`, async () => {
     await using server = await asked(driver, one, RETRIES + 1);
     const outcome = await runOver(driver, server.url);
     expect(outcome.waitsMs).toHaveLength(again);
@@ -91,7 +91,7 @@ function endsRun(driver: HttpDriver, one: FaultCase, findings: Findings): void {
 }
 
 function passes(driver: HttpDriver, one: FaultCase, findings: Findings): void {
-  test("that passes: the run goes on, and nothing of the half answer is acted on", async () => {
+  test("that passes: the run continues, and nothing of the half answer is acted on", async () => {
     await using server = await ModelServer.start([broken(driver, one), { text: "whole" }]);
     const outcome = await runOver(driver, server.url);
     expect(outcome.made).toEqual([]);

@@ -140,10 +140,10 @@ export const FAULTS: readonly FaultCase[] = [
     fault: () => ({ kind: "garbage" }),
     expected: { ...ODD, says: () => "outside its protocol" },
   },
-  { title: "no server listens there", where: nobody, expected: { ...DOWN, says: () => "127.0.0.1" } },
+  { title: "no server listens there", where: unusedAddress, expected: { ...DOWN, says: () => "127.0.0.1" } },
   {
     title: "a name that DNS does not know",
-    // One character too long for a label: the resolver says no without asking anybody, also where nobody answers.
+    // One character too long for a label: the resolver refuses it without a request, also without a network.
     where: async () => at(`http://${"no-such-host".padEnd(64, "x")}.invalid`),
     expected: { ...DOWN, says: () => "no-such-hostx" },
   },
@@ -188,7 +188,7 @@ async function elsewhere(turns: Turn[]): Promise<Asked> {
   };
 }
 
-async function nobody(): Promise<Asked> {
+async function unusedAddress(): Promise<Asked> {
   const server = await ModelServer.start([]);
   await server.stop();
   return at(server.url);

@@ -12,7 +12,7 @@ export interface RunOutcome {
   made: string[];
 }
 
-/** A call is tried again so often, and the provider's own wait is waited for so long. */
+/** A call is retried this often, and the provider's own wait is waited for this long. */
 export const RETRIES = 2;
 export const PATIENCE_MS = 120_000;
 
