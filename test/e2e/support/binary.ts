@@ -7,5 +7,5 @@ const CHECKOUT = resolve(import.meta.dir, "../../..");
 export function binary(): string {
   const path = resolve(process.env.RNIX_BINARY ?? join(CHECKOUT, "rnix"));
   if (existsSync(path)) return path;
-  throw new Error(`${path} is not there: run \`bun build.ts\` first, or set RNIX_BINARY.`);
+  throw new Error(`${path} is not there: run \`npm run build\` first, or set RNIX_BINARY.`);
 }
