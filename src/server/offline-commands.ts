@@ -121,7 +121,7 @@ export async function checkPlugin(file: string, env: Env, run: boolean): Promise
     const set = namedKeys(report.secrets, [env, userEnv(configDir)]);
     for (const name of report.secrets.filter((key) => set[key] === undefined)) {
       report.warnings.push({
-        message: `${name} is not set. Write ${name}=… into ${join(configDir, "env")}.`,
+        message: `${name} is not set. Write ${name}=… into ${join(configDir, "env")} (chmod 600).`,
       });
     }
     return report;

@@ -9,7 +9,7 @@ import {
   plural,
   printable,
 } from "../../src/cli/output/format.ts";
-import { logEntry } from "../../src/cli/output/log.ts";
+import { type LogEntry, LogText, logEntry } from "../../src/cli/output/log.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { waitsFor } from "../../src/cli/output/suspension.ts";
 import { syscallLine } from "../../src/cli/output/syscall.ts";
@@ -124,6 +124,45 @@ describe("colour and glyphs", () => {
     const style = styleOf({ env }, output);
     expect(style.red("x")).toBe(red);
     expect(style.glyph.ok).toBe(ok);
+  });
+});
+
+describe("the entries of a log", () => {
+  const call = (id: string, kind: "tool" | "result", result: string | null): LogEntry => ({
+    ts: "",
+    step: 1,
+    kind,
+    text: kind === "tool" ? `Agent /dev/kernel/agent {"intent":"${id}"}` : (result ?? ""),
+    call: {
+      id,
+      name: "Agent",
+      path: "/dev/kernel/agent",
+      input: { intent: id },
+      state: kind === "tool" ? "running" : "done",
+      result,
+      error: null,
+      error_code: null,
+      started_at: "",
+      duration_ms: null,
+    },
+  });
+  const print = (...entries: LogEntry[]) => {
+    const log = new LogText(plain);
+    return entries.map((entry) => log.of(entry)).join("");
+  };
+  const a = call("a", "tool", null);
+  const b = call("b", "tool", null);
+
+  test("name the call of each result of parallel calls, in any order", () => {
+    const results = print(a, b, call("a", "result", "x"), call("b", "result", "y"));
+    expect(results).toBe("  > Agent a\n  > Agent b\n  > Agent a\n    x\n  > Agent b\n    y\n");
+    expect(print(a, b, call("b", "result", "y"))).toBe("  > Agent a\n  > Agent b\n    y\n");
+  });
+
+  test("name a call once whose result follows it, and one that never started", () => {
+    expect(print(a, call("a", "result", "x"))).toBe("  > Agent a\n    x\n");
+    expect(print(call("a", "result", "x"))).toBe("  > Agent a\n    x\n");
+    expect(print(a, b, call("a", "result", ""))).toBe("  > Agent a\n  > Agent b\n");
   });
 });
 

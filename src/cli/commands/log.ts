@@ -5,7 +5,7 @@ import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
-import { logEntry, stepTitle } from "../output/log.ts";
+import { LogText, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
 import { target } from "../target.ts";
 
@@ -22,6 +22,7 @@ export default defineCommand({
     const payload = { ...target(io, pid), follow: flags.follow };
     return withWire(io, async (wire) => {
       const style = styleOf(io, io.stdout);
+      const log = new LogText(style);
       let step = 0;
       for await (const event of await wire.open("attach_log", payload)) {
         if (event.type === "eof") io.stderr.write(endText(event.payload, "entries"));
@@ -32,7 +33,7 @@ export default defineCommand({
           if (entry.step !== step && entry.kind !== "end")
             io.stdout.write(stepTitle(entry.step, null, style));
           step = entry.step;
-          io.stdout.write(logEntry(entry, style));
+          io.stdout.write(log.of(entry));
         }
         await io.stdout.drained();
         if (io.stdout.closed) break;

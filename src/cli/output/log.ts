@@ -38,6 +38,31 @@ export function logEntry({ kind, text, end }: LogEntry, style: Style): string {
   }
 }
 
+/**
+ * Prints the entries of one run in order. Parallel calls start together and end in any order, and a call that is refused
+ * has no start: each result is printed below the line of its own call.
+ */
+export class LogText {
+  readonly #style: Style;
+  /** The call whose line was printed last. */
+  #call: string | undefined;
+
+  constructor(style: Style) {
+    this.#style = style;
+  }
+
+  of(entry: LogEntry): string {
+    const { kind, call } = entry;
+    const text = logEntry(entry, this.#style);
+    if (call === undefined || text === "") return text;
+    const isBelow = this.#call === call.id;
+    this.#call = call.id;
+    if (kind !== "result" || isBelow) return text;
+    const line = `${call.name} ${call.path ?? ""} ${JSON.stringify(call.input)}`;
+    return logEntry({ ...entry, kind: "tool", text: line }, this.#style) + text;
+  }
+}
+
 export function stepTitle(step: number, total: number | null, style: Style): string {
   const of = total === null ? "" : `/${total}`;
   return `${style.bold(`${style.glyph.step} step ${step}${of}`)}\n`;

@@ -3,7 +3,7 @@ import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/metho
 import type { Io } from "../io.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
-import { type LogEntry, logEntry, stepTitle } from "./log.ts";
+import { type LogEntry, LogText, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
@@ -19,6 +19,7 @@ export class RunView {
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
   readonly #style: Style;
+  readonly #log: LogText;
   /** The output for streamed words: stdout only if it is a terminal. */
   readonly #words: Io["stdout"] | null;
   #streamed = { step: 0, text: "" };
@@ -34,6 +35,7 @@ export class RunView {
     this.#quiet = o.quiet;
     this.#printsAnswer = o.answer;
     this.#style = styleOf(io, io.stderr);
+    this.#log = new LogText(this.#style);
     this.#words = wordsOutput(io, o);
   }
 
@@ -138,7 +140,7 @@ export class RunView {
   }
 
   #printEntry(entry: LogEntry): void {
-    const text = logEntry(entry, this.#style);
+    const text = this.#log.of(entry);
     if (text !== "") this.#printProgress(text.trimEnd());
   }
 

@@ -178,7 +178,7 @@ function pluginKey(proc: Process, { plugin, secrets = [] }: DeviceEntry, name: s
   if (key !== undefined) return key;
   throw new SyscallError(
     "UNAVAILABLE",
-    `${name} is not set. Write ${name}=… into ~/.config/rnix/env, then try again.`,
+    `${name} is not set. Write ${name}=… into ~/.config/rnix/env (chmod 600), then try again.`,
   );
 }
 

@@ -140,11 +140,11 @@ test("a key that is not set is named by the check and by the call", async () => 
   await machine.run(["trust", "--yes"]);
   const check = await machine.run(["plugins", "check", file]);
   expect(check.stdout).toMatch(/keys +JIRA_TOKEN/);
-  expect(check.stdout).toContain(`JIRA_TOKEN is not set. Write JIRA_TOKEN=… into ${machine.configDir}/env`);
+  expect(check.stdout).toContain(`JIRA_TOKEN is not set. Write JIRA_TOKEN=… into ${machine.configDir}/env (chmod 600).`);
   const call = await machine.run(["call", "Jira"]);
   expect(call).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining("UNAVAILABLE JIRA_TOKEN is not set"),
+    stderr: expect.stringMatching(/UNAVAILABLE JIRA_TOKEN is not set.* \(chmod 600\)/),
   });
   machine.write(file, JIRA.replace('needs: ["secret"],', ""));
   const broken = await machine.run(["plugins", "check", file, "--run", "--yes"]);
