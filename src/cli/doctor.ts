@@ -1,7 +1,7 @@
 import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { canWrite } from "../config/file.ts";
-import { temporaryDataNotice, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
+import { homeNotice, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
@@ -50,7 +50,7 @@ function folders(io: Io): Finding[] {
 }
 
 function dataFinding(user: UserPaths): Finding {
-  const text = temporaryDataNotice(user);
+  const text = homeNotice(user);
   if (text !== undefined) return { name: "your data", state: "note", text };
   return folder("your data", user.dataDir, { othersMayLook: true });
 }

@@ -13,7 +13,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 
@@ -133,6 +133,17 @@ export function canWrite(path: string): boolean {
     } catch (thrown) {
       if (systemCode(thrown) !== "ENOENT" || at === dirname(at)) return false;
     }
+  }
+}
+
+/** Whether another user owns the folder and keeps this user out of the folder inside it. */
+export function isClosedByOwner(folder: string, inside: string, uid: number): boolean {
+  try {
+    if (statSync(folder).uid === uid) return false;
+    accessSync(join(folder, inside), constants.X_OK);
+    return false;
+  } catch (thrown) {
+    return systemCode(thrown) === "EACCES";
   }
 }
 

@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
-import { canWrite, systemCode } from "./file.ts";
+import { canWrite, isClosedByOwner, systemCode } from "./file.ts";
 import { temporaryDataDir } from "./temporary-data.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -17,6 +17,8 @@ export interface UserPaths {
   dataDir: string;
   /** Set if `dataDir` is in the temporary folder: the folder below HOME that can't be written. */
   unwritableDataDir?: string;
+  /** Set if HOME is another user's and keeps this user out, as after `sudo -u`: `home` is then `dataDir`. */
+  closedHome?: string;
   /** The server's socket. Its folder is 0700 and also holds `pidFile` and `lockFile`. */
   socket: string;
   /** For information only: rnix never reads it (seeds 5.1). */
@@ -37,16 +39,22 @@ export interface System {
 
 /**
  * Applies the XDG base directories and the socket rules of seeds 5.2. A relative XDG variable is ignored, and so is an
- * XDG_RUNTIME_DIR that can't be written. Without a writable HOME the data is in the temporary folder.
+ * XDG_RUNTIME_DIR that can't be written. Without a writable HOME the data is in the temporary folder. Nothing is read
+ * below a HOME that another user keeps closed.
  */
 export function userPaths(env: Env, system: System = thisUser()): UserPaths {
-  const home = absolute(env.HOME) ?? system.home;
+  const given = absolute(env.HOME) ?? system.home;
+  const config = absolute(env.XDG_CONFIG_HOME);
+  const data = dataFolder(env, given, system);
+  const isClosed = isClosedByOwner(given, config === undefined ? ".config/rnix" : ".", system.uid);
+  const home = isClosed ? data.dataDir : given;
   const socket = socketPath(env, system);
   const base = socket.replace(/\.sock$/, "");
   return {
     home,
-    configDir: join(absolute(env.XDG_CONFIG_HOME) ?? join(home, ".config"), "rnix"),
-    ...dataFolder(env, home, system),
+    configDir: join(config ?? join(home, ".config"), "rnix"),
+    ...data,
+    ...(isClosed && { closedHome: given }),
     socket,
     pidFile: `${base}.pid`,
     lockFile: `${base}.lock`,
@@ -70,10 +78,14 @@ export function thisUser(): System {
   };
 }
 
-/** Why the user's data is in the temporary folder; undefined if it is not. */
-export function temporaryDataNotice({ dataDir, unwritableDataDir }: UserPaths): string | undefined {
-  if (unwritableDataDir === undefined) return undefined;
-  return `${unwritableDataDir} can't be written: trust, PIDs and logs are in ${dataDir} for now. To keep them, set HOME or XDG_DATA_HOME to a folder that you can write to`;
+/** Which folders of HOME are not used, and why; undefined if all are. */
+export function homeNotice({ dataDir, unwritableDataDir, closedHome }: UserPaths): string | undefined {
+  const closed =
+    closedHome === undefined
+      ? ""
+      : `HOME (${closedHome}) is another user's and can't be read, so its settings, keys and skills are left out`;
+  if (unwritableDataDir === undefined) return closed || undefined;
+  return `${closed && `${closed}; `}${unwritableDataDir} can't be written: trust, PIDs and logs are in ${dataDir} for now. To keep them, set HOME or XDG_DATA_HOME to a folder that you can write to`;
 }
 
 /** A folder that XDG_DATA_HOME names is used, or refused. */

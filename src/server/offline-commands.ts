@@ -5,7 +5,7 @@ import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
 import type { SettingValues } from "../config/defaults.ts";
 import { namedKeys, userEnv } from "../config/environment.ts";
 import { readText } from "../config/file.ts";
-import { type Env, temporaryDataNotice, thisUser, userPaths } from "../config/paths.ts";
+import { type Env, homeNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
@@ -19,7 +19,7 @@ import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
-export { temporaryDataNotice, userPaths };
+export { homeNotice, userPaths };
 
 /** The daemon writes less: whatever else is there was put there by another. */
 const MAX_LOG_BYTES = 16 * 1024 ** 2;

@@ -35,9 +35,9 @@ export default defineCommand({
       throw usageError("--follow, --revoke and --show exclude each other");
     }
     if (flags.json && !flags.show) throw usageError("--json needs --show");
-    const { reviewTrust, temporaryDataNotice, userPaths } = await import("../../server/offline-commands.ts");
+    const { reviewTrust, homeNotice, userPaths } = await import("../../server/offline-commands.ts");
     if (!flags.show) await refuseInsideRun(io, "trust");
-    const notice = temporaryDataNotice(userPaths(environment(io)));
+    const notice = homeNotice(userPaths(environment(io)));
     if (notice !== undefined) io.stderr.write(`note: ${notice}\n`);
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
     if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
-import { temporaryDataNotice } from "../../config/paths.ts";
+import { homeNotice } from "../../config/paths.ts";
 import type { Projects } from "../../config/projects.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -56,7 +56,7 @@ export function startServices(
     const isChild = parentUuid(request, unit) !== undefined;
     const left = isChild ? [] : await init.ready(request);
     const { notices, ...planned } = await planSpawn(request, unit, planner);
-    const ofUser = [keyNotice, temporaryDataNotice(user)].filter((notice) => notice !== undefined);
+    const ofUser = [keyNotice, homeNotice(user)].filter((notice) => notice !== undefined);
     return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
   };
   const callPlan: Services["planCall"] = async ({ env: given, ...place }) => {

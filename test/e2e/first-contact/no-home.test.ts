@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, mkdirSync, rmSync, statSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Machine, type RunOptions } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
@@ -20,6 +20,7 @@ class HomelessMachine extends Machine {
     super();
     this.write("script.yaml", "responses:\n  - text: done\n");
     delete this.env.XDG_DATA_HOME;
+    delete this.env.XDG_CONFIG_HOME;
     chmodSync(this.home, 0o555);
     this.uid = dropPrivileges(this);
     this.data = join(this.temp, `rnix-data-${this.uid}`);
@@ -56,6 +57,39 @@ describe.each(HOMES)("with a HOME %s", (_, env) => {
       expect((await machine.run(args, { env })).stderr).toMatch(/^process 2 /m);
     },
   );
+});
+
+/** Folders of another user that are closed, as HOME is after `sudo -u`. */
+const CLOSED = ["alice", "alice/.config", "alice/.config/rnix"];
+
+describe.each(CLOSED)("with the HOME of another user, where %s is closed", (closed) => {
+  test.if(IS_ROOT).each(["in the daemon", "--no-daemon"])("a run works %s", async (how) => {
+    await using machine = new HomelessMachine();
+    const home = join(machine.elsewhere, "alice");
+    const folder = join(machine.elsewhere, closed);
+    mkdirSync(folder, { recursive: true });
+    chmodSync(folder, 0o700);
+    const args = how === "--no-daemon" ? [...SPAWN, how] : SPAWN;
+    const spawned = await machine.run(args, { env: { HOME: home } });
+    expect(spawned).toMatchObject(DONE);
+    expect(spawned.stderr).toContain(`note: HOME (${home}) is another user's and can't be read`);
+    expect(spawned.stderr).toContain(`are in ${machine.data} for now`);
+    const env = { HOME: home, XDG_DATA_HOME: join(machine.elsewhere, "data") };
+    const kept = await machine.run([...SPAWN, "--no-daemon"], { env });
+    expect(kept).toMatchObject(DONE);
+    expect(kept.stderr).toContain("its settings, keys and skills are left out");
+  });
+});
+
+test.if(IS_ROOT)("a closed folder of one's own HOME is an error, because it may hold rules", async () => {
+  await using machine = new HomelessMachine();
+  const home = join(machine.elsewhere, "mine");
+  mkdirSync(home);
+  chownSync(home, machine.uid, machine.uid);
+  mkdirSync(join(home, ".config"), { mode: 0o700 });
+  const refused = await machine.run([...SPAWN, "--no-daemon"], { env: { HOME: home } });
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain(`Cannot look at ${home}/.config/rnix/config.yaml (EACCES)`);
 });
 
 test.if(IS_ROOT)("a run works without any variable", async () => {
