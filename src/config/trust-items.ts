@@ -47,7 +47,7 @@ export async function trustItems(
 
 function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): TrustItem {
   const instead = takes.length === 0 ? "" : `, in place of the stock ${takes.join(", ")}`;
-  const what = `plugin ${name}: runs as you, ${files.length} files${instead}`;
+  const what = `plugin ${name}: runs as you, ${files.length} ${files.length === 1 ? "file" : "files"}${instead}`;
   return trust.files({ kind: "plugin", name, what, file: files[0] ?? name }, files);
 }
 

@@ -255,7 +255,7 @@ describe("rnix trust", () => {
     withPlugin();
     const { code, out } = await run(["trust", "--show"]);
     expect(code).toBe(0);
-    expect(out).toMatch(/new +plugin mine: runs as you, 1 files/);
+    expect(out).toMatch(/new +plugin mine: runs as you, 1 file /);
     const { items } = JSON.parse((await run(["trust", "--show", "--json"])).out);
     expect(items).toMatchObject([{ kind: "plugin", name: "mine", state: "new" }]);
   });

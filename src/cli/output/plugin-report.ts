@@ -1,6 +1,7 @@
 /** Formats the report of `rnix plugins check`. */
 
 import type { CheckReport } from "../../server/offline-commands.ts";
+import { plural } from "./format.ts";
 import type { Style } from "./style.ts";
 import { fields } from "./table.ts";
 
@@ -15,7 +16,7 @@ export function pluginReport(report: CheckReport, style: Style): string {
     : style.red(`${style.glyph.failed} does not load`);
   const rows: [string, string][] = [
     ["file", report.file],
-    ["made of", `${report.files.length} files`],
+    ["made of", plural(report.files.length, "file")],
     ...(report.loaded ? [["needs", report.needs.join(", ") || "nothing"] satisfies [string, string]] : []),
     ...(report.secrets.length > 0 ? [["keys", report.secrets.join(", ")] satisfies [string, string]] : []),
     ...report.devices.map(({ path, tools, provider, keys }): [string, string] => [

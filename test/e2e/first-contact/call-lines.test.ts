@@ -18,7 +18,7 @@ const SCRIPT = {
 
 /** The lines of step 1. */
 function firstStep(text: string): string {
-  return /^\* step 1.*\n([^]*?)^\* step 2/m.exec(text)?.[1] ?? "";
+  return /^\* step 1.*\n([\s\S]*?)^\* step 2/m.exec(text)?.[1] ?? "";
 }
 
 test("a call that is refused has its line above the error, on the screen as in the log", async () => {

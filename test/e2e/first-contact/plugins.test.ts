@@ -140,7 +140,9 @@ test("a key that is not set is named by the check and by the call", async () => 
   await machine.run(["trust", "--yes"]);
   const check = await machine.run(["plugins", "check", file]);
   expect(check.stdout).toMatch(/keys +JIRA_TOKEN/);
-  expect(check.stdout).toContain(`JIRA_TOKEN is not set. Write JIRA_TOKEN=… into ${machine.configDir}/env (chmod 600).`);
+  expect(check.stdout).toContain(
+    `JIRA_TOKEN is not set. Write JIRA_TOKEN=… into ${machine.configDir}/env (chmod 600).`,
+  );
   const call = await machine.run(["call", "Jira"]);
   expect(call).toMatchObject({
     code: 1,
