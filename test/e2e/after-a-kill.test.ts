@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 const stubborn = "trap '' TERM; echo $$ > program; while :; do echo x >> effects; sleep 0.1; done";
 
 for (const inside of [false, true]) {
-  test(`a run whose ${inside ? "command" : "daemon"} was killed goes on when its program is gone, and not before`, async () => {
+  test(`a run whose ${inside ? "command" : "daemon"} was killed resumes only after its program has ended`, async () => {
     await using machine = new Machine();
     let left: boolean | undefined;
     const program = (): number => Number(machine.read("program"));

@@ -13,7 +13,7 @@ const PRICED = `providers:
       m: { max_output: 100, price: { input: 1000, output: 1000 } }
 `;
 
-test.each([[[]], [["--no-daemon"]]])("an agent hands a part of its task to another one %j", async (how) => {
+test.each([[[]], [["--no-daemon"]]])("an agent gives a part of its task to a child agent %j", async (how) => {
   await using machine = new Machine();
   machine.write("notes/a.txt", "forty-two");
   const model = await machine.model(
@@ -51,7 +51,7 @@ test("a child has its parent's provider and model, folders and rights, whatever 
     scenes({
       whole: [
         calls(["Agent", { intent: "part one" }], ["Agent", { intent: "part two", model: "m3" }]),
-        calls(["Agent", { intent: "part three", agent: "nobody" }]),
+        calls(["Agent", { intent: "part three", agent: "unknown" }]),
         says("whole"),
       ],
       "part one": [
@@ -81,7 +81,7 @@ test("a child has its parent's provider and model, folders and rights, whatever 
   expect(machine.has("b.txt")).toBe(false);
   const last = model.requests.at(-1);
   expect(last === undefined ? "" : toolResults(last).at(-1)).toStartWith(
-    'Error NOT_FOUND: There is no agent "nobody"',
+    'Error NOT_FOUND: There is no agent "unknown"',
   );
 });
 
@@ -117,7 +117,7 @@ test("ps shows the tree of agents, and kill ends it", async () => {
   await machine.until(["ps"], /^(?![\s\S]*do (the|a))/);
 });
 
-describe("no storm of agents gets past its limits", () => {
+describe("agents that spawn without end stay within their limits", () => {
   const EIGHT = calls(
     ...Array.from({ length: 8 }, (_, i): [string, Record<string, unknown>] => [
       "Agent",
@@ -145,7 +145,7 @@ describe("no storm of agents gets past its limits", () => {
     expect(procs.every(({ state, exit_code }) => state === "dead" && exit_code !== null)).toBe(true);
   });
 
-  test("every answer spawns three in the shell, which nobody waits for: places and budget hold", async () => {
+  test("every answer spawns three children in the background of the shell: the limits on children and budget hold", async () => {
     await using machine = new Machine();
     machine.config({ live_children: 6 });
     machine.write(`${machine.configDir}/providers.yaml`, PRICED);
@@ -195,7 +195,7 @@ describe("a cost limit", () => {
     expect(receipt).toMatchObject({ exit_code: 2, steps: 0, tokens_used: 0 });
   });
 
-  test("without a price is refused, not guessed at", async () => {
+  test("is refused for a model without a price", async () => {
     await using machine = new Machine();
     await machine.model(() => says("never"));
     const { receipt } = await refusal(machine, ["go", "--max-cost", "1.50"]);

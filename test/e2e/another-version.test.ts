@@ -31,7 +31,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 /** Everything that goes through the daemon. */
 const COMMANDS = [["ps"], ["spawn", "say so"], ["wait", "1"], ["kill", "1"], ["daemon", "start"]];
 
-test("a daemon of another version is named, with the way out, left alone, and gone when it is asked to", async () => {
+test("commands refuse a daemon of another version and say how to stop it; it runs until rnix daemon stop", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "touch held; sleep 600" }]);
   const model = await machine.model(scenes({ "hold it": [hold], "say so": [says("so")] }));
@@ -47,7 +47,7 @@ test("a daemon of another version is named, with the way out, left alone, and go
     expect({ args, ...(await ours(...args)) }).toMatchObject({ args, ...refused(pid, OTHER, version) });
   }
   expect(await runningVersion()).toBe(OTHER);
-  // Nothing was asked of it: what it runs goes on, and nothing has been added.
+  // No command reached it: its run continues, and no other was added.
   expect(model.requests).toHaveLength(1);
   const live = z.array(ProcInfo).parse(JSON.parse((await theirs("ps", "--json")).stdout));
   expect(live.map(({ uuid, state }) => [uuid, state])).toEqual([[uuid, "running"]]);
@@ -58,7 +58,7 @@ test("a daemon of another version is named, with the way out, left alone, and go
   expect(machine.leftovers()).toEqual([]);
   expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 75, exit_reason: "suspended" });
 
-  // The next command starts one of its own, and now the other is the one that is told so.
+  // The next command starts its own daemon; now the command of the other version is refused.
   expect((await ours("spawn", "say so", "-q")).stdout).toBe("so\n");
   expect(await runningVersion()).toBe(version);
   const own = Number(machine.daemonPid);
@@ -68,7 +68,7 @@ test("a daemon of another version is named, with the way out, left alone, and go
   expect((await theirs("spawn", "say so", "-q")).stdout).toBe("so\n");
 });
 
-describe("the daemon of another version makes room", () => {
+describe("the daemon of another version is replaced", () => {
   /** Two runs of theirs: one at work, and one that a person has suspended. */
   async function atWork(machine: Machine): Promise<{ pid: number; held: string; suspended: string }> {
     const hold = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
@@ -100,14 +100,14 @@ describe("the daemon of another version makes room", () => {
     expect(JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout).version).toBe(version);
   }
 
-  test("by rnix daemon restart: what it runs goes on in the new one, and nothing that a person has suspended", async () => {
+  test("by rnix daemon restart: its runs resume in the new one, except those that a person suspended", async () => {
     await using machine = new Machine();
     const before = await atWork(machine);
     expect(await machine.run(["daemon", "restart"])).toMatchObject({ code: 0, stdout: "" });
     await expectHandedOver(machine, before);
   });
 
-  test("and lets a call that is under way finish: its result is the run's, and what follows is done by the new one", async () => {
+  test("after a running call has finished: its result is recorded, and the new daemon makes the next call", async () => {
     await using machine = new Machine();
     machine.config({ drain: "1m" });
     const long = "echo once >> lines; touch held; until test -e go; do sleep 0.02; done; echo whole";
@@ -141,7 +141,7 @@ describe("the daemon of another version makes room", () => {
     expect(results[0]).toContain("whole");
   });
 
-  test("by a yes at the terminal of any command; a no leaves it alone", async () => {
+  test("by a yes at the terminal of any command; a no leaves it running", async () => {
     await using machine = new Machine();
     const before = await atWork(machine);
     const refusing = machine.startAtTerminal(["ps"]);

@@ -18,8 +18,8 @@ deferred_skills: [tidy]
 max_steps: 7
 `;
 
-/** A run of the project's own agent, laid down in its first tool. */
-async function laidDown(machine: Machine, after: Scene[], args: string[] = []) {
+/** A run of the project's own agent, suspended in its first tool call. */
+async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
   machine.write("agents/worker/agent.yaml", AGENT);
   machine.write("agents/worker/instructions.md", "You are the worker.");
   machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
@@ -37,7 +37,7 @@ async function suspended(machine: Machine, run: { done: Promise<{ stdout: string
   return Receipt.parse(JSON.parse((await run.done).stdout)).uuid;
 }
 
-describe("a run that is gone on with from elsewhere, by another daemon", () => {
+describe("a run that another daemon resumes from another folder", () => {
   test("has its project, folder, agent, skills, environment, rights, limits and checks", async () => {
     await using machine = new Machine({ git: true });
     const sub = join(machine.project, "sub");
@@ -48,7 +48,7 @@ describe("a run that is gone on with from elsewhere, by another daemon", () => {
       ["Read", { path: "here" }],
       ["Write", { path: "x", content: "y" }],
     );
-    const { run, model } = await laidDown(
+    const { run, model } = await heldRun(
       machine,
       [look, says("done")],
       [...["--cwd", sub, "--env", "K=v", "--check", "test -e here && touch ../checked", "--budget", "50000"]],
@@ -89,7 +89,7 @@ describe("a run that is gone on with from elsewhere, by another daemon", () => {
   });
 });
 
-test("a run that is gone on with has its MCP server, or is told what that lacks", async () => {
+test("a resumed run has its MCP server, or the model is notified of what is missing", async () => {
   await using machine = new Machine();
   machine.write(
     ".rnix/agents/keeper/agent.yaml",
@@ -125,26 +125,26 @@ test("a run that is gone on with has its MCP server, or is told what that lacks"
     code: 0,
     stdout: "both\n",
   });
-  const told = ['{"text":"milk"}', '{"text":"bread"}'];
-  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(told);
-  // Whatever the agent's file says by now.
+  const results = ['{"text":"milk"}', '{"text":"bread"}'];
+  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(results);
+  // Whatever the agent's file contains now.
   machine.write(
     ".rnix/agents/keeper/agent.yaml",
     "name: keeper\ndescription: Keeps\nallowed_tools: []\nmcp: []\n",
   );
   const still = await machine.run(["resume", uuid, "and salt", "--trust"], { env });
   expect(still).toMatchObject({ code: 0, stdout: "all\n" });
-  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual([...told, '{"text":"salt"}']);
+  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual([...results, '{"text":"salt"}']);
   machine.write(".mcp.json", JSON.stringify({ mcpServers: {} }));
   const without = await machine.run(["resume", uuid, "alone", "--trust"], { env });
   expect(without).toMatchObject({ code: 0, stdout: "alone\n" });
   expect(without.stderr).toContain("MCP server notes, which the run had");
 });
 
-describe("what a run can't have any more is named:", () => {
-  test("its agent: it goes on as it was, and is not forked", async () => {
+describe("rnix resume names what has changed:", () => {
+  test("the agent is deleted: the run resumes as it was, and a fork is refused", async () => {
     await using machine = new Machine();
-    const { run, model } = await laidDown(machine, [says("done")]);
+    const { run, model } = await heldRun(machine, [says("done")]);
     const uuid = await suspended(machine, run);
     machine.remove("agents");
     const forked = await machine.run(["resume", uuid, "--fork"]);
@@ -156,11 +156,11 @@ describe("what a run can't have any more is named:", () => {
     expect(systemPrompt(model.requests.at(-1) ?? fail())).toContain("You are the worker.");
   });
 
-  test("its provider, its folder: it does not go on, and stays as it is; with its project it moves", async () => {
+  test("the provider or the folder is missing: the resume is refused, the record unchanged; a moved project resumes", async () => {
     await using machine = new Machine({ git: true });
     const sub = join(machine.project, "sub");
     machine.write("sub/here", "");
-    const { run } = await laidDown(machine, [says("done")], ["--cwd", sub]);
+    const { run } = await heldRun(machine, [says("done")], ["--cwd", sub]);
     const uuid = await suspended(machine, run);
     const before = recordOf(machine, uuid);
     const refused = async (why: string, env: Record<string, string | undefined> = {}, code = 64) => {
@@ -185,7 +185,7 @@ describe("what a run can't have any more is named:", () => {
     renameSync(moved, machine.project);
   });
 
-  test("a plugin that has changed, and one that is gone with its tool", async () => {
+  test("a plugin has changed, and another is deleted with its tool", async () => {
     await using machine = new Machine();
     const plugin = (name: string, answer: string): string =>
       machine.write(
@@ -224,9 +224,9 @@ export default definePlugin({
   });
 });
 
-test("two daemons that take up one run at once: one has it, the other is told who", async () => {
+test("two daemons that resume one run at once: one gets it, the other's error names the owner", async () => {
   await using machine = new Machine();
-  const { run } = await laidDown(machine, [HOLD, says("done")]);
+  const { run } = await heldRun(machine, [HOLD, says("done")]);
   const uuid = await suspended(machine, run);
   machine.remove("held");
   const second = { RNIX_SOCKET: join(machine.root, "run", "second.sock") };
@@ -235,8 +235,8 @@ test("two daemons that take up one run at once: one has it, the other is told wh
     const tries = [{}, second].map((env) => machine.start(["resume", uuid, "--detach"], { env }));
     const done = await Promise.all(tries.map((one) => one.done));
     expect(done.map(({ code }) => code).toSorted()).toEqual([0, 64]);
-    const told = done.find(({ code }) => code === 64)?.stderr;
-    expect(told).toMatch(
+    const refusal = done.find(({ code }) => code === 64)?.stderr;
+    expect(refusal).toMatch(
       /being resumed by another \(rnix in process \d+\)|is alive as PID \d+ of another rnix/,
     );
     const winner = done[0]?.code === 0 ? {} : second;

@@ -7,7 +7,7 @@ setDefaultTimeout(120_000);
 
 const Named = z.array(z.looseObject({ name: z.string() }));
 
-test("what can be run, with what, and where it comes from: the build's own, the user's, the project's", async () => {
+test("the lists show agents, tools and providers with their source: stock, user or project", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "": [says("OK")] }));
   machine.write("agents/mine/agent.yaml", "name: mine\ndescription: Mine\nallowed_tools: [Read]\n");
@@ -51,7 +51,7 @@ test("what can be run, with what, and where it comes from: the build's own, the 
   expect(providers.stdout).not.toContain("sk-scripted");
 });
 
-test("commands that set up a project leave it as they say, and doctor finds nothing wrong", async () => {
+test("the commands that set up a project do what they print, and rnix doctor finds nothing wrong", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "": [says("OK")] }));
   const made = await machine.run(["init"]);
@@ -71,7 +71,7 @@ test("commands that set up a project leave it as they say, and doctor finds noth
   expect(JSON.parse(doctor.stdout)).toMatchObject({ ok: true });
 });
 
-test("version, help and completions need no daemon, and start none", async () => {
+test("version, help and completions start no daemon", async () => {
   await using machine = new Machine();
   const version = JSON.parse((await machine.run(["version", "--json"])).stdout);
   expect(version).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/), build: expect.any(String) });

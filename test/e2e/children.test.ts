@@ -9,7 +9,7 @@ setDefaultTimeout(120_000);
 
 const SPAWN = `${binary()} spawn 'do a part' --output json`;
 
-test("a rnix in the shell of a run makes that run's child, with no more rights and at its expense", async () => {
+test("rnix spawn in the shell of a run makes a child with at most its parent's rights, on its parent's budget", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
@@ -51,7 +51,7 @@ test("a child that fails fails its parent, whatever the parent says", async () =
   expect(receipt.error?.message).toContain(receipt.children[0]?.uuid ?? "no child");
 });
 
-test("what is for a person is refused there, and a run without a daemon spawns no others", async () => {
+test("commands for a person are refused inside a run, and a run without a daemon spawns no children", async () => {
   await using machine = new Machine();
   const rnix = binary();
   const commands = [

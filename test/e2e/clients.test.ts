@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 
 describe("a client that dies", () => {
   for (const signal of ["SIGKILL", "SIGHUP"] as const) {
-    test(`of ${signal} in the middle of its stream leaves the run going on to its end`, async () => {
+    test(`of ${signal} in the middle of its stream does not end its run`, async () => {
       await using machine = new Machine();
       await machine.model(scenes({ "go on": [HOLD, { text: "gone on and on", chunks: 5 }] }));
       const command = machine.start(["spawn", "go on", "--output", "jsonl"]);
@@ -30,7 +30,7 @@ describe("a client that dies", () => {
     });
   }
 
-  test("leaves it within its limits", async () => {
+  test("does not lift the limits of its run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "go on": [HOLD] }));
     const command = machine.start(["spawn", "go on", "--timeout", "1s"]);
@@ -42,7 +42,7 @@ describe("a client that dies", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("before it has read the answer to its spawn leaves a run that is whole", async () => {
+  test("before it reads the answer to its spawn leaves a complete run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     await machine.run(["daemon", "start"]);
@@ -59,7 +59,7 @@ describe("a client that does not read", () => {
   /** Far more than a socket or a pipe holds. */
   const LONG = "word ".repeat(400_000);
 
-  test("does not slow the run, and gets its end and every word, several as one", async () => {
+  test("does not slow the run, and gets its end and every word, several coalesced into one event", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [{ text: LONG, chunks: 4000 }] }));
     await machine.run(["daemon", "start"]);
@@ -81,7 +81,7 @@ describe("a client that does not read", () => {
     client.destroy();
   });
 
-  test("at the end of the command's pipe neither", async () => {
+  test("at the end of the command's pipe does not slow the run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [{ text: LONG, chunks: 4000 }] }));
     const line = `"$0" spawn talk --output jsonl | { until test -e read; do sleep 0.02; done; tail -n 1; }`;
@@ -92,7 +92,7 @@ describe("a client that does not read", () => {
     expect(JSON.parse(stdout)).toMatchObject({ type: "complete", payload: { exit_code: 0, result: LONG } });
   });
 
-  test("and goes away (| head) ends no run", async () => {
+  test("and closes its pipe (| head) ends no run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [HOLD, { text: LONG, chunks: 4000 }] }));
     const command = piped(machine, `"$0" spawn talk --output jsonl | head -n 1`);
@@ -150,7 +150,7 @@ describe("on the real socket", () => {
     [JSON.stringify({ method: "spawn", payload: spawn({ parent_uuid: "none" }) }), "NOT_FOUND"],
   ];
 
-  test("every bad line is answered by its error, and the connection goes on", async () => {
+  test("every bad line is answered with its error, and the connection stays open", async () => {
     await using machine = new Machine();
     await machine.run(["daemon", "start"]);
     const client = await RawClient.connect(machine.socket);
@@ -164,7 +164,7 @@ describe("on the real socket", () => {
     client.destroy();
   });
 
-  test("what is half, glued together, without a newline or empty is taken as it stands", async () => {
+  test("partial, joined, unterminated and empty lines are parsed", async () => {
     await using machine = new Machine();
     await machine.run(["daemon", "start"]);
     const client = await RawClient.connect(machine.socket);
@@ -185,7 +185,7 @@ describe("on the real socket", () => {
     expect((await machine.run(["daemon", "status"])).code).toBe(0);
   });
 
-  test("200 MB in one line, and garbage without end, cost no memory and no other client's time", async () => {
+  test("a line of 200 MB and endless garbage cost no memory and do not slow other clients", async () => {
     await using machine = new Machine();
     await machine.run(["daemon", "start"]);
     const before = await rss(machine);
@@ -206,7 +206,7 @@ describe("on the real socket", () => {
     expect((await machine.run(["daemon", "logs"])).stdout).not.toContain("fault");
   });
 
-  test("200 clients at once are served beside each other, whatever some of them do", async () => {
+  test("200 clients are served at once, also when some of them misbehave", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     await machine.run(["daemon", "start"]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { standIn } from "../plugins/programs/stand-in.ts";
 import { Machine } from "./support/machine.ts";
 
-/** A machine with a program in the place of the Cursor CLI, and its key. */
+/** Installs a program instead of the Cursor CLI, and its key. */
 function withCursor(machine: Machine): void {
   const bin = join(machine.elsewhere, "bin");
   mkdirSync(bin);
@@ -15,7 +15,7 @@ function withCursor(machine: Machine): void {
 const YES = "providers:\n  cursor:\n    allow_unconfined: true\n";
 const spawn = (...more: string[]) => ["spawn", "--no-daemon", "--output", "json", ...more, "hello"];
 
-test("a model whose program nothing confines is not used without the user's own yes, however it is named", async () => {
+test("a model whose program is not confined needs the user's setting, however the run names it", async () => {
   await using machine = new Machine();
   withCursor(machine);
   const named = await machine.run(spawn("--provider", "cursor"));
@@ -25,14 +25,14 @@ test("a model whose program nothing confines is not used without the user's own 
   const { stdout } = await machine.run(["providers"]);
   expect(stdout).toMatch(/cursor .* no .*unconfined/);
 
-  // Nobody else can say it.
+  // Only the user's own file may set it.
   machine.write(".rnix/providers.yaml", YES);
   const byProject = await machine.run(spawn("--provider", "cursor", "--trust"));
   expect(byProject.code).toBe(64);
   expect(byProject.stderr).toContain("only your own ~/.config/rnix/providers.yaml");
 });
 
-test("a program that is not there is known before anything is spent", async () => {
+test("a missing program is reported before the run spends anything", async () => {
   await using machine = new Machine();
   const run = await machine.run(spawn("--provider", "claude", "--model", "sonnet"));
   expect(run.code).toBe(69);
@@ -42,7 +42,7 @@ test("a program that is not there is known before anything is spent", async () =
   expect(bare).toMatchObject({ code: 69, stderr: expect.stringContaining("Its program is not found") });
 });
 
-test("with that yes it answers, and the run says what it is", async () => {
+test("with the user's setting it answers, and the run says that it is not confined", async () => {
   await using machine = new Machine();
   withCursor(machine);
   machine.write(join(machine.configDir, "providers.yaml"), YES);

@@ -19,8 +19,8 @@ function print(n: number): Turn {
   return calls(["Bash", { command }]);
 }
 
-/** It says how large the request was, as a provider does. */
-function told(turn: Turn, { text }: RecordedRequest): Turn {
+/** Adds the size of the request to the answer, as a provider does. */
+function withUsage(turn: Turn, { text }: RecordedRequest): Turn {
   return { ...turn, usage: { input_tokens: Math.ceil(text.length / 4), output_tokens: 10 } };
 }
 
@@ -34,7 +34,7 @@ function compactionsOf(machine: Machine, uuid: string) {
 }
 
 describe("rnix compact", () => {
-  test("waits for the end of the step, and says how many tokens there were and are; rnix log and rnix steps show it", async () => {
+  test("waits for the end of the step, and prints the tokens before and after; rnix log and rnix steps show it", async () => {
     await using machine = new Machine();
     let answers = 0;
     let longest = 0;
@@ -42,14 +42,14 @@ describe("rnix compact", () => {
       if (isSummary(request)) return says("Six commands were run.");
       const shorter = request.text.length < longest;
       longest = Math.max(longest, request.text.length);
-      if (++answers <= 6) return told(print(answers), request);
-      return told(
+      if (++answers <= 6) return withUsage(print(answers), request);
+      return withUsage(
         shorter ? says("done") : calls(["Bash", { command: `touch held; sleep 0.0${answers}` }]),
         request,
       );
     });
     const spawned = machine.start([
-      // It goes on until it is compacted, however long that takes to be asked for.
+      // It runs until it is compacted, however late that is requested.
       ...["spawn", "print it", "--output", "json", "--max-steps", "unlimited"],
     ]);
     await until(() => machine.has("held"));
@@ -74,7 +74,7 @@ describe("rnix compact", () => {
   });
 });
 
-test("a kill -9 in the middle of a compaction loses nothing: the run goes on as it was, and is compacted then", async () => {
+test("a kill -9 during a compaction loses nothing: the run resumes as it was, and is compacted then", async () => {
   await using machine = new Machine();
   machine.config({ context_window: 10_000 });
   let answers = 0;
@@ -83,7 +83,7 @@ test("a kill -9 in the middle of a compaction loses nothing: the run goes on as 
     if (isSummary(request))
       return ++summaries === 1 ? { fault: { kind: "hang" } } : says("Commands were run.");
     const command = `echo ${++answers} >> done; ${"true ".repeat(600)}`;
-    return told(answers < 10 ? calls(["Bash", { command }]) : says("done"), request);
+    return withUsage(answers < 10 ? calls(["Bash", { command }]) : says("done"), request);
   });
   const spawned = machine.start(["spawn", "print it", "--output", "json"]);
   await until(() => summaries === 1);
@@ -102,7 +102,7 @@ test("a kill -9 in the middle of a compaction loses nothing: the run goes on as 
 });
 
 describe("a provider that refuses the conversation as too long", () => {
-  test("is sent it once more, shorter", async () => {
+  test("gets a shorter one once", async () => {
     await using machine = new Machine();
     let answers = 0;
     await machine.model((request) => {
@@ -117,7 +117,7 @@ describe("a provider that refuses the conversation as too long", () => {
     expect(made.filter(({ why }) => why === "too_long")).toHaveLength(1);
   });
 
-  test("ends the run with its own word where it refuses that, too", async () => {
+  test("ends the run with its error when it refuses the shorter one too", async () => {
     await using machine = new Machine();
     let answers = 0;
     await machine.model(() => (++answers < 6 ? print(answers) : TOO_LONG));

@@ -20,7 +20,7 @@ setDefaultTimeout(120_000);
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
-test("eight commands at once on a machine with no daemon start one, and all are served", async () => {
+test("eight commands at once start one daemon, which serves them all", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "say so": [says("so")] }));
   const commands = Array.from({ length: 8 }, () => machine.start(["spawn", "say so", "--output", "json"]));
@@ -39,7 +39,7 @@ describe("after kill -9 of the daemon", () => {
     { command: "setsid sleep 601 & env -i setsid sleep 602 & (trap '' TERM; exec sleep 603) & sleep 604" },
   ]);
 
-  test("the next start ends what it left, and tells the truth about its runs", async () => {
+  test("the next start ends its programs, and shows its runs as suspended", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "build it": [BEGIN, NASTY], "say so": [says("so")] }));
     const attached = machine.start(["spawn", "build it", "--output", "json"]);
@@ -89,7 +89,7 @@ describe("after kill -9 of the daemon", () => {
     expect(JSON.parse(next.stdout).pid).toBeGreaterThan(1);
   });
 
-  test("of a --no-daemon command too the next start ends what it left", async () => {
+  test("or of a --no-daemon command, the next start ends its programs", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "build it": [BEGIN, NASTY] }));
     const command = machine.start(["spawn", "build it", "--no-daemon", "-q"]);
@@ -120,7 +120,7 @@ describe("after kill -9 of the daemon", () => {
   });
 });
 
-test("a plain file where the socket belongs is in nobody's way", async () => {
+test("a plain file at the path of the socket is replaced", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "say so": [says("so")] }));
   mkdirSync(dirname(machine.socket), { mode: 0o700 });
@@ -133,7 +133,7 @@ test("a plain file where the socket belongs is in nobody's way", async () => {
 describe("the idle stop", () => {
   const SHORT = { daemon_idle_stop: "300ms", daemon_idle_check: "50ms" };
 
-  test("comes by itself and leaves nothing; the next command starts another", async () => {
+  test("comes after the idle time and leaves nothing; the next command starts another daemon", async () => {
     await using machine = new Machine();
     machine.config(SHORT);
     await machine.model(scenes({ "say so": [says("so")] }));
@@ -145,18 +145,18 @@ describe("the idle stop", () => {
     expect(logLines(machine, /nothing to do: stopping/).length).toBeGreaterThanOrEqual(2);
   });
 
-  test("waits for a run that nobody follows, also while it is paused", async () => {
+  test("waits for a detached run, also while it is paused", async () => {
     await using machine = new Machine();
     machine.config(SHORT);
     const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
     await machine.model(scenes({ "take your time": [calls(["Bash", { command: slow }]), says("done")] }));
     const uuid = await detach(machine, "take your time");
-    // One that was idle before its first command came may have gone.
+    // A daemon that was idle before its first command may have stopped.
     const begun = logLines(machine, /listening on/).length;
     await held(machine);
     expect((await machine.run(["pause", uuid])).code).toBe(0);
     machine.write("go", "");
-    // Longer than the idle time: a daemon that did not count it would have gone.
+    // Longer than the idle time: a daemon that did not count it would have stopped.
     await until(() => machine.has("slept"), "a second");
     expect((await machine.run(["continue", uuid])).code).toBe(0);
     await idleStop(machine);
@@ -175,14 +175,14 @@ describe("daemon stop", () => {
       const model = await machine.model(
         scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
       );
-      // Of two commands that start one, the second's may still be on its way when the first is told to stop.
+      // Of two commands that start a daemon, the second's may still be starting when the first is asked to stop.
       await machine.run(["daemon", "start"]);
       const followed = machine.start(["spawn", "hold it", "--output", "json"]);
       const uuid = await detach(machine, "think about it");
       await Promise.all([held(machine), model.arrived(2)]);
       const waiting = machine.start(["wait", uuid]);
       const log = machine.start(["log", uuid, "-f"]);
-      // With the one who asks. Who comes when the daemon has gone starts another.
+      // Including this command. A command after the daemon has stopped starts another.
       await machine.until(["daemon", "status", "--json"], /"connections":4,/);
       const paused = await machine.run(["pause", uuid]);
       expect(paused.code).toBe(0);
@@ -206,7 +206,7 @@ describe("daemon stop", () => {
     });
   }
 
-  test("of none is no error, and no daemon is started for it", async () => {
+  test("without a daemon succeeds and starts none", async () => {
     await using machine = new Machine();
     expect(await machine.run(["daemon", "stop"])).toMatchObject({ code: 0 });
     expect(await machine.run(["daemon", "status", "--json"])).toMatchObject({
@@ -217,7 +217,7 @@ describe("daemon stop", () => {
   });
 });
 
-test("daemon status, logs and start tell how it is", async () => {
+test("daemon status, logs and start print the daemon's state", async () => {
   await using machine = new Machine();
   const started = await machine.run(["daemon", "start"]);
   expect(started).toMatchObject({ code: 0, stdout: "" });
@@ -252,7 +252,7 @@ test("daemon status, logs and start tell how it is", async () => {
   expect(machine.leftovers()).toEqual([]);
 });
 
-test("daemon logs tells what ran and how it ended, from the level on that RNIX_LOG had when the daemon started", async () => {
+test("daemon logs prints each run and its end, from the level that RNIX_LOG had when the daemon started", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "say so": [says("so")] }));
   const run = async (args: string[]): Promise<string> => {
@@ -263,14 +263,14 @@ test("daemon logs tells what ran and how it ended, from the level on that RNIX_L
     const { stdout } = await machine.run(["daemon", "logs"]);
     return Array.from(stdout.matchAll(/\w+ PID \d+: (?:spawned|step|ended).*/g), ([line]) => line);
   };
-  const told = (pid: number, uuid: string, end: string, steps: string[] = []) => [
+  const entries = (pid: number, uuid: string, end: string, steps: string[] = []) => [
     `info PID ${pid}: spawned ${uuid}, agent default on openai/m: say so`,
     ...steps.map((step) => `debug PID ${pid}: ${step}`),
     `info PID ${pid}: ended with ${end}`,
   ];
   const expected = [
-    ...told(1, await run([]), "0, completed"),
-    ...told(
+    ...entries(1, await run([]), "0, completed"),
+    ...entries(
       2,
       await run(["--check", "false"]),
       "1, check_failed: The agent finished, but the check `false` ended with 1 in attempt 3.",
@@ -279,7 +279,7 @@ test("daemon logs tells what ran and how it ended, from the level on that RNIX_L
   expect(await lines()).toEqual(expected);
   await machine.run(["daemon", "stop"]);
   machine.env.RNIX_LOG = "debug";
-  expected.push(...told(3, await run([]), "0, completed", ["step 1/100"]));
+  expected.push(...entries(3, await run([]), "0, completed", ["step 1/100"]));
   await machine.run(["daemon", "stop"]);
   machine.env.RNIX_LOG = "warn";
   await run([]);
@@ -336,7 +336,7 @@ describe("daemon start --foreground", () => {
   });
 });
 
-describe("nobody else can read or reach anything", () => {
+describe("no other user can read the daemon's files or reach its socket", () => {
   for (const umask of ["000", "022", "077"]) {
     test(`with umask ${umask}`, async () => {
       await using machine = new Machine();
@@ -360,7 +360,7 @@ function below(folder: string): string[] {
   return [folder, ...names.map((name) => join(folder, name))];
 }
 
-/** The files are looked at when nobody writes them any more. */
+/** The files are read after the daemon has stopped writing them. */
 async function idleStop(machine: Machine): Promise<void> {
   await until(() => processesOf(machine.root).length === 0, "the idle stop");
   expect(machine.leftovers()).toEqual([]);

@@ -17,7 +17,7 @@ const book = {
   ],
 };
 
-test("where a project's data folder can't be made, a run is refused before it costs anything, with what to do", async () => {
+test("a run whose project has no writable data folder is refused before it costs anything; the error says what to do", async () => {
   await using machine = new Machine();
   const model = await machine.model(scenes(book));
   const file = machine.write("a-file", "");
@@ -34,67 +34,61 @@ test("where a project's data folder can't be made, a run is refused before it co
   }
 });
 
-/** A mount of one's own needs root, or a kernel that lets everybody have user namespaces. */
+/** A private mount needs root, or a kernel that allows user namespaces for every user. */
 const OWN_MOUNTS = [
   ["unshare", "--mount"],
   ["unshare", "--user", "--map-root-user", "--mount"],
 ].find((command) => Bun.spawnSync([...command, "sh", "-c", "mount -t tmpfs none /mnt"]).success);
 
-describe.skipIf(OWN_MOUNTS === undefined)(
-  "on a disk that is really so (a mount of the command's own)",
-  () => {
-    test("a read-only project: refused, with what to do; and with its data elsewhere it can be worked on", async () => {
-      await using machine = new Machine();
-      const model = await machine.model(scenes(book));
-      machine.wrapper = withMounts(
-        `mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"`,
-        machine.project,
-      );
-      for (const where of [[], ["--no-daemon"]]) {
-        const { receipt, stderr } = await refusal(machine, ["write it", ...where]);
-        expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
-        for (const part of ["read-only", "RNIX_DATA_DIR"]) {
-          expect(receipt.error?.message).toContain(part);
-          expect(stderr).toContain(part);
-        }
-        expect(model.requests).toEqual([]);
+describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mount)", () => {
+  test("a read-only project is refused, with what to do; with its data elsewhere it works", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes(book));
+    machine.wrapper = withMounts(`mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"`, machine.project);
+    for (const where of [[], ["--no-daemon"]]) {
+      const { receipt, stderr } = await refusal(machine, ["write it", ...where]);
+      expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
+      for (const part of ["read-only", "RNIX_DATA_DIR"]) {
+        expect(receipt.error?.message).toContain(part);
+        expect(stderr).toContain(part);
       }
-      const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json"], {
-        env: { RNIX_DATA_DIR: machine.elsewhere },
-      });
-      const receipt = Receipt.parse(JSON.parse(stdout));
-      expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [] });
-      const [write, bash] = toolResults(last(model));
-      expect(write).toMatch(/^Error PERMISSION: .*read-only/);
-      expect(bash).toContain("Read-only file system");
-      machine.wrapper = [];
+      expect(model.requests).toEqual([]);
+    }
+    const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json"], {
+      env: { RNIX_DATA_DIR: machine.elsewhere },
     });
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [] });
+    const [write, bash] = toolResults(last(model));
+    expect(write).toMatch(/^Error PERMISSION: .*read-only/);
+    expect(bash).toContain("Read-only file system");
+    machine.wrapper = [];
+  });
 
-    test("a disk that fills up while a run goes on: exit 1, record_error, and no effect of a step unrecorded", async () => {
-      await using machine = new Machine();
-      const more = { text: "x".repeat(40_000), ...calls(["Bash", { command: "echo once >> effects" }]) };
-      const model = await machine.model(scenes({ "fill it": [more] }));
-      const small = join(machine.root, "small");
-      mkdirSync(small);
-      machine.wrapper = withMounts(`mount -t tmpfs -o size=512k none "$0"`, small);
-      const { stdout, stderr, code } = await machine.run(
-        ["spawn", "fill it", "--no-daemon", "--output", "json"],
-        {
-          env: { RNIX_DATA_DIR: join(small, "data") },
-        },
-      );
-      const receipt = Receipt.parse(JSON.parse(stdout));
-      expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "record_error" });
-      expect(code).toBe(1);
-      expect(receipt.error?.message).toMatch(/the disk is full\. Free some space/);
-      expect(stderr).toMatch(/the disk is full\. Free some space/);
-      const effects = machine.read("effects").trimEnd().split("\n").length;
-      expect(effects).toBe(receipt.tool_calls);
-      expect(model.requests.length).toBeLessThanOrEqual(effects + 1);
-      machine.wrapper = [];
-    });
-  },
-);
+  test("a disk that fills up during a run: exit 1, record_error, and every effect of a step is recorded", async () => {
+    await using machine = new Machine();
+    const more = { text: "x".repeat(40_000), ...calls(["Bash", { command: "echo once >> effects" }]) };
+    const model = await machine.model(scenes({ "fill it": [more] }));
+    const small = join(machine.root, "small");
+    mkdirSync(small);
+    machine.wrapper = withMounts(`mount -t tmpfs -o size=512k none "$0"`, small);
+    const { stdout, stderr, code } = await machine.run(
+      ["spawn", "fill it", "--no-daemon", "--output", "json"],
+      {
+        env: { RNIX_DATA_DIR: join(small, "data") },
+      },
+    );
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "record_error" });
+    expect(code).toBe(1);
+    expect(receipt.error?.message).toMatch(/the disk is full\. Free some space/);
+    expect(stderr).toMatch(/the disk is full\. Free some space/);
+    const effects = machine.read("effects").trimEnd().split("\n").length;
+    expect(effects).toBe(receipt.tool_calls);
+    expect(model.requests.length).toBeLessThanOrEqual(effects + 1);
+    machine.wrapper = [];
+  });
+});
 
 describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, the run goes on", () => {
   for (const [what, refuse, relent] of [
@@ -123,7 +117,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
           what === "full" ? /the disk is full/ : /the disk is read-only/,
         );
         expect(machine.read("effects")).toBe("1\n");
-        // Its record still says that it runs: who asks the same daemon hears how it has ended.
+        // Its record still shows it as running; the same daemon answers how it ended.
         if (where.length === 0) {
           const { uuid } = receipt;
           const waited = await machine.run(["wait", uuid, "--json"], { env });
@@ -137,7 +131,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
           const shown = JSON.parse((await machine.run(["show", uuid, "--json"], { env })).stdout);
           expect(shown).toMatchObject({ ...dead, live: false });
         }
-        // As long as it is so, nobody can go on with it, and nothing is lost by trying.
+        // Until then it can't be resumed, and trying loses nothing.
         const tooEarly = await machine.run(["resume", receipt.uuid, ...where], { env });
         expect(tooEarly.code).not.toBe(0);
         await disk.run(relent);
@@ -152,7 +146,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
 });
 
 test.skipIf(OWN_MOUNTS === undefined)(
-  "a disk that is full takes no run, which costs nothing; rnix gc makes room on it, and remembers what was there",
+  "a full disk starts no run, at no cost; rnix gc frees space on it, and still knows the removed runs",
   async () => {
     await using machine = new Machine();
     await using disk = await Disk.mount(machine);
@@ -179,7 +173,7 @@ test.skipIf(OWN_MOUNTS === undefined)(
   },
 );
 
-/** A small disk that all commands of a machine see, and nobody else: it lives in a namespace of mounts of its own. */
+/** A small disk that only the commands of one machine see: it is mounted in their own mount namespace. */
 class Disk implements AsyncDisposable {
   readonly path: string;
   readonly #machine: Machine;

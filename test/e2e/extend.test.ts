@@ -77,7 +77,7 @@ function filesOf(what: string): string[] {
   return [...files.matchAll(/`((?:src|plugins)\/[^`]*)`/g)].flatMap(([, path]) => path ?? []);
 }
 
-/** Each file touched is the row's file, or in the row's folder; each place that the row names is touched. */
+/** Each changed file is named by the row or is in a folder of it; everything that the row names is changed. */
 function expectAsDocumented(what: string, touched: string[]): void {
   const named = filesOf(what);
   expect(touched).toHaveLength(named.length);
@@ -85,7 +85,7 @@ function expectAsDocumented(what: string, touched: string[]): void {
   for (const one of named) expect(touched.some((path) => path.startsWith(one))).toBe(true);
 }
 
-test("a driver, a kernel tool, a command, a method and a setting take the files that the table names", async () => {
+test("adding a driver, a kernel tool, a command, a method or a setting changes the files that the table names", async () => {
   using checkout = new Checkout();
 
   checkout.add(

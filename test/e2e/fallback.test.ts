@@ -34,14 +34,14 @@ function agent(machine: Machine, models: object): void {
   machine.write(join(dir, "instructions.md"), "Be careful.\n");
 }
 
-/** Takes the model of the environment away: the agent's word counts. */
+/** Removes the model from the environment, so that the agent's setting counts. */
 const AGENTS = { RNIX_MODEL: undefined, RNIX_PROVIDER: undefined };
 
 const asked = (requests: RecordedRequest[]): string[] =>
   requests.map(({ model, path }) => `${model} ${path}`);
 
 describe("an agent's fallback models", () => {
-  test("are gone over to in order, across providers, and everybody who looks is told", async () => {
+  test("are used in order, across providers; the command, log, show and steps name the change", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -85,7 +85,7 @@ describe("an agent's fallback models", () => {
     expect(JSON.parse(steps.stdout).switches).toHaveLength(3);
   });
 
-  test("are none of another provider's than the one that the flag asks for", async () => {
+  test("of other providers are not used when a flag names the provider", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "do it": [only(["b"], says("done"))] }));
     agent(machine, { provider: "openai", preferred: "a", fallback: ["anthropic/d", "b"] });
@@ -102,7 +102,7 @@ describe("an agent's fallback models", () => {
   });
 
   test.each([
-    ["is suspended and gone on with", (machine: Machine) => machine.run(["suspend", "1"])],
+    ["is suspended and resumed", (machine: Machine) => machine.run(["suspend", "1"])],
     [
       "was killed with its daemon",
       async (machine: Machine) => {
@@ -110,7 +110,7 @@ describe("an agent's fallback models", () => {
         await machine.run(["daemon", "start"]);
       },
     ],
-  ])("stay gone over to in a run that %s, which has the rest of them left", async (_, cut) => {
+  ])("stay in use in a run that %s, and the later ones are still available", async (_, cut) => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "do it": [only(["b", "c"], HOLD), only(["b", "c"], HOLD), only(["c"], says("done"))] }),
@@ -121,7 +121,7 @@ describe("an agent's fallback models", () => {
     await until(() => machine.has("held"), "the held call");
     await cut(machine);
     await until(() => recordOf(machine, uuid).state === "suspended", "its record");
-    // What the agent says today is for runs that begin.
+    // A changed agent file counts for new runs only.
     agent(machine, { provider: "openai", preferred: "z", fallback: [] });
     expect(recordOf(machine, uuid)).toMatchObject({
       state: "suspended",
@@ -141,7 +141,7 @@ describe("an agent's fallback models", () => {
 });
 
 describe("a key that a command prints", () => {
-  test("and that expires under many runs is fetched anew once for all of them", async () => {
+  test("and that expires under many runs is fetched once for all of them", async () => {
     await using machine = new Machine();
     const good = new Set(["key-number-1"]);
     const keyOf = ({ headers }: RecordedRequest) =>
@@ -170,7 +170,7 @@ describe("a key that a command prints", () => {
     expect(new Set(model.requests.map(keyOf))).toEqual(new Set(["key-number-1", "key-number-2"]));
   });
 
-  test("of a project that nobody trusts is not run, and rnix trust shows it", async () => {
+  test("of an untrusted project is not run, and rnix trust shows its command", async () => {
     await using machine = new Machine({ git: true });
     await machine.model(scenes({ "do it": [says("done")] }));
     machine.write(

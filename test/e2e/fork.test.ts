@@ -40,7 +40,7 @@ describe("rnix resume --fork", () => {
   };
 
   for (const how of [[], ["--no-daemon"]]) {
-    test(`begins another run after a step of an ended one, which stays as it is ${how.join("")}`, async () => {
+    test(`starts a new run after a step of an ended one, which stays unchanged ${how.join("")}`, async () => {
       await using machine = new Machine();
       const model = await machine.model(answers());
       const origin = await finished(machine);
@@ -63,7 +63,7 @@ describe("rnix resume --fork", () => {
     });
   }
 
-  test("has a head of today: what the project says now, and what its spawner said then", async () => {
+  test("has a new prompt head: today's project document, and the original spawn's system prompt", async () => {
     await using machine = new Machine();
     const model = await machine.model(answers());
     machine.write("AGENTS.md", "Use tabs.");
@@ -88,7 +88,7 @@ describe("rnix resume --fork", () => {
     }
   });
 
-  test("is told by ps --tree and show, and goes on when the other is gone", async () => {
+  test("is shown by ps --tree and show, and still runs when its origin is removed", async () => {
     await using machine = new Machine();
     await machine.model(answers());
     const origin = await finished(machine);
@@ -105,7 +105,7 @@ describe("rnix resume --fork", () => {
     expect(JSON.parse(steps.stdout)).toHaveLength(5);
   });
 
-  test("of a run that lives takes over what it has recorded, and leaves it to go on", async () => {
+  test("of a live run copies its recorded steps, and does not disturb it", async () => {
     await using machine = new Machine();
     const hold = calls(["Bash", { command: "touch held; while [ ! -e free ]; do sleep 0.05; done" }]);
     await machine.model(scenes({ "hold it": [note("one"), hold, says("the first")] }));
@@ -121,7 +121,7 @@ describe("rnix resume --fork", () => {
     expect(await command.done).toMatchObject({ code: 0 });
   });
 
-  test("is refused for a step that is not there, and for a finished run that is told nothing", async () => {
+  test("is refused for a missing step, and for a finished run without a message", async () => {
     await using machine = new Machine();
     await machine.model(answers());
     const { uuid } = await finished(machine);

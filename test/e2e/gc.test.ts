@@ -23,7 +23,7 @@ async function ran(machine: Machine, ...args: string[]): Promise<string> {
   return z.object({ uuid: z.string() }).parse(JSON.parse(stdout)).uuid;
 }
 
-test("old runs go when a person says so: the ones that were named, and what is asked of them is told they are gone", async () => {
+test("rnix gc removes the runs that it named; later commands say that they were removed", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
   await machine.model(scenes({ go: [says("done")] }));

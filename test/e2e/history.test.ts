@@ -46,7 +46,7 @@ class Story implements AsyncDisposable {
   }
 }
 
-/** How a run comes to be what is looked at. */
+/** How a run gets into the state that is tested. */
 const STATES: Record<string, { come(story: Story): Promise<void>; is: string; steps: number }> = {
   live: { come: async () => undefined, is: "running", steps: 2 },
   ended: { come: (story) => story.end(), is: "dead", steps: 3 },
@@ -78,7 +78,7 @@ const STATES: Record<string, { come(story: Story): Promise<void>; is: string; st
 const Steps = z.array(z.object({ step: z.number(), summary: z.string() }));
 
 describe.each(Object.entries(STATES))("a run that is %s", (_name, { come, is, steps }) => {
-  test("is listed, read, looked into and traced like any other", async () => {
+  test("is listed, shown and traced like any other", async () => {
     await using story = new Story();
     await story.begin();
     await come(story);
@@ -164,7 +164,7 @@ test("a run whose record is damaged is an error that names the file, and hides n
   }
 });
 
-test("a run that was cut off and whose steps can't be read is listed as that, hides no other, and keeps none from going on", async () => {
+test("a crashed run whose steps can't be read is listed with the error, hides no other, and recovers once they can be read", async () => {
   await using story = new Story();
   await story.begin();
   const { machine, uuid } = story;
@@ -184,7 +184,7 @@ test("a run that was cut off and whose steps can't be read is listed as that, hi
   expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("schema version 9")]);
   expect((await machine.run(["kill", second])).code).toBe(0);
 
-  // Whoever starts when it can be read again sees to it.
+  // The next daemon recovers it once its file can be read again.
   await machine.run(["daemon", "stop"]);
   writeFileSync(story.file("steps.jsonl"), steps);
   expect((await machine.run(["daemon", "start"])).code).toBe(0);

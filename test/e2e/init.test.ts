@@ -48,13 +48,13 @@ const noDaemon = (machine: Machine): Promise<void> =>
   until(() => processesOf(machine.root).length === 0, "the daemon's end");
 
 describe("a service of the user's init.yaml", () => {
-  test("is started with the daemon, brought back when it dies, shown, and ended with the daemon", async () => {
+  test("starts with the daemon, is restarted when it dies, is shown, and ends with the daemon", async () => {
     await using machine = new Machine();
     const starts = join(machine.home, "starts");
     usersInit(machine, `services:\n${service("web", THIRD_TIME, "required: false, ")}`);
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     await until(async () => (await unit(machine, "web")).restarts === 2, "its second restart");
-    // It counts as restarted before its program has come to its last command.
+    // It counts as restarted before its program has reached its last command.
     await until(() => sleeping(machine) === 1, "its third start");
     expect(machine.read(starts)).toBe("started\n".repeat(3));
     const web = await unit(machine, "web");
@@ -82,7 +82,7 @@ describe("a service of the user's init.yaml", () => {
     machine.remove(starts);
   });
 
-  test("has nothing of the environment of whoever started the daemon, but may be a client of it at once", async () => {
+  test("has no variable of the command that started the daemon, and may call the daemon at once", async () => {
     await using machine = new Machine();
     machine.env.SECRET_OF_A_SHELL = "x";
     const command = `env > seen; '${binary()}' ps --all-projects > listed; '${binary()}' daemon stop 2> refused; exec sleep 600`;
@@ -105,7 +105,7 @@ describe("a service of the user's init.yaml", () => {
     ["is not there", "[/no/such/program]", "/no/such/program"],
     ["ends as it starts", '"echo no port left; exit 3"', "no port left"],
   ] as const) {
-    test(`that is required and ${what} is the end of the daemon: 69 and why, for every command that starts one`, async () => {
+    test(`that is required and ${what} ends the daemon: every command that starts one prints why and exits with 69`, async () => {
       await using machine = new Machine();
       await machine.model(scenes({ "say so": [says("so")] }));
       const file = usersInit(
@@ -136,7 +136,7 @@ describe("a service of the user's init.yaml", () => {
     });
   }
 
-  test("that is optional and fails is a warning, in the log and in the status", async () => {
+  test("that is optional and fails gives a warning in the log and in the status", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     usersInit(
@@ -154,7 +154,7 @@ describe("a service of the user's init.yaml", () => {
     expect(doctor.stdout).toContain("init.yaml: command db: ");
   });
 
-  test("wrong in its file is exit 64, with line and column", async () => {
+  test("with an error in its file is exit 64, with line and column", async () => {
     await using machine = new Machine();
     const file = usersInit(machine, "services:\n  - { name: db, type: comand }\n");
     const { code, stderr } = await machine.run(["daemon", "start"]);
@@ -191,7 +191,7 @@ describe("an MCP server of an init.yaml", () => {
   const servers = (machine: Machine): number =>
     processesOf(machine.root).filter(({ command }) => command.includes(SERVER)).length;
 
-  test("is one for all runs, with variables of the user's file, and gone with the daemon", async () => {
+  test("is shared by all runs, has the variables of the user's file, and ends with the daemon", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -217,7 +217,7 @@ describe("an MCP server of an init.yaml", () => {
     expect(machine.leftovers()).toEqual([]);
   });
 
-  test("that is required and slow to fail is waited for, longer than for a socket, and is 69 and why", async () => {
+  test("that is required and fails slowly is waited for, longer than for a socket: 69 and the reason", async () => {
     await using machine = new Machine();
     machine.config({ socket_wait: "5s" });
     usersInit(machine, notes(machine, { required: true, behaviour: "hang", within: "8s" }));
@@ -234,7 +234,7 @@ describe("an MCP server of an init.yaml", () => {
     await noDaemon(machine);
   });
 
-  test("misses a variable: that unit alone fails, and the status says where", async () => {
+  test("that lacks a variable fails alone, and the status says where", async () => {
     await using machine = new Machine();
     const file = usersInit(machine, notes(machine, { token: "NO_SUCH_TOKEN" }));
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
@@ -246,7 +246,7 @@ describe("an MCP server of an init.yaml", () => {
 });
 
 describe("a supervisor of the user's init.yaml", () => {
-  test("keeps agents of its project at work, with keys from the user's file", async () => {
+  test("restarts the agents of its project, with keys from the user's file", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -297,7 +297,7 @@ describe("a supervisor of the user's init.yaml", () => {
     const [, again] = await listed(machine);
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(machine.leftovers()).toEqual([]);
-    // It goes on when the daemon does.
+    // It resumes with the daemon.
     expect(recordOf(machine, again?.uuid ?? "")).toMatchObject({
       exit_code: 75,
       suspended: { cause: "stop" },
@@ -309,7 +309,7 @@ describe("a supervisor of the user's init.yaml", () => {
 describe("a project's init.yaml", () => {
   const FILE = ".rnix/init.yaml";
 
-  test("untrusted is left out and named; once it is trusted the next run brings it up", async () => {
+  test("is left out and named while untrusted; once it is trusted the next run starts it", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600")}`);
@@ -330,14 +330,14 @@ describe("a project's init.yaml", () => {
     expect((await status(machine)).init_problems).toEqual([]);
     await until(() => machine.has("up"), "the program");
 
-    // Whoever changes it must be trusted again.
+    // A change to it must be trusted again.
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     machine.write(FILE, `services:\n${service("queue", "touch worse; exec sleep 600")}`);
     expect((await machine.run(["spawn", "say so"])).stderr).toContain("not trusted");
     expect(machine.has("worse")).toBe(false);
   });
 
-  test("comes up with the daemon, and after kill -9 of the daemon there is one of each again", async () => {
+  test("starts with the daemon, and each unit is there once after kill -9 of the daemon", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     machine.write(FILE, `services:\n${service("queue", "exec sleep 600")}`);
@@ -365,7 +365,7 @@ describe("a project's init.yaml", () => {
     ],
     ["is wrong", "services:\n  - { name: db, type: comand }\n", 64, "init.yaml:2:23: "],
   ] as const) {
-    test(`that ${what} refuses that project's runs until it is put right, and no other's`, async () => {
+    test(`that ${what} refuses that project's runs until it is corrected, and no other project's`, async () => {
       await using machine = new Machine();
       await machine.model(scenes({ "say so": [says("so")] }));
       machine.write(FILE, yaml);
@@ -393,7 +393,7 @@ describe("a project's init.yaml", () => {
     });
   }
 
-  test("is nothing to --no-daemon", async () => {
+  test("is ignored by --no-daemon", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600", "required: true, ")}`);

@@ -16,13 +16,13 @@ setDefaultTimeout(120_000);
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
-/** Waits until each of these files has the answer of a `spawn --detach`, whole. */
+/** Waits until each of the files has the whole answer of a `spawn --detach`. */
 const whenTold = (files: string): string =>
   `for file in ${files}; do until grep -Eqs '^([0-9]+ [0-9a-f-]{36}|rnix spawn: .*)$' $file; do sleep 0.02; done; done`;
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("a spawn from inside a run", () => {
-  test("makes a child: in its parent's receipt, tokens and tree, with its parent's keys", async () => {
+  test("makes a child that counts in its parent's receipt, tokens and tree, and has its parent's keys", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -57,7 +57,7 @@ describe("a spawn from inside a run", () => {
     expect(new Set(keys)).toEqual(new Set([`Bearer ${OPENAI_KEY}`]));
   });
 
-  test("sends the keys of its parent nowhere but where the parent's go", async () => {
+  test("sends its parent's keys only to the parent's addresses", async () => {
     await using machine = new Machine();
     await using thief = await ModelServer.start([says("thanks")]);
     await machine.model(
@@ -74,7 +74,7 @@ describe("a spawn from inside a run", () => {
     expect(thief.requests).toEqual([]);
   });
 
-  test("that does not complete makes its parent's end a failure", async () => {
+  test("that does not complete makes its parent fail", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({
@@ -121,7 +121,7 @@ describe("a spawn from inside a run", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("goes on as PID 0's when its parent is killed with --no-tree", async () => {
+  test("becomes a child of PID 0 when its parent is killed with --no-tree", async () => {
     await using machine = new Machine();
     await machine.model(scenes(FAMILY));
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
@@ -134,7 +134,7 @@ describe("a spawn from inside a run", () => {
     expect(await machine.run(["wait", "2"])).toMatchObject({ code: 0, stdout: "child done\n" });
   });
 
-  test("is refused beyond the depth and the number of live children, however it is tried", async () => {
+  test("is refused beyond the depth and the number of live children, in every way to spawn", async () => {
     await using machine = new Machine();
     machine.config({ spawn_depth: 2, live_children: 3 });
     const dig = (to: string): Scene[] => [
@@ -168,7 +168,7 @@ describe("a spawn from inside a run", () => {
     expect(result.match(/^rnix spawn: .*3.*$/gm)).toHaveLength(5);
   });
 
-  test("can't leave its parent: without RNIX_UNIT, in a session of its own, its parents gone, it is a child", async () => {
+  test("stays a child without RNIX_UNIT, in its own session, and when its parent processes have ended", async () => {
     await using machine = new Machine();
     machine.config({ live_children: 3 });
     const env = 'env -i HOME="$HOME" PATH="$PATH"';
@@ -198,7 +198,7 @@ describe("a spawn from inside a run", () => {
     }
   });
 
-  test("that took off all by which its run is known is refused", async () => {
+  test("is refused when the program removed every mark of its run", async () => {
     await using machine = new Machine();
     const alone = "while kill -0 $SHELL_OF_IT 2>/dev/null; do sleep 0.02; done";
     const way = `setsid env -u RNIX_UNIT -u RNIX_CHILD prlimit --rttime=5000000000 sh -c '${alone}; exec "$0" spawn "child chore" --detach' ${RNIX}`;
@@ -217,7 +217,7 @@ describe("a spawn from inside a run", () => {
     expect(await listed(machine)).toHaveLength(1);
   });
 
-  test("comes to an end as a storm out of the run, and as one of a person's", async () => {
+  test("without end is stopped by the limits, inside the run and as a person's command", async () => {
     await using machine = new Machine();
     machine.config({ live_children: 3, live_processes: 5 });
     const storm = `for i in 1 2 3 4 5 6 7 8; do setsid -f env -u RNIX_UNIT ${RNIX} spawn 'child chore' --detach >out$i 2>&1; done`;
@@ -229,9 +229,9 @@ describe("a spawn from inside a run", () => {
     );
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
-    const told = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => machine.read(`out${i}`)).join("");
-    expect(told.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
-    expect(told.match(/live_children/g)).toHaveLength(5);
+    const output = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => machine.read(`out${i}`)).join("");
+    expect(output.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
+    expect(output.match(/live_children/g)).toHaveLength(5);
     expect(await listed(machine)).toHaveLength(4);
 
     const mine = ["spawn", "child chore", "--detach"];
@@ -256,7 +256,7 @@ describe("a spawn from inside a run", () => {
   });
 });
 
-test("from inside a run only its own tree can be signalled and suspended, itself included", async () => {
+test("a run can signal and suspend only its own tree, itself included", async () => {
   await using machine = new Machine();
   const at = (what: string): string => `${what}; echo "code $?"`;
   const others = [
@@ -279,14 +279,14 @@ test("from inside a run only its own tree can be signalled and suspended, itself
   ];
   await machine.model(
     scenes({
-      "somebody's work": [{ fault: { kind: "hang" } }],
-      "somebody's other work": [{ fault: { kind: "hang" } }],
+      "other work": [{ fault: { kind: "hang" } }],
+      "more work": [{ fault: { kind: "hang" } }],
       "try it": [bash(`exec >log 2>&1; ${commands.join("\n")}`), says("tried")],
       "child chore": [{ fault: { kind: "hang" } }],
     }),
   );
-  await machine.run(["spawn", "somebody's work", "--detach"], { cwd: machine.elsewhere });
-  await machine.run(["spawn", "somebody's other work", "--detach"]);
+  await machine.run(["spawn", "other work", "--detach"], { cwd: machine.elsewhere });
+  await machine.run(["spawn", "more work", "--detach"]);
   await machine.run(["suspend", "2"]);
   const { receipt } = await verdict(machine, ["try it"]);
   expect(receipt).toMatchObject({ exit_reason: "suspended" });
@@ -302,7 +302,7 @@ test("from inside a run only its own tree can be signalled and suspended, itself
   await machine.run(["kill", "1"]);
 });
 
-test("inside a run what moves rights or ends the daemon is refused", async () => {
+test("commands that change rights or stop the daemon are refused inside a run", async () => {
   await using machine = new Machine();
   const refused = [
     "trust --yes",
@@ -326,8 +326,8 @@ test("inside a run what moves rights or ends the daemon is refused", async () =>
   expect(machine.has(`${machine.dataDir}/trust`)).toBe(false);
 });
 
-describe("what a tool gets of the environment", () => {
-  test("holds no key, nor does the daemon, nor anything that is written", async () => {
+describe("the environment of a tool", () => {
+  test("has no key, nor has the daemon's, nor any file that is written", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -358,7 +358,7 @@ describe("what a tool gets of the environment", () => {
   });
 });
 
-describe("nothing that a command leaves behind outlives its call", () => {
+describe("no program of a command outlives its call", () => {
   /** Each leaves one program that would run for ten minutes. */
   const ESCAPES: Record<string, string> = {
     nohup: "nohup sleep 700 >/dev/null 2>&1 &",

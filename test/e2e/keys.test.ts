@@ -9,7 +9,7 @@ import { recordOf, verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-/** In every key: whoever shows one shows this. */
+/** Part of every key, so that a key is found wherever it appears. */
 const MARK = "sk-marked";
 const KEYS = {
   OPENAI_API_KEY: `${MARK}-openai`,
@@ -73,21 +73,21 @@ async function withKeys(book: Record<string, Scene[]>): Promise<{ machine: Machi
   return { machine, model };
 }
 
-/** Where keys are kept on purpose. */
+/** Files that hold keys on purpose. */
 const KEPT = ["config/rnix/env", "config/rnix/vault"];
 
 function vaultOf({ configDir }: Machine): string {
   return join(configDir, "vault");
 }
 
-describe("no key is anywhere but where its user has put it", () => {
-  test("whatever becomes of the runs that use it, with every kind of provider", async () => {
+describe("a key is only where its user put it", () => {
+  test("for every ending of the runs that use it, with every kind of provider", async () => {
     const book = {
       "let in": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/$PPID/cmdline"), says("done")],
       "turned away": [echoes(401)],
       "sent back": [echoes(400)],
       "worn out": [echoes(503)],
-      "told off in a stream": [
+      "refused in a stream": [
         ((request) => ({
           fault: { kind: "error_event", code: "server_error", message: `what is ${keyOf(request)}` },
         })) satisfies Scene,
@@ -116,11 +116,11 @@ describe("no key is anywhere but where its user has put it", () => {
         expect(request.text).not.toContain(MARK);
       }
     }
-    // Values of --env are kept, as for every variable of a tool: not those of keys.
+    // Values of --env are recorded for the tools' variables, but not values of keys.
     const given = ["OPENAI_API_KEY", "WORK_TOKEN"].flatMap((name) => ["--env", `${name}=${MARK}-given`]);
     for (const provider of ["openai", "work"]) {
       const args = ["let in", "--provider", provider, "--model", "m", "--env", "PLAIN=plain", ...given];
-      // A copy of a key that is not the run's any more is nobody's key.
+      // A key that no run has any more is redacted no longer.
       const { receipt, info } = await verdict(machine, args, { env: { COPY_OF_IT: undefined } });
       seen.push(JSON.stringify(receipt), JSON.stringify(info));
       expect(info.env.values).toMatchObject({ PLAIN: "plain" });
@@ -146,7 +146,7 @@ describe("no key is anywhere but where its user has put it", () => {
     expect(machine.search(MARK).sort()).toEqual(KEPT);
   });
 
-  test("nor in a daemon in the foreground, which has all that its shell has", async () => {
+  test("also with a foreground daemon, which has its shell's environment", async () => {
     const made = await withKeys({
       "let in": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ"), says("done")],
     });
@@ -164,7 +164,7 @@ describe("no key is anywhere but where its user has put it", () => {
     expect(machine.search(MARK).sort()).toEqual(KEPT);
   });
 
-  test("nor while a tool, a command for a key, and commands without a daemon run", async () => {
+  test("also while a tool, a key command and --no-daemon commands run", async () => {
     const hold = "touch held-$$; until test -e go; do sleep 0.02; done";
     const made = await withKeys({
       "hold one": [bash(hold), says("done")],

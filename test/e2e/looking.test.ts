@@ -11,7 +11,7 @@ const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) 
 const LOOK = calls(["Read", { path: "none.txt" }]);
 const END = says("It is built.");
 
-test("a detached run can be looked at, followed and waited for as long as it lives", async () => {
+test("a detached run can be shown, followed and waited for while it runs", async () => {
   await using machine = new Machine();
   const held = Promise.withResolvers<void>();
   let seen = false;
@@ -23,13 +23,13 @@ test("a detached run can be looked at, followed and waited for as long as it liv
           await held.promise;
           return LOOK;
         },
-        // It has something to show for as long as somebody has not seen it yet.
+        // It prints until the commands below have seen it.
         ({ index }) => (seen ? END : calls(["Bash", { command: `sleep 0.05; echo ${index}` }])),
       ],
     }),
   );
 
-  // However long those who look take to come.
+  // However late the commands below start.
   const detached = await machine.run(["spawn", "build it", "--detach", "--max-steps", "unlimited"]);
   expect(detached.code).toBe(0);
   const [pid = "", uuid = ""] = detached.stdout.trim().split(" ");
@@ -78,7 +78,7 @@ test("a detached run can be looked at, followed and waited for as long as it liv
   expect(lines(watched).at(-1)).toMatchObject({ type: "complete", payload: { uuid, exit_code: 0 } });
 });
 
-test("an ended run tells the same from disk, to a daemon that never saw it too", async () => {
+test("an ended run shows the same from disk, also in a daemon that did not run it", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "build it": [BEGIN, LOOK, END] }));
   const checked = ["--check", "test -f x", "--check-attempts", "1"];
@@ -129,7 +129,7 @@ test("an ended run tells the same from disk, to a daemon that never saw it too",
   }
 });
 
-test("PID 0 is the kernel: what it did for no process is told, and what it does, until it ends", async () => {
+test("PID 0 is the kernel: strace shows its own syscalls, past and new, until it ends", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "build it": [END] }));
   await machine.run(["spawn", "build it"]);
@@ -144,7 +144,7 @@ test("PID 0 is the kernel: what it did for no process is told, and what it does,
   expect(lines(stdout).map((event) => SyscallEventWire.parse(event).pid)).not.toContain(1);
 });
 
-test("a PID that is not there is named, and nothing is made up for it", async () => {
+test("a PID that does not exist is an error that names it", async () => {
   await using machine = new Machine();
   for (const command of ["show", "log", "steps", "strace", "wait", "attach", "kill", "pause", "continue"]) {
     const { code, stdout, stderr } = await machine.run([command, "99"]);

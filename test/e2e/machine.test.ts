@@ -49,7 +49,7 @@ const LEFT: Record<string, { leave: Leave; named: RegExp }> = {
   },
 };
 
-describe("a machine of the tests names what is left on it when it is disposed", () => {
+describe("a test machine names what is left on it when it is disposed", () => {
   for (const [what, { leave, named }] of Object.entries(LEFT)) {
     test(what, async () => {
       const machine = new Machine();
@@ -59,7 +59,7 @@ describe("a machine of the tests names what is left on it when it is disposed", 
     });
   }
 
-  test("and nothing else: a daemon that ran there is stopped first", async () => {
+  test("nothing for a running daemon, which is stopped first", async () => {
     await using machine = new Machine();
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     expect(machine.daemonPid).not.toBeNull();

@@ -12,7 +12,7 @@ setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 
-/** An agent of the project that has the server `notes`, and the file that says what that is. */
+/** A project's agent that has the server `notes`, and the file that declares the server. */
 function prepare(machine: Machine, behaviour = "", mcp = "[notes]"): void {
   machine.write(
     ".rnix/agents/keeper/agent.yaml",
@@ -34,7 +34,7 @@ const last = (model: ModelServer) => {
 
 describe("an agent with an MCP server", () => {
   for (const way of [[], ["--no-daemon"]]) {
-    test(`uses its tools as any others ${way.join("") || "through the daemon"}, once its file is trusted`, async () => {
+    test(`calls its tools like any other ${way.join("") || "through the daemon"}, once its file is trusted`, async () => {
       await using machine = new Machine();
       const model = await machine.model(
         scenes({
@@ -68,7 +68,7 @@ describe("an agent with an MCP server", () => {
       const results = toolResults(last(model));
       expect(results.slice(0, 3)).toEqual(['{"text":"milk"}', "t0p", "remember the milk"]);
       expect(results[3]).toStartWith("Error NOT_FOUND");
-      // It was told to the model, and is in that answer; nowhere else.
+      // The model was sent it, and the answer has it; nothing else has.
       expect(machine.search("t0p").filter((file) => !/\/(steps\.jsonl|step\.journal)$/.test(file))).toEqual(
         [],
       );
@@ -79,7 +79,7 @@ describe("an agent with an MCP server", () => {
     });
   }
 
-  test("goes on without one that is not required, and says so; a required one that does not come up is 69", async () => {
+  test("runs without an optional one that fails, and says so; a required one that does not start is 69", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "keep it": [says("kept nothing")] }));
     prepare(machine, "exit", "[{name: notes, required: false}]");
@@ -104,7 +104,7 @@ describe("an agent with an MCP server", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("is told when it dies, and works on when it is back", async () => {
+  test("gets an error when it dies, and its tools again when it is back", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -112,9 +112,9 @@ describe("an agent with an MCP server", () => {
           calls(["mcp__notes__die", {}]),
           // Until it is back. A step that fails is followed by one that does not: failing only, it would be ended.
           (request) => {
-            const told = toolResults(request).at(-1) ?? "";
-            if (told === '{"text":"back"}') return says("mended");
-            return told.startsWith("Error")
+            const result = toolResults(request).at(-1) ?? "";
+            if (result === '{"text":"back"}') return says("mended");
+            return result.startsWith("Error")
               ? calls(["Bash", { command: "sleep 0.5" }])
               : calls(["mcp__notes__echo", { text: "back" }]);
           },
@@ -135,7 +135,7 @@ describe("an agent with an MCP server", () => {
     expect(receipt.exit_code).toBe(0);
   });
 
-  test("leaves no server behind when the daemon is killed, once there is one again", async () => {
+  test("leaves no server behind after kill -9 of the daemon, once the next one has started", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [calls(["mcp__notes__slow", {}])] }));
     prepare(machine);

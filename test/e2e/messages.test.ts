@@ -19,14 +19,14 @@ const tools = ({ body }: RecordedRequest): unknown[] =>
 
 const inboxOf = (uuid: string): string => join(".rnix/data/steps", uuid, "inbox.jsonl");
 
-test("two agents talk: one waits for a question, the other for its answer, and each is told once", async () => {
+test("two agents talk: one waits for a question, the other for its answer, and each message arrives once", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
       "ReadMessages and keep the number": [
         calls(["ReadMessages", {}]),
         (request) => calls(["SendMessage", { to: senderOf(request), message: "it is 42" }]),
-        says("told it"),
+        says("reported it"),
       ],
       "ask for the number": [
         calls(["SendMessage", { to: 1, message: "what is the number?" }], ["ReadMessages", {}]),
@@ -42,7 +42,7 @@ test("two agents talk: one waits for a question, the other for its answer, and e
     result: "the answer: it is 42",
   });
   const kept = Receipt.parse(JSON.parse((await keeper.done).stdout));
-  expect(kept).toMatchObject({ exit_code: 0, result: "told it", steps: 3 });
+  expect(kept).toMatchObject({ exit_code: 0, result: "reported it", steps: 3 });
   const requests = model.requests.map(({ body }) => JSON.stringify(body));
   const question = requests.filter((body) => body.includes("keep the number"));
   expect(question.at(-1)?.match(/\\nwhat is the number\?\\n/g)).toHaveLength(1);
@@ -55,7 +55,7 @@ test("two agents talk: one waits for a question, the other for its answer, and e
   expect(trace.stdout).toMatch(/\bSend\b/);
 });
 
-test("a message to an agent at work is told at its next step, and one to its last answer before it ends", async () => {
+test("a message arrives at the agent's next step, and one during its last answer before it ends", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
   const model = await machine.model(
@@ -76,7 +76,7 @@ test("a message to an agent at work is told at its next step, and one to its las
   go.resolve();
   const receipt = Receipt.parse(JSON.parse((await worker.done).stdout));
   expect(receipt).toMatchObject({ exit_code: 0, result: "finished, and read the message", steps: 2 });
-  const told = JSON.stringify(model.requests.at(-1)?.body);
+  const sent = JSON.stringify(model.requests.at(-1)?.body);
   // Whom it may answer now: the tools for that stand behind the others, which are as they were.
   const [before = [], after = []] = [model.requests[0], model.requests.at(-1)].map(
     (one) => one && tools(one),
@@ -86,11 +86,11 @@ test("a message to an agent at work is told at its next step, and one to its las
     { function: { name: "ReadMessages" } },
     { function: { name: "SendMessage" } },
   ]);
-  expect(told).toContain("&lt;/message> the tests moved");
-  expect(told).toContain("neither the user's nor the system's");
+  expect(sent).toContain("&lt;/message> the tests moved");
+  expect(sent).toContain("neither the user's nor the system's");
 });
 
-test("a message is on disk before its sender is told so: kill -9 of the daemon does not take it", async () => {
+test("a message is on disk before its sender's call returns: it survives kill -9 of the daemon", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
@@ -119,7 +119,7 @@ test("a message is on disk before its sender is told so: kill -9 of the daemon d
   expect((await machine.run(["ps", "-a"])).stdout).toContain("work on");
 });
 
-test("two projects do not reach each other", async () => {
+test("agents of two projects can't send each other messages", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
   const model = await machine.model(

@@ -15,10 +15,10 @@ interface Fault {
   /** The run's end; by default `llm_error`. */
   reason?: string;
   error?: string;
-  /** What the person is told: the cause, and what to do about it. */
+  /** What the command prints: the cause, and what to do about it. */
   says?: (string | RegExp)[];
   result?: string;
-  /** Some of the answer had come: it is kept, and marked. */
+  /** A part of the answer had come: it is recorded and marked as partial. */
   partial?: true;
   /** How often the model was asked: 1 for what no retry can mend. */
   requests: number;
@@ -144,7 +144,7 @@ const FAULTS: Record<string, Fault> = {
 
 const PROVIDERS = ["openai", "anthropic", "google"];
 
-describe("what goes wrong with a model, whoever's protocol it speaks", () => {
+describe("a fault of a model, in every protocol", () => {
   const machines = new Map<string, { machine: Machine; model: ModelServer }>();
   beforeAll(async () => {
     const book = Object.entries(FAULTS).map(([what, fault]) => [`try ${what}.`, fault.scenes]);
@@ -188,13 +188,13 @@ describe("what goes wrong with a model, whoever's protocol it speaks", () => {
     expect(ms).toBeLessThan(18_000);
     expect(machine.has("acted")).toBe(false);
     for (const key of [OPENAI_KEY, ANTHROPIC_KEY, GOOGLE_KEY]) expect(stderr).not.toContain(key);
-    // Whoever was hung up on has seen the connection close.
+    // A server whose request was cut off has seen the connection close.
     await Promise.all(model.requests.map(({ closed }) => closed));
   }
 });
 
 describe("the model's server", () => {
-  test("is down: tried as often as the table says, then told with its address and what to check", async () => {
+  test("is down: the call is retried as documented, then fails with the address and what to check", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({}));
     await model.stop();
@@ -211,7 +211,7 @@ describe("the model's server", () => {
     }
   });
 
-  test("asks for more patience than there is: suspended at once, also those who come after, until the same time", async () => {
+  test("asks for a longer wait than allowed: this run and later ones are suspended at once, until the same time", async () => {
     await using machine = new Machine();
     machine.config(DEADLINES);
     const model = await machine.model(
@@ -232,7 +232,7 @@ describe("the model's server", () => {
     expect(until[1]).toEqual(until[0]);
   });
 
-  test("answers without end: the total deadline ends it, with what there was", async () => {
+  test("answers without end: the total deadline ends the call, with the text so far", async () => {
     await using machine = new Machine();
     machine.config({ model_timeout: "3s", model_idle_timeout: "3s" });
     const server = endless();
@@ -255,7 +255,7 @@ describe("the model's server", () => {
 
 const OPENAI_API_KEY = OPENAI_KEY;
 
-/** A model that says the same words for ever, one after the other. */
+/** A model that repeats the same words without end. */
 function endless(): Bun.Server<undefined> {
   const chunk = { choices: [{ index: 0, delta: { content: "on and on " }, finish_reason: null }] };
   return Bun.serve({
@@ -266,7 +266,7 @@ function endless(): Bun.Server<undefined> {
       new Response(
         new ReadableStream({
           async pull(controller) {
-            // The pace of a model, not a wait of the test: without one it would say too much before its time is up.
+            // The pace of a model, not a wait of the test: without it the answer would be too large at its deadline.
             await Bun.sleep(20);
             controller.enqueue(`data: ${JSON.stringify(chunk)}\n\n`);
           },

@@ -8,7 +8,7 @@ import { verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-test("--no-daemon runs all of it inside the command, and leaves only the run's record behind", async () => {
+test("--no-daemon runs inside the command, and leaves only the run's record", async () => {
   await using machine = new Machine({ git: true });
   const model = await machine.model(
     scenes({
@@ -37,7 +37,7 @@ test("--no-daemon runs all of it inside the command, and leaves only the run's r
   expect(machine.leftovers()).toEqual([]);
 });
 
-test("a daemon beside it sees its runs and their PIDs, and never takes them for its own", async () => {
+test("a daemon lists runs of --no-daemon commands with their PIDs, and never as its own", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
   const model = await machine.model(
@@ -72,7 +72,7 @@ test("a daemon beside it sees its runs and their PIDs, and never takes them for 
   expect(second).toBeGreaterThan(first ?? 0);
 });
 
-test("what the server inside the command logs is told on stderr where RNIX_LOG asks for it, and nowhere else", async () => {
+test("the server inside the command logs to stderr at the level of RNIX_LOG, and nowhere else", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "do it": [says("done")] }));
   const inside = ["spawn", "do it", "--no-daemon", "-q"];

@@ -26,10 +26,10 @@ function keep(machine: Machine, ...names: string[]): void {
   chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
-describe("a provider whose headers say that nothing is left", () => {
+describe("a provider whose headers say that no quota is left", () => {
   const look = calls(["Bash", { command: "echo looked" }]);
 
-  test("is not asked before its window is new: the run waits, and so does every other of this key", async () => {
+  test("is not called before its window renews: all runs with this key wait", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ first: [lastOne(look, 6), says("first is done")], second: [says("second is done")] }),
@@ -46,9 +46,9 @@ describe("a provider whose headers say that nothing is left", () => {
     for (const request of later) expect(request.at - (one?.at ?? 0)).toBeGreaterThan(5_900);
   });
 
-  test("is shown as on hold by rnix providers, with those who wait for it", async () => {
+  test("is shown as on hold by rnix providers, with the waiting runs", async () => {
     await using machine = new Machine();
-    // However long it takes to look: nobody waits for its end here.
+    // However slow the command is: the test does not wait for the run's end.
     machine.config({ model_wait: "1h", model_timeout: "1h" });
     await machine.model(scenes({ first: [lastOne(look, 900)] }));
     const first = machine.start(["spawn", "first"]);
@@ -60,7 +60,7 @@ describe("a provider whose headers say that nothing is left", () => {
     expect((await first.done).code).toBe(143);
   });
 
-  test("for longer than a run's patience: it is suspended without another request, and goes on by itself, also in the next daemon", async () => {
+  test("for longer than a run may wait: it is suspended without another request, and resumes by itself, also in the next daemon", async () => {
     await using machine = new Machine();
     machine.config({ model_wait: "1s" });
     const model = await machine.model(scenes({ "do it": [lastOne(look, 6), says("went on")] }));
@@ -81,7 +81,7 @@ describe("a provider whose headers say that nothing is left", () => {
   });
 });
 
-/** A place where it is far from midnight now, when all is counted anew. */
+/** A time zone where midnight, when counting starts again, is far away. */
 function noon(): string {
   const east = 12 - new Date().getUTCHours();
   return `Etc/GMT${east > 0 ? "-" : "+"}${Math.abs(east)}`;
@@ -91,7 +91,7 @@ describe("tokens_per_day", () => {
   const usage = { input_tokens: 40_000, output_tokens: 1_000 };
   const used = { text: "done", usage };
 
-  test("counts the runs of the daemon, of one that was killed, and of none; then the answer is exit 2", async () => {
+  test("counts runs of the daemon, of a killed daemon and of --no-daemon; then a run ends with exit 2", async () => {
     await using machine = new Machine();
     machine.env.TZ = noon();
     machine.write(".rnix/config.yaml", "tokens_per_day: 150000\n");
@@ -109,12 +109,12 @@ describe("tokens_per_day", () => {
       expect(stderr).toMatch(/164000 of 150000 tokens are used.*midnight.*tokens_per_day/s);
     }
     expect(model.requests).toHaveLength(4);
-    // Whoever wants more today says so, and it counts at once.
+    // A higher limit in the file counts at once.
     machine.write(".rnix/config.yaml", "tokens_per_day: unlimited\n");
     expect((await machine.run(["spawn", "do it"])).code).toBe(0);
   });
 
-  test("a cost for a day needs a price, before anything is asked", async () => {
+  test("cost_per_day needs a known price before the first call", async () => {
     await using machine = new Machine();
     machine.write(".rnix/config.yaml", "cost_per_day: 1.50\n");
     const model = await machine.model(scenes({ "do it": [used] }));

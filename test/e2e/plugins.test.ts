@@ -9,8 +9,8 @@ import { verdict } from "./support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-describe("a plugin dropped into a project", () => {
-  test("is named and left out until it is trusted; each edit asks anew; no daemon is restarted", async () => {
+describe("a plugin that is copied into a project", () => {
+  test("is named and left out until it is trusted, also after each edit; no daemon is restarted", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
     const file = machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "first"'));
@@ -47,7 +47,7 @@ describe("a plugin dropped into a project", () => {
     expect(machine.daemonPid).toBe(daemon);
   });
 
-  test("of a folder that is followed is reloaded at the next spawn, with what it imports", async () => {
+  test("of a followed folder is reloaded at the next spawn, with its imports", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
     expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
@@ -68,7 +68,7 @@ describe("a plugin dropped into a project", () => {
     }
   });
 
-  test("of --trust is used for this run alone, and one of the user's own needs no question", async () => {
+  test("is used with --trust for this run alone; the user's own plugin needs no trust", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "ask both": [calls(["Oracle", {}], ["Own", {}]), says("asked")] }),
@@ -81,7 +81,7 @@ describe("a plugin dropped into a project", () => {
     expect(toolResults(last(model))).toEqual([expect.stringContaining("NOT_FOUND"), "of the user"]);
   });
 
-  test("in the place of a stock one is named as that, and is used", async () => {
+  test("that replaces a stock one is named so, and is used", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "read it": [calls(["Read", { path: "x" }]), says("read")] }));
     machine.write(
@@ -95,8 +95,8 @@ describe("a plugin dropped into a project", () => {
   });
 });
 
-test("a plugin that does not load, throws or hangs is named with file and line, and stops nothing else", async () => {
-  // On two machines side by side: what never comes to its end is waited for on both.
+test("a plugin that does not load, throws or hangs is named with file and line; others still work", async () => {
+  // On two machines side by side, because both wait for calls that never end.
   await Promise.all([brokenOnes(), hangingImport()]);
 });
 
@@ -163,7 +163,7 @@ async function hangingImport(): Promise<void> {
   expect(toolResults(last(model))).toEqual(["good"]);
 }
 
-test("plugins new writes one that works: checked, typed, trusted, used", async () => {
+test("plugins new writes a plugin that passes the check and the types, and is trusted and used", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({ "count it": [calls(["Jira", { text: "one two three" }]), says("counted")] }),

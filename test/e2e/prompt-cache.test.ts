@@ -32,23 +32,23 @@ const STEPS = 24;
 const print = (n: number): Turn =>
   calls(["Bash", { command: `for i in $(seq 1 150); do echo "line $i of what command ${n} prints"; done` }]);
 
-/** Each request says how large it was, as a provider does. */
-function told(turn: Turn, { text }: RecordedRequest): Turn {
+/** Adds the size of the request to each answer, as a provider does. */
+function withUsage(turn: Turn, { text }: RecordedRequest): Turn {
   return { ...turn, usage: { input_tokens: Math.ceil(text.length / 4), output_tokens: 10 } };
 }
 
 const isSummary = ({ text }: RecordedRequest): boolean => text.includes("[From rnix, not from the user]");
 
 test.each(Object.entries(DIALECTS))(
-  "in %s every request begins, byte for byte, with all of the one before: over steps, a suspension and what it is told then; a compaction breaks that once",
+  "in %s every request begins with the bytes of the one before, over steps, a suspension and a message; a compaction breaks that once",
   async (_title, { driver, baseUrl, extra }) => {
     await using machine = new Machine();
     let answers = 0;
     const server = await machine.model((request) => {
-      if (isSummary(request)) return told(says("Many lines were printed."), request);
+      if (isSummary(request)) return withUsage(says("Many lines were printed."), request);
       answers++;
-      if (answers === HELD) return told(calls(["Bash", { command: "touch held; sleep 600" }]), request);
-      return told(answers < STEPS ? print(answers) : says("done"), request);
+      if (answers === HELD) return withUsage(calls(["Bash", { command: "touch held; sleep 600" }]), request);
+      return withUsage(answers < STEPS ? print(answers) : says("done"), request);
     });
     const entry = {
       driver,
@@ -81,8 +81,8 @@ test.each(Object.entries(DIALECTS))(
     const asked = server.requests.filter((request) => !isSummary(request)).map(partsOf);
     expect(asked).toHaveLength(STEPS);
     for (const { head } of asked) expect(head).toBe(asked[0]?.head ?? "");
-    const broken = asked.flatMap(({ told }, at) =>
-      at > 0 && !begins(told, asked[at - 1]?.told ?? []) ? [at + 1] : [],
+    const broken = asked.flatMap(({ messages }, at) =>
+      at > 0 && !begins(messages, asked[at - 1]?.messages ?? []) ? [at + 1] : [],
     );
     expect(broken).toEqual(compacted);
 
@@ -91,7 +91,7 @@ test.each(Object.entries(DIALECTS))(
       if (!isSummary(request)) continue;
       const before = partsOf(server.requests[at - 1] as RecordedRequest);
       expect(partsOf(request).head).toBe(before.head);
-      expect(begins(partsOf(request).told, before.told)).toBe(true);
+      expect(begins(partsOf(request).messages, before.messages)).toBe(true);
     }
     expect((await machine.run(["log", uuid])).stdout).toMatch(
       /conversation compacted from about \d+ to \d+ tokens/,
@@ -104,16 +104,16 @@ function begins(all: readonly string[], start: readonly string[]): boolean {
 }
 
 /**
- * What a provider's cache goes by, in its order: the tools and the head of the prompt; then what was said, part by part
- * with its role. The marks that say what is to be cached are no part of it.
+ * What a provider's cache compares, in its order: the tools and the head of the prompt; then the messages, part by part
+ * with its role. Cache marks are left out.
  */
-function partsOf({ body }: RecordedRequest): { head: string; told: string[] } {
+function partsOf({ body }: RecordedRequest): { head: string; messages: string[] } {
   const { tools, system, instructions, systemInstruction, messages, input, contents } = Body.parse(body);
   const head = JSON.stringify([tools, system, instructions, systemInstruction], unmarked);
   const items = messages ?? input ?? contents ?? [];
   return {
     head,
-    told: items.flatMap((item) => {
+    messages: items.flatMap((item) => {
       const { role, content, parts, ...rest } = Item.parse(item);
       const said = Array.isArray(content) ? content : Array.isArray(parts) ? parts : [content];
       return said.map((part) => JSON.stringify([role, part, rest], unmarked));

@@ -42,7 +42,7 @@ describe("the head of the prompt", () => {
     expect(toolNames(last(model))).toEqual(["Complete", "Glob", "Read", "Skill"]);
   });
 
-  test("stays the same from the first step to the last, so that a provider's cache holds", async () => {
+  test("stays the same from the first step to the last, so that a provider's cache hits", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -83,7 +83,7 @@ describe("the head of the prompt", () => {
     },
   );
 
-  test("a skill that is called comes as a result; what it lists takes no tool away", async () => {
+  test("a called skill is a tool result; its list of tools removes none", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -110,8 +110,8 @@ describe("the head of the prompt", () => {
   });
 });
 
-describe("what is put before the model", () => {
-  test("an intent that stdin brings: by a dash, or by no argument at all", async () => {
+describe("the first message", () => {
+  test("is the text of stdin with a dash, or without an intent", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "say so": [says("so")] }));
     for (const args of [["-"], []]) {
@@ -121,7 +121,7 @@ describe("what is put before the model", () => {
     }
   });
 
-  test("input: a file on stdin, a pipe that sends, files of --add; nothing with --no-stdin", async () => {
+  test("includes a file on stdin, a pipe with text and files of --add; with --no-stdin no stdin", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "read this": [says("read")] }));
     const file = machine.write("input.txt", "from a file\n");
@@ -138,7 +138,7 @@ describe("what is put before the model", () => {
     expect(firstUserMessage(last(model))).toBe("read this");
   });
 
-  test("a folder of --add may be used, the one beside it may not", async () => {
+  test("names a folder of --add, which may be used; the folder beside it may not", async () => {
     await using machine = new Machine();
     const outside = machine.elsewhere;
     const model = await machine.model(
@@ -163,7 +163,7 @@ describe("what is put before the model", () => {
 });
 
 describe("the environment of a run's programs", () => {
-  test("is the spawner's with --env, and holds no provider's key", async () => {
+  test("is the spawn command's with --env, and has no provider's key", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "show it": [calls(["Bash", { command: "env" }]), says("seen")] }),

@@ -17,7 +17,7 @@ const DOCUMENTS = ["README.md", ...new Bun.Glob("docs/*.md").scanSync(ROOT)]
   .filter((name) => read(name).includes("```console\n"))
   .sort();
 
-/** The answers of the scripted model for each intent of the transcripts, by the intent's first word. */
+/** The answers of the scripted model for each intent of the transcripts, by the intent's beginning. */
 const CONVERSATIONS: Record<string, Turn[]> = {
   What: [
     { tool_calls: [{ name: "Read", input: { path: "total.sh" } }] },

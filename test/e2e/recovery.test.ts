@@ -55,7 +55,7 @@ async function listed(machine: Machine): Promise<ProcInfo[]> {
 }
 
 describe("after kill -9 of the daemon, the next start", () => {
-  test("suspends what was cut off, on disk", async () => {
+  test("records crashed runs as suspended", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
     const uuid = await detached(machine, "hold it");
@@ -71,7 +71,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
   });
 
-  test("goes on with what was marked, with the key of ~/.config/rnix/env: no call is made twice", async () => {
+  test("resumes runs of --resume-on-restart with the key of ~/.config/rnix/env, and makes no call twice", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
     keepKey(machine);
@@ -88,7 +88,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("goes on with it in its model call: the same question is asked again", async () => {
+  test("resumes one that crashed in its model call by sending the same request again", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "ask it": [HANG, says("answered")] }));
     keepKey(machine);
@@ -100,7 +100,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(model.requests[1]?.body.messages).toEqual(model.requests[0]?.body.messages ?? []);
   });
 
-  test("ends what was ending: its model is asked nothing", async () => {
+  test("ends a run that was ending, without a model call", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "answer it": [says("the answer")] }));
     keepKey(machine);
@@ -114,7 +114,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(model.requests).toHaveLength(1);
   });
 
-  test("leaves what has no key suspended, with the reason and the command", async () => {
+  test("leaves a run without a key suspended, with the reason and the command", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
@@ -129,7 +129,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
   });
 
-  test("brings a parent and its child together again: the child's answer is told once", async () => {
+  test("resumes a parent and its child: the parent gets the child's answer once", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -152,12 +152,12 @@ describe("after kill -9 of the daemon, the next start", () => {
       parent_uuid: uuid,
     });
     expect(machine.read("lines")).toBe("once\n");
-    const told = tools(model.requests.at(-1)).split("the part is done").length - 1;
-    expect(told).toBe(1);
+    const answers = tools(model.requests.at(-1)).split("the part is done").length - 1;
+    expect(answers).toBe(1);
     expect(await listed(machine)).toHaveLength(2);
   });
 
-  test("does not touch what a --no-daemon command runs meanwhile", async () => {
+  test("does not touch the run of a --no-daemon command", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")], wait: [HANG] }));
     keepKey(machine);
@@ -174,7 +174,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     expect(await command.done).toMatchObject({ code: 75 });
   });
 
-  test("fills the places of an init.yaml with the runs that had them", async () => {
+  test("resumes the runs of an init.yaml's units instead of starting new ones", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "watch it": [HOLD, HANG] }));
     keepKey(machine);
@@ -202,7 +202,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 });
 
 describe("the daemon's stop", () => {
-  test("suspends for good, but for what was marked: that goes on with the next start", async () => {
+  test("suspends its runs; the next start resumes only those of --resume-on-restart", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")], "hold that": [HANG] }));
     keepKey(machine);
@@ -217,7 +217,7 @@ describe("the daemon's stop", () => {
   });
 });
 
-test("--resume-on-restart is for a run that the daemon holds", async () => {
+test("--resume-on-restart is refused for a run without a daemon", async () => {
   await using machine = new Machine();
   const { code, stderr } = await machine.run(["spawn", "x", "--resume-on-restart", "--no-daemon"]);
   expect({ code, stderr }).toMatchObject({ code: 64, stderr: expect.stringContaining("exclude each other") });

@@ -47,8 +47,8 @@ const CASES: Record<string, Case> = {
     args: ["do it"],
     code: 64,
     error: "NOT_FOUND",
-    says: ['"nobody"'],
-    options: { env: { RNIX_PROVIDER: "nobody" } },
+    says: ['"unknown"'],
+    options: { env: { RNIX_PROVIDER: "unknown" } },
   },
   "an unknown tool to allow": {
     args: ["do it", "--allow", "Raed"],
@@ -128,7 +128,7 @@ const CASES: Record<string, Case> = {
   },
 };
 
-describe("refused before it costs anything, with the receipt's exit code and what to do", () => {
+describe("a run is refused before it costs anything, with the receipt's exit code and what to do", () => {
   let machine: Machine;
   beforeAll(async () => {
     machine = new Machine();
@@ -171,7 +171,7 @@ describe("refused before it costs anything, with the receipt's exit code and wha
   });
 });
 
-describe("flags that are not there or wrong are named with what was expected, and nothing is started", () => {
+describe("unknown or wrong flags are named with what was expected, and nothing is started", () => {
   const WRONG: Record<string, { args: string[]; says: string[] }> = {
     "an unknown flag": { args: ["spawn", "x", "--agnet", "default"], says: ["--agnet", "--agent"] },
     "a flag of a later version": { args: ["spawn", "x", "--network", "off"], says: ["--network"] },

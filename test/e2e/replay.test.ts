@@ -10,7 +10,7 @@ setDefaultTimeout(120_000);
 
 const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
 
-/** A project with an agent of its own, and a run of it that edits a file: recorded, the model is gone. */
+/** A project with its own agent, and a recorded run of it that edits a file; the model is stopped. */
 async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string; fresh: string }> {
   machine.write("agents/fixer/agent.yaml", agent);
   machine.write("agents/fixer/instructions.md", "Fix what is broken.\n");
@@ -43,7 +43,7 @@ async function replayed(machine: Machine, args: string[]) {
 }
 
 describe("rnix replay of a recorded run", () => {
-  test("exits 0 where the agent of today does the same, with real tools and no model", async () => {
+  test("exits 0 when today's agent does the same, with real tools and no model", async () => {
     await using machine = new Machine();
     const { uuid, fresh } = await recorded(machine);
     const { code, stdout } = await machine.run(["replay", uuid, "--cwd", fresh]);
@@ -54,7 +54,7 @@ describe("rnix replay of a recorded run", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("shows both sides where a call comes to something else, and ends there with 1", async () => {
+  test("shows both results where a call's result differs, and ends there with 1", async () => {
     await using machine = new Machine();
     const { uuid } = await recorded(machine);
     machine.write("sum.txt", "1 + 1 = 7\n");
@@ -68,7 +68,7 @@ describe("rnix replay of a recorded run", () => {
     expect((await replayed(machine, [uuid, "--compare", "state"])).kinds).toEqual(["result"]);
   });
 
-  test("names what the agent's definition of today changes", async () => {
+  test("names what today's agent definition changes", async () => {
     await using machine = new Machine();
     const { uuid, fresh } = await recorded(machine);
     machine.write(join(fresh, "agents/fixer/instructions.md"), "Fix what is broken, with care.\n");
@@ -97,14 +97,14 @@ describe("rnix replay of a recorded run", () => {
     );
   });
 
-  test("works inside of the command, too", async () => {
+  test("works with --no-daemon, too", async () => {
     await using machine = new Machine();
     const { uuid, fresh } = await recorded(machine);
     const { code, stdout } = await machine.run(["replay", uuid, "--cwd", fresh, "--no-daemon", "-q"]);
     expect({ code, same: stdout.includes("the same") }).toEqual({ code: 0, same: true });
   });
 
-  test("refuses what can't be played, and spends nothing", async () => {
+  test("refuses a run that can't be replayed, and spends nothing", async () => {
     await using machine = new Machine();
     const { uuid } = await recorded(machine);
     const grid: [string[], RegExp][] = [
@@ -126,7 +126,7 @@ describe("rnix replay of a recorded run", () => {
 
 describe("rnix replay --export", () => {
   for (const form of ["yaml", "json", "jsonl"]) {
-    test(`writes a script as ${form} that plays the same, can be edited, and holds no key`, async () => {
+    test(`writes a script as ${form} that replays the same, can be edited, and has no key`, async () => {
       await using machine = new Machine();
       const { uuid, fresh } = await recorded(machine);
       const file = `fix.${form}`;
@@ -153,7 +153,7 @@ describe("rnix replay --export", () => {
 });
 
 describe("rnix spawn --provider replay", () => {
-  test("plays a recorded run by its UUID, and a divergence is its error, which is not tried again", async () => {
+  test("replays a recorded run by its UUID; a divergence is an error that is not retried", async () => {
     await using machine = new Machine();
     const { uuid, fresh } = await recorded(machine);
     const play = [
@@ -178,7 +178,7 @@ describe("rnix spawn --provider replay", () => {
     expect(second.stderr).not.toContain("try ");
   });
 
-  test("goes on where it was when it is suspended and resumed", async () => {
+  test("continues at its position after a suspend and a resume", async () => {
     await using machine = new Machine();
     machine.write(
       "hold.yaml",
@@ -226,7 +226,7 @@ describe("a recorded run with follow-ups", () => {
     return uuid;
   }
 
-  test("is played to the answer before the first one, and that is no difference", async () => {
+  test("is replayed up to the answer before the first one, which is no difference", async () => {
     await using machine = new Machine();
     const uuid = await recorded(machine);
     const { code, stdout } = await machine.run(["replay", uuid]);
@@ -237,7 +237,7 @@ describe("a recorded run with follow-ups", () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ same: true, unplayed_steps: 2, differences: [] });
   });
 
-  test("is exported up to there, and the script passes", async () => {
+  test("is exported up to that answer, and the script passes", async () => {
     await using machine = new Machine();
     const uuid = await recorded(machine);
     const exported = await machine.run(["replay", uuid, "--export", "s.yaml"]);
@@ -247,7 +247,7 @@ describe("a recorded run with follow-ups", () => {
     expect(await machine.run(["replay", "s.yaml", "-q"])).toMatchObject({ code: 0 });
   });
 
-  test("differs where what is played differs", async () => {
+  test("differs when a replayed step differs", async () => {
     await using machine = new Machine();
     const uuid = await recorded(machine);
     machine.write(
@@ -280,7 +280,7 @@ test("a run that continued after a failed check has text as the rejected answer'
 });
 
 describe("a recorded run with children", () => {
-  test("is played with theirs, whatever provider their agents name; exported, they are parts of its script", async () => {
+  test("is replayed with them, whatever provider their agents name; the export has them as sub-scripts", async () => {
     await using machine = new Machine();
     machine.write(
       "agents/helper/agent.yaml",

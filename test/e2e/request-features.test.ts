@@ -20,7 +20,7 @@ function receiptOf(stdout: string): Record<string, unknown> {
 }
 
 describe("--output-schema", () => {
-  test("gives the answer as output, and prints it as JSON alone", async () => {
+  test("gives the answer as output, and prints only its JSON", async () => {
     await using machine = new Machine();
     machine.write("schema.json", JSON.stringify(SCHEMA));
     await machine.model(scenes({ count: [says(`\`\`\`json\n${GOOD}\n\`\`\``)] }));
@@ -33,7 +33,7 @@ describe("--output-schema", () => {
     expect(shown).toMatchObject({ output: JSON.parse(GOOD) });
   });
 
-  test("fails the check with 1 when the model can't be brought to it", async () => {
+  test("fails the check with 1 when no answer of the model fits", async () => {
     await using machine = new Machine();
     machine.write("schema.json", JSON.stringify(SCHEMA));
     const model = await machine.model(scenes({ count: [says('{"name": 5}')] }));
@@ -72,7 +72,7 @@ describe("--output-schema", () => {
 
 describe("--add with an image", () => {
   for (const provider of ["openai", "anthropic"]) {
-    test(`shows it to the model in every request, and it is there when the run goes on (${provider})`, async () => {
+    test(`sends it to the model in every request, also after a resume (${provider})`, async () => {
       await using machine = new Machine();
       const image = png(40, 30, 77);
       writeFileSync(join(machine.project, "shot.txt"), image);
@@ -92,7 +92,7 @@ describe("--add with an image", () => {
     });
   }
 
-  test("too large, or damaged, is 64", async () => {
+  test("that is too large or damaged is refused with 64", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ look: [says("nothing")] }));
     const large = new Uint8Array(5 * 1024 * 1024);
@@ -109,7 +109,7 @@ describe("--add with an image", () => {
   });
 });
 
-test("a run with all of them is played again as it was, corrections included", async () => {
+test("a run with all of them is replayed unchanged, corrections included", async () => {
   await using machine = new Machine();
   machine.write("schema.json", JSON.stringify(SCHEMA));
   writeFileSync(join(machine.project, "shot.png"), png(40, 30));
@@ -126,7 +126,7 @@ test("a run with all of them is played again as it was, corrections included", a
 });
 
 describe("--effort", () => {
-  test("reaches the provider, and goes before the agent's", async () => {
+  test("reaches the provider, and overrides the agent's", async () => {
     await using machine = new Machine();
     machine.write("agents/deep/agent.yaml", "name: deep\ndescription: d\nmodels: { effort: low }\n");
     machine.write("agents/deep/instructions.md", "Think.");
@@ -140,7 +140,7 @@ describe("--effort", () => {
     expect(asked).toEqual(["low", "high", undefined]);
   });
 
-  test("that a driver has no setting for is named", async () => {
+  test("that a driver does not support is named", async () => {
     await using machine = new Machine();
     machine.write("script.json", JSON.stringify({ responses: [{ text: "done" }] }));
     const args = ["spawn", "go", "--provider", "replay", "--model", "script.json", "--effort", "high"];

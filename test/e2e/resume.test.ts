@@ -10,7 +10,7 @@ import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
-/** Leaves a line, and does not come to its end. */
+/** Writes a line, and does not end. */
 const HOLD = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
 
 function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { state: string }[] }[] {
@@ -21,7 +21,7 @@ function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { 
   return lines.map((line) => JSON.parse(line));
 }
 
-test("a run that is suspended in the middle of an answer closes its call and keeps what came; then it asks again", async () => {
+test("a run that is suspended during an answer closes its call and records the text so far; the resume asks again", async () => {
   await using machine = new Machine();
   const half = {
     text: "the first half, and never the second",
@@ -49,7 +49,7 @@ test("a run that is suspended in the middle of an answer closes its call and kee
 });
 
 describe("a run that Ctrl-C has suspended", () => {
-  test("goes on with rnix resume to its end: 75, then 0, the same conversation under the same UUID", async () => {
+  test("is resumed by rnix resume to its end: 75, then 0, the same conversation under the same UUID", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
     const command = machine.startAtTerminal([
@@ -80,7 +80,7 @@ describe("a run that Ctrl-C has suspended", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("with --no-daemon is gone on with by the daemon, and the other way round", async () => {
+  test("with --no-daemon is resumed by the daemon, and the other way round", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, HOLD, says("went on")] }));
     const inside = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
@@ -101,7 +101,7 @@ describe("a run that Ctrl-C has suspended", () => {
     });
   });
 
-  test("by a stop of the daemon goes on with the next one, with a limit of its own", async () => {
+  test("by a daemon's stop is resumed by the next daemon, with a new limit", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, HOLD] }));
     const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
@@ -116,7 +116,7 @@ describe("a run that Ctrl-C has suspended", () => {
 });
 
 describe("a daemon that is killed while a run's tool is at work", () => {
-  test("loses nothing: the model is told that nobody knows, and the command is not run again", async () => {
+  test("loses nothing: the model reads that the result is unknown, and the command is not run again", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "hold it": [HOLD, says("I have looked")] }));
     const command = machine.start(["spawn", "hold it"]);
@@ -144,7 +144,7 @@ describe("a daemon that is killed while a run's tool is at work", () => {
 });
 
 describe("rnix resume", () => {
-  test("goes on with a finished run by what it is given; without that it is refused and nothing is changed", async () => {
+  test("continues a finished run with a message; without one it is refused and changes nothing", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "answer me": [says("one"), says("two")] }));
     const first = await machine.run(["spawn", "answer me", "--output", "json"]);
@@ -159,7 +159,7 @@ describe("rnix resume", () => {
     expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("and more?");
   });
 
-  test("twice at once: one has the run, the other is told", async () => {
+  test("twice at once: one command gets the run, the other an error", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
     const command = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
@@ -169,14 +169,14 @@ describe("rnix resume", () => {
     const tries = await Promise.all(
       [["--no-daemon"], ["--no-daemon"], []].map((how) => machine.run(["resume", uuid, ...how])),
     );
-    // Whoever comes when the first is done finds a run that has completed.
+    // A command that comes after the first has finished finds a completed run.
     expect(tries.map(({ code }) => code).sort()).toEqual([0, 64, 64]);
     for (const { code, stderr } of tries)
       if (code !== 0) expect(stderr).toMatch(/being resumed|is alive as PID|has completed/);
     expect(stepsOf(machine, uuid).map(({ step }) => step)).toEqual([1, 2]);
   });
 
-  test("of a run that lives is refused, and from another folder finds the run's own project", async () => {
+  test("of a live run is refused, and from another folder finds the run's own project", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")] }));
     const command = machine.start(["spawn", "hold it", "--output", "json"]);

@@ -14,7 +14,7 @@ const HOLD = "touch held; until test -e go; do sleep 0.02; done";
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("rnix deny", () => {
-  test("ends the command that runs, tells the model by whom, and the run goes on without", async () => {
+  test("ends the running command and tells the model why; the run continues without the tool", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "do it": [bash(`${HOLD} & sleep 600`), bash("touch again"), says("could not")] }),
@@ -42,7 +42,7 @@ describe("rnix deny", () => {
     await until(() => machine.strays().length === 0, "the programs' end");
   });
 
-  test("reaches what the run has spawned, and is taken back by rnix allow", async () => {
+  test("applies to the run's children, and is undone by rnix allow", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({
@@ -66,7 +66,7 @@ describe("rnix deny", () => {
 });
 
 describe("rnix allow", () => {
-  test("shows a tool to a run at work, which it uses; the trace says by which rule", async () => {
+  test("offers a tool to a live run, which uses it; the trace names the rule", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -101,7 +101,7 @@ describe("rnix allow", () => {
     expect(trace).toMatch(/"tool":"Write","rule":"Write\(new\*\)"/);
   });
 
-  test("says what it can't do, and of which run", async () => {
+  test("names what it can't do, and for which run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "do it": [bash(HOLD), says("done")] }));
     const run = machine.start(["spawn", "do it", "-q"]);
@@ -123,7 +123,7 @@ describe("rnix allow", () => {
     expect(late).toMatchObject({ code: 64, stderr: expect.stringContaining("PID 1 has ended (completed)") });
   });
 
-  test("is no way for a run to get at more", async () => {
+  test("can't be used by a run to get more rights", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "do it": [bash(`${RNIX} allow 1 Write; ${RNIX} deny 1 Read; echo over`), says("done")] }),

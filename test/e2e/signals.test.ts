@@ -11,7 +11,7 @@ import { Receipt, recordOf } from "./support/verdict.ts";
 setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
-/** Runs until it is ended, and says when it has begun. */
+/** Runs until it is ended, and leaves a file when it has started. */
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 /** The same, and TERM does not end it. A shell answers when the program it waits for has ended: that is one of a moment. */
 const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]);
@@ -20,7 +20,7 @@ const PATIENT = { grace: "5m" };
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("Ctrl-C on the command", () => {
-  test("once suspends the run: 75, with what to do, and nothing is left running", async () => {
+  test("once suspends the run: 75, with how to resume it, and nothing is left running", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD] }));
     const command = machine.startAtTerminal(["spawn", "hold it"]);
@@ -31,7 +31,7 @@ describe("Ctrl-C on the command", () => {
     expect(screen).toContain("suspended");
     const [info] = await listed(machine);
     expect(info).toMatchObject({ state: "suspended", exit_code: 75, exit_reason: "suspended", steps: 1 });
-    // What it was at is kept, and said.
+    // Its text so far is recorded, and printed.
     expect(screen).toContain(info?.uuid ?? "?");
     expect(machine.strays()).toEqual([]);
   });
@@ -74,7 +74,7 @@ describe("Ctrl-C on the command", () => {
     });
   }
 
-  test("while the model is silent suspends at once, with the words so far kept", async () => {
+  test("while the model is silent suspends at once, and records the text so far", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({ "think about it": [{ text: "I think that", chunks: 2, fault: { kind: "hang_midway" } }] }),
@@ -86,7 +86,7 @@ describe("Ctrl-C on the command", () => {
     expect((await listed(machine))[0]).toMatchObject({ exit_reason: "suspended" });
   });
 
-  test("before there is a run ends the command, and leaves none", async () => {
+  test("before the run exists ends the command, and leaves no run", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD] }));
     // It waits for the intent that never comes.
@@ -136,7 +136,7 @@ describe("a signal to the command", () => {
     expect(machine.strays()).toEqual([]);
   });
 
-  test("a closed terminal leaves the run going on in the daemon", async () => {
+  test("a closed terminal does not end the daemon's run", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({
@@ -192,7 +192,7 @@ describe("rnix kill", () => {
     [["-s", "2"], 137, "killed"],
   ];
 
-  test("ends a run with the code of the signal, whatever it is at; its waiter gets the same", async () => {
+  test("ends a run with the signal's code in every state; rnix wait exits with the same", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
@@ -219,7 +219,7 @@ describe("rnix kill", () => {
     }
   });
 
-  test("-s KILL does not wait for the grace, and hurries one that TERM is waiting for", async () => {
+  test("-s KILL does not wait for the grace period, and ends a run that TERM waits for", async () => {
     await using machine = new Machine();
     machine.config({ grace: "5m" });
     await machine.model(scenes({ "hold it": [DEAF] }));
@@ -241,7 +241,7 @@ describe("rnix kill", () => {
     }
   });
 
-  test("refuses what is no signal of the kernel, with the way to write it", async () => {
+  test("refuses a signal that the kernel does not have, and lists the valid ones", async () => {
     await using machine = new Machine();
     for (const [args, hint] of [
       [["-9", "1"], "-s KILL"],
@@ -258,7 +258,7 @@ describe("rnix kill", () => {
     expect(machine.leftovers()).toEqual([]);
   });
 
-  test("goes on to the next when one is not there, and says which", async () => {
+  test("continues with the next PID when one does not exist, and names that one", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD] }));
     const command = machine.start(["spawn", "hold it", "-q"]);
@@ -271,7 +271,7 @@ describe("rnix kill", () => {
 });
 
 describe("rnix pause", () => {
-  test("stops a run between its calls, freezes its time, and ps says so; continue goes on", async () => {
+  test("stops a run between its calls, freezes its time, and ps shows it; rnix continue continues it", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -304,7 +304,7 @@ describe("rnix pause", () => {
     expect(receipt.elapsed_ms).toBeLessThan(ms);
   });
 
-  test("time that is paused counts towards no deadline", async () => {
+  test("paused time counts towards no deadline", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({ "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")] }),
@@ -341,7 +341,7 @@ describe("rnix pause", () => {
     }
   });
 
-  test("and every other signal reaches nobody in a run that has ended, which is no error", async () => {
+  test("and every other signal is no error for a run that has ended", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say so": [says("so")] }));
     await machine.run(["spawn", "say so", "-q"]);

@@ -90,7 +90,7 @@ describe("what a run prints", () => {
     ],
   };
 
-  test("as text: the answer alone on stdout, what happened on stderr", async () => {
+  test("as text: only the answer on stdout, the steps on stderr", async () => {
     await using machine = new Machine();
     await machine.model(scenes(book));
     const { stdout, stderr, code } = await machine.run(["spawn", "say it"]);
@@ -125,7 +125,7 @@ describe("what a run prints", () => {
     expect(events.at(-1).payload).toMatchObject({ event: "complete", exit_code: 0, result: "It is\n42." });
   });
 
-  test("as jsonl of a run that fails: its complete tells how, and no error beside it", async () => {
+  test("as jsonl of a run that fails: complete has the reason, and there is no error event", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "say it": [{ fault: { kind: "status", status: 401 } }] }));
     for (const where of [[], ["--no-daemon"]]) {
@@ -143,7 +143,7 @@ describe("what a run prints", () => {
     }
   });
 
-  test("at a terminal: the words as they come, a line per step, and no answer twice", async () => {
+  test("at a terminal: the streamed text, a line per step, and the answer once", async () => {
     await using machine = new Machine();
     const half = Promise.withResolvers<void>();
     await machine.model(
@@ -187,7 +187,7 @@ describe("declared checks decide", () => {
     expect(stderr).toContain("check test -f made.txt: passed");
   });
 
-  test("one failed: check_failed with its output, whatever the agent says, and none after it is run", async () => {
+  test("one failed: check_failed with its output, whatever the agent says; no later check is run", async () => {
     await using machine = new Machine();
     await machine.model(scenes(book));
     const checks = ["--check", "echo not there >&2; exit 7", "--check", "touch ran-anyway"];
@@ -201,7 +201,7 @@ describe("declared checks decide", () => {
     expect(machine.has("ran-anyway")).toBe(false);
   });
 
-  test("one that does not end within check_timeout has failed, and is gone", async () => {
+  test("one that exceeds check_timeout has failed, and is killed", async () => {
     await using machine = new Machine();
     machine.config({ check_timeout: "1s" });
     await machine.model(scenes(book));
@@ -232,7 +232,7 @@ describe("declared checks decide", () => {
 });
 
 describe("files_changed", () => {
-  test("in a git work tree is the difference of its status, whoever made it", async () => {
+  test("in a git work tree is the difference of its status, also for changes by a shell command", async () => {
     await using machine = new Machine({ git: true });
     machine.write("dirty before.txt", "not of this run\n");
     await machine.model(
@@ -254,7 +254,7 @@ describe("files_changed", () => {
     });
   });
 
-  test("elsewhere are those of Write and Edit, and the receipt says that it may not be all", async () => {
+  test("elsewhere are the files of Write and Edit, and the receipt says that there may be more", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({
@@ -286,7 +286,7 @@ describe("--allow and --deny", () => {
     ["Bash", { command: "git --version" }],
   ];
 
-  test("hold against a model that tries: what is not covered is not offered, denied, and has no effect", async () => {
+  test("hold against a model: a tool outside the rules is not offered, is denied, and has no effect", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "try it": [calls(...attempts), says("tried")] }));
     machine.write("ok.txt", "fine\n");

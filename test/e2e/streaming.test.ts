@@ -29,14 +29,14 @@ function linesOf(stdout: string): z.infer<typeof Line>[] {
 }
 
 function words(lines: readonly z.infer<typeof Line>[], type: string, step: number): string {
-  const told = lines.filter((line) => line.type === type && line.payload?.step === step);
-  return told.map(({ payload }) => payload?.text ?? "").join("");
+  const deltas = lines.filter((line) => line.type === type && line.payload?.step === step);
+  return deltas.map(({ payload }) => payload?.text ?? "").join("");
 }
 
 describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
   const more = how === "--no-daemon" ? [how] : [];
 
-  test("a run is not held up by a terminal that was stopped (Ctrl-S), which shows the rest when it goes on", async () => {
+  test("a stopped terminal (Ctrl-S) does not delay the run, and shows the rest when it continues", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
     const command = machine.startAtTerminal(["spawn", "talk", ...more]);
@@ -51,7 +51,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
     expect(screen).toContain("completed");
   });
 
-  test("a run is not held up by a pipe that nobody reads, and its reader gets every word in the end", async () => {
+  test("an unread pipe does not delay the run, and its reader gets every word in the end", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
     const line = `"$0" spawn talk --output jsonl "$@" | { until test -e read; do sleep 0.02; done; cat; }`;
@@ -71,7 +71,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
     expect(lines.at(-1)?.dropped).toBeUndefined();
   });
 
-  test("a pipe whose reader has gone ends no run, and the exit code is the run's", async () => {
+  test("a pipe that its reader closed ends no run, and the exit code is the run's", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
     const line = `{ "$0" spawn talk --output jsonl --check "exit 3" "$@"; echo $? > code; } | head -n 1`;
@@ -87,7 +87,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
   });
 });
 
-test("a command that is stopped (SIGSTOP) holds up nothing, and tells all of it when it goes on", async () => {
+test("a stopped command (SIGSTOP) does not delay its run, and prints everything when it continues", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ talk: [TALK_AND_ACT, TALK] }));
   const command = machine.start(["spawn", "talk", "--output", "jsonl"]);
@@ -101,7 +101,7 @@ test("a command that is stopped (SIGSTOP) holds up nothing, and tells all of it 
   expect(words(lines, "text_delta", 2)).toBe(LONG);
 });
 
-test("what a model thinks is streamed apart from what it says, and is in the log of the ended run", async () => {
+test("reasoning is streamed apart from the answer, and is in the log of the ended run", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
@@ -122,11 +122,11 @@ test("what a model thinks is streamed apart from what it says, and is in the log
   expect((await machine.run(["steps", "1", "2"])).stdout).toContain("thoughts\nnow I know\n");
   const { stdout: step } = await machine.run(["steps", "1", "2", "--json"]);
   expect(JSON.parse(step)).toMatchObject({ reasoning: "now I know", raw_response: "42" });
-  // Words of before are no part of what is asked next; what a provider signed may go back to it.
+  // Earlier reasoning is not sent with the next request; a provider's signature may be.
   expect(model.requests).toHaveLength(2);
 });
 
-test("nothing that a model says of its own answer moves the cursor of a terminal", async () => {
+test("control characters in a model's answer do not move the cursor of a terminal", async () => {
   await using machine = new Machine();
   machine.write("schema.json", '{"type":"object","additionalProperties":{"type":"number"}}');
   const wrong = '{"\\u001b[2J\\u001b]0;owned\\u0007": "no number"}';
@@ -138,7 +138,7 @@ test("nothing that a model says of its own answer moves the cursor of a terminal
   expect(stderr).not.toContain("\x07");
 });
 
-test("an answer that breaks off and is made anew is shown once, as the answer, on a terminal", async () => {
+test("an answer that breaks off and is retried is shown once on a terminal", async () => {
   await using machine = new Machine();
   machine.config({ model_retries: 1 });
   await machine.model(

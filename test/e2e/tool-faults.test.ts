@@ -13,8 +13,8 @@ setDefaultTimeout(120_000);
 
 const MB = 1024 * 1024;
 
-describe("a call that can't be made is told to the model, and the run goes on", () => {
-  test("a tool that is not there, input that does not fit, arguments that are no JSON", async () => {
+describe("a call that can't be made is an error for the model, and the run continues", () => {
+  test("an unknown tool, invalid input, arguments that are not JSON", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -50,7 +50,7 @@ describe("a call that can't be made is told to the model, and the run goes on", 
     expect(step?.tool_calls.map(({ state }) => state)).toEqual([...Array(6).fill("failed"), "done"]);
   });
 
-  test("until it goes in circles: the same call, failed or not, ends the run", async () => {
+  test("until the model repeats itself: the same call, failed or not, ends the run", async () => {
     await using machine = new Machine();
     machine.config({ loop_threshold: 3 });
     await machine.model(
@@ -74,7 +74,7 @@ describe("a call that can't be made is told to the model, and the run goes on", 
 });
 
 describe("a tool result of 100 MB", () => {
-  test("is bounded in the prompt, in memory and on disk, and the run goes on", async () => {
+  test("is bounded in the prompt, in memory and on disk, and the run continues", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({
@@ -118,7 +118,7 @@ describe("a tool result of 100 MB", () => {
 });
 
 describe("time", () => {
-  test("of one call runs out: it is ended with all it started, and the model is told", async () => {
+  test("of one call runs out: its processes are ended, and the model gets an error", async () => {
     await using machine = new Machine();
     machine.config({ tool_timeout: "3s" });
     const model = await machine.model(
@@ -138,7 +138,7 @@ describe("time", () => {
     expect(result).toMatch(/^begun\n[\s\S]*timed out/);
   });
 
-  test("of the whole run runs out: exit 1, timeout, what it had said, and nothing goes on", async () => {
+  test("of the whole run runs out: exit 1, timeout, the text so far, and nothing still runs", async () => {
     await using machine = new Machine();
     await machine.model(
       scenes({
@@ -160,8 +160,8 @@ describe("time", () => {
   });
 });
 
-describe("what a run may use", () => {
-  test("steps: the last one counts, the next is not made", async () => {
+describe("a run's budget", () => {
+  test("steps: the last one is made, the next is not", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "go on": [({ index }) => calls(["Bash", { command: `echo ${index}` }])] }),
@@ -172,7 +172,7 @@ describe("what a run may use", () => {
     expect(model.requests).toHaveLength(3);
   });
 
-  test("tokens: exit 2 before the call that would go beyond, and a finished answer stays completed", async () => {
+  test("tokens: exit 2 before the call that would exceed them, and a finished answer stays completed", async () => {
     await using machine = new Machine();
     const usage = { input_tokens: 19_000, output_tokens: 500 };
     const model = await machine.model(

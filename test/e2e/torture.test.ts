@@ -13,7 +13,7 @@ test(
     const report = await torture(machine, { seed: 1, kills: KILLS });
     expect(report.wrong).toEqual([]);
     expect(report.kills.daemon + report.kills.inside).toBeGreaterThanOrEqual(KILLS);
-    // It was no walk through an idle system: calls were cut off, and runs were gone on with.
+    // The system was not idle: calls were cut off, and runs were resumed.
     expect(report.phases["in Bash"]).toBeGreaterThan(0);
     expect(report.calls.unknown).toBeGreaterThan(0);
     expect(report.ends.completed).toBeGreaterThan(0);

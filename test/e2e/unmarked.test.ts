@@ -11,7 +11,7 @@ setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 
-/** The words of each of these commands, typed in the shell of a run, which has its key from a file. */
+/** The output of each of the commands in the shell of a run, which has its key from a file. */
 async function typed(machine: Machine, commands: readonly string[]): Promise<string> {
   const all = commands.map((command) => `${command}; echo "code $?"`).join("; ");
   const model = await machine.model(
@@ -29,8 +29,8 @@ async function typed(machine: Machine, commands: readonly string[]): Promise<str
   return model.requests.flatMap(toolResults).at(-1) ?? "";
 }
 
-describe.if(process.platform === "linux")("a run that takes RNIX_UNIT away", () => {
-  test("has no kernel of its own, whose children would have limits of their own", async () => {
+describe.if(process.platform === "linux")("a run that removes RNIX_UNIT", () => {
+  test("can't start its own kernel, whose children would have limits of their own", async () => {
     await using machine = new Machine();
     const ways = [
       `${RNIX} spawn 'child chore' --no-daemon`,
@@ -45,7 +45,7 @@ describe.if(process.platform === "linux")("a run that takes RNIX_UNIT away", () 
     expect(result.match(/refused inside a run|none is started from inside a run/g)).toHaveLength(ways.length);
   });
 
-  test("is no person all the same", async () => {
+  test("is still not taken for a person", async () => {
     await using machine = new Machine();
     machine.write("plugins/x.ts", "throw new Error('it was run');\n");
     const commands = ["trust --yes", "trust --follow --yes", "daemon start --foreground", "gc", "resume 1"];

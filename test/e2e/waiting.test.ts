@@ -25,13 +25,13 @@ async function suspendedBy(machine: Machine, args: string[]): Promise<Receipt> {
   return Receipt.parse(JSON.parse(stdout));
 }
 
-/** In the user's own file, where a daemon finds them that nobody has given any. */
+/** In the user's own file, where a daemon finds keys that no command sent. */
 function keep(machine: Machine, ...names: string[]): void {
   const lines = names.map((name) => `${name}=${machine.env[name]}\n`);
   chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
-/** Read beside whoever replaces it: in between it is not there. No command is run, for whom a daemon would stay. */
+/** Reads a file that the daemon may be replacing. No command is run, because a daemon would serve it. */
 function stands(machine: Machine, uuid: string, how: (info: ProcInfo) => boolean): Promise<void> {
   const look = (): boolean => {
     try {
@@ -65,7 +65,7 @@ test("a run whose provider asks for a long wait is suspended until then: ps, wai
   expect((await machine.run(["kill", uuid])).code).toBe(0);
 });
 
-test("it goes on by itself when its time has come", async () => {
+test("it resumes by itself at that time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const model = await machine.model(scenes({ "do it": [limited(3), says("went on")] }));
@@ -79,7 +79,7 @@ test("it goes on by itself when its time has come", async () => {
   expect((await machine.run(["ps"])).stdout).not.toContain("suspended");
 });
 
-test("the daemon stays for it, however idle it is", async () => {
+test("an idle daemon keeps running for it", async () => {
   await using machine = new Machine();
   machine.config({ ...PATIENCE, daemon_idle_stop: "1s", daemon_idle_check: "1s" });
   await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
@@ -89,7 +89,7 @@ test("the daemon stays for it, however idle it is", async () => {
   expect(recordOf(machine, uuid).kernel).toBe(kernel);
 });
 
-test("the next daemon goes on with it when this one was killed or stopped", async () => {
+test("the next daemon resumes it when this one was killed or stopped", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(4), limited(6), says("went on")] }));
@@ -106,7 +106,7 @@ test("the next daemon goes on with it when this one was killed or stopped", asyn
 test.each([
   ["its key", ["OPENAI_BASE_URL"], "OPENAI_API_KEY"],
   ["its model's address", ["OPENAI_API_KEY"], "OPENAI_BASE_URL"],
-])("a daemon that lacks %s leaves it to a person, and its record says why", async (_, names, missing) => {
+])("a daemon that lacks %s leaves it suspended, and its record says why", async (_, names, missing) => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(6), says("went on")] }));
@@ -120,7 +120,7 @@ test.each([
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("with --no-daemon the command ends with 75 and says when; no daemon takes the run", async () => {
+test("with --no-daemon the command ends with 75 and prints the time; no daemon resumes the run", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(
@@ -137,7 +137,7 @@ test("with --no-daemon the command ends with 75 and says when; no daemon takes t
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("a parent waits with its child, goes on with it, and is told its answer once", async () => {
+test("a parent is suspended with its child, resumes with it, and gets its answer once", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const agent = calls(["Agent", { intent: "do a part" }]);
@@ -153,11 +153,11 @@ test("a parent waits with its child, goes on with it, and is told its answer onc
     children: [{ uuid: child?.uuid, exit_code: 0 }],
     tokens_used: 45,
   });
-  const told = model.requests.flatMap(toolResults);
-  expect(told).toEqual([expect.stringMatching(/^part\n/)]);
+  const results = model.requests.flatMap(toolResults);
+  expect(results).toEqual([expect.stringMatching(/^part\n/)]);
 });
 
-test("a daemon that is killed while a parent waits for its child: both go on, and the child is no second one", async () => {
+test("after kill -9 of a daemon while a parent waits for its child, both resume, and no second child is spawned", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
   const agent = calls(["Agent", { intent: "do a part" }]);
@@ -174,38 +174,38 @@ test("a daemon that is killed while a parent waits for its child: both go on, an
   expect(recordOf(machine, uuid).children).toMatchObject([{ exit_code: 0 }]);
 });
 
-test("rnix suspend --for and --until-message: it goes on at the time, and at the message; without a word it stays", async () => {
+test("a run resumes at the time of rnix suspend --for, and at a message after --until-message; otherwise it stays suspended", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "touch $NAME; sleep 600" }]);
   await machine.model(({ text }) => scenesOf(text));
   function scenesOf(text: string): Turn {
-    const told = text.includes("may have taken effect in part");
+    const resumed = text.includes("may have taken effect in part");
     if (text.includes("write to ")) {
       const [, to = ""] = /write to ([0-9a-f-]{36})/.exec(text) ?? [];
       return text.includes("in the inbox of")
         ? says("sent")
         : calls(["SendMessage", { to, message: "wake up" }]);
     }
-    return told ? says(text.includes("wake up") ? "woken by words" : "went on") : hold;
+    return resumed ? says(text.includes("wake up") ? "woken by words" : "went on") : hold;
   }
   const held = async (name: string): Promise<string> => {
     const command = machine.start(["spawn", `hold ${name}`, "--env", `NAME=${name}`]);
     await until(() => machine.has(name));
     return uuidOf(command);
   };
-  const [timed, told, left] = [await held("timed"), await held("told"), await held("left")];
+  const [timed, messaged, left] = [await held("timed"), await held("messaged"), await held("left")];
   const inTime = await machine.run(["suspend", timed, "--for", "2s"]);
   expect(inTime.stderr).toMatch(/it waits until \d{4}-/);
-  expect((await machine.run(["suspend", told, "--until-message"])).stderr).toContain(
+  expect((await machine.run(["suspend", messaged, "--until-message"])).stderr).toContain(
     "it waits for a message",
   );
   expect((await machine.run(["suspend", left, "--for", "10m"])).code).toBe(0);
   expect((await machine.run(["suspend", left])).code).toBe(0);
   await ended(machine, timed);
-  const sent = await machine.run(["spawn", `write to ${told}`]);
+  const sent = await machine.run(["spawn", `write to ${messaged}`]);
   expect(sent).toMatchObject({ code: 0, stdout: "sent\n" });
-  await ended(machine, told);
-  expect(recordOf(machine, told).result).toBe("woken by words");
+  await ended(machine, messaged);
+  expect(recordOf(machine, messaged).result).toBe("woken by words");
   expect(recordOf(machine, left).suspended).toEqual({
     reason: "asked for",
     cause: "asked",
@@ -213,7 +213,7 @@ test("rnix suspend --for and --until-message: it goes on at the time, and at the
   });
 });
 
-test("a suspended run that is killed has ended so, on disk too, and its time wakes nobody", async () => {
+test("a suspended run that is killed is recorded as killed, and is not resumed at its time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const model = await machine.model(
@@ -238,7 +238,7 @@ test("a suspended run that is killed has ended so, on disk too, and its time wak
   expect(again).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("the parent of a suspended child that is killed is told so, and goes on", async () => {
+test("the parent of a suspended child resumes when the child is killed, and gets an error", async () => {
   await using machine = new Machine();
   const agent = calls(["Agent", { intent: "a part" }]);
   const hang: Turn = { fault: { kind: "hang" } };
@@ -261,7 +261,7 @@ test("the parent of a suspended child that is killed is told so, and goes on", a
   expect(last && toolResults(last)).toEqual([expect.stringContaining("terminated")]);
 });
 
-test("a run that went on is found by the PID that it had", async () => {
+test("a resumed run is found by its earlier PID", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(2), says("went on")] }));

@@ -11,7 +11,7 @@ import { recordOf, verdict } from "../support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-/** Its service is a program that notes each call's key. The first call of all does not answer. */
+/** Its service is a program that records each call's key. The first call does not answer. */
 const CHARGE = `
 import { appendFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ function keysIn(machine: Machine, file: string): string[] {
   return (textOf(join(machine.project, file)) ?? "").split("\n").filter((line) => line !== "");
 }
 
-describe("a tool call that is made again after kill -9", () => {
+describe("a tool call that is retried after kill -9", () => {
   test("gives the plugin and its program the same key, and the next call another", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "pay it": [calls(["Charge", {}]), calls(["Charge", {}]), says("paid")] }));

@@ -187,7 +187,7 @@ describe("rnix cat", () => {
     expect((await cat("a.txt")).code).toBe(64);
   });
 
-  test("writes bytes as they are, and says when there are more", async () => {
+  test("writes bytes unchanged, and says when it truncates them", async () => {
     await using machine = new Machine();
     machine.write("make", "head -c 5000 /dev/urandom > bytes; head -c 6000000 /dev/zero > large");
     await machine.run(["call", "Bash", '{"command":"sh make"}']);
@@ -239,7 +239,7 @@ test("a model reads /proc with Read, within its rules and its project", async ()
 });
 
 describe("inside a run", () => {
-  test("a call has the run's rights and none more, and stands in its trace", async () => {
+  test("a call has only the run's rights, and is recorded in its trace", async () => {
     await using machine = new Machine();
     machine.write("src/a.txt", "allowed");
     machine.write("secret.txt", "the secret");
@@ -275,7 +275,7 @@ describe("inside a run", () => {
     expect(trace.stdout).toContain('"tool":"Read"');
   });
 
-  test("a call reaches no model beside the run's budget, and none of the kernel's own tools", async () => {
+  test("a call can't reach a model outside the run's budget, nor the kernel's own tools", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({

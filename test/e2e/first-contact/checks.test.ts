@@ -36,7 +36,7 @@ describe("a check that fails", () => {
         { command: CHECK, exit_code: 4, output: "the answer is wrong\n" },
         { command: CHECK, exit_code: 0, attempt: 2 },
       ]);
-      // Told at the start, and shown when it failed.
+      // Named in the first message, and shown when it failed.
       expect(seen(model.requests[0])).toContain("grep -q right answer.txt");
       expect(seen(model.requests[0])).not.toContain("the answer is wrong.");
       expect(seen(model.requests[2])).toContain("ended with 4");
@@ -47,7 +47,7 @@ describe("a check that fails", () => {
     });
   }
 
-  test("again and again ends the run after three attempts, or as many as are given", async () => {
+  test("in every attempt ends the run after three, or after --check-attempts", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "claim it": [says("done")] }));
     const three = await verdict(machine, ["claim it", "--check", "exit 5"]);
@@ -63,7 +63,7 @@ describe("a check that fails", () => {
     expect(wrong.stderr).toContain("--check-attempts");
   });
 
-  test("of an agent's own is told and shown too, as often as its agent.yaml says", async () => {
+  test("of an agent's own is named and shown too, up to the attempts of its agent.yaml", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "claim it": [says("done")] }));
     const keys = "checks: ['echo no; exit 6']\ncheck_attempts: 2\n";
@@ -106,19 +106,22 @@ describe("kill -9", () => {
   const holding = (n: number): string =>
     `echo x >> runs; n=$(wc -l < runs); if [ "$n" = ${n} ]; then touch held; exec sleep 600; fi; echo "run $n"; false`;
 
-  test.each([1, 2, 3])("in attempt %i: it is made again, and those before still count", async (attempt) => {
-    await using machine = new Machine();
-    const { model, uuid } = await begin(machine, holding(attempt));
-    expect((await machine.run(["resume", uuid])).code).toBe(1);
-    const { checks, exit_reason, steps } = recordOf(machine, uuid);
-    expect({ exit_reason, steps }).toEqual({ exit_reason: "check_failed", steps: 3 });
-    expect(checks.map((check) => check.attempt ?? 1)).toEqual([1, 2, 3]);
-    // One more than the attempts: the interrupted one ran twice.
-    expect(machine.read("runs")).toBe("x\n".repeat(4));
-    // The answers before are not asked for again.
-    expect(model.requests).toHaveLength(3);
-    expect(machine.strays()).toEqual([]);
-  });
+  test.each([1, 2, 3])(
+    "in attempt %i: the attempt is retried, and earlier attempts still count",
+    async (attempt) => {
+      await using machine = new Machine();
+      const { model, uuid } = await begin(machine, holding(attempt));
+      expect((await machine.run(["resume", uuid])).code).toBe(1);
+      const { checks, exit_reason, steps } = recordOf(machine, uuid);
+      expect({ exit_reason, steps }).toEqual({ exit_reason: "check_failed", steps: 3 });
+      expect(checks.map((check) => check.attempt ?? 1)).toEqual([1, 2, 3]);
+      // One more than the attempts: the interrupted one ran twice.
+      expect(machine.read("runs")).toBe("x\n".repeat(4));
+      // The answers before are not asked for again.
+      expect(model.requests).toHaveLength(3);
+      expect(machine.strays()).toEqual([]);
+    },
+  );
 
   test("between a failed attempt and the next answer: the model is shown the failure once", async () => {
     await using machine = new Machine();

@@ -12,7 +12,7 @@ const [, ACME = ""] =
     readFileSync(join(import.meta.dir, "../../../docs/plugins.md"), "utf8"),
   ) ?? [];
 
-/** The service: it calls Bash, then says what it was told and its key. */
+/** The service: it calls Bash, then answers with the result and its key. */
 function acme(command: string) {
   const keys: (string | null)[] = [];
   const server = Bun.serve({
@@ -67,7 +67,7 @@ describe("a driver of a third party", () => {
     },
   );
 
-  test("has its key kept from a tool that is called without a model", async () => {
+  test("does not pass its key to a tool that is called without a model", async () => {
     await using machine = await withPlugin(({ configDir }) => `${configDir}/plugins`);
     const command = "printenv ACME_TOKEN; env | grep -c acme-secret; echo end";
     const env = { ACME_TOKEN: KEY, OTHER: `Bearer ${KEY}` };

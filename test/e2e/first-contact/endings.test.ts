@@ -35,7 +35,7 @@ test("--output json prints one object for every ending, wrong arguments included
     [["spawn", "do it", "--output=json", "--max-steps", "0"], /--max-steps/],
     [["spawn", "--output", "json", "do", "it"], /quotes/],
     [["spawn", "--output", "json"], /INTENT is missing/],
-    [["spawn", "do it", "--output", "json", "--agent", "nobody"], /nobody/],
+    [["spawn", "do it", "--output", "json", "--agent", "unknown-agent"], /unknown-agent/],
     [["spawn", "do it", "--output", "json", "--stdin", "--no-stdin"], /exclude each other/],
     [["resume", "--output", "json"], /UUID is missing/],
     [["resume", "zz", "--output", "json"], /UUID/],

@@ -31,7 +31,7 @@ test("what belongs to the repository in .rnix stays visible to git", async () =>
   expect(shown).not.toContain(".rnix/data");
 });
 
-test("files_changed names what the run changed, not what the user's shell wrote beside it", async () => {
+test("files_changed names what the run changed, not what the user's shell wrote meanwhile", async () => {
   await using machine = new Machine({ git: true });
   const user = (file: string) => () => {
     machine.write(file, "the user's\n");

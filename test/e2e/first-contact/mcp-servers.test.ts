@@ -9,7 +9,7 @@ setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 
-/** The words of a shell that does something first, then becomes the server. */
+/** The command line of a shell that runs a command, then becomes the server. */
 function server(first: string, behaviour = ""): { command: string; args: string[] } {
   const run = `BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 exec ${process.execPath} ${SERVER} ${behaviour}`;
   return { command: "sh", args: ["-c", `${first}; ${run}`] };
@@ -119,7 +119,7 @@ describe("what a project brings", () => {
     }
   });
 
-  test("is there again in a resumed run, under the same tools", async () => {
+  test("is started again for a resumed run, with the same tools", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "say so": [says("so"), calls(["mcp__notes__echo", { text: "again" }]), says("again")] }),
@@ -166,7 +166,7 @@ describe("an MCP server that is slow to start", () => {
     expect(toolNames(model.requests[0] ?? fail())).toContain("mcp__notes__echo");
   });
 
-  test("keeps no run waiting that can do without; its tools come when it is ready", async () => {
+  test("that is not required delays no run; its tools are added when it is ready", async () => {
     await using machine = new Machine();
     machine.config({ mcp_wait: "1s" });
     const model = await machine.model(
@@ -181,7 +181,7 @@ describe("an MCP server that is slow to start", () => {
     expect(toolNames(model.requests[1] ?? fail())).toContain("mcp__notes__echo");
   });
 
-  test("and does not come up is exit 69 where it is required, with its last words and both settings", async () => {
+  test("and does not start ends with exit 69 where it is required, with its last output and both settings", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "say so": [says("so")] }));
     machine.config({ mcp_mount_timeout: "2s" });
@@ -213,7 +213,7 @@ describe("an MCP server that is slow to start", () => {
   });
 });
 
-test("a broken .mcp.json is explained as JSON, and the stock agent goes on without it", async () => {
+test("a broken .mcp.json is reported as a JSON error, and the stock agent runs without it", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "say so": [says("so")] }));
   machine.write(".mcp.json", '{\n  "mcpServers": {\n    "a": {"command": "c"}\n    "b": {}\n  }\n}\n');

@@ -50,7 +50,7 @@ test("a model that fails in every way and then answers: each retry says why and 
   expect(model.requests).toHaveLength(5);
 });
 
-test("a model that stays down ends a run that is followed, with what to do; resume finishes it later", async () => {
+test("a model that stays down ends a followed run, and says what to do; resume finishes it later", async () => {
   await using machine = new Machine();
   retrying(machine, "1s");
   await machine.model(scenes({ "do it": [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED, says("done")] }));
@@ -65,7 +65,7 @@ test("a model that stays down ends a run that is followed, with what to do; resu
 });
 
 test.each(["started by init.yaml", "with --detach"])(
-  "a run %s is suspended meanwhile and completes by itself",
+  "a run %s is suspended for the wait and completes by itself",
   async (how) => {
     await using machine = new Machine();
     retrying(machine, "1s");

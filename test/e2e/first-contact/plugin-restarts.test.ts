@@ -51,7 +51,7 @@ test("a tool that hung or crashed answers the next call of the same run, and oth
   expect(other && toolResults(other)).toEqual(["up"]);
 });
 
-test("one that crashes again and again is left alone, and the call says why and until when", async () => {
+test("a plugin that crashes repeatedly is not restarted for a while; the call says why and until when", async () => {
   const crash = mortal("crash");
   const { machine, model } = await machineWith({
     "do it": [crash, crash, crash, crash, mortal("answer"), says("done")],

@@ -18,7 +18,7 @@ export default defineTool({
 });
 `;
 
-test("eight lines are a plugin: its tool is offered, its input is checked, its result is used", async () => {
+test("a plugin of eight lines works: its tool is offered, its input checked, its result used", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
@@ -161,7 +161,7 @@ function filesWith(folder: string, text: string): string[] {
     .filter((path) => readFileSync(path).includes(text));
 }
 
-test("plugins new says how to trust what is being written, and how to check it", async () => {
+test("plugins new says how to trust and how to check the new plugin", async () => {
   await using machine = new Machine();
   const { stderr } = await machine.run(["plugins", "new", "jira"]);
   expect(stderr).toContain("rnix trust --follow");

@@ -5,7 +5,7 @@ import { Receipt } from "../support/verdict.ts";
 /** A key is all that a new user has. */
 const KEYS = { ANTHROPIC_API_KEY: "sk-ant-1234567890", OPENAI_API_KEY: "sk-1234567890" };
 
-/** A driver in the place of the stock one: it calls nothing. Of 1,000 input tokens 600 are cached and 300 written. */
+/** A driver that replaces the stock one and makes no request. Of 1,000 input tokens 600 are cached and 300 written. */
 const driver = (name: string, service: string) => `
 import { definePlugin } from "rnix/plugin";
 

@@ -17,7 +17,7 @@ test("a CLAUDE.md is part of the prompt where there is no AGENTS.md", async () =
   expect([second.includes("Use tabs."), second.includes("make check")]).toEqual([true, false]);
 });
 
-test("a skill written for other tools takes none away, and the run names what it lacks", async () => {
+test("a skill that lists unknown tools removes none, and the run names the missing ones", async () => {
   await using machine = new Machine();
   await machine.model(
     scenes({

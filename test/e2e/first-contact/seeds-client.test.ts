@@ -261,7 +261,7 @@ test("resume {uuid} answers once, and the run goes on after its last step (5.4, 
   const { payload } = Resumed.parse(await client.ask("resume", { uuid: started.uuid }));
   expect(payload.pid).toBeGreaterThan(started.pid);
   expect(payload.resumed_from_step).toBe(1);
-  // The same connection goes on.
+  // The same connection stays open.
   expect(await client.ask("wait", { uuid: started.uuid })).toMatchObject({
     payload: { exit_code: 0, result: "done" },
   });

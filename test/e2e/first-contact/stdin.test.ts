@@ -47,10 +47,10 @@ test.each([[[]], [["--no-daemon"]]])(
     const resumed = await machine.run(["resume", receipt.uuid, ...flags], { stdin: "open" });
     expect(resumed.code).toBe(64);
     expect(resumed.stderr).toContain("Add a message");
-    const told = await machine.run(["resume", receipt.uuid, "more", "--output", "json", ...flags], {
+    const continued = await machine.run(["resume", receipt.uuid, "more", "--output", "json", ...flags], {
       stdin: "open",
     });
-    expect(JSON.parse(told.stdout)).toMatchObject({ result: "more", notices: receipt.notices });
+    expect(JSON.parse(continued.stdout)).toMatchObject({ result: "more", notices: receipt.notices });
   },
 );
 
@@ -102,7 +102,7 @@ test("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhil
   expect(model.requests.at(-1)?.text).toContain("first half, second half");
 });
 
-test("a pipe that never ends is given up when the run's time is over, and said so", async () => {
+test("a pipe that never ends is given up when the run's time is over, and the error says so", async () => {
   await using machine = new Machine();
   const model = await machine.model(scenes({ "do it": [says("done")] }));
   const endless = machine.start(["spawn", "do it", "--timeout", "2s", "--output", "json"], { stdin: "open" });

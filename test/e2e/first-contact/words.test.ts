@@ -7,7 +7,7 @@ import { toolNames } from "../support/requests.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
 import { Receipt } from "../support/verdict.ts";
 
-/** What a person types, and is told. */
+/** What a user types, and what the command prints. */
 
 setDefaultTimeout(60_000);
 
@@ -105,7 +105,7 @@ describe("a lost connection to the daemon", () => {
     });
   }
 
-  test("that lives is made again: the run is followed to its end", async () => {
+  test("that still runs is reconnected: the run is followed to its end", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ hold: [HELD, says("done")] }));
     await machine.run(["daemon", "start"]);

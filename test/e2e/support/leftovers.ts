@@ -36,7 +36,7 @@ function isOfUnrecordedRun(path: string, files: readonly string[]): boolean {
   return folder !== undefined && !files.some((file) => file.endsWith(`/${folder}proc-info.json`));
 }
 
-/** The file of a kernel that has gone stays as long as there are runs of it to be gone on with. */
+/** The file of a dead kernel stays while runs of it can be resumed. */
 function hasLeftRuns(path: string, files: readonly string[]): boolean {
   const [, kernel] = /^data\/rnix\/kernels\/([^/]+)$/.exec(path) ?? [];
   if (kernel === undefined) return false;

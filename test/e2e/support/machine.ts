@@ -19,7 +19,7 @@ import { filesBelow, isGone, processesOf, strayFiles, textOf } from "./leftovers
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
 
 export interface RunOptions extends Pick<Command, "stdin"> {
-  /** On top of the machine's; undefined takes one away. */
+  /** Added to the machine's; undefined removes a variable. */
   env?: Record<string, string | undefined>;
   /** The project by default. */
   cwd?: string;
@@ -27,15 +27,15 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   rnix?: string;
 }
 
-/** A document that is just being replaced is one of them: it is left over when nobody is there to end it. */
+/** A temporary file of a document's replacement is one of them: it stays when its writer was killed. */
 const DAEMONS_OWN =
   /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl|(recovery\.|gc\/)lock)|(.*\/)?~[^/]*\.tmp)$/;
 
 const UNTIL_MS = 50_000;
 
 /**
- * Short where something hangs, so that it ends a test in seconds; long where a busy machine is only slow. What the
- * daemon does by itself after a while is no test's.
+ * Short deadlines where something hangs, so that a test ends in seconds; long ones where a busy machine is slow.
+ * Timers of the daemon that no test needs are long.
  */
 const FOR_TESTS = {
   grace: "1s",
@@ -49,7 +49,7 @@ const FOR_TESTS = {
 
 /**
  * A computer of its own for one test: home, runtime, configuration, data, temporary and project folders in
- * one temporary folder, and an environment with nothing of whoever runs the tests. Disposing it stops the
+ * one temporary folder, and an environment without the variables of the tests' own shell. Disposing it stops the
  * daemon and fails the test when anything is left: a process, a socket, a lock, a ledger, a temporary file.
  */
 export class Machine implements AsyncDisposable {
@@ -70,10 +70,10 @@ export class Machine implements AsyncDisposable {
     XDG_RUNTIME_DIR: join(this.root, "run"),
     XDG_CONFIG_HOME: dirname(this.configDir),
     XDG_DATA_HOME: dirname(this.dataDir),
-    // Nobody is there: a model server of whoever runs the tests is not found.
+    // No server listens there: a model server of the developer's machine is not found.
     OLLAMA_HOST: "127.0.0.1:1",
   };
-  /** What starts every command, such as one that gives it mounts of its own. */
+  /** Starts every command, such as a program that gives it its own mounts. */
   wrapper: string[] = [];
   readonly #models: ModelServer[] = [];
 
@@ -103,7 +103,7 @@ export class Machine implements AsyncDisposable {
     );
   }
 
-  /** A scripted model that the following commands find and take: spoken to as OpenAI's, or as another's by flag. */
+  /** A scripted model for the following commands, with OpenAI's protocol, or another by a flag. */
   async model(script: Script | Turn[] | TurnFunction): Promise<ModelServer> {
     const model = await ModelServer.start(script);
     this.#models.push(model);
@@ -125,7 +125,7 @@ export class Machine implements AsyncDisposable {
     return this.start(args, options).done;
   }
 
-  /** Runs `rnix` again and again, until what it prints says so. */
+  /** Runs `rnix` repeatedly, until its output matches. */
   async until(args: string[], pattern: RegExp): Promise<string> {
     const giveUp = performance.now() + UNTIL_MS;
     for (;;) {
@@ -189,7 +189,7 @@ export class Machine implements AsyncDisposable {
     return done.stdout.toString();
   }
 
-  /** null as long as no daemon runs. */
+  /** null while no daemon runs. */
   get daemonPid(): number | null {
     const written = textOf(this.socket.replace(/\.sock$/, ".pid")) ?? "";
     // It is made before it is written.
@@ -234,7 +234,7 @@ export class Machine implements AsyncDisposable {
     return problems;
   }
 
-  /** One that came second may still be on its way, and would take the place of the first when that has gone. */
+  /** A second daemon may still be starting, and would replace the first when that has stopped. */
   async #stopDaemons(): Promise<string[]> {
     const giveUp = performance.now() + UNTIL_MS;
     for (;;) {
@@ -269,7 +269,7 @@ export class Machine implements AsyncDisposable {
   }
 }
 
-/** One that has ended by itself meanwhile is no matter. */
+/** A process that has ended meanwhile is no error. */
 function killed(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
@@ -278,7 +278,7 @@ function killed(pid: number): void {
   }
 }
 
-/** Without the folders that hold a program which would be found as a model. */
+/** Without the folders of programs that would be found as a model. */
 function pathWithoutModels(path: string): string {
   const folders = path.split(":");
   const holds = (folder: string): boolean =>
@@ -286,7 +286,7 @@ function pathWithoutModels(path: string): string {
   return folders.filter((folder) => !holds(folder)).join(":");
 }
 
-/** Long enough to be recognised wherever they turn up. */
+/** Long enough to be found in any file or output. */
 export const OPENAI_KEY = "sk-scripted-openai-key";
 export const ANTHROPIC_KEY = "sk-scripted-anthropic-key";
 export const GOOGLE_KEY = "scripted-google-key";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { RecordedRequest } from "../../support/model-server/server.ts";
 
-/** What the model was shown, whoever's protocol it was: results of all tool calls so far, in order. */
+/** The results of all tool calls so far, in order, in any provider's protocol. */
 export function toolResults({ body }: RecordedRequest): string[] {
   return messagesOf(body).flatMap(({ role, content }) => {
     if (role === "tool") return [textOf(content)];
@@ -19,7 +19,7 @@ export function systemPrompt({ body }: RecordedRequest): string {
   return first === undefined ? "" : textOf(first.content);
 }
 
-/** What the person (or a pipe) said. */
+/** The text of the user (or of a pipe). */
 export function firstUserMessage({ body }: RecordedRequest): string {
   const first = messagesOf(body).find(({ role }) => role === "user");
   return first === undefined ? "" : textOf(first.content);

@@ -15,7 +15,7 @@ export interface Command {
   stdin?: { text: string } | { file: string } | "open";
 }
 
-/** What no command of these tests comes near: then it hangs, and is killed. */
+/** Longer than any command of the tests takes: then it hangs, and is killed. */
 const COMMAND_MS = 50_000;
 
 /** A command that runs: its lines as they come, its stdin, signals to it, its end. */
@@ -131,7 +131,7 @@ export class AtTerminal {
   }
 }
 
-/** Text that arrives, and those who wait for a part of it. */
+/** Text that arrives, and the waiting matches for parts of it. */
 class Waiting {
   text = "";
   #ended = false;

@@ -3,13 +3,13 @@ import type { RecordedRequest, TurnFunction } from "../../support/model-server/s
 
 import { firstUserMessage } from "./requests.ts";
 
-/** What the model does with one request of a run. */
+/** The model's answer to one request of a run. */
 export type Scene = Turn | ((request: RecordedRequest) => Turn | Promise<Turn>);
 
 /**
- * One model for many runs: which scenes a run gets is told by how its intent begins, which is in every request of it.
+ * One model for many runs: the beginning of a run's intent, which is in every request, chooses its scenes.
  * The n-th request of a run, retries included, gets the n-th scene; the last one stays. A request without an
- * answer in it after one that had some begins anew.
+ * answer in it after one that had some starts from the first scene again.
  */
 export function scenes(book: Record<string, Scene[]>): TurnFunction {
   const played = new Map<string, { scene: number; answers: number }>();

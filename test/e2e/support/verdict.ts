@@ -15,7 +15,7 @@ export const Receipt = z.strictObject({
   model: z.string(),
   exit_code: z.int(),
   exit_reason: z.string(),
-  /** Not in the table either: a run that goes on at a time says when (design §2, "Waiting"). */
+  /** Not in the table either: the time at which a suspended run resumes (design §2, "Waiting"). */
   suspended: ProcInfo.shape.suspended.unwrap(),
   result: z.string().nullable(),
   /** Not in the table, but asked for by "partial text is kept and marked as partial" (design §2). */
@@ -27,7 +27,7 @@ export const Receipt = z.strictObject({
   usage: Usage.strict(),
   cost_usd: z.number().nullable(),
   elapsed_ms: z.number(),
-  /** What was left out at its beginning, such as parts of an untrusted project. */
+  /** What was left out at the start, such as parts of an untrusted project. */
   notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
   sandbox: z.literal("none"),
@@ -40,15 +40,15 @@ export type Receipt = z.infer<typeof Receipt>;
 
 interface Verdict {
   receipt: Receipt;
-  /** As it lies on disk. */
+  /** The record on disk. */
   info: ProcInfo;
   stderr: string;
   ms: number;
 }
 
 /**
- * Spawns with `--output json` and holds what every run must: stdout is one receipt and nothing else, the exit
- * code, the receipt and the record on disk tell the same end, and no process of it is left.
+ * Spawns with `--output json` and expects what holds for every run: stdout is one receipt and nothing else, the exit
+ * code, the receipt and the record on disk agree, and no process of the run is left.
  */
 export async function verdict(machine: Machine, args: string[], options?: RunOptions): Promise<Verdict> {
   const { stdout, stderr, code, ms } = await machine.run(["spawn", "--output", "json", ...args], options);
@@ -82,12 +82,12 @@ export async function refusal(
   return { receipt, stderr };
 }
 
-/** What a run that is followed is called, as its command tells it: that may come later than what the run does. */
+/** The UUID of a followed run, as its command prints it, which may be later than the run's first effects. */
 export async function uuidOf({ stderr }: Running): Promise<string> {
   return (await stderr.has(/process \d+ {2}\S+(?=\s)/)).replace(/.* /, "");
 }
 
-/** Beside its writer: while it is replaced only the version before is there, and that may go as it is read. */
+/** Reads a document that its writer may be replacing: the older version may disappear during the read. */
 export function recordOf(machine: Machine, uuid: string): ProcInfo {
   const path = join(".rnix/data/steps", uuid, "proc-info.json");
   for (let look = 0; look < LOOKS; look++) {

@@ -12,9 +12,9 @@ const Line = z.looseObject({
 });
 type Line = z.infer<typeof Line>;
 
-/** A client that is none of ours: it sends the bytes it is told to, and reads when it is asked to. */
+/** A foreign client: it sends the given bytes, and reads only when asked. */
 export class RawClient {
-  /** Resolves when the connection is gone, from whatever side. */
+  /** Resolves when the connection has closed, from either side. */
   readonly closed: Promise<void>;
   readonly #stream: Socket;
   #text = "";
@@ -34,7 +34,7 @@ export class RawClient {
     this.closed = new Promise((resolve) => stream.once("close", () => resolve()));
   }
 
-  /** Resolves when the system has taken the bytes, or the connection is gone. */
+  /** Resolves when the system has taken the bytes, or the connection has closed. */
   send(data: string | Uint8Array): Promise<void> {
     return new Promise((resolve) => this.#stream.write(data, () => resolve()));
   }
@@ -57,7 +57,7 @@ export class RawClient {
     }
   }
 
-  /** No more is said; the other side may go on answering. */
+  /** Ends the sending side; the server may still answer. */
   end(): void {
     this.#stream.end();
   }

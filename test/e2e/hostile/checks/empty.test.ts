@@ -7,7 +7,7 @@ setDefaultTimeout(120_000);
 
 const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
 
-test("a check that runs nothing is refused before anything is spent, alone and beside others", async () => {
+test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
   const model = await machine.model(scenes({ "do it": [says("done")] }));
   for (const check of NOTHING) {
@@ -20,14 +20,14 @@ test("a check that runs nothing is refused before anything is spent, alone and b
   expect(model.requests).toEqual([]);
 });
 
-test("what the user says is a command is one", async () => {
+test("a check that the user declares as a command is run", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "do it": [says("done")] }));
   for (const check of ["true", ":", "# why\ntrue"])
     expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
 });
 
-test("one in agent.yaml or in a script to replay is named with its file; in agent.yaml with line and column", async () => {
+test("an empty check in agent.yaml is named with file, line and column; in a replay script with its file", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "do it": [says("done")] }));
   for (const check of ['""', '" "', '"# npm test"', '";"']) {

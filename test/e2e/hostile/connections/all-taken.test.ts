@@ -28,7 +28,7 @@ async function hold(machine: Machine, count: number): Promise<AsyncDisposable> {
   };
 }
 
-test("a daemon with all connections taken is busy and not absent, for every command", async () => {
+test("every command says that a daemon with all connections taken is busy, not absent", async () => {
   await using machine = new Machine();
   await machine.run(["daemon", "start"]);
   {
@@ -43,7 +43,7 @@ test("a daemon with all connections taken is busy and not absent, for every comm
   await until(async () => (await machine.run(["ps"])).code === 0, "a free connection");
 });
 
-test("a run that takes all connections it can get leaves a person's commands theirs", async () => {
+test("a run that takes all the connections it can get does not block the user's commands", async () => {
   await using machine = new Machine();
   const hoard = `perl -MIO::Socket::UNIX -e 'my @all; for (1..1500) { my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); push @all, $s if $s } open my $f, ">", "held"; close $f; sleep 600' '${machine.socket}'`;
   await machine.model(scenes({ "take them": [calls(["Bash", { command: hoard }]), says("taken")] }));

@@ -68,7 +68,7 @@ const ran = (machine: Machine): string[] =>
   );
 
 describe("a hostile clone", () => {
-  test("runs, widens, redirects and takes over nothing until it is trusted, and each part is named", async () => {
+  test("runs nothing, widens no rights and redirects no provider until it is trusted; each part is named", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ do: [calls(["Bash", { command: "echo hi" }]), says("done")] }),
@@ -137,13 +137,13 @@ describe("a hostile clone", () => {
     expect(server.stderr).toContain("The MCP server evil is left out");
     expect((await machine.run(["spawn", "do it", "--agent", "checked"])).code).toBe(64);
 
-    // What a person types means what it says.
+    // What the user types keeps its meaning.
     await verdict(machine, ["do it", "--agent", "helper", "--allow", "Bash"]);
     expect(toolResults(last(model))).toEqual(["hi"]);
     expect(ran(machine)).toEqual([]);
   });
 
-  test("does not lift a cost limit by a price of its own, of a flag or of the user's file", async () => {
+  test("can't lift a cost limit of a flag or of the user's file by a price of its own", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ do: [says("done")] }));
     machine.write(
@@ -167,7 +167,7 @@ describe("a hostile clone", () => {
     expect(JSON.parse(priced.stdout)).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded" });
   });
 
-  test("has what it brings once it is trusted, and loses it when a file that a command names changes", async () => {
+  test("is used once it is trusted, and no longer when a file that its command names changes", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ do: [calls(["Bash", { command: "echo hi" }]), says("done")] }),

@@ -64,7 +64,7 @@ const OF_A_RUN = {
 };
 
 describe("a folder that is trusted with --follow", () => {
-  test("counts what a person changes at once, and what a run changes only after a person trusts it", async () => {
+  test("applies a user's change at once, and a run's change only after the user trusts it", async () => {
     await using machine = new Machine();
     const mark = await followed(machine);
     await machine.model(
@@ -114,7 +114,7 @@ describe("a folder that is trusted with --follow", () => {
   test.each([
     ["the daemon", []],
     ["the command itself", ["--no-daemon"]],
-  ])("holds after a kill -9 of %s, and for a run beside the one that changes it", async (_, way) => {
+  ])("holds after a kill -9 of %s, and for a concurrent run", async (_, way) => {
     await using machine = new Machine();
     const mark = await followed(machine);
     await machine.model(
@@ -166,12 +166,12 @@ describe("a folder that is trusted with --follow", () => {
     machine.write(join(inner, "plugins/mine.ts"), PLUGIN(join(machine.elsewhere, "mine")));
     expect((await machine.run(["spawn", "do it"], { cwd: inner })).code).toBe(0);
     expect(machine.has(join(machine.elsewhere, "mine"))).toBe(true);
-    // A project that is gone is no hindrance for one above.
+    // A deleted project does not affect one above it.
     machine.remove("packages");
     expect((await verdict(machine, ["do it"])).receipt.exit_code).toBe(0);
   });
 
-  test("is not another folder that takes its place, but for what counted before", async () => {
+  test("does not pass its trust to a folder that replaces it, except for unchanged content", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ do: [says("done")] }));
     const [mine, mark] = [join(machine.elsewhere, "mine"), join(machine.elsewhere, "mark")];

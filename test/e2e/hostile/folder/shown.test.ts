@@ -5,7 +5,7 @@ import { Machine } from "../../support/machine.ts";
 
 setDefaultTimeout(120_000);
 
-/** Between these a terminal shows something else than what is there, or nothing. */
+/** Between these a terminal shows other text than the file has, or nothing. */
 const HIDING: [name: string, from: string, to: string][] = [
   ["the title of a window", "\u001b]0;", "\u0007"],
   ["a link", "\u001b]8;;", "\u001b\\\u001b]8;;\u001b\\"],
@@ -42,7 +42,7 @@ function clone(machine: Machine, from: string, to: string): void {
 }
 
 for (const [name, from, to] of HIDING) {
-  test(`what trust is asked for is shown whole, by no means hidden: ${name}`, async () => {
+  test(`rnix trust shows the whole content, with nothing hidden: ${name}`, async () => {
     await using machine = new Machine();
     clone(machine, from, to);
     const { code, stdout } = await machine.run(["trust", "--show"]);
@@ -55,7 +55,7 @@ for (const [name, from, to] of HIDING) {
   });
 }
 
-test("names of files and errors move no cursor either", async () => {
+test("file names and errors do not move the cursor", async () => {
   await using machine = new Machine();
   const script = "check\u001b[2J\u202e.sh";
   machine.write(

@@ -20,7 +20,7 @@ function withTrap(): { machine: Machine; trap: string; sprung: () => string } {
 
 const ALLOW = ["--allow", "Write", "--allow", "Write(.git/**)", "--output", "json"];
 
-test("what a run writes into .git is not run when its changes are listed", async () => {
+test("listing a run's changes runs nothing that it wrote into .git", async () => {
   const { machine, trap, sprung } = withTrap();
   await using _ = machine;
   const config = `[core]
@@ -56,7 +56,7 @@ test("what a run writes into .git is not run when its changes are listed", async
   expect(sprung()).toBe("");
 });
 
-test("a git that lies in the project is not run, nor does the run's environment change what git does", async () => {
+test("a git program in the project is not run, and the run's environment does not change git", async () => {
   const { machine, trap, sprung } = withTrap();
   await using _ = machine;
   machine.write("node_modules/.bin/git", readFileSync(trap, "utf8"));
@@ -78,7 +78,7 @@ test("a git that lies in the project is not run, nor does the run's environment 
   expect(sprung()).toBe("");
 });
 
-test("a FIFO as .git/config holds up neither the run nor its end by a signal", async () => {
+test("a FIFO as .git/config delays neither the run nor its end by a signal", async () => {
   const { machine } = withTrap();
   await using _ = machine;
   const config = join(machine.project, ".git/config");

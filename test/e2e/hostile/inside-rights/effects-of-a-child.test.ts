@@ -47,10 +47,10 @@ function prepared(): Machine {
   return machine;
 }
 
-describe("what a child is asked for needs the right of its parent", () => {
+describe("the options of a child need the rights of its parent", () => {
   const SPAWN = `${RNIX} spawn 'child chore' -q`;
 
-  test("a run that may only spawn runs no command, reads no file and sets no variable by it", async () => {
+  test("a run that may only spawn can't run a command, read a file or set a variable through a child", async () => {
     await using machine = prepared();
     const out = machine.elsewhere;
     const commands = [
@@ -83,7 +83,7 @@ describe("what a child is asked for needs the right of its parent", () => {
     expect(machine.has("taken")).toBe(false);
   });
 
-  test("what the parent may do itself, its child may be asked for", async () => {
+  test("a parent may give its child what it may do itself", async () => {
     await using machine = prepared();
     const commands = [
       `${SPAWN} --check 'test -f notes.txt'`,
@@ -98,7 +98,7 @@ describe("what a child is asked for needs the right of its parent", () => {
     for (const result of await typed(machine, beyond, rights)) expect(result).toContain("needs the right");
   });
 
-  test("a run with its shell whole asks for anything, but for what is denied", async () => {
+  test("a run with an unrestricted shell may give its child everything except denied tools", async () => {
     await using machine = prepared();
     const commands = [
       `${SPAWN} --check 'touch taken' --env A=b --add ${machine.elsewhere}/secret.txt`,
@@ -108,7 +108,7 @@ describe("what a child is asked for needs the right of its parent", () => {
     expect(machine.has("taken")).toBe(true);
   });
 
-  test("the tool Agent gives no child a check that its parent may not run", async () => {
+  test("the tool Agent refuses a check that the parent may not run", async () => {
     await using machine = prepared();
     const wish: Scene = calls(["Agent", { agent: "checked", intent: "child chore" }]);
     const model = await machine.model(

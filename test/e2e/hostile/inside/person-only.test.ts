@@ -73,7 +73,7 @@ async function typed(machine: Machine, lines: readonly string[]): Promise<string
   return model.requests.flatMap(toolResults).at(-1) ?? "";
 }
 
-describe.if(process.platform === "linux")("what only a person may do is refused to a run's program", () => {
+describe.if(process.platform === "linux")("a run's program can't do what only a person may do", () => {
   for (const [name, way] of Object.entries(WAYS)) {
     test(name, async () => {
       await using machine = new Machine();
@@ -91,7 +91,7 @@ describe.if(process.platform === "linux")("what only a person may do is refused 
     });
   }
 
-  test("by a request of its own to the daemon", async () => {
+  test("by its own request to the daemon", async () => {
     await using machine = new Machine();
     const ask = (method: string, payload: object): string => {
       const frame = JSON.stringify({ method, payload });
@@ -109,16 +109,16 @@ describe.if(process.platform === "linux")("what only a person may do is refused 
   });
 });
 
-describe("a person's command is a person's", () => {
+describe("a person's command is known as one", () => {
   const waysOf = (command: string): Record<string, string> => ({
     "in a shell": command,
     "in a session of its own": `setsid -w ${command}`,
     "with a cleared environment": `env -i $(env | grep -E "^(HOME|PATH|XDG_.*|OPENAI_.*|RNIX_.*)=[^ ]*") ${command}`,
-    "without parents": `( ( setsid ${command} & ) & ); until test -e told; do sleep 0.01; done`,
+    "without parents": `( ( setsid ${command} & ) & ); until test -e answer; do sleep 0.01; done`,
     "beside the daemon it has started": `${RNIX} daemon start --foreground & until ${RNIX} daemon status; do sleep 0.02; done; ${command}; ${RNIX} daemon stop; wait`,
     "after the daemon it has started": `${RNIX} daemon start; ${command}`,
   });
-  const command = `sh -c "${RNIX} trust --follow --yes && ${RNIX} spawn 'a task' --no-daemon -q >told"`;
+  const command = `sh -c "${RNIX} trust --follow --yes && ${RNIX} spawn 'a task' --no-daemon -q >answer"`;
   for (const [name, line] of Object.entries(waysOf(command))) {
     test.if(process.platform === "linux" || !line.includes("setsid"))(name, async () => {
       await using machine = new Machine();
@@ -131,8 +131,8 @@ describe("a person's command is a person's", () => {
       });
       const said = await new Response(proc.stderr).text();
       await proc.exited;
-      await until(() => machine.has("told") && machine.read("told") !== "", said);
-      expect(machine.read("told")).toBe("done\n");
+      await until(() => machine.has("answer") && machine.read("answer") !== "", said);
+      expect(machine.read("answer")).toBe("done\n");
       expect(said).toContain("is trusted");
       await until(
         () => !processesOf(machine.root).some(({ command: one }) => one.includes("a task")),

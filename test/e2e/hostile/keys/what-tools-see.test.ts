@@ -15,15 +15,15 @@ const bash = (command: string): Scene => calls(["Bash", { command }]);
 /** Another provider's, of which a program prints parts. */
 const SLOW = `rt-${crypto.randomUUID()}`;
 /** What `/proc` shows of every program: keys in environments, and command lines with what --env gave. */
-const EVERYBODY =
+const EVERY_PROCESS =
   "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a _API_KEY=; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -a HELD_";
 
-test("commands that wait show a tool no key: not in their environment, nor what --env gave them", async () => {
+test("a tool finds no key in the environment of waiting commands, nor a value of --env", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({
       "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("held")],
-      "look around": [bash(EVERYBODY), says("looked")],
+      "look around": [bash(EVERY_PROCESS), says("looked")],
     }),
   );
   const keys = {
@@ -56,11 +56,11 @@ test("commands that wait show a tool no key: not in their environment, nor what 
   machine.write("go", "");
   typing.signal("SIGTERM");
   await Promise.all([holding, typing, ...waiting].map(({ done }) => done));
-  // The values themselves have reached the run: they are kept, as for every variable that a person names.
+  // The run has the values themselves, as for every variable that the user names.
   expect(machine.search(MARK)).not.toContainEqual(expect.stringContaining("steps.jsonl"));
 });
 
-test("keys of all providers are redacted in what tools read, print and keep, and in records", async () => {
+test("keys of all providers are redacted in what tools read, print and write, and in records", async () => {
   await using machine = new Machine();
   const keys = {
     OPENAI_API_KEY: `${MARK}-openai`,
@@ -94,7 +94,7 @@ test("keys of all providers are redacted in what tools read, print and keep, and
         ],
         ["Bash", { command: `no-such-program-${MARK}-openai` }],
       ),
-      // A model that says what it has read, in pieces.
+      // A model that repeats what it has read, in pieces.
       {
         reasoning: `it is ${keys.ANTHROPIC_API_KEY}, I think`,
         text: `the key is ${keys.WORK_TOKEN}!`,

@@ -11,7 +11,7 @@ const DOCUMENTS: Record<string, [text: string, says: string]> = {
   "keys that are keys": ["? ".repeat(6000), "all keys must be strings"],
   "mappings on one line": ["a: ".repeat(6000), "Nested mappings are not allowed"],
   "open quotes": ['a: "'.repeat(20_000), "config.yaml:1:"],
-  "more keys than anybody writes": [keys(10_000), "unknown key"],
+  "more keys than any user writes": [keys(10_000), "unknown key"],
   "more than the limit of a file": [keys(90_000), "at most 128 KiB"],
   "an alias within what it names": [
     "plugins: &a { shell: { extra: *a } }\n",
@@ -26,7 +26,7 @@ function keys(count: number): string {
 
 const LONGEST_MS = 2500;
 
-test("YAML of a stranger that is deep, wide or long is refused before it stops the daemon", async () => {
+test("untrusted YAML that is too deep, wide or long is refused before it blocks the daemon", async () => {
   await using machine = new Machine();
   expect((await machine.run(["daemon", "start"])).code).toBe(0);
   const slow: string[] = [];

@@ -45,7 +45,7 @@ function stepsOf(machine: Machine, uuid: string): StepRecord[] {
   return lines.map((line) => StepRecord.parse(JSON.parse(line)));
 }
 
-test("half an answer is never the whole of it, whatever word it ends with: exit 1, and the word is named", async () => {
+test("a partial answer ends with exit 1, whatever its stop reason, and the reason is named", async () => {
   await using machine = new Machine();
   machine.config({ model_retries: 1 });
   const book: [string, Scene[]][] = CASES.flatMap(({ word }, index) => [
@@ -72,7 +72,7 @@ test("half an answer is never the whole of it, whatever word it ends with: exit 
     if (requests === 1) expect(step?.stop_word).toBe(word);
   }
   for (const [index, { provider, word, reason }] of CASES.entries()) {
-    // At the output limit a call before the last one may be made: none of these is one.
+    // At the output limit a call before the last one may be made; no call here is one.
     if (word.startsWith("model_")) continue;
     const { receipt } = await verdict(machine, [`calls ${index}.`, "--provider", provider, "--model", "m"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: reason, tool_calls: 0 });
@@ -80,7 +80,7 @@ test("half an answer is never the whole of it, whatever word it ends with: exit 
   expect(machine.has("acted")).toBe(false);
 });
 
-test("a recorded run whose answer is partial is partial in its replay", async () => {
+test("a run with a partial answer has a partial answer in its replay", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ "do it": [{ text: "Half of", stop_word: "a_new_one" }] }));
   const { receipt } = await verdict(machine, ["do it"]);
@@ -96,7 +96,7 @@ describe("a model that pauses its turn", () => {
   const paused = (text: string): Scene => ({ text, stop_word: "pause_turn" });
   const anthropic = ["--provider", "anthropic", "--model", "m"];
 
-  test("is called again with its own message last, and what it said before is part of the answer", async () => {
+  test("is called again with its own message last, and its earlier text is part of the answer", async () => {
     await using machine = new Machine();
     const model = await machine.model(
       scenes({ "do it": [paused("First,"), paused(" second"), says(" and third.")] }),
@@ -109,7 +109,7 @@ describe("a model that pauses its turn", () => {
     expect(third).toHaveLength(1);
   });
 
-  test("and never goes on: the limits of the run end it", async () => {
+  test("every time is stopped by the run's limits", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "do it": [paused("again ")] }));
     const { receipt } = await verdict(machine, ["do it", ...anthropic, "--max-steps", "4"]);
@@ -117,7 +117,7 @@ describe("a model that pauses its turn", () => {
     expect(model.requests).toHaveLength(4);
   });
 
-  test("goes on from there when the daemon was killed meanwhile", async () => {
+  test("continues its turn after the daemon was killed meanwhile", async () => {
     await using machine = new Machine();
     const hanging = { text: "", fault: { kind: "hang" } } as const;
     const model = await machine.model(
@@ -133,7 +133,7 @@ describe("a model that pauses its turn", () => {
     expect(model.requests.at(-1)?.body.messages?.at(-1)?.role).toBe("assistant");
   });
 
-  test("and says nothing gives an empty answer, which is asked for again", async () => {
+  test("without any text gives an empty answer, which is retried", async () => {
     await using machine = new Machine();
     machine.config({ model_retries: 1 });
     const model = await machine.model(scenes({ "do it": [paused("")] }));

@@ -81,7 +81,7 @@ class Servers implements AsyncDisposable {
   }
 }
 
-test("a daemon has more requests open than its runtime's own limit, and another provider is served at once", async () => {
+test("a daemon opens more requests than its runtime's default limit, and serves another provider at once", async () => {
   const release = Promise.withResolvers<void>();
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;
@@ -96,12 +96,12 @@ test("a daemon has more requests open than its runtime's own limit, and another 
   for (const uuid of slow) await until(() => servers.exitOf(uuid) === 0);
 });
 
-test("what is above the limit waits in our own queue: no run is said to have met silence, no provider starves", async () => {
+test("calls above the limit wait in the daemon's queue: none times out as silent, no provider starves", async () => {
   let release = Promise.withResolvers<void>();
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;
   machine.config({ model_idle_timeout: "2s" });
-  // 16 of the runtime: 12 of models, 3 of which are kept for another provider.
+  // 16 of the runtime: 12 of models, 3 of which are reserved for another provider.
   const daemon = machine.start(["daemon", "start", "--foreground"], {
     env: { BUN_CONFIG_MAX_HTTP_REQUESTS: "16" },
   });
@@ -124,7 +124,7 @@ test("what is above the limit waits in our own queue: no run is said to have met
   expect((await daemon.done).code).toBe(0);
 });
 
-test("a daemon in the foreground replaces itself by one with the raised limit, under its PID", async () => {
+test("a foreground daemon restarts itself with the raised limit under the same PID", async () => {
   const release = Promise.withResolvers<void>();
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;

@@ -17,7 +17,7 @@ const ROUNDS = 3;
 /** Where the machine is busy, the program that exchanges the links may stand still for a while. */
 const MAX_ROUNDS = 20;
 
-/** Puts one link after the other in the same place, as fast as it can, until it is ended. */
+/** Replaces a link by another at the same path, as fast as it can, until it is ended. */
 const SWAPPER = `
   const { symlinkSync, renameSync } = require("node:fs");
   const links = process.argv.slice(-6);
@@ -102,7 +102,7 @@ const ATTACKS: Record<string, Attack> = {
 };
 
 for (const [name, attack] of Object.entries(ATTACKS)) {
-  test(`a link that is exchanged meanwhile leads no call past the rules: ${name}`, async () => {
+  test(`a link that is replaced during a call does not bypass the rules: ${name}`, async () => {
     await using machine = new Machine();
     machine.write("public/key", HARMLESS);
     machine.write("public/hidden2.txt", HARMLESS);

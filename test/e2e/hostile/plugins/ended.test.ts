@@ -1,4 +1,4 @@
-/** A plugin that misbehaves is ended and named; its run, the next run and the daemon go on. */
+/** A plugin that misbehaves is ended and named; its run, the next run and the daemon continue. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";

@@ -29,10 +29,10 @@ const sleepers = (machine: Machine): string[] =>
 
 const bash = (command: string) => calls(["Bash", { command }]);
 
-describe.if(process.platform === "linux")("what a run leaves without a trace of it", () => {
+describe.if(process.platform === "linux")("a program that hides which run started it", () => {
   for (const [name, command] of Object.entries({ UNKNOWN, WITHOUT_SOFT_MARK })) {
     for (const flags of [[], ["--no-daemon"]]) {
-      test(`ends with it: ${name} ${flags.join("")}`, async () => {
+      test(`ends with its run: ${name} ${flags.join("")}`, async () => {
         await using machine = new Machine();
         const left = `${command}; ${ONCE_UNKNOWN}; touch left`;
         await machine.model(scenes({ "leave it": [bash(left), says("left")] }));
@@ -44,7 +44,7 @@ describe.if(process.platform === "linux")("what a run leaves without a trace of 
     }
   }
 
-  test("is named by doctor while another run could own it, and ends with that", async () => {
+  test("is named by doctor while another run could own it, and ends with that run", async () => {
     await using machine = new Machine();
     const wait = "touch held; until test -e go; do sleep 0.02; done";
     await machine.model(
@@ -76,7 +76,7 @@ describe.if(process.platform === "linux")("what a run leaves without a trace of 
     expect(sleepers(machine)).toEqual([]);
   });
 
-  test("is known by its hard mark after a kill -9 of the daemon", async () => {
+  test("is found by its inherited tag after a kill -9 of the daemon", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "leave it": [bash(`${WITHOUT_SOFT_MARK}; touch held; sleep 600`)] }));
     const run = machine.start(["spawn", "leave it"]);
@@ -90,7 +90,7 @@ describe.if(process.platform === "linux")("what a run leaves without a trace of 
   });
 });
 
-describe.if(process.platform === "linux")("a program that forks itself anew without end", () => {
+describe.if(process.platform === "linux")("a program that forks itself without end", () => {
   /** Its working folder shows it, whatever its PID is just now. */
   const seen = (machine: Machine): number => {
     let count = 0;

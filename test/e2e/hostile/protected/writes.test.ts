@@ -26,7 +26,7 @@ async function results(machine: Machine, made: Parameters<typeof calls>, flags: 
   return last ? toolResults(last) : [];
 }
 
-test("a run with every right writes to no .git, no .rnix and no bare repository", async () => {
+test("a run with every right can't write to .git, .rnix or a bare repository", async () => {
   await using machine = new Machine({ git: true });
   const config = read(machine, ".git/config");
   mkdirSync(join(machine.project, "sub"));
@@ -60,7 +60,7 @@ test("a run with every right writes to no .git, no .rnix and no bare repository"
   for (const path of targets.slice(1, -1)) expect(read(machine, path)).toBe("");
 });
 
-test("a run that may write makes no repository that git would run a program of", async () => {
+test("a run that may write can't make a repository whose programs git would run", async () => {
   await using machine = new Machine();
   const taken = join(machine.elsewhere, "taken");
   const files: Record<string, string> = {
@@ -85,7 +85,7 @@ test("a run that may write makes no repository that git would run a program of",
   expect(machine.has(taken)).toBe(true);
 });
 
-test("a rule that names a path allows it; reading, the shell and other files need none", async () => {
+test("a rule that names a protected path allows it; reading, the shell and other files need no rule", async () => {
   await using machine = new Machine({ git: true });
   const said = await results(
     machine,
@@ -109,7 +109,7 @@ test("a rule that names a path allows it; reading, the shell and other files nee
   expect(said[6]).toContain("x");
 });
 
-test("a live run is allowed one by name, and its child only what it holds itself", async () => {
+test("rnix allow gives a live run a protected path, and its child no more than its own", async () => {
   await using machine = new Machine({ git: true });
   const child = `'${binary()}' spawn 'child task' --allow '*' --allow 'Write(.git/**)' -q`;
   const model = await machine.model(

@@ -62,7 +62,7 @@ test("a process substitution is read", async () => {
   expect(model.requests[0]?.text).toContain("Be brief.");
 });
 
-test("no file of a project that is a pipe or a device holds up a command or a run", async () => {
+test("a pipe or a device in a project delays no command and no run", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")] }));
   const places = [

@@ -11,7 +11,7 @@ const SECRET = "secret-of-the-user";
 const CONTENTS = [`KEY=${SECRET}\n`, `${SECRET}: 1\n`, `max_steps: ${SECRET}\nproviders: ${SECRET}\n`];
 const COMMANDS = [["spawn", "a task"], ["trust", "--show"], ["config"], ["providers"], ["agents"]];
 
-describe("a file of a project that is a link to one of the user's shows nothing of it", () => {
+describe("a project file that links to a file of the user shows nothing of it", () => {
   for (const file of ["config.yaml", "providers.yaml", "mcp.yaml", "init.yaml", "../.mcp.json"]) {
     test(file, async () => {
       await using machine = new Machine();
@@ -29,7 +29,7 @@ describe("a file of a project that is a link to one of the user's shows nothing 
     });
   }
 
-  test("nor does .rnix itself, and a link inside of the project is followed", async () => {
+  test(".rnix as a link neither, while a link inside the project is followed", async () => {
     await using machine = new Machine();
     machine.write(join(machine.elsewhere, "config.yaml"), CONTENTS[0] ?? "");
     symlinkSync(machine.elsewhere, join(machine.project, ".rnix"));

@@ -107,7 +107,7 @@ describe("a project that brings the record of a suspended run", () => {
     expect(asked.filter((text) => text.includes("take over"))).toEqual([]);
   }
 
-  test("has it resumed by nobody, and it can be looked at", async () => {
+  test("does not get it resumed, and the run can be shown", async () => {
     untouched();
     expect((await listed(mine)).find(({ uuid }) => uuid === foreign)).toMatchObject({ foreign: true });
     expect((await mine.run(["ps", "-a"])).stdout).toContain("suspended, foreign");
@@ -128,21 +128,21 @@ describe("a project that brings the record of a suspended run", () => {
     ["suspend"],
     ["replay"],
   ] as const) {
-    test(`and ${[command, ...flags].join(" ")} refuses it`, async () => {
+    test(`gets it refused by ${[command, ...flags].join(" ")}`, async () => {
       const { code, stderr } = await mine.run([command, foreign, ...flags]);
       expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining("foreign") });
       untouched();
     });
   }
 
-  test("and gc leaves it where it is, and names it", async () => {
+  test("gets it named by gc, which does not remove it", async () => {
     const { stdout, stderr } = await mine.run(["gc"]);
     expect(stdout).not.toContain(foreign);
     expect(stderr).toContain("foreign");
     untouched();
   });
 
-  test("and it is adopted by a person alone, with today's rights and limits", async () => {
+  test("gets it adopted only by a person, with today's rights and limits", async () => {
     expect(await mine.run(["resume", foreign, "--adopt"])).toMatchObject({
       code: 64,
       stderr: expect.stringContaining("--yes"),
@@ -178,7 +178,7 @@ describe("a project that brings the record of a suspended run", () => {
   });
 });
 
-test("a changed record of the user's own is foreign, whatever part of it was changed", async () => {
+test("the user's own record is foreign after any change to it", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const step = calls(["Bash", { command: "echo ready" }]);
@@ -233,7 +233,7 @@ test("a changed record of the user's own is foreign, whatever part of it was cha
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("a copied project does not run its suspended run a second time; a person resumes it there, as in a moved one", async () => {
+test("a copied project's suspended run does not resume by itself; a person can resume it there, as in a moved project", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const write = calls(["Bash", { command: "pwd >> $PWD/lines" }]);
@@ -267,7 +267,7 @@ test("a copied project does not run its suspended run a second time; a person re
   });
   expect(machine.read(join(copy, "lines"))).toBe(`${machine.project}\n${copy}\n`);
   expect((await listed(machine, copy)).find((run) => run.uuid === uuid)).not.toHaveProperty("moved_from");
-  // The original is gone: the run is where its project is.
+  // The original is deleted: the run belongs to the copy.
   await machine.run(["daemon", "stop"]);
   machine.remove(copy);
   renameSync(machine.project, copy);

@@ -51,7 +51,7 @@ for (const part of [
   ".rnix/data/index",
   ".rnix/data/spending",
 ]) {
-  test(`a link in the place of ${part} leads nobody out of the project`, async () => {
+  test(`a link instead of ${part} gives no command access outside the project`, async () => {
     await using machine = new Machine({ git: true });
     machine.config({ retention_runs: 1, tokens_per_day: 1_000_000 });
     const model = await machine.model(scenes({ go: [says("done")] }));
@@ -83,7 +83,7 @@ for (const part of [
   });
 }
 
-test("a data folder that the user has named may be a link", async () => {
+test("a data folder that the user names may be a link", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
   await machine.model(scenes({ go: [says("done")] }));
@@ -97,7 +97,7 @@ test("a data folder that the user has named may be a link", async () => {
   expect(readdirSync(join(real, "runs"))).toHaveLength(1);
 });
 
-test("gc removes only folders that Rnix has made", async () => {
+test("gc removes only folders that Rnix made", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
   await machine.model(scenes({ go: [says("done")] }));
@@ -120,7 +120,7 @@ test("gc removes only folders that Rnix has made", async () => {
   expect(everything(machine.elsewhere)).toEqual(before);
 });
 
-test("what stands in the place of a record file is not written through", async () => {
+test("resume does not write through a link in a run's folder", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ go: [calls(["Bash", { command: "echo x" }]), says("done")] }));
   const uuid = await ran(machine);

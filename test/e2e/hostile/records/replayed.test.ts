@@ -6,7 +6,7 @@ import { verdict } from "../../support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-test("calls that a stranger has put into a record are not played, only shown and exported", async () => {
+test("calls in a foreign record are shown and exported, but not replayed", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ do: [calls(["Bash", { command: "echo one" }]), says("done")] }));
   const { receipt } = await verdict(machine, ["do it"]);

@@ -20,7 +20,7 @@ const SEARCHES: [string, Record<string, unknown>][] = [
   ["Read", { path: "config/.envs" }],
 ];
 
-/** Results of these searches in a run with these rules. */
+/** Results of the searches in a run with the rules. */
 async function results(flags: string[]): Promise<string[]> {
   await using machine = new Machine();
   machine.write("config/.env", SECRET);
@@ -44,7 +44,7 @@ const DENIED: string[][] = [
 ];
 
 for (const flags of DENIED) {
-  test(`what rules forbid to read is in no result: ${flags.join(" ")}`, async () => {
+  test(`search results leave out what rules forbid to read: ${flags.join(" ")}`, async () => {
     const found = await results(flags);
     expect(found).toHaveLength(SEARCHES.length);
     expect(found.filter((text) => /hidden|\.env(?!s)(?!\))/.test(withoutRules(text)))).toEqual([]);
@@ -54,7 +54,7 @@ for (const flags of DENIED) {
   });
 }
 
-test("without a rule all of it is found", async () => {
+test("without a rule everything is found", async () => {
   const found = await results([]);
   expect(found.filter((text) => /hidden|\.env/.test(text))).toHaveLength(SEARCHES.length);
 });

@@ -6,7 +6,7 @@ import { verdict } from "../../support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-test("a run that may only print and test runs nothing else by a builtin, and is told why", async () => {
+test("a run that may only print and test can't run another command by a builtin; the result says why", async () => {
   await using machine = new Machine();
   const payload = "'a[$(touch taken)]'";
   const lines = [
@@ -45,7 +45,7 @@ test("a run that may only print and test runs nothing else by a builtin, and is 
   expect(machine.has("taken")).toBe(false);
 });
 
-test("a denied git push stays denied behind git's own options", async () => {
+test("a denied git push stays denied with git's own options before it", async () => {
   await using machine = new Machine({ git: true });
   machine.git("init", "--quiet", "--bare", "../elsewhere/remote");
   machine.git("remote", "add", "origin", "../elsewhere/remote");

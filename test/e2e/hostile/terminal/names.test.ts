@@ -9,7 +9,7 @@ const EVIL = "\u001b]0;PWN\u0007\u001b[2J\u009b2J\rX\u202e";
 /** Whatever is no text, newline or style. */
 const MOVES = /(?!\n|\p{Cc}\[[0-9;]*m)\p{Cc}|[\u202a-\u202e\u2066-\u2069]/u;
 
-test("names and messages of a stranger's folder, and what a model says, move nothing on a terminal", async () => {
+test("names in an untrusted folder, errors and a model's text do not move the cursor of a terminal", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ do: [calls(["Bash", { command: `printf '${EVIL}'` }]), says(EVIL)] }));
   machine.write(`agents/bad${EVIL}/agent.yaml`, "name: x\n");

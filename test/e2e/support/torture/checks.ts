@@ -4,7 +4,7 @@ import type { Machine } from "../machine.ts";
 import { type OnDisk, runsOnDisk } from "./on-disk.ts";
 import { linesIn, numbers } from "./roles.ts";
 
-/** What may not be after any kill, whatever it has hit. Each is a sentence that says what is wrong. */
+/** Violations that may not exist after any kill. Each is a sentence that says what is wrong. */
 export function damage(before: ReadonlyMap<string, OnDisk>, now: readonly OnDisk[]): string[] {
   const byUuid = new Map(now.map((run) => [run.uuid, run]));
   return [...before.values()]
@@ -15,7 +15,7 @@ export function damage(before: ReadonlyMap<string, OnDisk>, now: readonly OnDisk
     );
 }
 
-/** Steps count up by one, and no call stands in two. */
+/** Steps count up by one, and no call is in two steps. */
 export function badlyRecorded(runs: readonly OnDisk[]): string[] {
   return runs.flatMap(({ uuid, steps }) => {
     const wrong: string[] = [];
@@ -28,13 +28,13 @@ export function badlyRecorded(runs: readonly OnDisk[]): string[] {
   });
 }
 
-/** A call that may not be made twice, as its record has it. */
+/** A recorded call that may not be made twice. */
 export interface Made {
   uuid: string;
   state: string;
 }
 
-/** What the records say of every line that was appended and every message that was sent, by its number. */
+/** The recorded state of every appended line and every sent message, by its number. */
 export function made(runs: readonly OnDisk[]): Map<string, Made> {
   const found = new Map<string, Made>();
   for (const { uuid, steps, journal } of runs) {
@@ -52,7 +52,7 @@ export function made(runs: readonly OnDisk[]): Map<string, Made> {
   return found;
 }
 
-/** The files that were counted in hold what the records say, and nothing else. */
+/** The counting files have the recorded lines, and nothing else. */
 export function wrongEffects(machine: Machine, goals: ReadonlyMap<string, number>): string[] {
   const runs = runsOnDisk(join(machine.project, ".rnix/data"));
   const records = made(runs);
@@ -72,7 +72,7 @@ export function wrongEffects(machine: Machine, goals: ReadonlyMap<string, number
   return wrong;
 }
 
-/** Done calls whose effect is nowhere. */
+/** Done calls without their effect. */
 export function lostEffects(machine: Machine): string[] {
   const runs = runsOnDisk(join(machine.project, ".rnix/data"));
   const texts = readdirSync(machine.project, { withFileTypes: true })
@@ -89,27 +89,27 @@ export function lostEffects(machine: Machine): string[] {
   );
 }
 
-/** What one run sent another arrived once where it is recorded as sent, and at most once where nobody knows. */
+/** A message arrived once if it is recorded as sent, and at most once if its call was cut off. */
 export function wronglyTold(receiver: OnDisk, runs: readonly OnDisk[], file: string): string[] {
-  const told = new Map<string, number>();
+  const arrived = new Map<string, number>();
   for (const { messages, tool_calls } of receiver.steps) {
     const texts = [
       ...messages.filter(({ role }) => role === "user").map(({ content }) => content),
       ...tool_calls.filter(({ name }) => name === "ReadMessages").map(({ result }) => result ?? ""),
     ];
-    for (const { nonce } of texts.flatMap(linesIn)) told.set(nonce, (told.get(nonce) ?? 0) + 1);
+    for (const { nonce } of texts.flatMap(linesIn)) arrived.set(nonce, (arrived.get(nonce) ?? 0) + 1);
   }
   const sender = runs.filter(({ info }) => info?.intent.startsWith(`send ${file} `));
   const sent = made(sender);
   return [
-    ...[...told]
+    ...[...arrived]
       .filter(([, times]) => times > 1)
-      .map(([nonce, times]) => `message ${nonce} was told ${times} times`),
-    ...[...told.keys()]
+      .map(([nonce, times]) => `message ${nonce} arrived ${times} times`),
+    ...[...arrived.keys()]
       .filter((nonce) => !sent.has(nonce))
-      .map((nonce) => `message ${nonce} was sent by nobody`),
+      .map((nonce) => `message ${nonce} was sent by no run`),
     ...[...sent]
-      .filter(([nonce, { state }]) => state === "done" && !told.has(nonce))
-      .map(([nonce]) => `message ${nonce} was sent, and never told`),
+      .filter(([nonce, { state }]) => state === "done" && !arrived.has(nonce))
+      .map(([nonce]) => `message ${nonce} was sent, and never arrived`),
   ];
 }

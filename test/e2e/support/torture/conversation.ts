@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { RecordedRequest } from "../../../support/model-server/server.ts";
 
-/** A tool call and what the model was told of it. */
+/** A tool call and the result that the model got. */
 export interface Call {
   id: string;
   name: string;
@@ -18,8 +18,8 @@ export interface Conversation {
 }
 
 /**
- * Reads a chat completions request as a strict provider would: every call is answered once, at once and in order,
- * and nothing else is. Throws for what such a provider refuses.
+ * Reads a chat completions request as a strict provider would: every call has one result, behind it and in order,
+ * and there are no other results. Throws for what such a provider refuses.
  */
 export function conversationOf({ body }: RecordedRequest): Conversation {
   const { messages } = Body.parse(body);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { JournalEntry, ProcInfo, StepRecord } from "../../../../src/store/runs/schema.ts";
 import { textOf } from "../leftovers.ts";
 
-/** A run as it lies on disk, read by none of the code that is tried. */
+/** A run on disk, read without the code under test. */
 export interface OnDisk {
   uuid: string;
   /** null: it was cut off before its first record. */
@@ -23,8 +23,8 @@ export function runsOnDisk(dataDir: string): OnDisk[] {
 function runOnDisk(dataDir: string, uuid: string): OnDisk {
   const folder = join(dataDir, "steps", uuid);
   const record = join(folder, "proc-info.json");
-  // A kill may come when the version before has made room, and the new one has not its name yet. Who lives may go on
-  // to give it that between our two looks.
+  // A kill may come between the removal of the old version and the rename of the new one. A live writer may
+  // rename it between our two reads.
   const info = textOf(record) ?? textOf(`${record}.before`) ?? textOf(record) ?? null;
   const stepLines = wholeLines(textOf(join(folder, "steps.jsonl")) ?? "");
   const steps = parsed(stepLines).map((line) => StepRecord.parse(line));

@@ -3,26 +3,26 @@ import type { RecordedRequest } from "../../../support/model-server/server.ts";
 import { calls, says } from "../scenes.ts";
 import { type Call, conversationOf } from "./conversation.ts";
 
-/** What the agents of the torture test are told. Their model knows nothing but this and the conversation. */
+/** The intents of the torture test's agents. Their model knows only these and the conversation. */
 export const intents = {
-  /** Appends the lines 1 to `goal` to the file, each once, whatever comes between. */
+  /** Appends the lines 1 to `goal` to the file, each once, whatever is killed meanwhile. */
   count: (file: string, goal: number): string => `count ${file} to ${goal}`,
   /** Has children count, one after the other. */
   lead: (file: string, goal: number): string => `lead ${file} to ${goal}`,
-  /** Has two children count at the same time, each in a file of its own. */
+  /** Has two children count at the same time, each in its own file. */
   team: (one: string, other: string, goal: number): string => `team ${one}+${other} to ${goal}`,
-  /** Sends numbered messages, and never one again of which it doesn't know. */
+  /** Sends numbered messages, and never repeats one whose call was cut off. */
   send: (file: string, goal: number, uuid: string): string => `send ${file} to ${goal} for ${uuid}`,
-  /** Reads messages until the sender has sent all of its own. */
+  /** Reads messages until the sender has sent all. */
   receive: (file: string): string => `receive ${file}`,
 };
 
 /**
- * The model of all of them. Each answer carries a number of its own (`n17`), so that a call that is made twice, and an
- * effect of an answer that no record holds, are seen in the files.
+ * The model of all agents. Each answer has its own number (`n17`), so that a call that is made twice, and an
+ * effect of an unrecorded answer, are visible in the files.
  */
 export class Actors {
-  /** What a strict provider would have refused, and intents that nobody wrote. */
+  /** What a strict provider would have refused, and intents that no test wrote. */
   readonly refused: string[] = [];
   #answers = 0;
   readonly #random: () => number;
@@ -48,7 +48,7 @@ export class Actors {
         case "receive":
           return this.#receive(made, file);
         default:
-          throw new Error(`nobody is told ${JSON.stringify(intent)}`);
+          throw new Error(`no agent has the intent ${JSON.stringify(intent)}`);
       }
     } catch (error) {
       this.refused.push(String(error));
@@ -72,7 +72,7 @@ export class Actors {
     return calls(append(first, "a"));
   }
 
-  /** At once, after a while, or by a program that is told to end and does not. */
+  /** At once, after a while, or by a program that ignores the request to end. */
   #appending(file: string, n: number, nonce: string): string {
     const echo = `echo 'line ${n} ${nonce}' >> ${file}`;
     const way = this.#random();
@@ -111,7 +111,7 @@ export class Actors {
   }
 
   #send(made: readonly Call[], file: string, goal: number, uuid: string, nonce: string): Turn {
-    // One of which it doesn't know may have been sent: it counts as sent.
+    // A message whose call was cut off may have been sent: it counts as sent.
     const sent = made.filter(({ name, result }) => name === "SendMessage" && !isRefused(result)).length;
     const last = made.at(-1);
     if (last?.name === "SendMessage" && isRefused(last.result))
@@ -132,7 +132,7 @@ export class Actors {
   }
 }
 
-/** Of a file, as far as its agent can know: by its last look and what it has appended since. */
+/** What the agent knows of a file: its last read and the lines appended since. */
 function linesKnown(made: readonly Call[]): Set<number> | undefined {
   let known: Set<number> | undefined;
   for (const { name, input, result } of made) {
@@ -148,7 +148,7 @@ function linesKnown(made: readonly Call[]): Set<number> | undefined {
   return known;
 }
 
-/** The lines that counting leaves in a file, and messages in a conversation. */
+/** The lines of counting in a file, and the messages in a conversation. */
 export function linesIn(file: string): { n: number; nonce: string }[] {
   return [...file.matchAll(/\b(?:line|message) (\d+) (n\d+[ab]?)\b/g)].map(([, n, nonce = ""]) => ({
     n: Number(n),
@@ -168,7 +168,7 @@ function isMissing(result: string): boolean {
   return result.startsWith("Error NOT_FOUND");
 }
 
-/** There is nobody to take it, or nobody any more: it was not sent. */
+/** The receiver does not exist yet or any more: the message was not sent. */
 function isRefused(result: string): boolean {
   return isMissing(result) || result.startsWith("Error CLOSED: Process");
 }

@@ -11,7 +11,7 @@ import { badlyRecorded, damage, lostEffects, made, wrongEffects, wronglyTold } f
 import { type OnDisk, phaseOf, runsOnDisk } from "./on-disk.ts";
 import { Actors, intents } from "./roles.ts";
 
-/** What was seen in a campaign. */
+/** The results of a campaign. */
 export interface TortureReport {
   kills: { daemon: number; inside: number };
   /** How often a run was hit where. */
@@ -24,7 +24,7 @@ export interface TortureReport {
   /** By a command, and by the daemon itself. */
   resumed: number;
   wentOn: number;
-  /** What is not as it must be: one sentence each. */
+  /** Violations: one sentence each. */
   wrong: string[];
 }
 
@@ -38,27 +38,27 @@ interface TortureOptions {
 
 /** From the start of the commands to the kill, at most. Start-up and resumes are within it. */
 const LONGEST_LIFE_MS = 900;
-/** Of the kills so many hit a command that runs its agent itself. */
+/** The share of kills that hit a --no-daemon command. */
 const INSIDE_SHARE = 0.2;
-/** Of those of the daemon so many come while it suspends its runs for a TERM, and so many while it drains for a stop. */
+/** The shares of the daemon's kills that come while it suspends its runs for a TERM, and while it drains for a stop. */
 const STOPPING_SHARE = 0.15;
 const DRAINING_SHARE = 0.15;
 /** Longer than most calls take, and than the kill that comes meanwhile. */
 const DRAIN = "1s";
 const LONGEST_DRAIN_MS = 250;
-/** So many times the kills that were asked for, at most. */
+/** Rounds at most, as a multiple of the requested kills. */
 const MOST_TIMES = 3;
-/** Rounds to bring all runs to their end when nothing is killed any more. */
+/** Rounds in which all runs end, without kills. */
 const ROUNDS_TO_END = 40;
-/** One of these rounds is waited for so long, and looked at so often. */
+/** The deadline of one of these rounds, and the interval between two looks. */
 const ROUND_MS = 1_000;
 const LOOK_MS = 20;
 
 /**
  * Agents whose effects can be counted, and a kill -9 of their kernels at random points: of the daemon, of commands
- * with `--no-daemon`, while they start, resume, work, suspend. After each kill everything is gone on with, until all
- * is killed that is to be; then all agents are brought to their end, and all that is on disk is held to what they
- * did. The seed decides the kills' delays and the agents' ways; what a kill hits, the machine does too.
+ * with `--no-daemon`, while they start, resume, work, suspend. After each kill all runs are resumed, until all
+ * kills are done; then all agents run to their end, and everything on disk is compared with what they
+ * did. The seed decides the kills' delays and the agents' choices; what a kill hits depends on the machine too.
  */
 export async function torture(machine: Machine, options: TortureOptions): Promise<TortureReport> {
   const campaign = new Campaign(machine, options);
@@ -66,12 +66,12 @@ export async function torture(machine: Machine, options: TortureOptions): Promis
   return campaign.report();
 }
 
-/** One run that is followed from its spawn to its end, through all its lives. */
+/** One run that is followed from its spawn to its end, over all resumes. */
 interface Agent {
   intent: string;
   /** By `--no-daemon`, the command that holds it. */
   inside?: { command?: Running };
-  /** By `--resume-on-restart`: the next daemon goes on with it, and nobody else. */
+  /** By `--resume-on-restart`: only the next daemon resumes it. */
   marked?: true;
 }
 
@@ -117,7 +117,7 @@ class Campaign {
     await this.#toTheEnd();
   }
 
-  /** Which runs a kill hits, and where, is the machine's choice: a busy one may take some more to hit what is asked for. */
+  /** Which runs a kill hits, and where, depends on the machine: a busy one may need more kills. */
   #goesOn(): boolean {
     if (this.#wrong.length > 0) return false;
     const kills = this.#kills.daemon + this.#kills.inside;
@@ -140,7 +140,7 @@ class Campaign {
     };
   }
 
-  /** Whoever has come to its end is replaced by another one of its kind. */
+  /** An agent that has ended is replaced by another one of its role. */
   #repopulate(): void {
     const { goal } = this.#options;
     const file = (): string => `file-${++this.#files}`;
@@ -176,13 +176,13 @@ class Campaign {
     if (!this.#agents.some((agent) => agent.intent === intent)) this.#agents.push({ intent });
   }
 
-  /** Spawns those that are on no disk yet, and goes on with those that were cut off and are not `marked`, or with all. */
+  /** Spawns runs without a record, and resumes the crashed ones that are not `marked`, or all. */
   #start({ all = false } = {}): Promise<Result>[] {
     const runs = this.#onDisk();
     return this.#agents.flatMap((agent) => {
       const run = this.#find(agent, runs);
       if (run && (this.#lives(run) || hasEnded(run))) return [];
-      // Its record is still to come.
+      // Its record is not written yet.
       if (agent.inside?.command && isAlive(agent.inside.command.pid)) return [];
       if (run && agent.marked && !all) return [];
       if (run) this.#resumed++;
@@ -216,10 +216,10 @@ class Campaign {
     await stopping?.done;
   }
 
-  /** A command whose daemon is killed says so; what else goes wrong is a fault. */
+  /** A command reports that its daemon was killed; any other failure is a fault. */
   async #judge(commands: Promise<Result>[]): Promise<void> {
     for (const { code, stderr } of await Promise.all(commands)) {
-      // By the daemon, or by one whose answer was cut off: then it lives already.
+      // The daemon, or a command whose answer was cut off, has resumed it: then it runs already.
       const late = code === 64 && /The run is alive|being resumed by another/.test(stderr);
       if (code !== 0 && code !== 69 && !late) this.#wrong.push(`a command ended with ${code}: ${stderr}`);
     }
@@ -233,7 +233,7 @@ class Campaign {
       const marked = this.#agents.some(({ intent, marked }) => marked && intent === run.info?.intent);
       const before = this.#before.get(run.uuid)?.info?.pid;
       if (marked && before !== undefined && before !== run.info?.pid) this.#wentOn++;
-      // Each of its lives is hit once.
+      // Each of its processes is hit once.
       const same = this.#before.get(run.uuid)?.info?.pid === run.info?.pid && this.#hit.has(run.uuid);
       if (this.#lives(run) || phase === "ended" || same) continue;
       this.#hit.add(run.uuid);
@@ -251,7 +251,7 @@ class Campaign {
     });
   }
 
-  /** Nobody is killed any more: every run ends. */
+  /** Without further kills every run ends. */
   async #toTheEnd(): Promise<void> {
     for (let round = 0; round < ROUNDS_TO_END && this.#wrong.length === 0; round++) {
       this.#giveSender();
@@ -260,9 +260,9 @@ class Campaign {
         return !run || !hasEnded(run);
       });
       if (left.length === 0) break;
-      // One that was cut off at the same step again and again is left to people.
+      // A run that crashed at the same step repeatedly is left to the user.
       await this.#judge(this.#start({ all: round > ROUNDS_TO_END / 2 }));
-      // Somebody must start the daemon that goes on with the others.
+      // This command starts the daemon that resumes the others.
       await this.#machine.run(["ps"]);
       for (const { inside } of left) await inside?.command?.done;
       await this.#comeToRest(left);
@@ -272,14 +272,14 @@ class Campaign {
     for (const agent of this.#agents) {
       if (!this.#find(agent, runs)) this.#wrong.push(`"${agent.intent}" has left no run`);
     }
-    // Children too: each was gone on with by its parent, and is answered for.
+    // Children too: each was resumed by its parent.
     for (const run of runs) if (run.info) this.#wrong.push(...wrongEnd(run));
     this.#wrong.push(...wrongEffects(this.#machine, this.#goals), ...lostEffects(this.#machine));
     for (const run of runs) {
       const [role, file = ""] = run.info?.intent.split(" ") ?? [];
       if (role === "receive") this.#wrong.push(...wronglyTold(run, runs, file));
     }
-    // A daemon that begins removes what the dead have left of their kernels.
+    // A daemon that starts removes the files of dead kernels.
     await this.#machine.run(["daemon", "stop"]);
     // A spawn that was cut off before its first record has left a folder, and no run.
     const { code, stderr } = await this.#machine.run(["gc"]);
@@ -287,7 +287,7 @@ class Campaign {
     this.#wrong.push(...this.#machine.strays().map((stray) => `left behind: ${stray}`));
   }
 
-  /** Until none of them is at work; one that waits for others goes on in the next round. */
+  /** Until no run is active; a run that waits for others resumes in the next round. */
   async #comeToRest(agents: readonly Agent[]): Promise<void> {
     const giveUp = performance.now() + ROUND_MS;
     const isAtWork = (): boolean => {
@@ -297,7 +297,7 @@ class Campaign {
         return run !== undefined && this.#lives(run);
       });
     };
-    // Not in one go: reading all of it takes the daemon its processor.
+    // Not at once: reading everything takes the daemon's processor time.
     while (isAtWork() && performance.now() < giveUp) await Bun.sleep(LOOK_MS);
   }
 
@@ -318,13 +318,13 @@ class Campaign {
   }
 }
 
-/** Where a run that nobody's shell resumes finds its key, and its model. */
+/** Where a run that the daemon resumes finds its key and its model. */
 function keepKey(machine: Machine): void {
   const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
   chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
-/** False: it had ended by itself. */
+/** False: it had already ended. */
 async function end(pid: number): Promise<boolean> {
   if (!signal(pid, "SIGKILL")) return false;
   await until(() => !isAlive(pid), `the end of process ${pid}`);
