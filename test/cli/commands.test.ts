@@ -5,7 +5,7 @@ import { loadCommands } from "../../src/cli/commands.ts";
 import { type Flag, parse, readFlags } from "../../src/cli/flags.ts";
 import { FakeIo } from "./support.ts";
 
-/** Every command and subcommand with its words. */
+/** Every command and subcommand with its path. */
 async function all(): Promise<[string, Command][]> {
   const commands = await loadCommands();
   return commands.flatMap(([name, command]): [string, Command][] => [
@@ -29,7 +29,7 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
 }
 
 describe("every command", () => {
-  test("of the interfaces is there, and no other", () => {
+  test("of the interfaces exists, and no other", () => {
     expect(COMMANDS.map(([words]) => words).sort()).toEqual(
       [
         "agents",
@@ -79,7 +79,7 @@ describe("every command", () => {
     );
   });
 
-  test.each(COMMANDS)("%s: its help says what it does, every flag and an example", async (words, command) => {
+  test.each(COMMANDS)("%s: its help has a description, every flag and an example", async (words, command) => {
     const { code, out, err } = await run(...words.split(" "), "--help");
     expect(code).toBe(0);
     expect(err).toBe("");
@@ -91,7 +91,7 @@ describe("every command", () => {
     for (const { line } of command.examples) expect(out).toContain(line);
   });
 
-  test.each(COMMANDS)("%s: its examples are lines that it takes", async (words, command) => {
+  test.each(COMMANDS)("%s: its examples are valid command lines", async (words, command) => {
     for (const { line } of command.examples) {
       const [program, ...args] = lastCommandOf(line);
       expect(program).toBe("rnix");
@@ -103,7 +103,7 @@ describe("every command", () => {
     }
   });
 
-  test.each(COMMANDS)("%s: refuses an unknown flag with 64, naming it", async (words) => {
+  test.each(COMMANDS)("%s: refuses an unknown flag with 64, and names it", async (words) => {
     const { code, out, err, io } = await run(...words.split(" "), "--frobnicate");
     expect(code).toBe(64);
     expect(out).toBe("");
@@ -113,7 +113,7 @@ describe("every command", () => {
   });
 
   test.each(COMMANDS.filter(([, { run, args }]) => run !== undefined && !args?.some(({ many }) => many)))(
-    "%s: refuses an argument too many with 64, naming it",
+    "%s: refuses an extra argument with 64, and names it",
     async (words, { args, subcommands }) => {
       const many = [...Array((args?.length ?? 0) + 1).keys()].map((i) => String(i + 1));
       const { code, err, io } = await run(...words.split(" "), ...many);
@@ -127,7 +127,7 @@ describe("every command", () => {
   );
 
   test.each(COMMANDS.filter(([, { args }]) => args?.some(({ optional }) => !optional)))(
-    "%s: refuses a missing argument with 64, naming it",
+    "%s: refuses a missing argument with 64, and names it",
     async (words, { args }) => {
       const { code, err, io } = await run(...words.split(" "));
       expect(code).toBe(64);
@@ -138,17 +138,20 @@ describe("every command", () => {
 });
 
 describe("every flag", () => {
-  test.each(EVERY_FLAG)("%s --%s: a letter too many or too few is recognised", async (words, name, flag) => {
-    if (flag.hidden || name.length < 3) return;
-    for (const typo of [`${name}x`, name.slice(0, -1)]) {
-      const { code, err } = await run(...words.split(" "), `--${typo}`);
-      expect(code).toBe(64);
-      expect(err).toContain(`unknown flag --${typo}; did you mean --`);
-    }
-  });
+  test.each(EVERY_FLAG)(
+    "%s --%s: the refusal of an extra or a missing letter suggests the flag",
+    async (words, name, flag) => {
+      if (flag.hidden || name.length < 3) return;
+      for (const typo of [`${name}x`, name.slice(0, -1)]) {
+        const { code, err } = await run(...words.split(" "), `--${typo}`);
+        expect(code).toBe(64);
+        expect(err).toContain(`unknown flag --${typo}; did you mean --`);
+      }
+    },
+  );
 
   const withValue = EVERY_FLAG.filter(([, , flag]) => flag.takesValue);
-  test.each(withValue)("%s --%s: without its value it is refused by name", async (words, name) => {
+  test.each(withValue)("%s --%s: is refused by name without its value", async (words, name) => {
     for (const args of [[`--${name}`], [`--${name}`, "--json"]]) {
       const { code, err } = await run(...words.split(" "), ...args);
       expect(code).toBe(64);
@@ -156,13 +159,13 @@ describe("every flag", () => {
     }
   });
 
-  test.each(withValue)("%s --%s: an empty value is refused by name", async (words, name, flag) => {
+  test.each(withValue)("%s --%s: is refused by name with an empty value", async (words, name, flag) => {
     expect(() => flag.read([""], `--${name}`)).toThrow(`--${name}: expected`);
     expect(words).toBeString();
   });
 
   test.each(withValue.filter(([, , flag]) => !flag.repeatable))(
-    "%s --%s: given twice it is refused by name",
+    "%s --%s: is refused by name when given twice",
     async (words, name) => {
       const { code, err } = await run(...words.split(" "), `--${name}=1`, `--${name}=2`);
       expect(code).toBe(64);
@@ -180,7 +183,7 @@ describe("every flag", () => {
   );
 
   test.each(EVERY_FLAG.filter(([, , flag]) => flag.choices !== undefined))(
-    "%s --%s: a wrong choice is answered with the right ones and the nearest",
+    "%s --%s: the refusal of a wrong choice lists the valid ones and suggests the nearest",
     async (_words, name, flag) => {
       const choices = flag.choices ?? [];
       for (const choice of choices) expect(flag.read([choice], `--${name}`)).toBe(choice);
@@ -200,7 +203,7 @@ describe("the root", () => {
     }
   });
 
-  test("rnix alone is no success: the help goes to stderr", async () => {
+  test("rnix without a command fails and prints its help to stderr", async () => {
     const { code, out, err } = await run();
     expect(code).toBe(64);
     expect(out).toBe("");
@@ -224,13 +227,13 @@ describe("the root", () => {
     expect(err).toContain(`unknown command "${typed}"; did you mean ${meant}?`);
   });
 
-  test.each(["toString", "__proto__", "constructor"])("rnix %s is unknown like any other", async (name) => {
+  test.each(["toString", "__proto__", "constructor"])("rnix %s is an unknown command", async (name) => {
     expect((await run(name)).code).toBe(64);
     expect((await run("daemon", name)).code).toBe(64);
     expect((await run("ps", `--${name}`)).code).toBe(64);
   });
 
-  test("a command of a later issue is unknown", async () => {
+  test("a planned command is unknown", async () => {
     for (const name of ["cron", "memory", "mcp", "top"]) {
       expect((await run(name)).code).toBe(64);
     }
@@ -240,7 +243,7 @@ describe("the root", () => {
     expect(await run("--version")).toMatchObject({ code: 0, out: (await run("version")).out });
   });
 
-  test("a subcommand that is not there is answered with the nearest", async () => {
+  test("the refusal of an unknown subcommand suggests the nearest", async () => {
     expect((await run("daemon", "stopp")).err).toContain('unknown word "stopp"');
     expect((await run("daemon", "stopp")).err).toContain("did you mean stop?");
     expect(await run("daemon")).toMatchObject({

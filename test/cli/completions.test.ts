@@ -37,7 +37,7 @@ describe("completions", () => {
     ["bash", ["bash", "-n"]],
     ["zsh", ["zsh", "-n"]],
     ["fish", ["fish", "--no-execute"]],
-  ])("of %s are valid for it, where it is installed", async (shell, check) => {
+  ])("of %s are valid for that shell, where it is installed", async (shell, check) => {
     const file = await script(shell);
     const [program = "", ...args] = check;
     if (Bun.which(program) === null) return;
@@ -47,7 +47,7 @@ describe("completions", () => {
   });
 
   test.each(["bash", "zsh", "fish"])(
-    "of %s know every command and its flags, and none that is hidden",
+    "of %s have every command and its flags, and no hidden one",
     async (shell) => {
       const text = await Bun.file(await script(shell)).text();
       for (const word of ["spawn", "completions", "max-steps", "foreground", "jsonl"])
@@ -58,7 +58,7 @@ describe("completions", () => {
     },
   );
 
-  test("another shell is refused with the nearest", async () => {
+  test("an unknown shell is refused with the nearest name", async () => {
     const io = new FakeIo();
     expect(await runCommandLine(["completions", "fihs"], io)).toBe(64);
     expect(io.stderr.text).toContain("expected bash, zsh, fish");

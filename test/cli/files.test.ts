@@ -63,7 +63,7 @@ describe("rnix config", () => {
     expect(lines).toContainEqual(expect.objectContaining({ key: "max_steps", value: "7", default: "100" }));
   });
 
-  test("a mistake in a file is exit 64 with its place", async () => {
+  test("a mistake in a file is exit 64 with its line and column", async () => {
     mkdirSync(join(dir, ".rnix"));
     writeFileSync(join(dir, ".rnix", "config.yaml"), "max_stepz: 7\n");
     const { code, err } = await run(["config"]);
@@ -73,7 +73,7 @@ describe("rnix config", () => {
 });
 
 describe("rnix init", () => {
-  test("makes a .rnix folder that everything else can read, and overwrites nothing", async () => {
+  test("makes a .rnix folder that every command can read, and overwrites nothing", async () => {
     const first = await run(["init"]);
     expect(first.code).toBe(0);
     const written = first.out.split("\n").filter((line) => line.startsWith("wrote "));
@@ -99,7 +99,7 @@ describe("rnix init", () => {
     expect(await Bun.file(join(dir, ".rnix", "config.yaml")).text()).toBe("max_steps: 7\n");
   });
 
-  test("writes a config.yaml that says nothing but can, line by line", async () => {
+  test("writes a config.yaml that sets nothing, and whose commented lines are valid", async () => {
     await run(["init"]);
     const file = join(dir, ".rnix", "config.yaml");
     expect((await run(["config"])).code).toBe(0);
@@ -118,7 +118,7 @@ describe("rnix init", () => {
 });
 
 describe("rnix plugins new", () => {
-  test("writes a plugin that passes rnix plugins check, and its types fit it", async () => {
+  test("writes a plugin that passes rnix plugins check and its own types", async () => {
     const created = await run(["plugins", "new", "word-count"]);
     expect(created.code).toBe(0);
     const file = created.out.trim();
@@ -138,7 +138,7 @@ describe("rnix plugins new", () => {
     expect(types.exitCode).toBe(0);
   });
 
-  test("does not overwrite, and takes no strange name", async () => {
+  test("does not overwrite, and refuses invalid names", async () => {
     await run(["plugins", "new", "jira"]);
     expect(await run(["plugins", "new", "jira"])).toMatchObject({
       code: 64,
@@ -153,7 +153,7 @@ describe("rnix plugins new", () => {
 });
 
 describe("rnix agents new, rnix skills new", () => {
-  test("write files that are valid as they are, and overwrite none", async () => {
+  test("write valid files, and overwrite none", async () => {
     const agent = await run(["agents", "new", "reviewer"]);
     const folder = join(dir, ".rnix/agents/reviewer");
     expect(agent).toMatchObject({
@@ -174,7 +174,7 @@ describe("rnix agents new, rnix skills new", () => {
     }
   });
 
-  test.each(["agents", "skills"])("of %s take no strange name, and no stock one's", async (kind) => {
+  test.each(["agents", "skills"])("of %s refuses an invalid name and a stock name", async (kind) => {
     for (const name of ["Jira", "../x", "a b", "-", "a--b", "", "x".repeat(65)]) {
       expect((await run([kind, "new", "--", name])).code).toBe(64);
     }
@@ -184,7 +184,7 @@ describe("rnix agents new, rnix skills new", () => {
 });
 
 describe("rnix plugins check", () => {
-  test("names what stops a plugin, with file and line, and exits 1", async () => {
+  test("names the error of a plugin with file and line, and exits 1", async () => {
     const file = join(dir, "broken.ts");
     writeFileSync(file, 'import "./not-there.ts";\nexport default 1;\n');
     const { code, out } = await run(["plugins", "check", "broken.ts"]);
@@ -193,7 +193,7 @@ describe("rnix plugins check", () => {
     expect(out).toContain(`${file}:1:`);
   });
 
-  test("runs nothing of an untrusted project, but for a person who says so", async () => {
+  test("runs nothing of an untrusted project without the user's yes", async () => {
     const mark = join(dir, "mark");
     const file = join(dir, "evil.ts");
     const head = `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");`;
@@ -213,7 +213,7 @@ describe("rnix plugins check", () => {
     expect(existsSync(mark)).toBe(true);
   });
 
-  test("a file that is not there is exit 64", async () => {
+  test("a missing file is exit 64", async () => {
     const { code, err } = await run(["plugins", "check", "nothing.ts"]);
     expect(code).toBe(64);
     expect(err).toContain('FILE: could not use "nothing.ts": there is no such file');
@@ -221,7 +221,7 @@ describe("rnix plugins check", () => {
 });
 
 describe("rnix skills check", () => {
-  test("says of each skill whether it is well", async () => {
+  test("prints for each skill whether it is valid", async () => {
     mkdirSync(join(dir, "skills", "good"), { recursive: true });
     mkdirSync(join(dir, "skills", "bad"), { recursive: true });
     writeFileSync(
@@ -251,7 +251,7 @@ describe("rnix skills check", () => {
 });
 
 describe("rnix trust", () => {
-  test("--show says what there is and changes nothing", async () => {
+  test("--show lists the content and changes nothing", async () => {
     withPlugin();
     const { code, out } = await run(["trust", "--show"]);
     expect(code).toBe(0);
@@ -260,7 +260,7 @@ describe("rnix trust", () => {
     expect(items).toMatchObject([{ kind: "plugin", name: "mine", state: "new" }]);
   });
 
-  test("--yes binds the content: a changed file is asked for again", async () => {
+  test("--yes trusts the content: a changed file needs trust again", async () => {
     const file = withPlugin();
     expect((await run(["trust", "--yes"])).code).toBe(0);
     expect((await run(["trust", "--show"])).out).toMatch(/^trusted/m);
@@ -269,7 +269,7 @@ describe("rnix trust", () => {
     expect((await run(["trust", "--show"])).out).toMatch(/^changed/m);
   });
 
-  test("--follow trusts the folder, --revoke nothing any more", async () => {
+  test("--follow trusts the folder, --revoke removes the trust", async () => {
     const file = withPlugin();
     expect((await run(["trust", "--follow", "--yes"])).code).toBe(0);
     writeFileSync(file, `${PLUGIN}// changed\n`);
@@ -308,7 +308,7 @@ describe("rnix trust", () => {
     expect((await run(["trust", "--show"])).out).toMatch(new RegExp(`^${state}`, "m"));
   });
 
-  test("a question without an answer is a no", async () => {
+  test("a question without an answer counts as no", async () => {
     withPlugin();
     const io = new FakeIo({
       cwd: dir,
@@ -323,7 +323,7 @@ describe("rnix trust", () => {
     expect(await code).toBe(1);
   });
 
-  test("is refused inside a run, but for looking", async () => {
+  test("is refused inside a run, except --show", async () => {
     withPlugin();
     const inside = { env: { RNIX_UNIT: "u1" } };
     for (const args of [["--yes"], ["--follow", "--yes"], ["--revoke"]]) {
@@ -412,7 +412,7 @@ describe("rnix doctor", () => {
     return { code, out: io.stdout.text };
   }
 
-  test("finds nothing to do on a healthy machine", async () => {
+  test("finds no problem on a healthy machine", async () => {
     const { code, out } = await doctor();
     expect(out).not.toContain("FAILED");
     expect(code).toBe(0);
@@ -428,7 +428,7 @@ describe("rnix doctor", () => {
     }
   });
 
-  test("says what to do about a folder that others can write to, and a file of keys they can read", async () => {
+  test("says what to do about a folder that other users can write, and a key file that they can read", async () => {
     mkdirSync(join(home, "run", "rnix"));
     chmodSync(join(home, "run", "rnix"), 0o755);
     mkdirSync(join(home, ".config/rnix"), { recursive: true });

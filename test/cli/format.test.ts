@@ -44,7 +44,7 @@ describe("numbers", () => {
     [1_340_000, "1.3M"],
   ])("%i tokens are %s", (n, text) => expect(formatCount(n)).toBe(text));
 
-  test("an unknown cost is not shown as nothing", () => {
+  test("an unknown cost is not shown as zero", () => {
     expect([null, 0, 0.004, 0.01, 12.5].map(formatCost)).toEqual([
       "-",
       "$0.00",
@@ -61,7 +61,7 @@ describe("numbers", () => {
 });
 
 describe("text", () => {
-  test("is cut to columns, not to characters", () => {
+  test("is truncated by columns, not by characters", () => {
     expect(cut("日本語日本語", 7)).toBe("日本語…");
     expect(cut("short", 5)).toBe("short");
     expect(cut("👩‍👩‍👧‍👦 family", 4)).toBe("👩‍👩‍👧‍👦…");
@@ -85,9 +85,10 @@ describe("a table", () => {
     { title: "INTENT", value: (row: (typeof rows)[number]) => row.intent, flexible: true },
   ];
 
-  test("in a pipe is whole", () => expect(table(rows, columns, new FakeOutput(), plain)).toMatchSnapshot());
+  test("in a pipe is not truncated", () =>
+    expect(table(rows, columns, new FakeOutput(), plain)).toMatchSnapshot());
 
-  test("on a terminal keeps each row to its line", () => {
+  test("on a terminal has one line per row", () => {
     const output = new FakeOutput(true);
     const text = table(rows, columns, output, plain);
     expect(text).toMatchSnapshot();
@@ -95,10 +96,10 @@ describe("a table", () => {
       expect(Bun.stringWidth(line)).toBeLessThanOrEqual(output.columns);
   });
 
-  test("without rows is its titles", () =>
+  test("without rows has only its titles", () =>
     expect(table([], columns, new FakeOutput(), plain)).toBe("PID  INTENT\n"));
 
-  test("of names and values aligns the values, further lines too", () => {
+  test("of names and values aligns the values and their further lines", () => {
     expect(
       fields(
         [
@@ -186,18 +187,18 @@ describe("one entry of a log", () => {
     ["something else", "  > something else\n"],
   ])("the call %s", (text, shown) => expect(show("tool", text)).toBe(shown));
 
-  test("what a run was told at a step is set off from its model's own words, and a long one shown in part", () => {
+  test("a message at a step is distinct from the model's text, and a long one is truncated", () => {
     expect(show("inbox", "look\nagain")).toBe("  look\n  again\n");
     expect(show("inbox", "a\n".repeat(40))).toEndWith("… 28 more lines\n");
   });
 
-  test("a long result is shown by its beginning", () => {
+  test("a long result is truncated", () => {
     const lines = Array.from({ length: 40 }, (_, i) => `line ${i}`).join("\n");
     expect(show("result", lines)).toContain("    line 11\n    … 28 more lines\n");
     expect(show("result", "a\nb")).toBe("    a\n    b\n");
   });
 
-  test("words are words, and nothing is nothing", () => {
+  test("text is printed unchanged, and empty text as an empty line", () => {
     expect(show("text", "Hello\x1b[2J\n")).toBe("Hello\n");
     expect(show("thought", "a\nb")).toBe("  a\n  b\n");
     expect(show("result", "  ")).toBe("");
@@ -222,7 +223,7 @@ describe("a syscall", () => {
   ])("%j", (wire, line) => expect(syscallLine(wire, plain)).toBe(line));
 });
 
-test("a wait that has no date is shown as one without end, not as a fault", () => {
+test("a wait without a date is shown as endless, not as an error", () => {
   for (const at_ms of [8.64e15, 1e300])
     expect(waitsFor({ wake: { on: "at", at_ms } })).toStartWith("until 9999-12-");
   expect(waitsFor({ wake: { on: "at", at_ms: Date.UTC(2026, 4, 5) } })).toStartWith("until 2026-05-0");

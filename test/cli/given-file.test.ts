@@ -29,14 +29,14 @@ test("a file is read", async () => {
   expect((await readGivenFile(real, join(dir, "text"))).toString()).toBe("text");
 });
 
-test("a pipe is read to its end, also when its writer comes late and in pieces", async () => {
+test("a pipe is read to its end, also from a late writer and in pieces", async () => {
   const path = fifo();
   const writer = Bun.spawn(["sh", "-c", `exec > '${path}'; printf one; sleep 0.05; printf two`]);
   expect((await readGivenFile(real, path)).toString()).toBe("onetwo");
   await writer.exited;
 });
 
-test("a pipe without a writer, and one that does not end, are given up", async () => {
+test("reading a pipe without a writer or without an end fails at its deadline", async () => {
   await expect(readGivenFile(late, fifo())).rejects.toMatchObject({
     code: "INVALID",
     message: expect.stringContaining("expected its end within 10 s"),
@@ -48,7 +48,7 @@ test("a pipe without a writer, and one that does not end, are given up", async (
   await both.close();
 });
 
-test("a pipe without end is given up at 1 MiB", async () => {
+test("reading an endless pipe fails at 1 MiB", async () => {
   const path = fifo();
   const writer = Bun.spawn(["sh", "-c", `exec cat /dev/zero > '${path}'`], { stderr: "ignore" });
   await expect(readGivenFile(real, path)).rejects.toThrow("expected at most 1 MiB");

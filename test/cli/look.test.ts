@@ -29,14 +29,14 @@ const ENDED = procInfo({ pid: 3, uuid: "u3", state: "dead", exit_code: 1, exit_r
 describe("rnix ps", () => {
   const live = { answers: { list_procs: { processes: [PARENT, CHILD, GRANDCHILD, SECOND] } } };
 
-  test("lists what runs in this project", async () => {
+  test("lists the live runs of this project", async () => {
     const { code, out, io } = await run(["ps"], live);
     expect(code).toBe(0);
     expect(out).toMatchSnapshot();
     expect(io.payloads("list_procs")).toEqual([{ cwd: "/project", all_projects: undefined, waiting: true }]);
   });
 
-  test("shows what suspended ones wait for, a child by its PID where it is listed", async () => {
+  test("shows what suspended runs wait for, a listed child by its PID", async () => {
     const [one, other] = [procInfo({ pid: 3 }), procInfo({ pid: 4, uuid: REF.uuid, suspended: null })];
     const waits = (wake: Wake): ProcInfo => ({
       ...one,
@@ -63,7 +63,7 @@ describe("rnix ps", () => {
     );
   });
 
-  test("--tree leaves out none of those whose records have them below each other, or themselves", async () => {
+  test("--tree lists also the runs whose damaged records make them their own ancestors", async () => {
     const processes = [
       { ...PARENT, parent_uuid: CHILD.uuid },
       { ...CHILD, parent_uuid: PARENT.uuid },
@@ -74,7 +74,7 @@ describe("rnix ps", () => {
     expect(out.trimEnd().split("\n")).toHaveLength(1 + processes.length);
   });
 
-  test("--tree shows what a fork comes from: by its PID, or its UUID where it is not listed", async () => {
+  test("--tree shows the origin of a fork by its PID, or by its UUID when it is not listed", async () => {
     const processes = [
       PARENT,
       { ...SECOND, origin_uuid: PARENT.uuid },
@@ -88,18 +88,18 @@ describe("rnix ps", () => {
     expect((await run(["ps"], { answers: { list_procs: { processes } } })).out).not.toContain("FORK OF");
   });
 
-  test("a megabyte of intent does not make a line of a megabyte, in a pipe either", async () => {
+  test("an intent of a megabyte is truncated, also in a pipe", async () => {
     const processes = [{ ...PARENT, intent: "x".repeat(1_000_000) }];
     const { out } = await run(["ps"], { answers: { list_procs: { processes } } });
     expect(out.length).toBeLessThan(5_000);
     expect(out).toContain("xxx…");
   });
 
-  test("--json is an array of the records, untouched", async () => {
+  test("--json prints an array of the unchanged records", async () => {
     expect(JSON.parse((await run(["ps", "--json"], live)).out)).toEqual([PARENT, CHILD, GRANDCHILD, SECOND]);
   });
 
-  test("-a has the ended ones with their verdict, and names what can't be read", async () => {
+  test("-a lists ended runs with their verdict, and names unreadable ones", async () => {
     const answers = {
       list_all_procs: {
         processes: [ENDED, PARENT],
@@ -112,7 +112,7 @@ describe("rnix ps", () => {
     expect(err).toContain("/data/x: torn");
   });
 
-  test("--all-projects has a column for them", async () => {
+  test("--all-projects adds a column with the project", async () => {
     const { out, io } = await run(["ps", "--all-projects"], live);
     expect(out).toContain("PROJECT");
     expect(io.payloads("list_procs")[0]?.all_projects).toBe(true);
@@ -139,14 +139,14 @@ describe("which process", () => {
     expect(io.payloads("show")).toEqual([{ ...target, cwd: "/project" }]);
   });
 
-  test.each(["0", "x", "-1", "1.5", "all", "7;8", ""])("%j is none", async (text) => {
+  test.each(["0", "x", "-1", "1.5", "all", "7;8", ""])("%j is not a process", async (text) => {
     const { code, err, io } = await run(["show", "--", text]);
     expect(code).toBe(64);
     expect(err).toContain("expected a PID, a UUID");
     expect(io.sessions).toEqual([]);
   });
 
-  test("one that is not there is exit 64 with the server's words", async () => {
+  test("an unknown process is exit 64 with the server's message", async () => {
     const answers = { show: new SyscallError("NOT_FOUND", "No process with PID 7.") };
     expect(await run(["show", "7"], { answers })).toMatchObject({
       code: 64,
@@ -169,7 +169,7 @@ const DETAIL: ProcDetail = {
 };
 
 describe("rnix show", () => {
-  test("prints everything that is known, and nothing that is not", async () => {
+  test("prints the known fields only", async () => {
     expect((await run(["show", "7"], { answers: { show: DETAIL } })).out).toMatchSnapshot();
     const ended = { ...DETAIL, ...ENDED, live: false, fds: [], context: null };
     expect((await run(["show", "3"], { answers: { show: ended } })).out).toMatchSnapshot();
@@ -255,7 +255,7 @@ describe("rnix steps", () => {
     kept_results: [{ id: "1", path: "/data/results/ab.txt", bytes: 2048, problem: "ab.txt is missing" }],
   };
 
-  test("lists them, or prints one whole", async () => {
+  test("lists the steps, or prints one step whole", async () => {
     const damaged = [{ file: "/data/steps.jsonl", count: 3, lines: [3, 7], foreign: 0 }];
     const answers = {
       list_steps: { steps: [summary], total: 1, parse_errors: 3, damaged },
@@ -287,7 +287,7 @@ describe("rnix log", () => {
     { type: "eof", payload: { dropped: 4 } },
   ];
 
-  test("reads like a story", async () => {
+  test("prints one entry per event", async () => {
     const { code, out, err, io } = await run(["log", "7"], { answers: { attach_log: REF }, events });
     expect(code).toBe(0);
     expect(out).toMatchSnapshot();
@@ -345,7 +345,7 @@ describe("rnix wait", () => {
     );
   });
 
-  test("gives up with 1 when the time is over", async () => {
+  test("exits with 1 when its time is over", async () => {
     const answers = { wait: new SyscallError("TIMEOUT", "PID 7 has not ended") };
     const { code, io } = await run(["wait", "7", "--timeout", "5m"], { answers });
     expect(code).toBe(1);
@@ -386,7 +386,7 @@ describe("rnix attach", () => {
     ).toEqual(events);
   });
 
-  test.each(["SIGINT", "SIGTERM"] as const)("%s detaches and leaves it running", async (signal) => {
+  test.each(["SIGINT", "SIGTERM"] as const)("%s detaches and leaves the run running", async (signal) => {
     const io = new FakeIo({ answers, events: [SPAWNED, new Promise<StreamEvent>(() => undefined)] });
     const code = runCommandLine(["attach", "7"], io);
     await io.whenAsked("attach");
@@ -416,13 +416,13 @@ describe("signals", () => {
     expect(err).toContain("3 processes");
   });
 
-  test("--no-tree sends it to one", async () => {
+  test("--no-tree sends the signal to one process", async () => {
     const { io, err } = await run(["kill", "--no-tree", "7"], { answers });
     expect(io.asked.map(({ method }) => method)).toEqual(["kill"]);
     expect(err).toBe("process 7: it has ended already, TERM was not sent\n");
   });
 
-  test("says of a suspended run that it has ended, and how many with it", async () => {
+  test("prints for a suspended run that it has ended, with how many others", async () => {
     const ended = { signal_tree: { ...REF, affected: 3, was_suspended: true } } as const;
     const { err } = await run(["kill", "7"], { answers: ended });
     expect(err).toBe("process 7: it was suspended; TERM has ended it and 2 runs below it\n");
@@ -439,7 +439,7 @@ describe("signals", () => {
     ]);
   });
 
-  test("one that fails hides no other, and is the exit code", async () => {
+  test("a failure for one process does not stop the others, and sets the exit code", async () => {
     const { code, err, io } = await run(["kill", "7", "8"], {
       answers: { signal_tree: new SyscallError("NOT_FOUND", "No process") },
     });
@@ -484,7 +484,7 @@ describe("rnix compact", () => {
     expect(io.payloads("compact")).toEqual([{ pid: 7, cwd: "/project" }]);
   });
 
-  test("says where nothing was to be gained, and the answer itself with --json", async () => {
+  test("says when compaction saves nothing, and prints the answer with --json", async () => {
     const compact = { ...answer, post_tokens: 9000, summarised_by: null };
     expect((await run(["compact", "7"], { answers: { compact } })).out).toContain("can't make it smaller");
     const { out } = await run(["compact", "7", "--json"], { answers: { compact } });
@@ -497,7 +497,7 @@ describe("rights", () => {
   const answers = { allow: answer, deny: answer };
 
   test.each(["allow", "deny"] as const)(
-    "rnix %s names the tools and prints what is left",
+    "rnix %s names the tools and prints the remaining ones",
     async (command) => {
       const { code, out, err, io } = await run([command, "7", "Bash(git *)", "Read"], { answers });
       expect(code).toBe(0);
@@ -507,13 +507,13 @@ describe("rights", () => {
     },
   );
 
-  test("--json prints the answer alone", async () => {
+  test("--json prints only the answer", async () => {
     const { out, err } = await run(["allow", "0199", "Read", "--json"], { answers });
     expect(JSON.parse(out)).toEqual(answer);
     expect(err).toBe("");
   });
 
-  test("nothing left is said so", async () => {
+  test("a run without any tool left is shown as that", async () => {
     const nothing = { ...REF, allowed_tools: [], denied_tools: [] };
     const { err } = await run(["deny", "7", "*"], { answers: { deny: nothing } });
     expect(err).toBe("process 7 may use: nothing\n");
@@ -585,7 +585,7 @@ describe("rnix providers", () => {
     },
   );
 
-  test("says nothing below its table when none was used, and nothing but JSON with --json", async () => {
+  test("prints only the table when no provider was used, and only JSON with --json", async () => {
     expect((await run(["providers"], answer([]))).out.trimEnd().split("\n")).toHaveLength(2);
     const { out } = await run(["providers", "--json"], answer([held(...models)]));
     expect(JSON.parse(out)[0].queues[0].holds).toHaveLength(5);

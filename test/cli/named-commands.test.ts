@@ -42,7 +42,7 @@ async function wrong({ line }: Named): Promise<string | undefined> {
   return missing.length > 0 ? `${name} has no --${missing.join(", --")}` : undefined;
 }
 
-test("every command that a message or a document names is there, with its flags", async () => {
+test("every command that a message or a document names exists, with its flags", async () => {
   const lines = await named();
   expect(lines.length).toBeGreaterThan(100);
   const problems: string[] = [];

@@ -87,7 +87,7 @@ const replay = (name: string) => ["--provider", "replay", "--model", name];
 describe("rnix demo", () => {
   const root = join(base, "data/rnix/demo");
 
-  test("fixes a real bug with no key and no network, proves it, and keeps the record alone", async () => {
+  test("fixes a real bug without a key or a network, checks it, and leaves only the record", async () => {
     const before = readdirSync(work);
     const { code, out, err } = await rnix(["demo"]);
     expect({ code, err }).toEqual({ code: 0, err: "" });
@@ -111,7 +111,7 @@ describe("rnix demo", () => {
     expect(readdirSync(work)).toEqual(before);
   });
 
-  test("is no success on a machine where the bug can't be fixed", async () => {
+  test("fails on a machine where the bug can't be fixed", async () => {
     const { code, out } = await rnix(["demo"], { PATH: join(base, "nothing-here") });
     expect(code).toBe(1);
     expect(out).toContain("the bug is not fixed");
@@ -120,7 +120,7 @@ describe("rnix demo", () => {
 });
 
 describe("rnix spawn", () => {
-  test.each([[[]], [["--no-daemon"]]])("%j: the answer alone on stdout", async (flags) => {
+  test.each([[[]], [["--no-daemon"]]])("%j: only the answer on stdout", async (flags) => {
     const { code, out, err } = await rnix(["spawn", "what is it?", ...replay(answer), ...flags]);
     expect({ code, out }).toEqual({ code: 0, out: "Forty-two.\n" });
     expect(err).toContain("provider replay (--provider), model answer.json");
@@ -140,7 +140,7 @@ describe("rnix spawn", () => {
     expect(events.at(-1)?.type).toBe("complete");
   });
 
-  test("an agent that is not there is exit 64, and nothing was started", async () => {
+  test("an unknown agent is exit 64, and nothing was started", async () => {
     const { code, err } = await rnix(["spawn", "x", "--agent", "codr", ...replay(answer)]);
     expect(code).toBe(64);
     expect(err).toContain("codr");
@@ -154,7 +154,7 @@ describe("rnix spawn", () => {
     expect(await child.exited).toBe(75);
   });
 
-  test("a command that is killed leaves its run going on", async () => {
+  test("a killed command does not end its run", async () => {
     const child = start(["spawn", "x", ...replay(sleepy), "--output", "jsonl"]);
     await until(child.stdout, "sleep 600");
     child.kill("SIGKILL");
@@ -167,7 +167,7 @@ describe("rnix spawn", () => {
 });
 
 describe("the output", () => {
-  test("whose reader has gone ends the command quietly", async () => {
+  test("that its reader closed ends the command without an error", async () => {
     const shell = `"$BUN" "$MAIN" completions fish | head -n 1 >/dev/null; echo "\${PIPESTATUS[0]}"`;
     const ran = Bun.spawnSync(["bash", "-c", shell], { env: { ...ENV, BUN: process.execPath, MAIN } });
     expect({ out: ran.stdout.toString(), err: ran.stderr.toString() }).toEqual({ out: "0\n", err: "" });
@@ -196,7 +196,7 @@ async function runningSleep(): Promise<{ spawned: Bun.Subprocess; status: { pid:
 }
 
 describe("rnix daemon", () => {
-  test("starts, prints its state and stops, and says when there is none", async () => {
+  test("starts, prints its state and stops, and says when no daemon runs", async () => {
     expect((await rnix(["daemon", "start"])).code).toBe(0);
     expect(JSON.parse((await rnix(["daemon", "status", "--json"])).out)).toMatchObject({ running: true });
     expect(await rnix(["daemon", "stop"])).toMatchObject({
@@ -212,7 +212,7 @@ describe("rnix daemon", () => {
     expect((await rnix(["daemon", "logs"])).out).toContain("listening on");
   });
 
-  test("rnix doctor finds what a dead one has left running, before the next one ends it", async () => {
+  test("rnix doctor finds the programs of a dead daemon, before the next one ends them", async () => {
     const { spawned, status } = await runningSleep();
     process.kill(status.pid, "SIGKILL");
     await spawned.exited;
@@ -225,7 +225,7 @@ describe("rnix daemon", () => {
     await holds(isNothingLeft, "the end of what was left");
   });
 
-  test("rnix doctor starts it and finds what there is", async () => {
+  test("rnix doctor starts it and finds the problems", async () => {
     const { code, out } = await rnix(["doctor"], { OPENAI_API_KEY: "key-of-a-test" });
     expect(out).toMatch(/^ok daemon: PID \d+/m);
     expect(out).toMatch(/^ok providers: openai /m);

@@ -11,7 +11,7 @@ import { Head, scriptHead } from "../../src/cli/replay/script-head.ts";
 import type { Receipt, ScriptHead } from "../../src/protocol/methods.ts";
 import { FakeIo, REF, receipt } from "./support.ts";
 
-describe("how a script's run must end", () => {
+describe("the expected end of a script's run", () => {
   const failed: Partial<Receipt> = { exit_code: 1, exit_reason: "check_failed", result: "tried" };
   const grid: [string, Parameters<typeof outcomeDifferences>[0], Partial<Receipt>, string[]][] = [
     ["nothing said, completed", undefined, {}, []],
@@ -43,7 +43,7 @@ describe("how a script's run must end", () => {
   }
 });
 
-test("a report shows what differs, both sides of it, and nothing that a terminal would act on", () => {
+test("a report shows both sides of a difference, without control characters", () => {
   const io = new FakeIo();
   const style = styleOf(io, io.stdout);
   const none = { unplayed_steps: 0, replayed: receipt() };
@@ -95,19 +95,19 @@ describe("a script's head", () => {
     ],
     ["that is no YAML is reported by line", "s.yaml", "intent: go\nresponses: [\n", /s\.yaml:\d+:\d+/],
     [
-      "with a wrong word is reported by line",
+      "with an unknown key is reported by line",
       "s.yaml",
       "intent: go\noutcome:\n  exit_code: none\n",
       /s\.yaml:3:\d+/,
     ],
     [
-      "is read from a script that is long, as that of an exported run may be",
+      "is read from a long script, such as an exported run",
       "s.yaml",
       `intent: go\nresponses:\n${`  - text: ${"word ".repeat(2_000)}\n`.repeat(200)}`,
       "go",
     ],
     [
-      "of one longer than the driver takes is not read",
+      "of a script larger than the driver's limit is not read",
       "s.jsonl",
       `{"intent":"go"}\n${" ".repeat(16 * 1024 ** 2)}`,
       /at most 16 MiB/,
@@ -134,7 +134,7 @@ describe("a script's head", () => {
   }
 });
 
-describe("the head that the command reads is the one that the driver reads", () => {
+describe("the command and the driver read the same head", () => {
   /** What the command has no use for. */
   const DRIVERS_ALONE = ["children", "compare", "recorded"];
 
@@ -173,14 +173,14 @@ describe("the head that the command reads is the one that the driver reads", () 
     ],
   };
 
-  /** Of a schema, but for whether words that it does not know are refused: the driver does that. */
+  /** Of a schema, except for the refusal of unknown keys, which the driver does. */
   const form = (schema: z.ZodType): unknown =>
     JSON.parse(JSON.stringify(z.toJSONSchema(schema, { io: "input" })), (key, value) =>
       key === "additionalProperties" ? undefined : value,
     );
   const properties = z.object({ properties: z.record(z.string(), z.unknown()) });
 
-  test("word by word", () => {
+  test("key by key", () => {
     const drivers = properties.parse(form(DriversHead)).properties;
     const commands = properties.parse(form(Head)).properties;
     for (const word of DRIVERS_ALONE) delete drivers[word];
@@ -197,7 +197,7 @@ describe("the head that the command reads is the one that the driver reads", () 
     }
   }
 
-  test("what an export writes is one", () => {
+  test("for the head of an export", () => {
     const written: Required<ScriptHead> = {
       intent: "go",
       agent: "none",
@@ -222,7 +222,7 @@ describe("the head that the command reads is the one that the driver reads", () 
 test.each([
   [100, "play it with rnix replay"],
   [16 * 1024 ** 2, "shorten it before"],
-])("an export of %i characters says whether it can be played", async (length, said) => {
+])("an export of %i characters says whether it can be replayed", async (length, said) => {
   const cwd = mkdtempSync(join(tmpdir(), "rnix-cli-"));
   try {
     const recorded = { uuid: REF.uuid, at: "2026-11-20T00:00:00.000Z", cwd: "/work", project: "/work" };

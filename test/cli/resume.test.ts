@@ -16,7 +16,7 @@ async function resume(args: string[], o: FakeOptions = {}) {
 }
 
 describe("rnix resume", () => {
-  test("carries its flags under their names on the wire, and follows the run to its end", async () => {
+  test("sends its flags under their protocol names, and follows the run to its end", async () => {
     const { code, out, io } = await resume(
       [
         REF.uuid,
@@ -45,7 +45,7 @@ describe("rnix resume", () => {
     expect(io.openSessions).toBe(0);
   });
 
-  test("forks a run from a step of it", async () => {
+  test("forks a run from one of its steps", async () => {
     const { io } = await resume(["7", "--fork", "--from-step", "2", "another way"]);
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
       {
@@ -60,20 +60,20 @@ describe("rnix resume", () => {
     ]);
   });
 
-  test("says nothing about what was not asked for, and reads no stdin with --no-stdin", async () => {
+  test("sends only the given options, and reads no stdin with --no-stdin", async () => {
     const { io } = await resume(["7", "--no-stdin"], { stdin: piped("unread") });
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
       { pid: 7, cwd: "/project", env: {}, stream: true },
     ]);
   });
 
-  test.each([[["-"]], [[]]])("%p and a pipe: its text is the message", async (args) => {
+  test.each([[["-"]], [[]]])("with %p the text of a pipe is the message", async (args) => {
     const { io } = await resume(["7", ...args], { stdin: piped("from a pipe\n") });
     expect(io.payloads("resume")[0]).toMatchObject({ input: "from a pipe" });
     expect(io.payloads("resume")[0]?.attached).toBeUndefined();
   });
 
-  test("a message and a pipe: its text is attached to the message; an empty one is nothing", async () => {
+  test("with a message the text of a pipe is attached to it; an empty pipe attaches nothing", async () => {
     const { io } = await resume(["7", "why?"], { stdin: piped("from a pipe\n") });
     expect(io.payloads("resume")[0]).toMatchObject({ input: "why?", attached: "from a pipe\n" });
     const empty = await resume(["7"], { stdin: piped("  \n") });
@@ -89,7 +89,7 @@ describe("rnix resume", () => {
     expect(JSON.parse(out)).toMatchObject({ ...REF, exit_code: 0 });
   });
 
-  test("its exit code is the run's", async () => {
+  test("exits with the run's exit code", async () => {
     const events = [complete({ exit_code: 75, exit_reason: "suspended" })];
     const { code, err } = await resume(["7"], { events });
     expect(code).toBe(75);

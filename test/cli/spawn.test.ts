@@ -18,7 +18,7 @@ async function spawn(
 }
 
 describe("the request", () => {
-  test("carries every flag under its name on the wire", async () => {
+  test("sends every flag under its protocol name", async () => {
     const { io } = await spawn(
       [
         "do it",
@@ -55,7 +55,7 @@ describe("the request", () => {
     expect(io.openSessions).toBe(0);
   });
 
-  test("says nothing about what was not asked for", async () => {
+  test("sends only the given options", async () => {
     const { io } = await spawn(["do it"]);
     expect(JSON.parse(JSON.stringify(io.payloads("spawn")[0]))).toEqual({
       intent: "do it",
@@ -108,7 +108,7 @@ describe("the request", () => {
   });
 
   test.each(["--on-ask", "--summary", "--base", "--network"])(
-    "%s does not work yet, so it is unknown",
+    "%s is not supported yet, so it is unknown",
     async (flag) => {
       const { code, err } = await spawn(["x", flag]);
       expect(code).toBe(64);
@@ -120,7 +120,7 @@ describe("the request", () => {
     expect((await spawn(["x", "--detach", "--no-daemon"])).code).toBe(64);
   });
 
-  test("a person is there only at a terminal, and never in CI or with --no-input", async () => {
+  test("is interactive only at a terminal, and never in CI or with --no-input", async () => {
     const stdin = { kind: "tty" as const, read: async () => null };
     const attended = async (args: string[], env = {}) =>
       (await spawn(["x", ...args], { stdin, stderrTTY: true, env })).io.payloads("spawn")[0]?.attended;
@@ -132,7 +132,7 @@ describe("the request", () => {
 });
 
 describe("--output", () => {
-  test("text prints the answer alone on stdout, and the choice of the provider on stderr", async () => {
+  test("text prints only the answer on stdout, and the chosen provider on stderr", async () => {
     const { code, out, err } = await spawn(["do it"]);
     expect(code).toBe(0);
     expect(out).toBe("The answer.\n");
@@ -140,11 +140,11 @@ describe("--output", () => {
     expect(err).toContain("completed");
   });
 
-  test("text with -q prints nothing but the answer", async () => {
+  test("text with -q prints only the answer", async () => {
     expect(await spawn(["do it", "-q"])).toMatchObject({ code: 0, out: "The answer.\n", err: "" });
   });
 
-  test("json prints exactly the receipt", async () => {
+  test("json prints only the receipt", async () => {
     const { out } = await spawn(["do it", "--output", "json"]);
     expect(out.endsWith("}\n")).toBe(true);
     expect(JSON.parse(out)).toEqual(receipt());
@@ -167,7 +167,7 @@ describe("--output", () => {
     [130, "interrupted"],
     [137, "killed"],
     [143, "terminated"],
-  ])("the exit code %i is that of the run, in every form", async (exit_code, exit_reason) => {
+  ])("the exit code %i is the run's, in every output format", async (exit_code, exit_reason) => {
     const events = [SPAWNED, complete({ exit_code, exit_reason, result: null })];
     for (const output of ["text", "json", "jsonl"]) {
       const { code, out } = await spawn(["x", "--output", output], { events });
@@ -176,7 +176,7 @@ describe("--output", () => {
     }
   });
 
-  test("a failed run says why, its checks and that the text is not an answer", async () => {
+  test("a failed run prints the reason, its checks and that the text is not an answer", async () => {
     const { out, err } = await spawn(["x"], {
       events: [
         SPAWNED,
@@ -194,7 +194,7 @@ describe("--output", () => {
     expect(err).toContain("check_failed (exit 1): a check failed (the text above is not a finished answer)");
   });
 
-  test("a suspended run says how to go on", async () => {
+  test("a suspended run prints how to resume it", async () => {
     const { err } = await spawn(["x"], { events: [complete({ exit_code: 75, exit_reason: "suspended" })] });
     expect(err).toContain(`rnix resume ${REF.uuid}`);
   });
@@ -212,7 +212,7 @@ describe("--output", () => {
     ["UNAVAILABLE", 69, "unavailable"],
     ["DRIVER", 1, "failed"],
   ];
-  test.each(refusals)("%s before there is a run ends with %i", async (code, exit, reason) => {
+  test.each(refusals)("%s before the run exists ends with %i", async (code, exit, reason) => {
     const error = new SyscallError(code as "INVALID", "no such agent");
     const text = await spawn(["x"], { answers: { spawn: error } });
     expect(text).toMatchObject({ code: exit, out: "" });
@@ -253,7 +253,7 @@ describe("--output", () => {
   });
 });
 
-describe("what a person sees", () => {
+describe("what a user sees", () => {
   const streamed = [
     SPAWNED,
     step(1),
@@ -268,7 +268,7 @@ describe("what a person sees", () => {
     complete(),
   ];
 
-  test("at a terminal the words are streamed and the answer is there once", async () => {
+  test("at a terminal the text is streamed and the answer printed once", async () => {
     const { out, err } = await spawn(["x"], {
       events: streamed,
       stdoutTTY: true,
@@ -279,25 +279,25 @@ describe("what a person sees", () => {
     expect(err).toMatchSnapshot();
   });
 
-  test("with stdout in a file the words are shown on stderr and the file has the answer alone", async () => {
+  test("with stdout in a file the text is streamed on stderr and the file has only the answer", async () => {
     const { out, err } = await spawn(["x"], { events: streamed, stderrTTY: true, env: { NO_COLOR: "1" } });
     expect(out).toBe("The answer.\n");
     expect(err).toMatchSnapshot();
   });
 
-  test("with no terminal at all the steps are lines, and the answer is on stdout only", async () => {
+  test("without a terminal each step is a line, and the answer is only on stdout", async () => {
     const { out, err } = await spawn(["x"], { events: streamed });
     expect(out).toBe("The answer.\n");
     expect(err).toMatchSnapshot();
     expect(err).not.toContain("The answer.");
   });
 
-  test("an answer of which words were dropped is printed whole", async () => {
+  test("an answer with dropped deltas is printed whole", async () => {
     const events = [step(1), delta(1, "The ans"), complete()];
     expect((await spawn(["x"], { events, stdoutTTY: true })).out).toBe("The ans\nThe answer.\n");
   });
 
-  test("a model's words do not reach the terminal as commands, a file gets them as they are", async () => {
+  test("control characters of a model do not reach the terminal, a file gets them unchanged", async () => {
     const result = "\x1b[2Jred\x1b]0;title\x07";
     const events = [complete({ result })];
     expect((await spawn(["x"], { events, stdoutTTY: true })).out).toBe("red\n");
@@ -328,7 +328,7 @@ describe("Ctrl-C", () => {
     await asked;
   }
 
-  test.each(["SIGINT", "SIGTERM"] as const)("%s once suspends: 75", async (name) => {
+  test.each(["SIGINT", "SIGTERM"] as const)("%s once suspends the run: 75", async (name) => {
     const { io, end, code } = running();
     await io.whenAsked("spawn");
     await asks(io, name, "suspend");
@@ -351,7 +351,7 @@ describe("Ctrl-C", () => {
     expect(io.timers).toEqual([]);
   });
 
-  test("a run that ended before it could be killed still reports how", async () => {
+  test("a run that ended before it was killed still reports its verdict", async () => {
     const cause = { code: "NOT_FOUND", message: "there is no such process" };
     const gone = new SyscallError("NOT_FOUND", cause.message, { cause });
     const { io, end, code } = running({ signal_tree: gone });
@@ -363,7 +363,7 @@ describe("Ctrl-C", () => {
     expect(await code).toBe(75);
   });
 
-  test("three times stops waiting: 130, and says where to look", async () => {
+  test("three times stops waiting: 130, and prints how to look at the run", async () => {
     const { io, code } = running();
     await io.whenAsked("spawn");
     await asks(io, "SIGINT", "suspend");
@@ -374,7 +374,7 @@ describe("Ctrl-C", () => {
     expect(io.openSessions).toBe(0);
   });
 
-  test("a kill without an answer is not awaited for ever", async () => {
+  test("a kill without an answer ends at its deadline", async () => {
     const { io, code } = running();
     await io.whenAsked("spawn");
     await asks(io, "SIGINT", "suspend");

@@ -6,7 +6,7 @@ import { COMMANDS } from "../../src/cli/commands.ts";
 const ROOT = join(import.meta.dir, "../..");
 const transpiler = new Bun.Transpiler({ loader: "ts" });
 
-/** Everything that is loaded with these files: their imports and those of what they import, but for dynamic ones. */
+/** All modules that are loaded with the files: static imports, transitively. */
 function loadedWith(...entries: string[]): { files: string[]; packages: string[] } {
   const files = new Set<string>();
   const packages = new Set<string>();
@@ -24,30 +24,27 @@ function loadedWith(...entries: string[]): { files: string[]; packages: string[]
   return { files: [...files].map((file) => relative(ROOT, file)), packages: [...packages] };
 }
 
-/** A client speaks over these; each command that asks the server loads them. */
+/** A client's modules, which each command that calls the server loads. */
 const CLIENT = ["src/client/session.ts"];
 
 const LOCAL = ["version", "completions", "config", "init", "trust"];
 
-describe("what a command loads", () => {
-  test.each(Object.keys(COMMANDS))(
-    "%s: no library and no part of the server before it asks for it",
-    (name) => {
-      const file = `src/cli/commands/${name}.ts`;
-      expect(existsSync(join(ROOT, file))).toBe(true);
-      const { files, packages } = loadedWith("src/main.ts", file, ...(LOCAL.includes(name) ? [] : CLIENT));
-      expect(packages.filter((path) => !path.startsWith("node:") && path !== "bun")).toEqual([]);
-      const heavy =
-        /^src\/(kernel\/(?!types\.ts|clock\.ts)|store|os|vfs|plugin\/host|server\/(?!frame\.ts|daemon-log\.ts|socket(-folder)?\.ts))/;
-      expect(files.filter((path) => heavy.test(path))).toEqual([]);
-    },
-  );
+describe("the modules that a command loads", () => {
+  test.each(Object.keys(COMMANDS))("%s: no library and no part of the server before it is needed", (name) => {
+    const file = `src/cli/commands/${name}.ts`;
+    expect(existsSync(join(ROOT, file))).toBe(true);
+    const { files, packages } = loadedWith("src/main.ts", file, ...(LOCAL.includes(name) ? [] : CLIENT));
+    expect(packages.filter((path) => !path.startsWith("node:") && path !== "bun")).toEqual([]);
+    const heavy =
+      /^src\/(kernel\/(?!types\.ts|clock\.ts)|store|os|vfs|plugin\/host|server\/(?!frame\.ts|daemon-log\.ts|socket(-folder)?\.ts))/;
+    expect(files.filter((path) => heavy.test(path))).toEqual([]);
+  });
 
-  test("version: not even a module of the system", () => {
+  test("version: not even a system module", () => {
     expect(loadedWith("src/main.ts", "src/cli/commands/version.ts").packages).toEqual([]);
   });
 
-  test("the scanner sees what is loaded and not what is only a type", () => {
+  test("the scanner finds loaded modules and ignores imported types", () => {
     const { files, packages } = loadedWith("src/cli/help.ts", "src/protocol/methods.ts");
     expect(packages).toContain("citty");
     expect(packages).toContain("zod");

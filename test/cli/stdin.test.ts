@@ -64,12 +64,12 @@ function input(kind: Input["kind"], chunks: (string | Uint8Array)[], end: "open"
 }
 
 describe("a real stdin beside an intent", () => {
-  test("a pipe that is left open and silent is left, with a notice, while it is open", async () => {
+  test("an open and silent pipe is not read further, with a notice", async () => {
     const left = { text: undefined, notices: [expect.stringContaining("sent nothing for 1s")] };
     expect(await read("pipe")).toEqual({ kind: "pipe", value: left });
   });
 
-  test("--no-stdin reads nothing of a pipe that has sent data", async () => {
+  test("--no-stdin does not read a pipe with data", async () => {
     const feed = (pipe: Bun.FileSink) => {
       pipe.write("unread");
       void pipe.end();
@@ -77,7 +77,7 @@ describe("a real stdin beside an intent", () => {
     expect((await read("pipe", { flags: { "no-stdin": true }, feed })).value).toEqual(NOTHING);
   });
 
-  test("a pipe that is closed at once gives nothing", async () => {
+  test("a pipe that is closed at once attaches nothing", async () => {
     expect(await read("pipe", { feed: (pipe) => void pipe.end() })).toEqual({ kind: "pipe", value: NOTHING });
   });
 
@@ -104,14 +104,14 @@ describe("a real stdin beside an intent", () => {
     });
   });
 
-  test("an empty file and /dev/null give nothing", async () => {
+  test("an empty file and /dev/null attach nothing", async () => {
     const file = join(dir, "empty.txt");
     await Bun.write(file, "");
     expect((await read(Bun.file(file))).value).toEqual(NOTHING);
     expect(await read("ignore")).toEqual({ kind: "none", value: NOTHING });
   });
 
-  test("more than the limit is cut at a whole character, and said so", async () => {
+  test("text above the limit is truncated at a whole character, with a notice", async () => {
     const file = join(dir, "big.txt");
     await Bun.write(file, `x${"ü".repeat(STDIN_LIMIT)}`);
     const { value } = await read(Bun.file(file));
@@ -149,7 +149,7 @@ describe("the waits", () => {
     return io.timers.slice(1);
   }
 
-  test("a silent pipe is named after 1 s and left after stdin_wait", async () => {
+  test("a silent pipe is named after 1 s and skipped after stdin_wait", async () => {
     const io = silent();
     const nothing = readAttached(io, OPTIONS);
     const [end, leave] = await timersAfterNaming(io, 2);
@@ -160,7 +160,7 @@ describe("the waits", () => {
     expect(io.timers).toEqual([]);
   });
 
-  test("a pipe that has begun is read until the run's time is over: that fails, and starts nothing", async () => {
+  test("a pipe that has begun is read until the run's time is over: the command fails, and starts nothing", async () => {
     const io = silent("pipe", ["half"]);
     const reading = readAttached(io, { ...OPTIONS, timeout: 60_000 });
     const [end] = await timersAfterNaming(io, 1);
@@ -169,7 +169,7 @@ describe("the waits", () => {
     await expect(reading).rejects.toMatchObject({ code: "TIMEOUT" });
   });
 
-  test("--stdin and - wait without stdin_wait, an intent that was not asked for waits 5 minutes", async () => {
+  test("--stdin and - wait without stdin_wait, a missing intent waits 5 minutes", async () => {
     const attached = silent();
     readAttached(attached, { ...OPTIONS, stdin: true }).catch(() => undefined);
     expect((await timersAfterNaming(attached, 1)).map(({ ms }) => ms)).toEqual([20 * 60_000 - 1000]);
@@ -192,14 +192,14 @@ describe("the waits", () => {
     expect([io.timers, io.listening]).toEqual([[], 0]);
   });
 
-  test("-q prints no progress of it", async () => {
+  test("-q prints no progress of the wait", async () => {
     const io = silent();
     readAttached(io, { ...OPTIONS, quiet: true }).catch(() => undefined);
     await timersAfterNaming(io, 2);
     expect(io.stderr.text).toBe("");
   });
 
-  test("leave no timer and no signal handler behind", async () => {
+  test("leave no timer and no signal handler", async () => {
     const io = new FakeIo({ stdin: input("pipe", ["a", "b"]) });
     await readAttached(io, OPTIONS);
     expect([io.timers, io.listening]).toEqual([[], 0]);
@@ -224,7 +224,7 @@ describe("rnix spawn", () => {
     expect(request).toMatchObject({ intent: "review", input: "diff" });
   });
 
-  test("asks for the connection before it has waited for the pipe, and hands on that it was left", async () => {
+  test("connects before it waits for the pipe, and sends the notice of a skipped pipe", async () => {
     const io = new FakeIo({
       env: ENV,
       cwd: dir,
@@ -261,12 +261,12 @@ describe("rnix spawn", () => {
     expect(io.sessions).toEqual([]);
   });
 
-  test("never reads a terminal that it was not asked to read", async () => {
+  test("never reads a terminal without --stdin", async () => {
     const stdin: Input = { kind: "tty", read: () => Promise.reject(new Error("it was read")) };
     expect((await spawn(["x"], stdin)).request?.input).toBeUndefined();
   });
 
-  test("refuses bytes that are no text, and closes what it has opened", async () => {
+  test("refuses bytes that are not text, and closes its connection", async () => {
     const { code, err, io } = await spawn(["x"], input("file", [new Uint8Array([0xff, 0xfe, 0x00])]));
     expect(code).toBe(64);
     expect(err).toContain("not UTF-8");

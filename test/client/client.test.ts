@@ -16,7 +16,7 @@ import { until } from "../support/until.ts";
 
 const RUN: SpawnRequest = { intent: "x", cwd: "/w", env: {} };
 
-/** A client, and a server of its that says what a test tells it to. */
+/** A client and its server, whose answers the test scripts. */
 function pair(o: { clock?: FakeClock; unit?: string } = {}) {
   const [ours, theirs] = duplexPair();
   theirs.on("close", () => ours.destroy());
@@ -35,7 +35,7 @@ function pair(o: { clock?: FakeClock; unit?: string } = {}) {
 }
 
 describe("a request", () => {
-  test("carries its id and the unit it is made from, and gets the answer of its id", async () => {
+  test("has its id and the unit of its run, and gets the answer with its id", async () => {
     const { client, asked, say } = pair({ unit: "u-1" });
     const [first, second] = [client.request("list_procs", {}), client.request("wait", { pid: 1 })];
     await until(() => asked.length === 2);
@@ -50,7 +50,7 @@ describe("a request", () => {
     client.close();
   });
 
-  test("is refused with the error of the answer, of the oldest question where it has no id", async () => {
+  test("is rejected with its error answer; one without an id rejects the oldest request", async () => {
     const { client, say } = pair();
     const asked = client.request("ping", {});
     say({ ok: false, error: { code: "TOO_LARGE", message: "too long" } });
@@ -58,7 +58,7 @@ describe("a request", () => {
     expect([error.code, wireCode(error), error.message]).toEqual(["INVALID", "TOO_LARGE", "too long"]);
   });
 
-  test("has a deadline, and with it the connection ends", async () => {
+  test("has a deadline, which closes the connection", async () => {
     const clock = new FakeClock();
     const { client } = pair({ clock });
     const refused = refusal(client.request("ping", {}, { timeoutMs: 500 }));
@@ -68,7 +68,7 @@ describe("a request", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("that begins a run has the time that a command for its key has", async () => {
+  test("that starts a run has the deadline of a key command", async () => {
     for (const open of [
       (client: Client) => client.open("spawn", RUN),
       (client: Client) => client.open("resume", { uuid: "u", env: {} }),
@@ -86,14 +86,14 @@ describe("a request", () => {
     }
   });
 
-  test("without a deadline ends with the connection", async () => {
+  test("without a deadline fails when the connection closes", async () => {
     const { client, cut } = pair();
     const refused = refusal(client.request("wait", { pid: 1 }, { timeoutMs: null }));
     cut();
     expect((await refused).code).toBe("UNAVAILABLE");
   });
 
-  test("is refused when what comes is not the protocol", async () => {
+  test("fails when the answer is not of the protocol", async () => {
     for (const text of ["HTTP/1.1 400 Bad Request\r\n\r\n", "[]\n", "null\n", "{}\n", "\xff\n"]) {
       const { client, raw } = pair();
       const refused = refusal(client.request("ping", {}));
@@ -102,7 +102,7 @@ describe("a request", () => {
     }
   });
 
-  test("that the system cut off was not answered by the server", () => {
+  test("that a reset of the connection ends fails as unanswered", () => {
     const cause = Object.assign(new Error("connection reset by peer"), { code: "ECONNRESET" });
     const lost = new SyscallError("UNAVAILABLE", "lost", { cause });
     expect([isServerError(lost), wireCode(lost)]).toEqual([false, "UNAVAILABLE"]);
@@ -116,7 +116,7 @@ describe("a request", () => {
 });
 
 describe("a stream", () => {
-  test("gives its answer, then its events, and ends after complete", async () => {
+  test("has its answer, then its events, and ends after complete", async () => {
     const { client, say } = pair();
     const opening = client.open("spawn", RUN);
     say({ ok: true, payload: { pid: 3, uuid: "u" }, id: 1 });
@@ -129,7 +129,7 @@ describe("a stream", () => {
     expect(types).toEqual(["progress", "complete"]);
   });
 
-  test("that is cut throws after what had come", async () => {
+  test("that is cut off throws after its received events", async () => {
     const { client, say, cut } = pair();
     const opening = client.open("spawn", RUN);
     say({ ok: true, payload: { pid: 3, uuid: "u" }, id: 1 });
@@ -148,7 +148,7 @@ describe("a stream", () => {
     expect(types).toEqual(["text_delta"]);
   });
 
-  test("that is refused leaves the connection for the next request", async () => {
+  test("that is refused leaves the connection open for the next request", async () => {
     const { client, say } = pair();
     const refused = refusal(client.open("spawn", RUN));
     say({ ok: false, error: { code: "NOT_FOUND", message: "no such agent" }, id: 1 });
@@ -170,7 +170,7 @@ describe("a stream", () => {
 });
 
 describe("a socket", () => {
-  test("sends a request larger than what the system takes at once, whole", async () => {
+  test("sends the whole of a request that is larger than one write", async () => {
     using dir = new TempDir();
     let bytes = 0;
     const server = createServer((socket: Socket) => {
@@ -182,7 +182,7 @@ describe("a socket", () => {
     const path = join(dir.path, "s");
     await new Promise<void>((resolve) => server.listen(path, resolve));
     const pipe = await dialSocket(path, realClock, 1000);
-    if (!pipe) throw new Error("nobody listens");
+    if (!pipe) throw new Error("no server listens");
     const client = new Client(pipe);
     const payload = { ...RUN, intent: "x".repeat(10_000_000) };
     const { answer } = await client.open("spawn", payload);
@@ -197,7 +197,7 @@ describe("a socket", () => {
   });
 });
 
-test("an error of the wire keeps its code, or gets the kernel's nearest", () => {
+test("an error of the protocol has its code, or the kernel's nearest", () => {
   const codes = ["NOT_FOUND", "BAD_REQUEST", "UNKNOWN_METHOD", "TOO_LARGE", "VERSION", "of a later version"];
   expect(codes.map((code) => fromWire({ code, message: "" }).code)).toEqual([
     "NOT_FOUND",
@@ -210,7 +210,7 @@ test("an error of the wire keeps its code, or gets the kernel's nearest", () => 
   expect(codes.map((code) => wireCode(fromWire({ code, message: "" })))).toEqual(codes);
 });
 
-test("a daemon's environment is a list of what it gets, not of what it does not", () => {
+test("a daemon's environment is a list of allowed variables, not of forbidden ones", () => {
   const given = {
     PATH: "/bin",
     HOME: "/h",

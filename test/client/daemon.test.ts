@@ -36,7 +36,7 @@ describe("the daemon", () => {
     second.close();
   });
 
-  test("admits no other user: 0700 for its folder, 0600 for what is in it, whatever the umask", async () => {
+  test("admits no other user: mode 0700 for its folder, 0600 for its files, with any umask", async () => {
     await using home = new Home();
     const umask = process.umask(0);
     try {
@@ -54,7 +54,7 @@ describe("the daemon", () => {
     ]);
   });
 
-  test("has nothing of its starter's environment but where things are, a session and a folder of its own", async () => {
+  test("has only the path variables of its starter, its own session and its own folder", async () => {
     await using home = new Home();
     const env = {
       ...home.env,
@@ -86,17 +86,17 @@ describe("the daemon", () => {
     expect(readFileSync(`/proc/${pid}/cmdline`, "utf8").startsWith("rnix\0")).toBe(true);
   });
 
-  test("is one, when ten clients start it at once", async () => {
+  test("runs once when ten clients start it at the same time", async () => {
     await using home = new Home();
     const clients = await Promise.all(Array.from({ length: 10 }, () => ensureDaemon(options(home))));
     const pids = await Promise.all(clients.map(async (client) => (await client.request("ping", {})).pid));
     expect(new Set(pids)).toEqual(new Set([home.daemonPid()]));
     for (const client of clients) client.close();
-    // Whoever came second has gone by itself.
+    // Every second daemon has exited.
     await until(() => home.running().length === 1);
   });
 
-  test("is one, when two are started at once: the other ends with 0", async () => {
+  test("runs once when two are started at the same time: the other exits with 0", async () => {
     await using home = new Home();
     const start = () => Bun.spawn(COMMAND, { env: home.env, stdio: ["ignore", "ignore", "ignore"] });
     const [a, b] = [start(), start()];
@@ -113,7 +113,7 @@ describe("the daemon", () => {
     expect(await winner.exited).toBe(0);
   });
 
-  test("that comes late, when its starter has found another, does not come up after that one's end", async () => {
+  test("that starts late, after its starter found another, does not start when the other has stopped", async () => {
     await using home = new Home();
     const [came, go] = [join(home.dir, "came"), join(home.dir, "go")];
     const slow = ["sh", "-c", `echo $$ > ${came}; until [ -e ${go} ]; do sleep 0.01; done; exec "$@"`, "sh"];
@@ -130,7 +130,7 @@ describe("the daemon", () => {
     expect(await dialDaemon(options(home))).toBeNull();
   });
 
-  test("that has its place is not ended by who does not need it; one that waits for it is", async () => {
+  test("that holds the lock ignores the signal of a client that no longer needs it; one that waits for the lock exits", async () => {
     await using home = new Home();
     const client = await ensureDaemon(options(home));
     const waiting = Bun.spawn(COMMAND, { env: home.env, stdio: ["ignore", "ignore", "ignore"] });
@@ -142,7 +142,7 @@ describe("the daemon", () => {
     client.close();
   });
 
-  test("is started anew over the socket that a killed one left", async () => {
+  test("is started over the socket of a killed daemon", async () => {
     await using home = new Home();
     (await ensureDaemon(options(home))).close();
     const first = home.daemonPid();
@@ -155,7 +155,7 @@ describe("the daemon", () => {
     client.close();
   });
 
-  test("leaves neither socket, PID file nor locks behind when it is stopped", async () => {
+  test("removes its socket, PID file and locks when it is stopped", async () => {
     await using home = new Home();
     const client = await ensureDaemon(options(home));
     const pid = home.daemonPid();
@@ -193,8 +193,8 @@ describe("the daemon", () => {
   });
 });
 
-describe("a client is told", () => {
-  test("by VERSION that the daemon is of another one, and how to restart it", async () => {
+describe("a client gets an error", () => {
+  test("VERSION for a daemon of another version, with how to restart it", async () => {
     await using home = new Home();
     (await ensureDaemon(options(home))).close();
     for (const other of [{ version: "99.0.0" }, { build: "another" }]) {
@@ -208,7 +208,7 @@ describe("a client is told", () => {
     await until(() => !isAlive(pid));
   });
 
-  test("by VERSION that a daemon of the same version speaks another protocol, which is asked nothing more", async () => {
+  test("VERSION for a daemon of the same version with another protocol, and sends it no further request", async () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
     const asked: string[] = [];
@@ -229,7 +229,7 @@ describe("a client is told", () => {
     }
   });
 
-  test("why the daemon did not start, with the end of its log", async () => {
+  test("with the reason when the daemon did not start, and the end of its log", async () => {
     await using home = new Home();
     mkdirSync(home.paths.dataDir, { recursive: true });
     writeFileSync(join(home.paths.dataDir, "kernels"), "a file where a folder is expected");
@@ -237,7 +237,7 @@ describe("a client is told", () => {
     expect([error.code, error.message.includes("kernels")]).toEqual(["UNAVAILABLE", true]);
   });
 
-  test("what went wrong in a daemon that did not start, and not only where in its code", async () => {
+  test("with the message of a daemon that did not start, not only its stack", async () => {
     await using home = new Home();
     mkdirSync(home.paths.socket, { recursive: true, mode: 0o700 });
     const error = await refusal(ensureDaemon(options(home)));
@@ -247,7 +247,7 @@ describe("a client is told", () => {
     rmSync(home.paths.socket, { recursive: true });
   });
 
-  test("why one that was on its way up has gone, when the connection was all that it heard of it", async () => {
+  test("with the reason when a starting daemon died after the connection", async () => {
     await using home = new Home();
     const command = [process.execPath, join(import.meta.dir, "../server/support/dying-daemon.ts")];
     const error = await refusal(ensureDaemon(options(home, { command })));
@@ -256,34 +256,34 @@ describe("a client is told", () => {
     rmSync(home.paths.socket);
   });
 
-  test("what is wrong in config.yaml, by line and column", async () => {
+  test("with line and column of a mistake in config.yaml", async () => {
     await using home = new Home();
     writeFileSync(join(home.paths.configDir, "config.yaml"), "no_such_setting: 1\n");
     const error = await refusal(ensureDaemon(options(home)));
     expect([error.code, error.message.includes("config.yaml:1:1")]).toEqual(["INVALID", true]);
   });
 
-  test("that there is no place for the daemon's log", async () => {
+  test("when the daemon's log can't be written", async () => {
     await using home = new Home();
     writeFileSync(join(home.dir, "data"), "a file where a folder is expected");
     const error = await refusal(ensureDaemon(options(home)));
     expect([error.code, error.message.includes("XDG_DATA_HOME")]).toEqual(["UNAVAILABLE", true]);
   });
 
-  test("that the daemon could not be started at all", async () => {
+  test("when the daemon's program can't be started", async () => {
     await using home = new Home();
     const command = [join(home.dir, "no-such-program")];
     expect((await refusal(ensureDaemon(options(home, { command })))).code).toBe("UNAVAILABLE");
   });
 
-  test("that a daemon which holds the lock does not answer", async () => {
+  test("when a daemon that holds the lock does not answer", async () => {
     await using home = new Home();
     writeFileSync(join(home.paths.configDir, "config.yaml"), "socket_wait: 300ms\nsocket_retry: 20ms\n");
     using _lock = held(home.paths.lockFile);
     expect((await refusal(ensureDaemon(options(home)))).code).toBe("UNAVAILABLE");
   });
 
-  test("what a daemon says that takes no more connections, and not that none runs", async () => {
+  test("with the answer of a daemon without free connections, not that none runs", async () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
     const error = { code: "UNAVAILABLE", message: "The server has 1024 connections already." };
@@ -299,7 +299,7 @@ describe("a client is told", () => {
     }
   });
 
-  test("that something which listens does not answer", async () => {
+  test("when a program that listens on the socket does not answer", async () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket), { mode: 0o700 });
     const mute = createServer(() => undefined).listen(home.paths.socket);
@@ -320,7 +320,7 @@ describe("a client is told", () => {
     }
   });
 
-  test("that the socket's folder is not safe, and tells it nothing", async () => {
+  test("when the socket's folder is not safe, and sends nothing", async () => {
     await using home = new Home();
     mkdirSync(dirname(home.paths.socket));
     chmodSync(dirname(home.paths.socket), 0o777);
@@ -328,7 +328,7 @@ describe("a client is told", () => {
     expect((await refusal(dialDaemon(options(home)))).code).toBe("PERMISSION");
   });
 
-  test("inside a run that no daemon is started from there", async () => {
+  test("inside a run, where no daemon is started", async () => {
     await using home = new Home();
     const env = { ...home.env, RNIX_UNIT: "00000000-0000-7000-8000-000000000001" };
     expect((await refusal(ensureDaemon(options(home, { env })))).code).toBe("UNAVAILABLE");

@@ -37,7 +37,7 @@ function sent(requests: RecordedRequest[]): string {
 }
 
 describe("the claude CLI", () => {
-  test("calls the process's tools through Rnix: each of its turns is a step, with its tokens and its cost", async () => {
+  test("calls the process's tools through Rnix: each turn is a step with its tokens and its cost", async () => {
     await using machine = new ClaudeMachine();
     const model = await machine.scripted([
       {
@@ -50,8 +50,8 @@ describe("the claude CLI", () => {
       { text: "It is there.", usage: { input_tokens: 300, output_tokens: 30 } },
     ]);
     const run = await machine.spawn(["--allow", "Read", "--allow", "Write", "write a.txt"]);
-    const { uuid, ...told } = report(run);
-    expect(told).toMatchObject({
+    const { uuid, ...receipt } = report(run);
+    expect(receipt).toMatchObject({
       exit_code: 0,
       exit_reason: "completed",
       result: "It is there.",
@@ -62,7 +62,7 @@ describe("the claude CLI", () => {
       files_changed: ["a.txt"],
     });
     // 540 tokens at $3 a million, 60 from its cache at $0.30, 60 written at $15.
-    expect(told.cost_usd).toBeCloseTo(0.002538, 6);
+    expect(receipt.cost_usd).toBeCloseTo(0.002538, 6);
     expect(machine.read("a.txt")).toBe("from the model\n");
     expect(calls(machine)).toEqual(["Write done", "Read done"]);
     expect((await machine.run(["steps", uuid])).stdout).toContain("Read");
@@ -77,7 +77,7 @@ describe("the claude CLI", () => {
     expect(model.requests.every(({ headers }) => headers.get("x-api-key") === KEY)).toBe(true);
   });
 
-  test("reaches no tool but those the process may use, whatever its model asks for", async () => {
+  test("reaches only the tools of the process, whatever its model calls", async () => {
     await using machine = new ClaudeMachine();
     machine.write("secret.txt", "not for you");
     const own: Turn[] = [
@@ -116,7 +116,7 @@ describe("the claude CLI", () => {
     expect(calls(machine)).toEqual(["Write denied", "Write denied", "Write done"]);
   });
 
-  test("takes what it is told for text: no file that it names is read, no command in it is run", async () => {
+  test("takes its prompt as text: reads no file that it names, runs no command in it", async () => {
     await using machine = new ClaudeMachine();
     machine.write("secret.txt", "SECRET-CONTENT");
     machine.write("notes.txt", "as @secret.txt says");
@@ -127,8 +127,8 @@ describe("the claude CLI", () => {
         { text: `it is in ${names}` },
         done,
       ]);
-      const { uuid, ...told } = report(await machine.spawn(["--allow", "Read(notes.txt)", intent]));
-      expect(told).toMatchObject({ exit_code: 0, tool_calls: 1 });
+      const { uuid, ...receipt } = report(await machine.spawn(["--allow", "Read(notes.txt)", intent]));
+      expect(receipt).toMatchObject({ exit_code: 0, tool_calls: 1 });
       expect((await machine.run(["resume", uuid, "--no-daemon", `and ${names}?`])).code).toBe(0);
       expect(model.requests.length).toBe(3);
       expect(sent(model.requests)).toContain("notes.txt");
@@ -201,7 +201,7 @@ describe("the claude CLI", () => {
     expect(readdirSync(machine.project).toSorted()).toEqual([...before, ".rnix", "notes.txt"].toSorted());
   });
 
-  test("is told what AGENTS.md says once, by Rnix", async () => {
+  test("gets the content of AGENTS.md once, from Rnix", async () => {
     await using machine = new ClaudeMachine();
     machine.write("AGENTS.md", "MARK-AGENTS");
     const model = await machine.scripted([done]);
@@ -209,7 +209,7 @@ describe("the claude CLI", () => {
     expect(sent(model.requests).split("MARK-AGENTS").length - 1).toBe(1);
   });
 
-  test("is gone when its run is killed, with what its tools have started", async () => {
+  test("ends when its run is killed, with the programs of its tools", async () => {
     await using machine = new ClaudeMachine();
     await machine.scripted([{ tool_calls: [rnix("Bash", { command: "sleep 100 & sleep 100" })] }, done]);
     const run = machine.start(["spawn", "--allow", "Bash", "sleep"]);
@@ -227,7 +227,7 @@ describe("the claude CLI", () => {
     expect(calls(machine)).toEqual(["Bash cancelled"]);
   });
 
-  test("is gone when its run is interrupted while its model answers", async () => {
+  test("ends when its run is interrupted while its model answers", async () => {
     await using machine = new ClaudeMachine();
     const model = await machine.scripted([{ fault: { kind: "hang_midway" }, text: "I begin, and" }]);
     const run = machine.start(["spawn", "--no-daemon", "hang"]);
@@ -238,7 +238,7 @@ describe("the claude CLI", () => {
     expect(processesOf(machine.root)).toEqual([]);
   });
 
-  test("whose rnix was killed in the middle of a call is gone, and told that nobody knows what became of that", async () => {
+  test("ends when rnix is killed during a call, and reads after the resume that the result is unknown", async () => {
     await using machine = new ClaudeMachine();
     // The program itself lives until the next start ends it, and may ask on.
     const turns = [
@@ -322,30 +322,30 @@ describe("the claude CLI", () => {
   ];
   const found: string[][] = [];
   for (const { title, turn, code, again = 0, own = 1 } of failures) {
-    test(`of ${title} says ${code}, and Rnix alone tries again`, async () => {
+    test(`of ${title} fails with ${code}, and only Rnix retries it`, async () => {
       await using machine = new ClaudeMachine();
       machine.config({ model_retries: 1 });
       const model = await machine.scripted(() => turn);
-      const told = report(await machine.spawn(["fail"]));
-      expect(told).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code } });
+      const receipt = report(await machine.spawn(["fail"]));
+      expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code } });
       expect(model.requests.length).toBe(own * (1 + again));
       found.push([
         title,
         `\`${code}\``,
         model.requests.length > own ? "once" : "no",
-        `${told.exit_code} \`${told.exit_reason}\``,
+        `${receipt.exit_code} \`${receipt.exit_reason}\``,
       ]);
     });
   }
 
-  test("of too many requests is asked again, when it is time", async () => {
+  test("of too many requests is retried at its time", async () => {
     await using machine = new ClaudeMachine();
     const model = await machine.scripted([fault(429, { headers: { "retry-after": "1" } }), done]);
     expect(report(await machine.spawn(["hello"]))).toMatchObject({ exit_code: 0, result: "Done." });
     expect(model.requests.length).toBe(2);
   });
 
-  test("of a server that is not there says UNAVAILABLE", async () => {
+  test("of an unreachable server is UNAVAILABLE", async () => {
     await using machine = new ClaudeMachine();
     await machine.scripted([]);
     const nowhere = { ANTHROPIC_BASE_URL: "http://nowhere.invalid" };
@@ -353,7 +353,7 @@ describe("the claude CLI", () => {
     expect(report(run)).toMatchObject({ exit_reason: "llm_error", error: { code: "UNAVAILABLE" } });
   });
 
-  test("of a server that falls silent says TIMEOUT, and is gone", async () => {
+  test("of a silent server is TIMEOUT, and the CLI ends", async () => {
     await using machine = new ClaudeMachine();
     machine.config({ model_idle_timeout: "5s" });
     await machine.scripted([{ text: "I begin, and", fault: { kind: "hang_midway" } }]);
@@ -362,7 +362,7 @@ describe("the claude CLI", () => {
     expect(processesOf(machine.root)).toEqual([]);
   });
 
-  test("of a model that declines, and of one that does not come to an end, has their verdicts", async () => {
+  test("of a model that refuses, and of an endless answer, has their verdicts", async () => {
     for (const [stop, reason] of [
       ["refusal", "failed"],
       ["max_tokens", "llm_error"],
@@ -373,7 +373,7 @@ describe("the claude CLI", () => {
     }
   });
 
-  test("without a login says how to get one", async () => {
+  test("without a login names how to log in", async () => {
     await using machine = new ClaudeMachine();
     await machine.scripted([done]);
     const run = await machine.spawn(["hello"], { env: { ANTHROPIC_API_KEY: undefined } });
@@ -381,7 +381,7 @@ describe("the claude CLI", () => {
     expect(report(run).error?.message).toContain("claude setup-token");
   });
 
-  test("gets no further than the steps of its run", async () => {
+  test("stops at the run's step limit", async () => {
     await using machine = new ClaudeMachine();
     const model = await machine.scripted(() => ({
       tool_calls: [rnix("Read", { path: `${model.requests.length}.txt` })],
@@ -392,7 +392,7 @@ describe("the claude CLI", () => {
     expect(model.requests.length).toBe(3);
   });
 
-  test("is told the conversation when a run goes on", async () => {
+  test("gets the conversation when a run is resumed", async () => {
     await using machine = new ClaudeMachine();
     machine.write("a.txt", "the content");
     const model = await machine.scripted([
@@ -407,20 +407,22 @@ describe("the claude CLI", () => {
     for (const text of ["begin", "the content", "First.", "and now?"]) expect(last).toContain(text);
   });
 
-  test("is shown the images of a task, also when its run goes on", async () => {
+  test("gets the images of a task, also when its run is resumed", async () => {
     await using machine = new ClaudeMachine();
     const png = Buffer.from(DOT, "base64");
     writeFileSync(join(machine.project, "dot.png"), png);
     machine.write("secret.txt", "SECRET-CONTENT");
     const model = await machine.scripted([{ text: "A dot." }, { text: "Still a dot." }]);
-    const { uuid, ...told } = report(await machine.spawn(["--add", "dot.png", "what is it, @secret.txt?"]));
-    expect(told).toMatchObject({ exit_code: 0, result: "A dot." });
+    const { uuid, ...receipt } = report(
+      await machine.spawn(["--add", "dot.png", "what is it, @secret.txt?"]),
+    );
+    expect(receipt).toMatchObject({ exit_code: 0, result: "A dot." });
     expect((await machine.run(["resume", uuid, "--no-daemon", "and now?"])).code).toBe(0);
     for (const { text } of model.requests) expect(text).toContain(DOT);
     expect(sent(model.requests)).not.toContain("SECRET-CONTENT");
   });
 
-  test("carries a long result, and a line of 2 MB", async () => {
+  test("passes a long result, and a line of 2 MB", async () => {
     await using machine = new ClaudeMachine();
     machine.config({ tool_result_chars: 1_000_000 });
     const model = await machine.scripted([
@@ -432,7 +434,7 @@ describe("the claude CLI", () => {
     expect(model.requests.length).toBe(2);
   });
 
-  test("is as docs/providers.md says (UPDATE_DOCS=1 writes it; it takes the whole run)", () => {
+  test("has the table of docs/providers.md (UPDATE_DOCS=1 writes it; it takes the whole run)", () => {
     const head = ["what goes wrong", "code", "asked again", "the run, if it stays"];
     const table = [head, head.map(() => "---"), ...found]
       .map((cells) => `| ${cells.join(" | ")} |`)

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os";
 import { join } from "node:path";
 
-/** The one that the driver is tested with. The only place that names it. */
+/** The version that the driver is tested with, named only here. */
 const CLAUDE_CODE = "2.1.329";
 
 /** Ends at a registry that does not answer. */

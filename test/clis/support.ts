@@ -18,7 +18,7 @@ function claude(): string {
 
 /** A machine with the real CLI, a home of its own and a scripted model behind it. */
 export class ClaudeMachine extends Machine {
-  /** The CLI writes there, whatever it is told. */
+  /** The CLI writes there, whatever its settings are. */
   readonly userHome = join(this.elsewhere, "home");
 
   constructor() {

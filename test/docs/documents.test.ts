@@ -19,7 +19,7 @@ const FOREIGN_FLAGS: Record<string, string[]> = {
   "bench/README.md": ["only", "batches"],
   "docs/providers.md": ["force"],
 };
-/** What stands in place of a command. */
+/** A placeholder of a command. */
 const KNOWN_ALONE = new Set(["--help", "--version", "COMMAND"]);
 /** `max_steps`, `tokens_used`, `RNIX_MODEL`, `EXHAUSTED`. */
 const IDENTIFIER = /\b(?:[a-z]+(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*[A-Z0-9]{2})\b/g;
@@ -185,7 +185,7 @@ function commandLines(text: string): string[][] {
 
 let words: ReadonlySet<string> | undefined;
 
-/** Every word of the program's source. */
+/** Every identifier and word of the program's source. */
 function sourceWords(): ReadonlySet<string> {
   words ??= new Set(
     ["src/**/*.ts", "plugins/**/*.ts", "bench/**/*.ts", "package.json", "test/suite.ts"]

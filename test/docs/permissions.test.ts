@@ -18,7 +18,7 @@ test("the table of project keys in docs/permissions.md is the one in the code", 
   else expect(document, "UPDATE_DOCS=1 writes the table").toBe(expected);
 });
 
-/** Keys of one file with the same words stand in one row. */
+/** Keys of one file with the same text share one row. */
 function table(): string {
   const rows = new Map<string, { file: string; keys: string[]; rest: string }>();
   for (const { file, key, class: kind, until } of projectKeyRows()) {

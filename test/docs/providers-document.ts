@@ -8,7 +8,7 @@ export function providersDocument(): string {
   return readFileSync(FILE, "utf8");
 }
 
-/** The document with these tables between their marks, where it had others. */
+/** Returns the document with the given tables between their marks. */
 export function withTables(document: string, tables: Record<string, string>): string {
   let text = document;
   for (const [name, table] of Object.entries(tables)) {

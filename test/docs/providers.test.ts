@@ -33,13 +33,13 @@ describe("docs/providers.md", () => {
     else expect(document).toBe(expected);
   });
 
-  test("has no provider in its table that is not known", () => {
+  test("has only known providers in its table", () => {
     const [table = ""] = /^\| provider \|[\s\S]*?\n\n/m.exec(document) ?? [];
     const names = [...table.matchAll(/^\| `([^`]+)`[ ,]/gm)].map(([, name]) => name);
     expect(names.toSorted()).toEqual(known.map(([name]) => name).toSorted());
   });
 
-  test("has an example that is read as it stands", async () => {
+  test("has a valid example", async () => {
     const [, yaml = ""] = /<!-- example: providers.yaml -->\n```yaml\n([\s\S]*?)```/.exec(document) ?? [];
     using box = new Sandbox();
     box.write("home/.config/rnix/providers.yaml", yaml);
@@ -56,7 +56,7 @@ describe("docs/providers.md", () => {
   });
 });
 
-test("the example of fallback models in docs/providers.md is an agent's", async () => {
+test("the example of fallback models in docs/providers.md is a valid agent", async () => {
   const [, yaml = ""] = /<!-- example: agent.yaml -->\n```yaml\n([\s\S]*?)```/.exec(document) ?? [];
   using box = new Sandbox();
   box.write("home/work/agents/a/agent.yaml", `name: a\ndescription: d\n${yaml}`);

@@ -19,7 +19,7 @@ describe("docs/replay.md", () => {
     ],
   ];
   for (const [title, results, said] of grid) {
-    test(`its example plays as it says: ${title}`, async () => {
+    test(`its example replays as documented: ${title}`, async () => {
       using stage = new Stage();
       stage.write("s.yaml", example);
       expect(await (await stage.open("s.yaml")).play(({ name }) => results[name]?.shift() ?? "")).toEqual(
@@ -28,7 +28,7 @@ describe("docs/replay.md", () => {
     });
   }
 
-  test("its example diverges where a call comes to something else", async () => {
+  test("its example diverges when a call's result differs", async () => {
     const others: [Record<string, string[]>, RegExp][] = [
       [{ Bash: ["no such file"] }, /no condition of its branch is true/],
       [{ Bash: ["FAIL: 3"], Edit: ["Error NOT_FOUND: total.sh"] }, /turn 2: Edit/],
@@ -42,7 +42,7 @@ describe("docs/replay.md", () => {
     }
   });
 
-  test("names every kind of difference, every key of a script and every word of a condition", () => {
+  test("names every kind of difference, every key of a script and every key of a condition", () => {
     const sources = ["script.ts", "condition.ts"].map((file) =>
       readFileSync(join(ROOT, "plugins/replay", file), "utf8"),
     );

@@ -21,7 +21,7 @@ export interface SyscallEntry {
   /** On one line. */
   signature: string;
   codes: string[];
-  /** Names of the recorded arguments, "?" behind those that are not always there; undefined: it is not recorded. */
+  /** Names of the recorded arguments, with "?" behind optional ones; undefined: the call is not recorded. */
   recorded: string[] | undefined;
   examples: string[];
 }

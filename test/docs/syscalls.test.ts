@@ -30,7 +30,7 @@ const TABLE: Record<string, string[]> = {
   LifecycleManager: ["Checkpoint", "Suspend", "Resume", "Shutdown"],
 };
 const ALL = Object.values(TABLE).flat();
-/** Who follows the others leaves no event. */
+/** A subscriber leaves no event. */
 const UNRECORDED = ["AttachDebug"];
 const document = syscallDocument();
 const entries = document.interfaces.flatMap(({ syscalls }) => syscalls);
@@ -41,7 +41,7 @@ const OTHERS = (/under names that are no syscalls:([^.]*)\./.exec(document.commo
   .sort();
 
 describe("the document", () => {
-  test("has the 45 syscalls of the design, each once, in its table and as an entry", () => {
+  test("has the 45 syscalls of the design, each once in its table and as an entry", () => {
     expect(new Set(ALL).size).toBe(45);
     expect(document.table).toEqual(TABLE);
     const described = document.interfaces.map(({ name, syscalls }) => [
@@ -52,7 +52,7 @@ describe("the document", () => {
     expect(entries).toHaveLength(45);
   });
 
-  test("names the field of Kernel that each interface is", async () => {
+  test("names each interface's field of Kernel", async () => {
     await using h = new KernelHarness({ model: silent });
     const fields = new Map(Object.entries(h.kernel).map(([field, part]) => [field, part?.constructor?.name]));
     for (const { name, field } of document.interfaces) {
@@ -61,14 +61,14 @@ describe("the document", () => {
     }
   });
 
-  test("knows every name that the kernel records, and the kernel records every one", () => {
+  test("has exactly the names that the kernel records", () => {
     const recorded = recordedNames();
     const more = [...recorded].filter((name) => !ALL.includes(name)).sort();
     expect(OTHERS).toEqual(more);
     expect(ALL.filter((name) => !recorded.has(name))).toEqual(UNRECORDED);
   });
 
-  test("has the error codes that there are", () => {
+  test("has exactly the error codes of the source", () => {
     const meanings = [...document.common.matchAll(/^\| ([A-Z_]+) \| /gm)].map(([, code]) => code);
     expect(meanings).toEqual([...CODES]);
     for (const { name, codes } of entries) {
@@ -80,7 +80,7 @@ describe("the document", () => {
     }
   });
 
-  test("links only to what is there", async () => {
+  test("links only to existing targets", async () => {
     for (const [, target = ""] of document.text.matchAll(/\]\(([^)#]+)\)/g)) {
       expect([target, await Bun.file(join(ROOT, "docs", target)).exists()]).toEqual([target, true]);
     }
@@ -101,13 +101,13 @@ describe.each(document.interfaces.map((one) => [one.name, one] as const))("%s", 
     }
   });
 
-  test("has all methods of its class, as a syscall or beside them", () => {
+  test("has all methods of its class, as a syscall or as another method", () => {
     const syscalls = one.syscalls.map(({ signature }) => /(\w+)\(/.exec(signature)?.[1] ?? "");
     expect([...syscalls, ...one.beside].sort()).toEqual([...methods.keys()].sort());
   });
 });
 
-/** What the document says an example gets. */
+/** The documented result of an example. */
 interface World {
   kernel: Kernel;
   proc: Process;
@@ -130,14 +130,14 @@ describe("the examples", () => {
   });
   afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-  test("compile, and the recipe too", () => {
+  test("compile, and the recipe compiles", () => {
     const tsc = Bun.spawnSync([join(ROOT, "node_modules/.bin/tsc"), "-p", dir], { timeout: 110_000 });
     expect(tsc.stdout.toString()).toBe("");
     expect(tsc.exitCode).toBe(0);
   }, 120_000);
 
   test.each(entries.map((entry) => [entry.name, entry] as const))(
-    "%s does what it says",
+    "%s does what its example shows",
     async (name, entry) => {
       expect(entry.examples).toHaveLength(1);
       const events = await run(examples[name]);

@@ -58,7 +58,7 @@ function notices(events: StreamEvent[]): string[] {
 }
 
 describe("a run inside the command", () => {
-  test("goes from intent to receipt with the model, the devices and the records being real, and leaves nothing", async () => {
+  test("runs from intent to receipt with a real model server, devices and records, and leaves nothing", async () => {
     await using home = new Home();
     await using model = await ModelServer.start([READ, DONE]);
     writeFileSync(join(home.project, "a.txt"), "hello\n");
@@ -107,7 +107,7 @@ describe("a run inside the command", () => {
     expect(existsSync(join(home.project, ".rnix/data/steps", uuid, "proc-info.json"))).toBe(true);
   });
 
-  test("is suspended when the command ends before it", async () => {
+  test("is suspended when its command ends first", async () => {
     await using home = new Home();
     await using model = await ModelServer.start([{ fault: { kind: "hang" } }]);
     const session = await inside(home);
@@ -123,7 +123,7 @@ describe("a run inside the command", () => {
     expect(receipt(last)).toMatchObject({ exit_code: 75, exit_reason: "suspended" });
   });
 
-  test("follows the wire's limits: absent or 0 is the default, a number counts, unlimited is none", async () => {
+  test("applies the request's limits: absent or 0 is the default, a number is the limit, unlimited is no limit", async () => {
     await using home = new Home();
     await using model = await ModelServer.start({ turns: [DONE], loop: true });
     await using session = await inside(home);
@@ -156,7 +156,7 @@ describe("before a process exists", () => {
     await home[Symbol.asyncDispose]();
   });
 
-  const NOBODY = "00000000-0000-7000-8000-000000000001";
+  const UNKNOWN_UUID = "00000000-0000-7000-8000-000000000001";
   const key = { OPENAI_API_KEY: "sk-test-0123456789", OPENAI_BASE_URL: "http://127.0.0.1:9/v1" };
   const cases: {
     title: string;
@@ -201,13 +201,18 @@ describe("before a process exists", () => {
       code: "INVALID",
       says: "rnix trust",
     },
-    { title: "a parent that is not alive", more: { parent_uuid: NOBODY }, code: "NOT_FOUND", says: NOBODY },
+    {
+      title: "a parent that is not alive",
+      more: { parent_uuid: UNKNOWN_UUID },
+      code: "NOT_FOUND",
+      says: UNKNOWN_UUID,
+    },
     {
       title: "a unit that is not alive",
       more: {},
-      env: { ...key, RNIX_UNIT: NOBODY },
+      env: { ...key, RNIX_UNIT: UNKNOWN_UUID },
       code: "NOT_FOUND",
-      says: NOBODY,
+      says: UNKNOWN_UUID,
     },
   ];
   for (const { title, more, env = key, code, says } of cases) {
@@ -222,18 +227,18 @@ describe("before a process exists", () => {
     });
   }
 
-  test("a file to attach that is no text is INVALID", async () => {
+  test("an attached file that is not text is INVALID", async () => {
     const client = await session.connect();
     const spawn = request(home, null, { add: [join(home.project, "binary")], env: { ...home.env, ...key } });
     expect((await refusal(client.open("spawn", spawn))).code).toBe("INVALID");
   });
 });
 
-describe("what a project brings that is not trusted", () => {
+describe("the untrusted parts of a project", () => {
   const PLUGIN = `import { definePlugin } from "rnix/plugin";
 export default definePlugin({ name: "extra", devices: { "/dev/extra": { factory: () => { throw new Error("x"); } } } });\n`;
 
-  test("is left out and named, and is there with --trust", async () => {
+  test("are left out and named, and are loaded with --trust", async () => {
     await using home = new Home();
     await using model = await ModelServer.start({ turns: [DONE], loop: true });
     mkdirSync(join(home.project, "plugins"));
@@ -257,7 +262,7 @@ export default definePlugin({ name: "extra", devices: { "/dev/extra": { factory:
   });
 });
 
-test("what is typed in a process's shell is that process's child", async () => {
+test("a spawn in a process's shell makes a child of that process", async () => {
   await using home = new Home();
   await using model = await ModelServer.start([{ fault: { kind: "hang" } }, DONE]);
   await using session = await inside(home);
@@ -311,7 +316,7 @@ describe("a child's provider", () => {
     });
   });
 
-  test("of another name never takes an address from its shell together with the user's key", async () => {
+  test("with another name never combines an address from its shell with the user's key", async () => {
     await using home = new Home();
     await using model = await ModelServer.start([{ fault: { kind: "hang" } }, DONE]);
     await using elsewhere = await ModelServer.start({ turns: [DONE], loop: true });
@@ -323,8 +328,8 @@ describe("a child's provider", () => {
   });
 });
 
-describe("what is there", () => {
-  test("is listed with its source: agents, skills, tools with the agent's rights, providers with the chosen one", async () => {
+describe("the catalog", () => {
+  test("lists with their source agents, skills, tools with the agent's rights, providers with the chosen one", async () => {
     await using home = new Home();
     await using session = await inside(home);
     const client = await session.connect();
@@ -342,7 +347,7 @@ describe("what is there", () => {
     expect(JSON.stringify(providers)).not.toContain("sk-test");
   });
 
-  test("a provider is probed by asking its model", async () => {
+  test("probes a provider by a call to its model", async () => {
     await using home = new Home();
     await using model = await ModelServer.start({
       turns: [{ text: "OK" }],
@@ -363,7 +368,7 @@ describe("what is there", () => {
   });
 });
 
-test("a run whose daemon was killed is shown as suspended, with the reason, and its PID is not given again", async () => {
+test("a run whose daemon was killed is shown as suspended, with the reason, and its PID is not used again", async () => {
   await using home = new Home();
   await using model = await ModelServer.start([{ fault: { kind: "hang" } }, DONE]);
   const daemon = { env: home.env, version, build: commit, command: DAEMON };

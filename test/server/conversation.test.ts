@@ -6,7 +6,7 @@ import type { ByteStream } from "../../src/server/connection/connection.ts";
 import { serve, TRANSPORTS } from "./support/fixture.ts";
 
 /**
- * Plays the conversations in `conversations/`: what is sent and what must come back, byte for byte but for
+ * Plays the conversations in `conversations/`: what is sent and what must come back, byte for byte except
  * values written "*". A line begins with
  *   `> `   a line to send                    `< `   a line that comes
  *   `>~ `  a JSON string, sent as it is      `<|`   the server closes the connection
@@ -69,7 +69,7 @@ class Talker {
         this.#push(JSON.parse(frame.text));
       }
     });
-    // Closed with something of ours unread, it comes to a reset and not to an "end".
+    // Closed while our bytes are unread, the connection is reset without an "end".
     stream.on("error", () => this.#end());
     stream.on("end", () => this.#end());
   }

@@ -35,10 +35,10 @@ function collect(stream: AsyncIterable<StreamEvent>) {
 
 describe("from inside a run", () => {
   test.each([
-    ["kill", "somebody else's", true],
-    ["signal_tree", "somebody else's", true],
-    ["suspend", "somebody else's", true],
-    ["compact", "somebody else's", true],
+    ["kill", "another client's", true],
+    ["signal_tree", "another client's", true],
+    ["suspend", "another client's", true],
+    ["compact", "another client's", true],
     ["kill", "its own", false],
     ["signal_tree", "its own", false],
     ["suspend", "its own", false],
@@ -69,7 +69,7 @@ describe("compact", () => {
     expect(await client.request("compact", { pid })).toEqual({ ...answer, summarised_by: "model" });
   });
 
-  test("is refused to the run itself, which would wait for its own end, and of what does not live", async () => {
+  test("is refused for the run itself, which would wait for its own end, and for an ended run", async () => {
     await using server = await serve("memory");
     const { uuid } = await detached(server);
     const inside = new Client(overStream(await server.connect()), { unit: uuid });
@@ -83,8 +83,8 @@ describe("compact", () => {
   });
 });
 
-describe.if(process.platform === "linux")("who is at the other end", () => {
-  test("a client is looked at once, when that is first asked, and its own word does not count", async () => {
+describe.if(process.platform === "linux")("the identity of a client", () => {
+  test("is looked up once, at its first use, and is not what the client claims", async () => {
     await using server = await serve("socket");
     const own = await detached(server);
     const other = await detached(server);
@@ -120,7 +120,7 @@ describe.if(process.platform === "linux")("who is at the other end", () => {
 });
 
 describe("attach", () => {
-  test("follows a run that is under way, from where it stands to its end, as many as like", async () => {
+  test("follows a live run from its current position to its end, for several clients", async () => {
     await using server = await serve("memory");
     const { pid, uuid } = await detached(server);
     const streams = await Promise.all(
@@ -152,7 +152,7 @@ describe("attach", () => {
 });
 
 describe("attach_debug", () => {
-  test("gives syscalls as they are made, then eof", async () => {
+  test("streams syscalls as they are made, then eof", async () => {
     await using server = await serve("memory");
     const { pid, uuid } = await detached(server);
     const trace = collect(await (await clientOf(server)).open("attach_debug", { pid }));
@@ -170,7 +170,7 @@ describe("attach_debug", () => {
     expect(trace.events).toEqual([{ type: "syscall_event", payload: { ...event, uuid } }, { type: "eof" }]);
   });
 
-  test("says in eof what a slow client missed", async () => {
+  test("names in eof what a slow client missed", async () => {
     await using server = await serve("memory");
     const { pid } = await detached(server);
     const stream = await (await clientOf(server)).open("attach_debug", { pid });
@@ -198,13 +198,13 @@ describe("attach_log", () => {
       event.type === "log_entry" ? `${event.payload.step} ${event.payload.text}` : event.type,
     );
 
-  test("tells what is recorded, then what happens, each once", async () => {
+  test("streams recorded entries, then live ones, each once", async () => {
     await using server = await serve("memory");
     const { pid } = await detached(server);
     server.kernel.step(pid, stepRecord(1, "one"));
     const reader = collect(await log(server, pid));
     await until(() => reader.events.length === 3);
-    // The live copy of what the record has told.
+    // The live copy of a recorded entry.
     server.kernel.emit(pid, live(1, "one"));
     server.kernel.emit(pid, live(2, "two"));
     await server.kernel.finish(pid, { code: 0, reason: "completed" });
@@ -219,7 +219,7 @@ describe("attach_log", () => {
     ]);
   });
 
-  test("tells the open step from its journal, and what of it comes live a second time only once", async () => {
+  test("streams the open step from its journal, without the live duplicates", async () => {
     await using server = await serve("memory");
     const { pid } = await detached(server);
     server.kernel.journal(pid, {
@@ -240,7 +240,7 @@ describe("attach_log", () => {
   });
 
   for (const read of [1, 2, 3]) {
-    test(`tells each once and in its order, where a step ends before its read number ${read}`, async () => {
+    test(`streams each entry once and in order when a step ends before read ${read}`, async () => {
       await using server = await serve("memory");
       const { pid } = await detached(server);
       server.kernel.step(pid, stepRecord(1, "one"));
@@ -274,14 +274,14 @@ describe("attach_log", () => {
       await until(() => reads >= read && reader.events.length >= 4);
       await server.kernel.finish(pid, { code: 0, reason: "completed" });
       await reader.ended;
-      const told = texts(reader.events).filter(
+      const streamed = texts(reader.events).filter(
         (text) => !text.includes("Read") && !text.includes("contents"),
       );
-      expect(told).toEqual(["1 one", "2 two", "3 three", "2 completed (exit 0)", "eof"]);
+      expect(streamed).toEqual(["1 one", "2 two", "3 three", "2 completed (exit 0)", "eof"]);
     });
   }
 
-  test("without follow ends with what there is", async () => {
+  test("without follow ends after the recorded entries", async () => {
     await using server = await serve("memory");
     const { pid } = await detached(server);
     server.kernel.step(pid, stepRecord(1, "one"));
@@ -294,7 +294,7 @@ describe("attach_log", () => {
 });
 
 describe("a process is found", () => {
-  test("by a prefix of its UUID that only it has; a shorter one names the candidates", async () => {
+  test("by a unique prefix of its UUID; an ambiguous one names the candidates", async () => {
     await using server = await serve("memory");
     const [first, second] = [await detached(server, "echo a"), await detached(server)];
     const client = await clientOf(server);
@@ -322,7 +322,7 @@ describe("lists", () => {
     expect(await pids({ cwd: "/elsewhere", all_projects: true })).toEqual([1, 2, 3, 4, 5]);
   });
 
-  test("with the ended ones name a run that can't be read, and hide no other", async () => {
+  test("with ended runs name one that can't be read, and hide no other", async () => {
     await using server = await serve("memory");
     const { pid } = await detached(server, "echo a");
     const client = await clientOf(server);
@@ -353,7 +353,7 @@ test("history reads the runs of every data folder, and shows one whose kernel ha
   expect(await history.byPid(2)).toBeUndefined();
 });
 
-test("history shows what a run had used when its kernel died, each life of it for itself", async () => {
+test("history shows the usage of a run whose kernel died, separately for each of its processes", async () => {
   await using server = await serve("memory");
   const { pid, uuid } = await detached(server);
   const soFar = { tokens_used: 70, cost_usd: 0.5, steps_used: 3, elapsed_ms: 900 };
@@ -365,13 +365,13 @@ test("history shows what a run had used when its kernel died, each life of it fo
     steps: 1,
     usage: { input_tokens: 10 },
   });
-  // Gone on with by another kernel, which died too.
+  // Resumed by another kernel, which died too.
   server.kernel.step(pid, { ...stepRecord(2, "two"), so_far: { ...soFar, tokens_used: 90 } });
   (await runs.reopen(uuid)).info({ ...server.kernel.processes.info(pid), kernel: "another" });
   expect((await history.byUuid(uuid))?.info).toMatchObject({ steps: 2, tokens_used: 90 });
 });
 
-test("history shows what a fork has used itself, when its kernel has died", async () => {
+test("history shows the own usage of a fork whose kernel died", async () => {
   using dir = new TempDir();
   const runs = new RunStore(dir.path);
   const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0003" });
@@ -389,7 +389,7 @@ test("history shows what a fork has used itself, when its kernel has died", asyn
   });
 });
 
-test("a run that has ended is not live, also before it is reaped", async () => {
+test("an ended run is not live, also before it is reaped", async () => {
   await using server = await serve("memory");
   const client = await clientOf(server);
   const { pid, uuid } = await detached(server);
@@ -401,7 +401,7 @@ test("a run that has ended is not live, also before it is reaped", async () => {
   await server.kernel.finish(pid, { code: 0, reason: "completed" });
 });
 
-test("history shows a supervisor whose kernel has died as killed: it can't be resumed", async () => {
+test("history shows a supervisor whose kernel died as killed, because it can't be resumed", async () => {
   using dir = new TempDir();
   const runs = new RunStore(dir.path);
   const info = procInfo({ uuid: "00000000-0000-7000-8000-0000000f0002", kind: "supervisor" });
@@ -443,7 +443,7 @@ for (const [kind, name] of [
   });
 }
 
-test("a run that is killed while it is suspended does not count as suspended", async () => {
+test("a run that is killed while suspended no longer counts as suspended", async () => {
   await using server = await serve("memory");
   const { pid } = await detached(server);
   const suspend = server.kernel.lifecycle.suspend;
@@ -457,7 +457,7 @@ test("a run that is killed while it is suspended does not count as suspended", a
   await server.kernel.finish(pid, { code: 143, reason: "terminated" });
 });
 
-test("kill says of one that has ended that it was sent nothing", async () => {
+test("kill of an ended run answers that no signal was sent", async () => {
   await using server = await serve("memory");
   const { pid, uuid } = await detached(server);
   const client = await clientOf(server);
@@ -482,7 +482,7 @@ test.each(["kill", "signal_tree"] as const)("%s of a suspended run ends it, once
   expect(await client.request(method, { pid, signal: 1 })).toEqual({ pid, uuid, affected: 0 });
 });
 
-test("a run is found by the PIDs that it had, while it lives and when it has ended; a PID's own run comes first", async () => {
+test("a live or ended run is found by its earlier PIDs; a PID's current run comes first", async () => {
   await using server = await serve("memory");
   const { pid, uuid } = await detached(server);
   const client = await clientOf(server);
@@ -497,7 +497,7 @@ test("a run is found by the PIDs that it had, while it lives and when it has end
   expect((await refusal(client.request("show", { pid: 99 }))).code).toBe("NOT_FOUND");
 });
 
-test("the log of a program is what it printed last, and how it ended", async () => {
+test("the log of a program is its last output and how it ended", async () => {
   await using server = await serve("memory");
   const uuid = recordOf(server, {
     kind: "command",
@@ -516,7 +516,7 @@ test("the log of a program is what it printed last, and how it ended", async () 
   ]);
 });
 
-test("a run of another kernel can be looked at, and not be signalled", async () => {
+test("a run of another kernel can be shown, but not signalled", async () => {
   await using server = await serve("memory");
   const client = await clientOf(server);
   const { pid, uuid } = await detached(server);
@@ -559,7 +559,7 @@ describe("resume", () => {
     expect((await client.request("show", { uuid })).live).toBe(true);
   });
 
-  test("forks a run that lives: the answer says where the new one comes from", async () => {
+  test("forks a live run: the answer names its origin", async () => {
     await using server = await serve("memory");
     const { pid, uuid } = await detached(server);
     server.kernel.step(pid, stepRecord(1, "one"));
@@ -579,7 +579,7 @@ describe("resume", () => {
     expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
   });
 
-  test("is refused inside a run, for what is not there, from a step without a fork, and with a limit that is none", async () => {
+  test("is refused inside a run, for an unknown run, from a step without a fork, and with an invalid limit", async () => {
     await using server = await serve("memory");
     const { uuid } = await detached(server);
     const inside = new Client(overStream(await server.connect()), { unit: uuid });

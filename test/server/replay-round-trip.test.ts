@@ -39,7 +39,7 @@ const TEXTS = [
   "12e3",
 ];
 
-/** What a model says in a run that this seed makes. */
+/** The model's answers of the run that the seed generates. */
 function answersOf(seed: number): LLMEvent[][] {
   const random = seeded(seed);
   const below = (limit: number): number => Math.floor(random() * limit);
@@ -86,7 +86,7 @@ function essence({ messages, tool_calls, usage, reasoning, stop_reason, action }
   };
 }
 
-describe("a recorded run, played by its UUID and as a script of each form, is the same run", () => {
+describe("a replay by UUID, and of a script of each form, equals the recorded run", () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
     test(`seed ${seed}`, async () => {
       const answers = answersOf(seed);

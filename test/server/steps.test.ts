@@ -17,7 +17,7 @@ function callOf(kept: StepRecord["tool_calls"][number]["kept"]): StepRecord["too
   return { ...call, error: null, error_code: null, started_at: TS, duration_ms: 1, state: "done" };
 }
 
-test("a step names where the whole of a result is, and what is wrong when it is not", async () => {
+test("a step names the file of its whole result, and the reason when it is missing", async () => {
   await using server = await serve("memory");
   const writer = new RunStore(server.dir).create(uuid);
   const { path, ...ref } = await writer.storeBlob("a.txt", "the whole");
@@ -33,7 +33,7 @@ test("a step names where the whole of a result is, and what is wrong when it is 
   expect(await found()).toMatchObject([{ problem: expect.stringContaining(`${path} is missing`) }]);
 });
 
-test("steps are paged by number; what can't be read is counted once and named, a line just being written is not", async () => {
+test("steps are paged by number; damaged lines are counted once and named, a line being written is not", async () => {
   await using server = await serve("memory");
   const writer = new RunStore(server.dir).create(uuid);
   const file = join(writer.dir, "steps.jsonl");

@@ -41,7 +41,7 @@ function withWaker(model: Model): { h: KernelHarness; clock: FakeClock; waker: W
 }
 
 test.each(Array.from({ length: 30 }, (_, seed) => seed))(
-  "a waker, people who resume and people who kill at the same time: one process at a time (seed %i)",
+  "a waker and concurrent resume and kill commands never make two processes of one run (seed %i)",
   async (seed) => {
     const random = seeded(seed);
     const asking = new Map<string, number>();
@@ -89,7 +89,7 @@ test.each(Array.from({ length: 30 }, (_, seed) => seed))(
   120_000,
 );
 
-/** One that has just gone is no matter. */
+/** A run that has just ended is no error. */
 function kill(h: KernelHarness, pid: PID | undefined, signal: typeof SIGKILL | typeof SIGTERM): void {
   if (pid !== undefined && h.kernel.processes.infos().some((info) => info.pid === pid))
     h.kernel.processes.kill(pid, signal);

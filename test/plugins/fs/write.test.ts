@@ -85,7 +85,7 @@ describe("what can't be written leaves everything as it was", () => {
     const child = Bun.spawn(
       [
         process.execPath,
-        join(import.meta.dir, "as-somebody.ts"),
+        join(import.meta.dir, "run-unprivileged.ts"),
         project.dir,
         JSON.stringify(operations),
         ...owned,

@@ -18,7 +18,7 @@ const EVENTS = 100_000;
 
 describe("a slow client", () => {
   for (const transport of TRANSPORTS) {
-    test(`does not slow a run of ${EVENTS} events, and is told the end and what it missed (${transport})`, async () => {
+    test(`does not slow a run of ${EVENTS} events, and gets the end and the number of missed events (${transport})`, async () => {
       await using server = await serve(transport);
       const stream = await server.connect();
       const client = new Client(overStream(stream));
@@ -52,7 +52,7 @@ describe("a slow client", () => {
     });
   }
 
-  test("that takes nothing for ten minutes is cut off, and the run continues", async () => {
+  test("that reads nothing for ten minutes is disconnected, and the run continues", async () => {
     const clock = new FakeClock();
     await using server = await serve("socket", { clock, stallMs: 600_000 });
     const stream = await server.connect();
@@ -73,7 +73,7 @@ describe("a slow client", () => {
   });
 });
 
-test("what a client that goes held of the room for unfinished requests is given back", async () => {
+test("a client that disconnects releases its share of the buffer for unfinished requests", async () => {
   const room = new FrameBudget(10);
   const stream = new PassThrough();
   const connection = new Connection(stream, new FakeClock(), { room });
@@ -89,7 +89,7 @@ test("what a client that goes held of the room for unfinished requests is given 
   expect(room.take(10)).toBe(true);
 });
 
-test("events of one burst are written together, after the run has done its work", async () => {
+test("events of one burst are written together, after the run's own work", async () => {
   const written: string[] = [];
   const stream = new Duplex({
     read: () => undefined,
@@ -126,9 +126,9 @@ test("events of one burst are written together, after the run has done its work"
   expect(texts).toEqual([[undefined], ["a", "b", "c"], ["d", "x".repeat(100_000)], ["last"]]);
 });
 
-describe("a client that goes away", () => {
+describe("a client that disconnects", () => {
   for (const transport of TRANSPORTS) {
-    test(`in the middle of its stream leaves the run running (${transport})`, async () => {
+    test(`in the middle of its stream does not end the run (${transport})`, async () => {
       await using server = await serve(transport);
       const client = new Client(overStream(await server.connect()));
       const run = await client.open("spawn", RUN);
@@ -143,7 +143,7 @@ describe("a client that goes away", () => {
     });
   }
 
-  test("while it waits for a run is forgotten at the run's end", async () => {
+  test("while it waits for a run is ignored at the run's end", async () => {
     await using server = await serve();
     const first = new Client(overStream(await server.connect()));
     const { answer } = await first.open("spawn", { ...RUN, detach: true });
@@ -159,7 +159,7 @@ describe("a client that goes away", () => {
     expect(server.logged).toEqual([]);
   });
 
-  test("before its request is whole costs nothing", async () => {
+  test("before its request is complete releases everything", async () => {
     await using server = await serve();
     const stream = await server.connect();
     stream.write('{"method":"spa');
@@ -188,7 +188,7 @@ describe("many clients", () => {
     await until(() => server.server.connections === 0);
   });
 
-  test("more than the limit are told so", async () => {
+  test("above the limit get an error", async () => {
     await using server = await serve("memory");
     const streams = await Promise.all(Array.from({ length: MAX_CONNECTIONS }, () => server.connect()));
     const client = new Client(overStream(await server.connect()));
@@ -197,7 +197,7 @@ describe("many clients", () => {
     await until(() => server.server.connections === 0);
   });
 
-  test.if(process.platform === "linux")("that runs hold leave some to a person", async () => {
+  test.if(process.platform === "linux")("of runs leave connections to the user", async () => {
     await using server = await serve("socket");
     let origin: ProcessOwner = { uuid: "u-1" };
     server.system.ownerOf = () => origin;
@@ -216,7 +216,7 @@ describe("many clients", () => {
 });
 
 describe("a line too long", () => {
-  test("is answered TOO_LARGE as soon as it is, and the connection stays open", async () => {
+  test("is answered TOO_LARGE as soon as it exceeds the limit, and the connection stays open", async () => {
     await using server = await serve();
     const stream = await server.connect();
     const client = new Client(overStream(stream));
@@ -227,7 +227,7 @@ describe("a line too long", () => {
     expect(await client.request("list_procs", {})).toEqual({ processes: [] });
   });
 
-  test("as an answer is TOO_LARGE too, and says how to ask for less", async () => {
+  test("as an answer is TOO_LARGE too, and the error says how to request less", async () => {
     await using server = await serve("memory");
     const client = new Client(overStream(await server.connect()));
     const [pid, other] = await Promise.all([spawned(server.connect), spawned(server.connect)]);
@@ -237,7 +237,7 @@ describe("a line too long", () => {
   });
 });
 
-test("requests sent without waiting are answered in order, and a client that takes no answer is not read", async () => {
+test("pipelined requests are answered in order, and a client that reads no answer is not read", async () => {
   const clock = new FakeClock();
   await using server = await serve("socket", { clock });
   const stream = await server.connect();
@@ -248,7 +248,7 @@ test("requests sent without waiting are answered in order, and a client that tak
     for (let i = 0; i < 100; i++) sent += line.length;
     return stream.write(line.repeat(100));
   };
-  // Until both directions are full: the server has stopped reading because nobody takes its answers.
+  // Until both directions are full: the server has stopped reading because the client reads no answers.
   await until(() => !more() && stream instanceof Duplex && stream.writableLength > 10_000_000);
   expect(clock.pending).toBe(1);
   let lines = 0;
@@ -259,7 +259,7 @@ test("requests sent without waiting are answered in order, and a client that tak
   await until(() => lines === sent / line.length);
 });
 
-test("the server's end lets a stream that is ending be read, and cuts the others", async () => {
+test("at its end the server finishes streams that are ending, and cuts the others", async () => {
   await using server = await serve();
   const idle = await server.connect();
   const client = new Client(overStream(await server.connect()));
@@ -283,7 +283,7 @@ async function spawned(connect: () => Promise<ByteStream>): Promise<number> {
   return answer.pid;
 }
 
-test("a request that never comes to its end does not hold up the server's", async () => {
+test("a request that never ends does not delay the server's end", async () => {
   const clock = new FakeClock();
   await using server = await serve("memory", { clock });
   const client = new Client(overStream(await server.connect()));

@@ -9,7 +9,7 @@ import { LoopDelay } from "../../../src/server/daemon/loop-delay.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { TempDir } from "../support/fixture.ts";
 
-test("the daemon's log keeps two files of bounded size, for its user alone", () => {
+test("the daemon's log has two files of bounded size, which only its user can read", () => {
   using dir = new TempDir();
   const path = join(dir.path, "sub", "daemon.log");
   const log = new DaemonLog(path, new FakeClock(), 1000);
@@ -31,7 +31,7 @@ test("the daemon's log counts lines that could not be written", () => {
   expect(readFileSync(path, "utf8")).toContain("(2 lines before this one could not be written) kept");
 });
 
-test("a pipe in the place of the daemon's log does not block, and a removed folder is created again", () => {
+test("a pipe instead of the daemon's log does not block, and a removed folder is created again", () => {
   using dir = new TempDir();
   const path = join(dir.path, "sub", "daemon.log");
   const log = new DaemonLog(path, new FakeClock());

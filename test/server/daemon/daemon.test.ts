@@ -109,7 +109,7 @@ describe("the idle stop", () => {
     expect(daemon.clock.pending).toBe(0);
   });
 
-  test("waits for a client that is connected, and counts anew when it has gone", async () => {
+  test("waits for a connected client, and counts again from its disconnect", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -126,7 +126,7 @@ describe("the idle stop", () => {
     expect(await daemon.ended).toBe("stopped");
   });
 
-  test("counts anew from a client that came and went between two looks", async () => {
+  test("counts again from a client that connected and disconnected between two looks", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     for (let passed = 0; passed <= 2 * IDLE_MS; passed += CHECK_MS) {
@@ -141,7 +141,7 @@ describe("the idle stop", () => {
     expect(await daemon.ended).toBe("stopped");
   });
 
-  test("waits for a process without a follower", async () => {
+  test("waits for a detached process", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -163,7 +163,7 @@ describe("the idle stop", () => {
 });
 
 describe("a shutdown", () => {
-  test("under load suspends every run, tells each client its end, and leaves nothing", async () => {
+  test("under load suspends every run, sends each client its end, and leaves nothing", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const clients = await Promise.all(Array.from({ length: 30 }, () => daemon.client()));
@@ -190,15 +190,15 @@ describe("a shutdown", () => {
     expect(daemon.clock.pending).toBe(0);
   });
 
-  test("lets calls under way finish where a client asks for it, says so, and is late by that much at most", async () => {
+  test("drains running calls when the client requests it, answers how many, and takes at most the drain time longer", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
     const { answer } = await client.open("spawn", { ...RUN, detach: true });
     daemon.kernel.stuck.add(answer.pid);
     daemon.kernel.lifecycle.callsUnderWay = 2;
-    const told = await (await daemon.client()).request("shutdown", { restart: true });
-    expect(told).toEqual({ pid: process.pid, draining: { calls: 2, ms: DRAIN_MS } });
+    const stopping = await (await daemon.client()).request("shutdown", { restart: true });
+    expect(stopping).toEqual({ pid: process.pid, draining: { calls: 2, ms: DRAIN_MS } });
     await daemon.clock.advance(DRAIN_MS + GRACE_MS);
     expect(daemon.kernel.shutdowns).toEqual([{ now: false, cause: "restart", drainMs: DRAIN_MS }]);
     await daemon.clock.advance(5_000);
@@ -226,7 +226,7 @@ describe("a shutdown", () => {
     expect(await daemon.ended).toBe("stopped");
   });
 
-  test("kills what does not end within its grace", async () => {
+  test("kills programs that do not end within the grace period", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const client = await daemon.client();
@@ -238,7 +238,7 @@ describe("a shutdown", () => {
     expect(daemon.kernel.shutdowns).toMatchObject([{ now: false }, { now: true }]);
   });
 
-  test("is made short by a second signal", async () => {
+  test("is shortened by a second signal", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const { answer } = await (await daemon.client()).open("spawn", { ...RUN, detach: true });
@@ -262,7 +262,7 @@ describe("a shutdown", () => {
   });
 });
 
-describe("what init.yaml asks for", () => {
+describe("the units of init.yaml", () => {
   /** An init that the test decides upon. */
   function undecided(daemon: TestDaemon): PromiseWithResolvers<void> {
     const up = Promise.withResolvers<void>();
@@ -270,41 +270,41 @@ describe("what init.yaml asks for", () => {
     return up;
   }
 
-  test("starts behind the open socket, and a client can wait for it", async () => {
+  test("start after the socket is open, and a client can wait for them", async () => {
     await using daemon = new TestDaemon();
     const up = undecided(daemon);
     await daemon.start();
     const client = await daemon.client();
     expect(await client.request("ping", {})).toMatchObject({ starting: true });
-    const told: string[] = [];
-    const started = client.request("ping", { started: true }).then(() => told.push("up"));
+    const answers: string[] = [];
+    const started = client.request("ping", { started: true }).then(() => answers.push("up"));
     const other = await daemon.client();
     await other.request("daemon_status", {});
     other.close();
-    expect(told).toEqual([]);
+    expect(answers).toEqual([]);
     up.resolve();
     await started;
     client.close();
   });
 
-  test("ends the daemon when it does not start, and every waiting client gets the reason", async () => {
+  test("end the daemon when one does not start, and every waiting client gets the reason", async () => {
     await using daemon = new TestDaemon();
     const up = undecided(daemon);
     await daemon.start();
     const why = new SyscallError("UNAVAILABLE", "init.yaml: the required command db did not come up");
     const clients = await Promise.all(Array.from({ length: 20 }, () => daemon.client()));
-    const told = clients.map((client) => refusal(client.request("ping", { started: true })));
+    const refusals = clients.map((client) => refusal(client.request("ping", { started: true })));
     // All of them have been heard.
     await (await daemon.client()).request("daemon_status", {});
     up.reject(why);
-    for (const error of await Promise.all(told)) {
+    for (const error of await Promise.all(refusals)) {
       expect([error.code, error.message]).toEqual(["UNAVAILABLE", why.message]);
     }
     expect(await daemon.ended).toEqual({ failed: why });
     expect([daemon.closed, isRunning(daemon), daemon.clock.pending]).toEqual([1, false, 0]);
   });
 
-  test("keeps the daemon from stopping as idle while it comes up, and not from being stopped", async () => {
+  test("prevent the idle stop while they start, but not a shutdown", async () => {
     await using daemon = new TestDaemon();
     const up = undecided(daemon);
     await daemon.start();
@@ -316,14 +316,14 @@ describe("what init.yaml asks for", () => {
   });
 });
 
-describe("a daemon whose place is taken away", () => {
+describe("a daemon whose socket is deleted", () => {
   const looked = async (daemon: TestDaemon, logged: RegExp): Promise<void> =>
     until(async () => {
       await daemon.clock.advance(1_000);
       return daemon.logged.some((line) => logged.test(line));
     });
 
-  test.each(["its socket", "its whole folder"])("is found there again: %s", async (what) => {
+  test.each(["its socket", "its whole folder"])("recreates it: %s", async (what) => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const early = await daemon.client();
@@ -342,7 +342,7 @@ describe("a daemon whose place is taken away", () => {
     expect(daemon.clock.pending).toBe(0);
   });
 
-  test("is not mistaken for another that listens there", async () => {
+  test("is not mistaken for another daemon that listens there", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     const early = await daemon.client();
@@ -381,7 +381,7 @@ describe("a daemon whose place is taken away", () => {
 });
 
 describe("one instance", () => {
-  test("goes when it finds another that answers", async () => {
+  test("exits when it finds another that answers", async () => {
     await using daemon = new TestDaemon();
     await daemon.start();
     expect(readFileSync(daemon.paths.pidFile, "utf8")).toBe(`${process.pid}\n`);
@@ -390,7 +390,7 @@ describe("one instance", () => {
     expect(existsSync(daemon.paths.pidFile)).toBe(true);
   });
 
-  test("waits for one that is just ending, and takes its place", async () => {
+  test("waits for a daemon that is stopping, and replaces it", async () => {
     await using daemon = new TestDaemon();
     const predecessor = FileLock.tryAcquire(daemon.paths.lockFile);
     daemon.ended = runDaemon(daemon.ports());
@@ -403,7 +403,7 @@ describe("one instance", () => {
     });
   });
 
-  test("gives up after three seconds on one that neither answers nor goes", async () => {
+  test("fails after three seconds if the other neither answers nor stops", async () => {
     await using daemon = new TestDaemon();
     const other = FileLock.tryAcquire(daemon.paths.lockFile);
     let ended: unknown;
@@ -420,7 +420,7 @@ describe("one instance", () => {
     other?.release();
   });
 
-  test("holds nothing when its boot fails", async () => {
+  test("releases everything when its boot fails", async () => {
     await using daemon = new TestDaemon();
     const boot = async () => {
       throw new SyscallError("INVALID", "config.yaml:1:1: no such setting");
@@ -431,7 +431,7 @@ describe("one instance", () => {
   });
 });
 
-/** The server has seen that its clients are gone: nothing but the daemon's own timers is left. */
+/** Waits until the server has seen its clients disconnect: only the daemon's own timers are left. */
 async function untilIdle(daemon: TestDaemon): Promise<void> {
   const probe = await daemon.client();
   await until(async () => (await probe.request("daemon_status", {})).connections === 1);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { GcHint } from "../../../src/server/daemon/gc-hint.ts";
 
-test("what runs leave behind is collected with every tenth connection that ends", () => {
+test("every tenth connection that ends triggers a garbage collection", () => {
   let collected = 0;
   const tidy = new GcHint(() => collected++);
   const seen = Array.from({ length: 25 }, () => {

@@ -7,12 +7,12 @@ import { TempDir } from "../support/fixture.ts";
 
 const LOCK = join(import.meta.dir, "../../../src/store/files/file-lock.ts");
 
-test("a kernel gets its lock though one that looks whether it lives holds it for longer than a moment", async () => {
+test("a kernel gets its lock although a liveness check holds it for a while", async () => {
   using dir = new TempDir();
   const folder = join(dir.path, "kernels");
   mkdirSync(folder);
   const [file, held] = [join(folder, "new"), join(dir.path, "held")];
-  // A process that was put aside between its look and letting go.
+  // A process that was suspended between its check and its release.
   const looks = `
     const { FileLock } = await import(${JSON.stringify(LOCK)});
     const lock = FileLock.tryAcquire(${JSON.stringify(file)});

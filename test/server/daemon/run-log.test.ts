@@ -5,7 +5,7 @@ import { runLog } from "../../../src/server/daemon/run-log.ts";
 import { KernelHarness, says, script } from "../../support/kernel.ts";
 import { procInfo } from "../../support/samples.ts";
 
-test("a run is logged as it begins and as it ends, with its error; its steps at debug", async () => {
+test("the start and the end of a run are logged, with its error; its steps at debug", async () => {
   const lines: string[] = [];
   await using h: KernelHarness = new KernelHarness({
     model: script(says("The answer is in the record.")),
@@ -40,7 +40,7 @@ function logged(o: { intent?: string; message?: string; kind?: "supervisor" }): 
   return lines;
 }
 
-test("what is no agent has no model, and a run without limit has no last step", () => {
+test("a process that is not an agent is logged without a model, a run without limit without a last step", () => {
   expect(logged({ intent: "watch", kind: "supervisor" })).toEqual([
     "spawned u, supervisor: watch",
     "step 3",
@@ -48,7 +48,7 @@ test("what is no agent has no model, and a run without limit has no last step", 
   ]);
 });
 
-test("an intent and a message are one line each, cut, and can't speak to a terminal", () => {
+test("an intent and a message are one line each, truncated and without control characters", () => {
   const forged = "do it\r\n2026-01-01 [1] info PID 1: ended with 0\u001b[2J\u0085\u2028now";
   const [spawned, , ended] = logged({ intent: forged, message: forged });
   const line = "do it 2026-01-01 [1] info PID 1: ended with 0 [2J now";

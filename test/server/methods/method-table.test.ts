@@ -6,7 +6,7 @@ import { METHODS } from "../../../src/server/methods/method-table.ts";
 const MACHINERY = new Set(["dispatch.ts", "method.ts", "method-table.ts"]);
 const FOLDER = join(import.meta.dir, "../../../src/server/methods");
 
-test("every file of the methods folder is one method of the table, under its own name", async () => {
+test("every file of the methods folder is one method of the table, under its name", async () => {
   const files = [...new Bun.Glob("*.ts").scanSync(FOLDER)].filter((file) => !MACHINERY.has(file));
   const defined = await Promise.all(
     files.map(async (file) => [

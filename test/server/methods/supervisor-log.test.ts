@@ -3,7 +3,7 @@ import { supervisorLog } from "../../../src/server/methods/shared/supervisor-log
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";
 
-test("the log of a supervisor: what is recorded, then what it does, each once", async () => {
+test("the log of a supervisor has recorded entries, then live ones, each once", async () => {
   await using s = new Supervised();
   const spec = s.spec("one_for_one", [s.agent("a"), s.agent("b")], { intensity: 1 });
   const pid = await s.spawn(spec);
@@ -12,16 +12,16 @@ test("the log of a supervisor: what is recorded, then what it does, each once", 
   await until(() => s.child(pid, "a").restartInMs !== null);
 
   const before = s.h.kernel.attachDebug(pid);
-  const told: string[] = [];
+  const lines: string[] = [];
   const following = (async () => {
-    for await (const { text } of supervisorLog(run, before, new AbortController().signal)) told.push(text);
+    for await (const { text } of supervisorLog(run, before, new AbortController().signal)) lines.push(text);
   })();
-  await until(() => told.length === 4);
+  await until(() => lines.length === 4);
   await s.clock.advance(500);
   await until(() => s.child(pid, "a").state === "running");
   await s.fail("a");
   await following;
-  expect(told).toEqual([
+  expect(lines).toEqual([
     expect.stringMatching(/^a runs as PID \d+$/),
     expect.stringMatching(/^b runs as PID \d+$/),
     "supervises a, b (one_for_one)",
@@ -37,5 +37,5 @@ test("the log of a supervisor: what is recorded, then what it does, each once", 
 
   const later: string[] = [];
   for await (const { text } of supervisorLog(run, undefined, new AbortController().signal)) later.push(text);
-  expect(later).toEqual(told);
+  expect(later).toEqual(lines);
 });

@@ -43,7 +43,7 @@ afterAll(async () => {
 const ENV = { PATH: process.env.PATH ?? "/usr/bin:/bin" };
 let folders = 0;
 
-/** A command of its own, which prints what its file `key` says and notes that it ran. */
+/** A command in its own folder, which prints its file `key` and records that it ran. */
 function world(script = "cat key") {
   const cwd = join(dir, `cwd-${++folders}`);
   mkdirSync(cwd);
@@ -62,7 +62,7 @@ function world(script = "cat key") {
 }
 
 describe("the key of a command", () => {
-  test("is what it prints, trimmed, in its folder, and is kept for a while", async () => {
+  test("is its trimmed output, run in its folder, and is cached for a while", async () => {
     const { source, runs, clock, nowPrints } = world();
     expect(await source().key()).toBe("sk-first-key");
     nowPrints("sk-second-key");
@@ -73,14 +73,14 @@ describe("the key of a command", () => {
     expect(runs()).toBe(2);
   });
 
-  test("is fetched once for all who ask at once", async () => {
+  test("is fetched once for simultaneous requests", async () => {
     const { source, runs } = world("sleep 0.1; cat key");
     const keys = await Promise.all(Array.from({ length: 20 }, () => source().key()));
     expect(new Set(keys)).toEqual(new Set(["sk-first-key"]));
     expect(runs()).toBe(1);
   });
 
-  test("that was refused is fetched anew once, however many were refused with it", async () => {
+  test("that was refused is fetched once more, however many calls were refused", async () => {
     const { source, runs, nowPrints } = world("sleep 0.05; cat key");
     const refused = await source().key();
     nowPrints("sk-second-key");
@@ -92,13 +92,13 @@ describe("the key of a command", () => {
     expect(runs()).toBe(2);
   });
 
-  test("that comes again after a refusal is no other", async () => {
+  test("that is unchanged after a refusal is not a new key", async () => {
     const { source, runs } = world();
     expect(await source().renew(await source().key())).toBe(false);
     expect(runs()).toBe(2);
   });
 
-  test("is another one in another environment, but for what two terminals differ in", async () => {
+  test("is cached per environment, except for the variables of a terminal", async () => {
     const { source, runs } = world('echo "sk-$PROFILE-key"');
     expect(await source({ ...ENV, PROFILE: "a" }).key()).toBe("sk-a-key");
     expect(await source({ ...ENV, PROFILE: "b" }).key()).toBe("sk-b-key");
@@ -136,7 +136,7 @@ test("two kernels run the command of one credential one after the other", async 
   expect(readdirSync(lockDir)).toEqual([]);
 });
 
-describe("a command that gives no key is UNAVAILABLE, says which and why", () => {
+describe("a command without a key is UNAVAILABLE, and the error names it and the reason", () => {
   test.each([
     ["fails", "echo first >&2; echo 'store is locked' >&2; exit 3", "ended with 3: store is locked"],
     [
@@ -158,13 +158,13 @@ describe("a command that gives no key is UNAVAILABLE, says which and why", () =>
     expect(error.message).toContain(words);
     expect(error.message).toContain("providers.yaml");
     expect(error.message).not.toContain("sk-first-key");
-    // It is tried again when somebody asks again.
+    // The next request runs it again.
     await failure(() => source().key());
     expect(runs()).toBe(2);
   });
 });
 
-test("a command that takes longer than a minute is ended, and says so", async () => {
+test("a command that takes longer than a minute is ended, and the error says so", async () => {
   const { source, clock } = world("touch begun; sleep 600");
   const asked = failure(() => source().key());
   await until(() => clock.waits.includes(60_000), "the command's deadline");
@@ -172,7 +172,7 @@ test("a command that takes longer than a minute is ended, and says so", async ()
   expect((await asked).message).toContain("did not finish within 60 s");
 });
 
-test("nothing of what commands print is on the disk", () => {
+test("no output of the commands is on the disk", () => {
   expect(existsSync(spillDir) ? readdirSync(spillDir) : []).toEqual([]);
   for (const file of readdirSync(join(dir, "children"))) {
     expect(readFileSync(join(dir, "children", file), "utf8")).not.toContain("sk-first-key");

@@ -46,14 +46,14 @@ describe("an image", () => {
     ["GIF", gif(9, 9)],
     ["WebP", webp("VP8L", 9, 9)],
     ["extended WebP", webp("VP8X", 9, 9)],
-  ])("that is cut anywhere is told or has its size: %s", (_, whole) => {
+  ])("that is truncated anywhere is refused or has its size: %s", (_, whole) => {
     for (let length = 0; length < whole.length; length++) {
       const image = readImage(whole.subarray(0, length));
       if (image !== null) expect(image).toMatchObject({ width: 9, height: 9 });
     }
   });
 
-  test("that is cut off before its size is refused", async () => {
+  test("that is truncated before its size is refused", async () => {
     const path = file("cut.png", png(9, 9).subarray(0, 18));
     expect(await refused([path])).toMatchObject({
       code: "INVALID",
@@ -61,7 +61,7 @@ describe("an image", () => {
     });
   });
 
-  test("too large is refused, and says how large it may be", async () => {
+  test("that is too large is refused, and the error names the limit", async () => {
     const large = new Uint8Array(4 * 1024 * 1024);
     large.set(png(9, 9));
     expect(await refused([file("large.png", large)])).toMatchObject({
@@ -70,7 +70,7 @@ describe("an image", () => {
     });
   });
 
-  test("too many of them are refused", async () => {
+  test("too many images are refused", async () => {
     const path = file("small.png", png(9, 9));
     const many = (count: number) => Array.from({ length: count }, () => path);
     expect((await readAttachments(realClock, many(20))).images).toHaveLength(20);
@@ -84,7 +84,7 @@ describe("an image", () => {
     expect(await refused(five)).toMatchObject({ code: "INVALID", message: expect.stringContaining("bytes") });
   });
 
-  test("stands where it was named, between texts and folders", async () => {
+  test("is attached in the given order, between texts and folders", async () => {
     mkdirSync(join(dir, "folder"), { recursive: true });
     symlinkSync(join(dir, "b.png"), join(dir, "linked"));
     const paths = [
@@ -112,7 +112,7 @@ describe("another file", () => {
     ["of zeros", new Uint8Array(64)],
     ["of bytes that are no UTF-8", new Uint8Array([0x61, 0xff, 0xfe, 0x62])],
     ["that is nearly a PNG", Buffer.from("\x89PNG\r\n", "latin1")],
-  ])("%s is no text and no image", async (_, bytes) => {
+  ])("%s is neither text nor an image", async (_, bytes) => {
     expect(await refused([file("binary", bytes)])).toMatchObject({
       code: "INVALID",
       message: expect.stringContaining("neither a text file nor an image"),

@@ -82,7 +82,7 @@ function historyOf(...dirs: string[]): History {
 }
 
 describe("the history that drivers read", () => {
-  test("finds runs by their UUID's beginning and by their parent, over all projects", async () => {
+  test("finds runs by a UUID prefix and by their parent, in all projects", async () => {
     using one = new TempDir();
     using other = new TempDir();
     await record(one.path, UUID);
@@ -102,7 +102,7 @@ describe("the history that drivers read", () => {
     }
   });
 
-  test("reads steps by number, and leaves out what can't be read", async () => {
+  test("reads steps by number, and leaves out damaged ones", async () => {
     using dir = new TempDir();
     const run = await record(dir.path, UUID, { steps: [step(1, "one"), step(2, "two")] });
     appendFileSync(join(run, "steps.jsonl"), "damaged\n");
@@ -121,7 +121,7 @@ describe("the history that drivers read", () => {
   });
 });
 
-describe("a recorded run that is played", () => {
+describe("the replay of a recorded run", () => {
   async function planned(dir: string, info: Partial<ProcInfo>, request = {}, agent = {}) {
     await record(dir, UUID, { info: { cwd: dir, ...info } });
     const run = await historyOf(dir).byUuid(UUID);
@@ -139,7 +139,7 @@ describe("a recorded run that is played", () => {
     return { asked: asked[0], plan };
   }
 
-  test("is asked for as it was: its words, what it was given, its rights, in its folder", async () => {
+  test("has the recorded intent, attachments, rights and folder", async () => {
     using dir = new TempDir();
     const { asked, plan } = await planned(dir.path, {
       permissions: { allow: [["Read"], ["*"]], deny: ["Bash"], fixed: true },
@@ -161,7 +161,7 @@ describe("a recorded run that is played", () => {
     expect(plan.notices).toEqual([`its tools are executed for real, in ${dir.path}`, "a notice"]);
   });
 
-  test("has the limits of its agent of today, else its own, and none on what it costs", async () => {
+  test("has the limits of today's agent, else its own, and no cost limit", async () => {
     using dir = new TempDir();
     const limits = { max_steps: 7, context_budget: 900, timeout_ms: 60_000, max_cost: 1 };
     const { plan } = await planned(dir.path, limits, {}, { maxSteps: 9 });
@@ -169,14 +169,14 @@ describe("a recorded run that is played", () => {
     expect(plan.opts.maxSteps).toBeUndefined();
   });
 
-  test("may be played elsewhere, compared otherwise, and without the rights of a flag", async () => {
+  test("may have another folder, another comparison, and no rights of a flag", async () => {
     using dir = new TempDir();
     const { asked } = await planned(dir.path, {}, { folder: "/elsewhere", compare: "state" });
     expect(asked).toMatchObject({ cwd: "/elsewhere", model: `${UUID}:state` });
     expect([asked?.allow, asked?.deny]).toEqual([undefined, undefined]);
   });
 
-  test("is refused while it runs, where its folder is gone, and where steps are missing", async () => {
+  test("is refused while the run is live, when its folder is missing, and when steps are missing", async () => {
     for (const info of [{ ended_at_ms: null }, { cwd: "/no/such/folder" }, { steps: 4 }]) {
       using dir = new TempDir();
       await expect(planned(dir.path, info)).rejects.toBeInstanceOf(SyscallError);
@@ -275,7 +275,7 @@ describe("two runs are compared", () => {
   }
 });
 
-test("a call that was cut off then may come to anything now", async () => {
+test("a call that was cut off matches every result", async () => {
   using dir = new TempDir();
   const cut = call({ state: "cancelled", result: null, error: "cut off", error_code: "CANCELLED" });
   await record(dir.path, UUID, { steps: [step(1, "", call(), cut), step(2, "done")] });
@@ -288,7 +288,7 @@ test("a call that was cut off then may come to anything now", async () => {
 });
 
 describe("export_script", () => {
-  test("gives a run by pages: its head once, its answers, and what their calls must come to", async () => {
+  test("exports a run in pages: its head once, its answers, and the expected results of their calls", async () => {
     await using server = await serve("memory");
     const long = Array.from({ length: 400 }, (_, n) => `line ${n}`).join("\n");
     const steps = [
@@ -348,7 +348,7 @@ describe("export_script", () => {
     expect(last.responses).toMatchObject([{ text: "done", reasoning: "hm", stop_reason: "max_tokens" }]);
   });
 
-  test("is refused where a step can't be read, and not for the torn end of one that was cut off", async () => {
+  test("is refused for an unreadable step, but not for the torn end of a crashed run", async () => {
     await using server = await serve("memory");
     const dir = await record(server.dir, UUID);
     const file = join(dir, "steps.jsonl");
@@ -359,7 +359,7 @@ describe("export_script", () => {
     await expect(client.request("export_script", { uuid: UUID })).rejects.toMatchObject({ code: "INVALID" });
   });
 
-  test("names what its run was spawned with, and the limits that not every run has", async () => {
+  test("has the options of the spawn, and limits other than the default", async () => {
     const permissions: ProcInfo["permissions"] = { allow: [["Read"], ["*"]], deny: ["Bash"], fixed: true };
     await using server = await serve("memory");
     await record(server.dir, UUID, { info: { max_steps: 9, context_budget: 5_000, permissions } });
@@ -372,7 +372,7 @@ describe("export_script", () => {
     expect(await limits(NOW)).toEqual({ timeout_ms: "unlimited" });
   });
 
-  test("of a supervisor is refused: no model has answered in it", async () => {
+  test("of a supervisor is refused, because it has no model answers", async () => {
     await using server = await serve("memory");
     await record(server.dir, UUID, { info: { kind: "supervisor" } });
     const client = new Client(overStream(await server.connect()));

@@ -15,7 +15,7 @@ function placed(dataDir: string, request: { cwd?: string; env?: Record<string, s
   });
 }
 
-test("what a request brings is kept", () => {
+test("a request's own values are used", () => {
   using dir = new TempDir();
   const given = { cwd: "/here", env: { A: "1" } };
   for (const unit of [undefined, "p"]) {
@@ -24,7 +24,7 @@ test("what a request brings is kept", () => {
   expect(existsSync(join(dir.path, "workspace"))).toBe(false);
 });
 
-test("without a folder it runs in the daemon's own, and is notified; without an environment it has the daemon's", () => {
+test("without a folder it runs in the daemon's and the answer has a notice; without an environment it has the daemon's", () => {
   using dir = new TempDir();
   const folder = join(dir.path, "workspace");
   const { request, notices } = placed(dir.path, {});
@@ -37,7 +37,7 @@ test("without a folder it runs in the daemon's own, and is notified; without an 
   });
 });
 
-test("of a child both are its parent's, however the parent is known", () => {
+test("a child has its parent's folder and environment, however the parent is identified", () => {
   using dir = new TempDir();
   expect(placed(dir.path, {}, "p")).toEqual({ request: { intent: "x", ...PARENT }, notices: [] });
   const byVariable = placed(dir.path, { env: { RNIX_UNIT: "p" } });

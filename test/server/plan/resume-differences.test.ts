@@ -27,7 +27,7 @@ function today(env: Record<string, string>, versions: Record<string, string>): S
   };
 }
 
-test("a resumed run has the variables it had, and no others", () => {
+test("a resumed run has its recorded variables, and no others", () => {
   expect(restoredEnvironment(info, { PATH: "/bin", DB: "today's", NEW: "other" })).toEqual({
     PATH: "/bin",
     DB: "today's",
@@ -86,7 +86,7 @@ test("many names are counted", () => {
   expect(line).toEndWith("V8, V9 and 3 more");
 });
 
-test.each(["project", "cwd"] as const)("a %s that is gone is named", (which) => {
+test.each(["project", "cwd"] as const)("a missing %s is named", (which) => {
   using dir = new TempDir();
   const there = { ...info, project: dir.path, cwd: dir.path };
   requireFolders(there);

@@ -48,7 +48,7 @@ class Folders implements Disposable {
     return store;
   }
 
-  /** A run that ended so long ago; `more` may say something else. */
+  /** A run that ended at the given age; `more` overrides its fields. */
   run(more: Partial<ProcInfo> = {}, of = 0): string {
     const n = ++this.#count;
     const uuid = `019a0000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;
@@ -88,7 +88,7 @@ function gone({ collected }: CollectReport): string[] {
 }
 
 describe("gc", () => {
-  test("removes what is beyond the limits, of every project, and remembers it", async () => {
+  test("removes runs beyond the limits in every project, and records them as removed", async () => {
     using folders = new Folders();
     folders.limits = { ...ALL, retention_runs: 1 };
     const [a, b, c] = [folders.run(), folders.run(), folders.run({}, 1)];
@@ -106,7 +106,7 @@ describe("gc", () => {
     expect(readdirSync(join(folders.root, "gc"))).toEqual(["last.json"]);
   });
 
-  test("never takes what lives, is suspended or was cut off, or is needed by such", async () => {
+  test("never removes a live, suspended or crashed run, or one that such a run needs", async () => {
     using folders = new Folders();
     const parent = folders.run({}, 1);
     const stay = [
@@ -123,7 +123,7 @@ describe("gc", () => {
     expect(report).toMatchObject({ kept: 5, needed: 5 });
   });
 
-  test("leaves alone what is being taken up, and what has been since it was looked at", async () => {
+  test("does not remove a run that is being resumed, or was resumed since it was listed", async () => {
     using folders = new Folders();
     const [claimed, resumed, free] = [folders.run(), folders.run(), folders.run()];
     const store = folders.stores[0];
@@ -148,7 +148,7 @@ describe("gc", () => {
     claim?.release({ remove: true });
   });
 
-  test("names what it can't read and leaves it; a folder without a record goes after a day", async () => {
+  test("names unreadable runs without removing them; removes a folder without a record after a day", async () => {
     using folders = new Folders();
     const [damaged, empty] = [folders.run(), folders.run()];
     const dir = (uuid: string): string => folders.stores[0]?.dir(uuid) ?? "";
@@ -164,7 +164,7 @@ describe("gc", () => {
     expect(folders.left()).toEqual([damaged]);
   });
 
-  test("is made by one at a time, and one that was cut off is ended by the next", async () => {
+  test("runs once at a time, and completes a crashed collection", async () => {
     using folders = new Folders();
     const lock = FileLock.tryAcquire(join(folders.root, "gc", "lock"));
     expect(folders.collector.collect()).rejects.toMatchObject({ code: "UNAVAILABLE" });
@@ -177,7 +177,7 @@ describe("gc", () => {
     expect(existsSync(going)).toBeFalse();
   });
 
-  test("that fails for one run collects the others and names it", async () => {
+  test("that fails for one run removes the others and names it", async () => {
     using folders = new Folders();
     const [a, b] = [folders.run(), folders.run()];
     folders.fs = {
@@ -193,7 +193,7 @@ describe("gc", () => {
     expect(folders.left()).toEqual([a]);
   });
 
-  test("of any runs under any limits keeps its word", async () => {
+  test("holds its rules for random runs and limits", async () => {
     for (let seed = 1; seed <= 25; seed++) {
       using folders = new Folders();
       const random = seeded(seed);
@@ -233,7 +233,7 @@ describe("gc", () => {
   });
 });
 
-describe("the daemon's own", () => {
+describe("the daemon's own collection", () => {
   function auto(folders: Folders, everyMs: number | null = 3_600_000) {
     const logged: string[] = [];
     const made: number[] = [];
@@ -255,7 +255,7 @@ describe("the daemon's own", () => {
     return { job, logged, made };
   }
 
-  test("comes a while after the start, then every so often, and goes by the last one of anybody", async () => {
+  test("runs some time after the start, then at its interval, counted from the last one of any kernel", async () => {
     using folders = new Folders();
     folders.run();
     const { job, made, logged } = auto(folders);
@@ -277,7 +277,7 @@ describe("the daemon's own", () => {
     await next.job.close();
   });
 
-  test("is never made where it is switched off", async () => {
+  test("never runs when it is switched off", async () => {
     using folders = new Folders();
     const { job, made } = auto(folders, null);
     await folders.clock.advance(10_000_000);

@@ -17,7 +17,7 @@ async function runOf(h: KernelHarness, uuid: string): Promise<Run> {
 
 const find = (h: KernelHarness) => (uuid: string) => runOf(h, uuid);
 
-/** Of every step: what the records say that the model was sent is what it was sent. */
+/** Expects for every step that the prompt from the records is the model's request. */
 async function requireAsSent(h: KernelHarness, uuid: string, asked: LLMRequest[], from = 1): Promise<void> {
   const run = await runOf(h, uuid);
   for (const [index, { system_prompt, messages, tools }] of asked.entries()) {
@@ -29,7 +29,7 @@ async function requireAsSent(h: KernelHarness, uuid: string, asked: LLMRequest[]
   }
 }
 
-describe("the prompt of a step is what the model was sent", () => {
+describe("the prompt of a step is the model's request", () => {
   test("in a run that is compacted, gets a message and a tool, and is continued", async () => {
     const play = model([...reads(12), says('"done"'), says('"so are these"'), says('"and those"')]);
     let sent = 0;
@@ -80,7 +80,7 @@ describe("the prompt of a step is what the model was sent", () => {
     await requireAsSent(h, uuid, h.requests);
   });
 
-  test("in a fork, whose first steps were made with the head of its origin", async () => {
+  test("in a fork, whose first steps have the prompt head of its origin", async () => {
     await using h = new KernelHarness({
       model: script(read("a"), says("done"), says("forked")),
       devices: DEVICES,
@@ -104,7 +104,7 @@ describe("the prompt of a step is what the model was sent", () => {
   });
 });
 
-test("the prompt of a step after a lost one is not known, and that of a step that is not there is none", async () => {
+test("the prompt of a step after a lost one is unknown, and a missing step has no prompt", async () => {
   await using h = new KernelHarness({ model: script(read("a"), read("b"), says("done")), devices: DEVICES });
   const { info } = await h.run(INTENT);
   const file = join(h.runs.dir(info.uuid), "steps.jsonl");

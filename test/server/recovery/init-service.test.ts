@@ -90,7 +90,7 @@ class Booting implements AsyncDisposable {
 const refused = new SyscallError("UNAVAILABLE", "The required command queue did not come up: no port");
 
 describe("init.yaml for the daemon", () => {
-  test("is nothing before it is started, as inside a command, and where no file is", async () => {
+  test("has no units before it is started, inside a command, and without a file", async () => {
     await using b = new Booting();
     b.usersFile();
     expect(await b.ready()).toEqual([]);
@@ -103,7 +103,7 @@ describe("init.yaml for the daemon", () => {
     expect([empty.init.starting, empty.booted.length]).toEqual([false, 0]);
   });
 
-  test("comes up for the user first, then side by side for each known project that is still there", async () => {
+  test("starts the user's units first, then those of all existing projects in parallel", async () => {
     await using b = new Booting();
     const user = Promise.withResolvers<void>();
     b.boot = ({ project }) => (project === null ? user.promise : Promise.resolve());
@@ -121,21 +121,21 @@ describe("init.yaml for the daemon", () => {
     expect(b.init.starting).toBe(false);
   });
 
-  test("of the user that does not start fails the start of the daemon, waiting clients and new runs", async () => {
+  test("of the user that does not start fails the daemon's start, waiting clients and new runs", async () => {
     await using b = new Booting();
     b.boot = async () => {
       throw refused;
     };
     b.usersFile();
-    const told = await Promise.all([b.init.start(), b.init.started(), b.ready()].map(refusal));
+    const errors = await Promise.all([b.init.start(), b.init.started(), b.ready()].map(refusal));
     const file = join(b.home.paths.configDir, "init.yaml");
-    for (const { code, message } of told) {
+    for (const { code, message } of errors) {
       expect([code, message]).toEqual(["UNAVAILABLE", `${file}: ${refused.message}`]);
     }
     expect(b.init.starting).toBe(true);
   });
 
-  test("of a project is brought up once for all that wait, and again after a failure", async () => {
+  test("of a project is started once for all waiting runs, and again after a failure", async () => {
     await using b = new Booting();
     await b.init.start();
     const file = b.projectsFile();
@@ -154,7 +154,7 @@ describe("init.yaml for the daemon", () => {
     expect(b.init.status().problems).toEqual([]);
   });
 
-  test("that fails at the daemon's start is logged, and is no other project's business", async () => {
+  test("that fails at the daemon's start is logged, and does not affect other projects", async () => {
     await using b = new Booting();
     b.boot = async () => {
       throw refused;
@@ -168,7 +168,7 @@ describe("init.yaml for the daemon", () => {
     expect(await b.ready(other)).toEqual([]);
   });
 
-  test("is waited for by a run less long than its client waits", async () => {
+  test("delays a run for less time than its client waits", async () => {
     await using b = new Booting();
     const never = Promise.withResolvers<void>();
     b.boot = () => never.promise;

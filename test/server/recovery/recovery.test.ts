@@ -172,7 +172,7 @@ const SUSPENDED = {
 };
 
 describe("a run whose kernel has died", () => {
-  test("is suspended on disk, with what its records say, and its kernel is forgotten", async () => {
+  test("is recorded as suspended, with the values of its records, and its kernel is removed", async () => {
     using left = new Left();
     const uuid = await left.cutOff();
     await left.recover();
@@ -196,7 +196,7 @@ describe("a run whose kernel has died", () => {
       {},
     ],
     [
-      "a last step that is gone: what came after it counts no more",
+      "a missing last step: later records are ignored",
       (left, uuid) => {
         const file = left.file(uuid, "steps.jsonl");
         truncateSync(file, readFileSync(file).indexOf(10) + 1);
@@ -232,7 +232,7 @@ describe("a run whose kernel has died", () => {
     ],
     ["no events", (left, uuid) => rmSync(left.file(uuid, "events.jsonl"), { force: true }), {}],
     [
-      "an empty process record beside the version before",
+      "an empty process record beside its older version",
       (left, uuid) => {
         renameSync(left.file(uuid, "proc-info.json"), left.file(uuid, "proc-info.json.before"));
         writeFileSync(left.file(uuid, "proc-info.json"), "");
@@ -240,7 +240,7 @@ describe("a run whose kernel has died", () => {
       {},
     ],
     [
-      "a zero-filled process record beside the version before",
+      "a zero-filled process record beside its older version",
       (left, uuid) => {
         renameSync(left.file(uuid, "proc-info.json"), left.file(uuid, "proc-info.json.before"));
         writeFileSync(left.file(uuid, "proc-info.json"), Buffer.alloc(2048));
@@ -248,7 +248,7 @@ describe("a run whose kernel has died", () => {
       {},
     ],
     [
-      "no process record but the version before: the rename is missing",
+      "only the older version of the process record: the rename is missing",
       (left, uuid) => {
         renameSync(left.file(uuid, "proc-info.json"), left.file(uuid, "proc-info.json.before"));
         writeFileSync(left.file(uuid, "~proc-info.json.tmp"), '{"v":1,"pi');
@@ -256,13 +256,13 @@ describe("a run whose kernel has died", () => {
       {},
     ],
     [
-      "a claim of somebody who died while going on with it",
+      "a claim of a kernel that died while it resumed the run",
       (left, uuid) => writeFileSync(left.file(uuid, "resume.lock"), ""),
       {},
     ],
   ];
 
-  test.each(damages)("is brought back after %s", async (_name, damage, differs) => {
+  test.each(damages)("is recovered after %s", async (_name, damage, differs) => {
     using left = new Left();
     const uuid = await left.cutOff({ resume_on_restart: true });
     damage(left, uuid);
@@ -280,7 +280,7 @@ describe("a run whose kernel has died", () => {
     ["a torn record", '{"v":1,"pid":', /damaged/],
     ["a record of zeros", "\0".repeat(300), /damaged/],
     ["a record of a newer rnix", '{"v":99,"kernel":"dead-kernel"}', /newer rnix/],
-  ])("with %s is named and left alone, and stops no other", async (_name, text, why) => {
+  ])("with %s is named and not changed, and the others are recovered", async (_name, text, why) => {
     using left = new Left();
     const damaged = await left.cutOff();
     const other = await left.cutOff();
@@ -298,7 +298,7 @@ describe("a run whose kernel has died", () => {
     ["of a newer rnix", (file: string) => appendFileSync(file, '{"v":9}\n')],
     ["no file", inTheWay],
   ])(
-    "whose steps can't be read (%s) is told, and left to the next start; the others are seen to",
+    "whose steps can't be read (%s) is logged and left to the next start; the others are recovered",
     async (_, damage) => {
       using left = new Left();
       const [first, broken, last] = [
@@ -316,14 +316,14 @@ describe("a run whose kernel has died", () => {
     },
   );
 
-  test("that is no agent's has been killed", async () => {
+  test("that is not an agent is recorded as killed", async () => {
     using left = new Left();
     const uuid = await left.cutOff({ kind: "supervisor" });
     await left.recover();
     expect(await left.info(uuid)).toMatchObject({ state: "dead", exit_code: 137, suspended: null });
   });
 
-  test("and that a person had paused stays suspended as by that person", async () => {
+  test("and that the user had paused stays suspended by the user", async () => {
     using left = new Left();
     const uuid = await left.cutOff({ is_paused: true, resume_on_restart: true });
     await left.recover();
@@ -332,10 +332,10 @@ describe("a run whose kernel has died", () => {
   });
 });
 
-describe("what is left alone", () => {
+describe("recovery does not touch", () => {
   test.each<[string, Partial<ProcInfo>]>([
     ["a run of a kernel that lives", { kernel: LIVE }],
-    ["a run of a kernel nobody here knows", { kernel: "of-somebody-else" }],
+    ["a run of an unknown kernel", { kernel: "unknown-kernel" }],
     ["a run that has ended", { ended_at_ms: T0, state: "dead", exit_code: 0, exit_reason: "completed" }],
     [
       "a run that a person has suspended",
@@ -356,7 +356,7 @@ describe("what is left alone", () => {
     expect(left.resumed).toEqual([]);
   });
 
-  test("everything, when no kernel has died: not a record is read", async () => {
+  test("any run when no kernel has died: no record is read", async () => {
     using left = new Left();
     left.locks.forget(DEAD);
     await left.cutOff();
@@ -370,7 +370,7 @@ describe("what is left alone", () => {
     expect(asked).toBe(0);
   });
 
-  test("all of it by a second rnix, while a first is at it", async () => {
+  test("any run while another rnix recovers", async () => {
     using left = new Left();
     const uuid = await left.cutOff();
     const first = FileLock.tryAcquire(left.lockFile);
@@ -382,7 +382,7 @@ describe("what is left alone", () => {
     expect(await left.info(uuid)).toMatchObject({ state: "suspended" });
   });
 
-  test("a run that another rnix is just resuming", async () => {
+  test("a run that another rnix is resuming", async () => {
     using left = new Left();
     const uuid = await left.cutOff({ resume_on_restart: true });
     const claim = left.store.claim(uuid);
@@ -393,7 +393,7 @@ describe("what is left alone", () => {
     claim?.release({ remove: true });
   });
 
-  test("a run that another rnix has resumed meanwhile: its kernel is forgotten", async () => {
+  test("a run that another rnix has resumed: its dead kernel is removed", async () => {
     using left = new Left();
     const uuid = await left.cutOff();
     const claim = left.store.claim(uuid);
@@ -410,7 +410,7 @@ describe("what is left alone", () => {
   });
 });
 
-describe("what resumes by itself", () => {
+describe("automatic resume", () => {
   const stopped = (cause: "stop" | "restart", more: Partial<ProcInfo> = {}): Partial<ProcInfo> => ({
     kernel: DEAD,
     ended_at_ms: T0,
@@ -440,7 +440,7 @@ describe("what resumes by itself", () => {
     expect(left.resumed).toEqual(goesOn ? [uuid] : []);
   });
 
-  test("not those of a kernel that lives after all: it was looked at before it had its lock", async () => {
+  test("does not apply to a live kernel that was checked before it had its lock", async () => {
     using left = new Left();
     const uuid = await left.add({ kernel: LIVE, created_at_ms: T0, state: "running" });
     left.locks.dead = () => [LIVE];
@@ -450,7 +450,7 @@ describe("what resumes by itself", () => {
     expect(left.locks.isAlive(LIVE)).toBe(true);
   });
 
-  test("a few at a time", async () => {
+  test("resumes a few runs at a time", async () => {
     using left = new Left();
     for (let n = 0; n < 40; n++) await left.cutOff({ resume_on_restart: true });
     let [now, most] = [0, 0];
@@ -464,7 +464,7 @@ describe("what resumes by itself", () => {
     expect(most).toBe(4);
   });
 
-  test("not what can't: it stays suspended and says why, and the others resume", async () => {
+  test("leaves a run that can't be resumed suspended with the reason, and resumes the others", async () => {
     using left = new Left();
     const without = await left.cutOff({ resume_on_restart: true });
     const other = await left.cutOff({ resume_on_restart: true });
@@ -480,7 +480,7 @@ describe("what resumes by itself", () => {
     });
   });
 
-  test("no more when it has brought rnix down three times at one step", async () => {
+  test("stops for a run that has crashed rnix three times at one step", async () => {
     using left = new Left();
     const uuid = await left.cutOff({ resume_on_restart: true, crashes: { step: 2, times: 2 } });
     const moved = await left.cutOff({ resume_on_restart: true, crashes: { step: 1, times: 2 } });
@@ -492,7 +492,7 @@ describe("what resumes by itself", () => {
     });
   });
 
-  test("at the next start, when rnix is stopped meanwhile", async () => {
+  test("happens at the next start when rnix is stopped meanwhile", async () => {
     using left = new Left();
     for (let n = 0; n < 10; n++) await left.cutOff({ resume_on_restart: true });
     const recovery = left.recovery();
@@ -511,8 +511,8 @@ describe("what resumes by itself", () => {
   });
 });
 
-describe("a place in an init.yaml", () => {
-  test("is given the run that had it, once, and no run that came before that", async () => {
+describe("a unit of an init.yaml", () => {
+  test("gets its last run, once, and no earlier run", async () => {
     using left = new Left();
     await left.cutOff({ supervised: "user night/watch" });
     const last = await left.cutOff({ supervised: "user night/watch" });
@@ -526,14 +526,14 @@ describe("a place in an init.yaml", () => {
     await recovery.close();
   });
 
-  test("that no unit has taken before a crash is still known at the next start", async () => {
+  test("that did not get its run before a crash gets it at the next start", async () => {
     using left = new Left();
     await left.cutOff({ supervised: "user night/watch" });
     await left.recovery().start();
     expect(left.locks.dead()).toEqual([DEAD]);
   });
 
-  test("is known until init.yaml has come up once without taking it", async () => {
+  test("keeps its run until init.yaml has started once without using it", async () => {
     using left = new Left();
     await left.cutOff({ supervised: "user night/watch" });
     left.filled = false;
@@ -546,7 +546,7 @@ describe("a place in an init.yaml", () => {
 });
 
 describe("parents and children", () => {
-  test("a parent has what became of its children, and what they have used since it counted", async () => {
+  test("a parent gets the verdicts of its children, and their usage since its last count", async () => {
     using left = new Left();
     const parent = await left.cutOff();
     const late = { parent_uuid: parent, created_at_ms: T0 + 3600 };
@@ -570,7 +570,7 @@ describe("parents and children", () => {
     expect(info).toMatchObject({ tokens_used: 45 + 90 + 7, steps_used: 3 + 6 + 1 });
   });
 
-  test("only the root is resumed: it resumes its children itself", async () => {
+  test("only the root is resumed, which resumes its children", async () => {
     using left = new Left();
     const parent = await left.cutOff({ resume_on_restart: true });
     await left.cutOff({ resume_on_restart: true, parent_uuid: parent });
@@ -579,7 +579,7 @@ describe("parents and children", () => {
   });
 });
 
-test("old runs that the index knows are not read", async () => {
+test("the records of old runs in the index are not read", async () => {
   using left = new Left();
   for (let n = 0; n < 40; n++) {
     await left.add({ kernel: DEAD, ended_at_ms: T0, state: "dead", exit_code: 0, exit_reason: "completed" });

@@ -9,7 +9,7 @@ import { procInfo } from "../../support/samples.ts";
 
 const HOUR = 3_600_000;
 
-/** Records on a fake disk, and a waker over them that resumes by what a test says. */
+/** Records on a fake disk, and a waker over them whose resume the test scripts. */
 class Bench {
   readonly clock = new FakeClock();
   readonly disk = new Map<string, ProcInfo>();
@@ -49,7 +49,7 @@ class Bench {
     this.waker.suspended({ uuid, wake });
   }
 
-  /** By a daemon that is gone. */
+  /** By an earlier daemon. */
   lay(uuid: string, wake: Wake): void {
     this.disk.set(uuid, record(uuid, wake));
   }
@@ -91,7 +91,7 @@ function record(uuid: string, wake: Wake): ProcInfo {
 }
 
 describe("at a time", () => {
-  test("a run is woken, not before, and the daemon stays until then", async () => {
+  test("a run is resumed, not earlier, and the daemon keeps running until then", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
     bench.suspend("b", bench.in(2 * HOUR));
@@ -106,7 +106,7 @@ describe("at a time", () => {
     expect(bench.clock.pending).toBe(0);
   });
 
-  test("the daemon stays while a run is woken, too: it has no process yet", async () => {
+  test("the daemon keeps running while a run is being resumed and has no process yet", async () => {
     const bench = new Bench();
     const planned = Promise.withResolvers<void>();
     bench.planned = planned.promise;
@@ -120,7 +120,7 @@ describe("at a time", () => {
     expect(bench.waker.busy).toBe(false);
   });
 
-  test("what an earlier daemon has left is woken, what was due meanwhile at once; what is a person's is left", async () => {
+  test("runs of an earlier daemon are resumed, overdue ones at once; those that a user suspended are not", async () => {
     const bench = new Bench();
     bench.lay("due", bench.in(-HOUR));
     bench.lay("later", bench.in(HOUR));
@@ -132,7 +132,7 @@ describe("at a time", () => {
     expect(bench.uuids).toEqual(["due", "later"]);
   });
 
-  test("a wait beyond what a timer can count is no wait of nothing", async () => {
+  test("a wait longer than the largest timer does not end at once", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(400 * 24 * HOUR));
     expect(bench.clock.waits).toEqual([60_000]);
@@ -140,7 +140,7 @@ describe("at a time", () => {
     expect(bench.clock.pending).toBe(0);
   });
 
-  test("hundreds at once are all woken, each once", async () => {
+  test("hundreds of runs are resumed, each once", async () => {
     const bench = new Bench();
     const all = Array.from({ length: 300 }, (_, i) => `r${i}`);
     for (const uuid of all) bench.suspend(uuid, bench.in(HOUR));
@@ -150,7 +150,7 @@ describe("at a time", () => {
 });
 
 describe("a run that another caller has resumed", () => {
-  test("is not woken", async () => {
+  test("is not resumed again", async () => {
     const bench = new Bench();
     bench.suspend("here", bench.in(HOUR));
     bench.suspend("elsewhere", bench.in(HOUR));
@@ -163,7 +163,7 @@ describe("a run that another caller has resumed", () => {
     expect(bench.logged).toEqual([]);
   });
 
-  test("at the same moment is theirs, and its record is left as it is", async () => {
+  test("at the same moment belongs to that caller, and its record is not changed", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
     const theirs: ProcInfo = { ...record("a", { on: "never" }), state: "running", suspended: null };
@@ -178,8 +178,8 @@ describe("a run that another caller has resumed", () => {
   });
 });
 
-describe("a run that can't be resumed by itself", () => {
-  test("waits for a person, and its record says why", async () => {
+describe("a run that can't be resumed automatically", () => {
+  test("stays suspended, and its record says why", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
     bench.refusal = new SyscallError("UNAVAILABLE", "no key");
@@ -192,7 +192,7 @@ describe("a run that can't be resumed by itself", () => {
     expect(bench.clock.pending).toBe(0);
   });
 
-  test("is the next daemon's when this one is stopped meanwhile", async () => {
+  test("is left to the next daemon when this one is stopped meanwhile", async () => {
     const bench = new Bench();
     bench.suspend("a", bench.in(HOUR));
     const before = bench.disk.get("a");
@@ -205,7 +205,7 @@ describe("a run that can't be resumed by itself", () => {
 });
 
 describe("a child's end", () => {
-  test("wakes the one that waits for it", async () => {
+  test("resumes its waiting parent", async () => {
     const bench = new Bench();
     bench.suspend("parent", { on: "child", uuid: "child" });
     bench.end("another");
@@ -217,7 +217,7 @@ describe("a child's end", () => {
     expect(bench.waker.busy).toBe(false);
   });
 
-  test("that came before it was known is seen too", async () => {
+  test("is found too when it came before the wait was known", async () => {
     const bench = new Bench();
     bench.end("child");
     bench.lay("parent", { on: "child", uuid: "child" });
@@ -226,7 +226,7 @@ describe("a child's end", () => {
     expect(bench.uuids).toEqual(["parent"]);
   });
 
-  test("comes through the topmost waiting run, which resumes those below it", async () => {
+  test("resumes the topmost waiting run, which resumes the runs below it", async () => {
     const bench = new Bench();
     bench.suspend("leaf", bench.in(HOUR));
     bench.suspend("child", { on: "child", uuid: "leaf" });
@@ -239,7 +239,7 @@ describe("a child's end", () => {
     expect(bench.clock.pending).toBe(0);
   });
 
-  test("wakes one of those that wait for each other, or for themselves, as only damaged records have it", async () => {
+  test("resumes one run of a waiting cycle, which only damaged records have", async () => {
     const bench = new Bench();
     bench.suspend("a", { on: "child", uuid: "b" });
     bench.suspend("b", { on: "child", uuid: "a" });
@@ -250,7 +250,7 @@ describe("a child's end", () => {
     expect(bench.uuids).toEqual(["b", "c"]);
   });
 
-  test("of one whose parent has ended without it is not waited for any more", async () => {
+  test("is not waited for when the parent has ended", async () => {
     const bench = new Bench();
     bench.suspend("leaf", bench.in(HOUR));
     bench.suspend("root", { on: "child", uuid: "leaf" });
@@ -264,18 +264,18 @@ describe("a child's end", () => {
 });
 
 describe("a message", () => {
-  test("wakes the one that waits for it, and no other", async () => {
+  test("resumes only the run that waits for it", async () => {
     const bench = new Bench();
     bench.suspend("a", { on: "message" });
     bench.suspend("b", { on: "message" });
     bench.suspend("c", bench.in(HOUR));
-    for (const uuid of ["a", "c", "nobody"]) bench.waker.mailed(uuid);
+    for (const uuid of ["a", "c", "unknown"]) bench.waker.mailed(uuid);
     await settled();
     expect(bench.uuids).toEqual(["a"]);
     await bench.waker.close();
   });
 
-  test("that came before a daemon began is found", async () => {
+  test("that arrived before the daemon's start is found", async () => {
     const bench = new Bench();
     bench.lay("a", { on: "message" });
     bench.mail.add("a");
@@ -285,7 +285,7 @@ describe("a message", () => {
   });
 });
 
-test("what it had in memory is handed on; a closed one wakes no run", async () => {
+test("a closed waker hands its waits to the next one, and resumes no run", async () => {
   const bench = new Bench();
   const kept: InMemorySettings = { env: { A: "1" }, provider: null };
   const wake = bench.in(HOUR);

@@ -5,7 +5,7 @@ import { userPaths } from "../../../src/config/paths.ts";
 import { PROTOCOL } from "../../../src/protocol/frame.ts";
 import { commit, version } from "../../../src/version.ts";
 
-/** Stands where a daemon dies on its way up, before it has told those who wait for it: it says why in its log only. */
+/** Acts as a daemon that dies while it starts: the reason is only in its log. */
 const { socket } = userPaths(process.env);
 mkdirSync(dirname(socket), { recursive: true, mode: 0o700 });
 const who = {

@@ -35,8 +35,8 @@ interface FakeProcess {
 }
 
 /**
- * A kernel whose processes do what a test tells them. An intent of "echo WORDS" is one step that says the
- * words and ends by itself; every other process goes on until it is signalled or `finish`ed.
+ * A kernel whose processes are scripted by a test. An intent of "echo WORDS" is one step that answers the
+ * words and ends by itself; every other process runs until it is signalled or `finish`ed.
  */
 export class FakeKernel implements KernelApi {
   readonly #runs: RunStore;
@@ -144,7 +144,7 @@ export class FakeKernel implements KernelApi {
     return 1;
   }
 
-  /** The same process with a new PID, which has been told the input; a fork is another one without its steps. */
+  /** The same process with a new PID and the new message; a fork is another process without its steps. */
   async resume(
     uuid: string,
     _agent: AgentInfo | null,
@@ -303,7 +303,7 @@ export class FakeKernel implements KernelApi {
   }
 
   async #echo(pid: PID, words: string, step = 1): Promise<void> {
-    // A turn of the loop, as a model would take: whoever spawned it is attached by then.
+    // A turn of the loop, as a model would take: the spawning client is attached by then.
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.emit(pid, { type: "step", step, total: 10, tokensUsed: 0, costUsd: null });
     this.emit(pid, { type: "text_delta", step, text: words });
@@ -319,7 +319,7 @@ export class FakeKernel implements KernelApi {
   }
 }
 
-/** A finished step that said these words, after one call of Read. */
+/** A finished step with the given answer, after one call of Read. */
 export function stepRecord(step: number, words: string): StepRecord {
   return {
     v: 1,

@@ -110,7 +110,7 @@ export function fakeSystem(
     recovery: { start: async () => undefined, stop: () => undefined, busy: false },
     logger: o.logger,
     async plan(request) {
-      if (request.agent === "nobody") throw new SyscallError("NOT_FOUND", 'There is no agent "nobody".');
+      if (request.agent === "unknown") throw new SyscallError("NOT_FOUND", 'There is no agent "unknown".');
       if (request.agent === "broken") throw new TypeError("a defect");
       return {
         agent: null,

@@ -42,7 +42,7 @@ export class Home implements AsyncDisposable {
     return Number(readFileSync(this.paths.pidFile, "utf8"));
   }
 
-  /** Everything that runs with this home: its daemons, also those that are just coming or going. */
+  /** All processes with this home: its daemons, also starting and stopping ones. */
   running(): number[] {
     const mine = `XDG_RUNTIME_DIR=${this.env.XDG_RUNTIME_DIR}\0`;
     const all = new Bun.Glob("[0-9]*").scanSync({ cwd: "/proc", onlyFiles: false });
@@ -68,7 +68,7 @@ function environmentOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/environ`, "utf8");
   } catch {
-    // It has gone, or is not ours to look into.
+    // It has ended, or belongs to another user.
     return "";
   }
 }
