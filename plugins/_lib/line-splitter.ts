@@ -1,5 +1,5 @@
 const NEWLINE = 10;
-/** Kept of the beginning and of the end of a line that is too long. */
+/** Bytes kept of the beginning and of the end of a line that is too long. */
 const SAMPLE_BYTES = 4_096;
 
 /** A line beyond the limit: its size, its first and its last bytes. */
@@ -9,7 +9,7 @@ export interface LongLine {
   tail: string;
 }
 
-/** Cuts bytes into lines. Of a line beyond `maxBytes` only its ends are kept, so memory is bounded. */
+/** Splits bytes into lines. Of a line longer than `maxBytes` it keeps only both ends, so memory is bounded. */
 export class LineSplitter {
   readonly #maxBytes: number;
   readonly #decoder = new TextDecoder();

@@ -12,7 +12,9 @@ interface AnswerForm extends Required<Pick<LanguageModelV4CallOptions, "response
   strict: boolean;
 }
 
-/** The form of the answer; undefined where none is asked for. The prompt names it too, and the kernel checks it. */
+/**
+ * The requested form of the answer; undefined if none is requested. The prompt names it too, and the kernel checks it.
+ */
 export function answerForm({ output_schema }: LLMRequest): AnswerForm | undefined {
   if (output_schema === undefined) return undefined;
   const schema = output_schema satisfies JSONSchema7;

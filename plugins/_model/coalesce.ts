@@ -1,8 +1,8 @@
 import type { LLMEvent } from "rnix/plugin";
 
-/** Events that are read before they are taken. */
+/** Maximum events read ahead of the consumer. */
 const MAX_BUFFERED = 256;
-/** Characters of one event. */
+/** Maximum characters of one event. */
 const MAX_CHARS = 16 * 1024;
 
 /**

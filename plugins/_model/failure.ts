@@ -34,7 +34,7 @@ export interface Blame {
   key: string;
 }
 
-/** What a provider package throws or puts into its stream, as a typed error that says what to do. */
+/** Converts an error of a provider package or its stream to a typed error that says what to do. */
 export function failure(error: unknown, blame: Blame): SyscallError {
   for (const one of causes(error)) if (one instanceof SyscallError) return one;
   if (APICallError.isInstance(error) && error.statusCode !== undefined && error.statusCode >= 400)

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
 import { issueText } from "../_lib/issue-text.ts";
 
-/** The request that a process has written. INVALID names the part that is wrong. */
+/** Parses the request that a process has written. Fails with INVALID, which names the wrong part. */
 export function parseRequest(data: Data): LLMRequest {
   const text = typeof data === "string" ? data : new TextDecoder().decode(data);
   let json: unknown;

@@ -75,7 +75,7 @@ export interface Stop {
   word?: string;
 }
 
-/** Why an answer ended, by the provider's word. `unknown`: it broke off. */
+/** The stop reason for the provider's word. `unknown`: the answer broke off. */
 export function stopOf(word: string, hasCalls: boolean): Stop {
   const reason = REASONS.get(word) ?? "other";
   // A turn that pauses for our calls continues with their results.

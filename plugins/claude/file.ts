@@ -13,7 +13,7 @@ const FACTS: ModelFacts = {
   can: { effort: true, images: true, runs_tools: true },
 };
 
-/** An open /dev/llm/claude. UNAVAILABLE without the program, before a run starts. */
+/** Opens /dev/llm/claude. Fails with UNAVAILABLE if the program is missing, before a run starts. */
 export async function claudeFile(context: OpenContext): Promise<CliFile> {
   const command = commandOf(context);
   await locate(context, command);

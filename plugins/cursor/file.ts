@@ -22,7 +22,7 @@ const MAX_PROMPT_BYTES = 128 * 1024 - 1;
 /** Tools that change files. A process with one of them lets the program change files too. */
 const CHANGING = new Set(["Write", "Edit", "Bash"]);
 
-/** An open /dev/llm/cursor. UNAVAILABLE without the program, before a run starts. */
+/** Opens /dev/llm/cursor. Fails with UNAVAILABLE if the program is missing, before a run starts. */
 export function cursorFile(context: OpenContext): CliFile {
   const command = commandOf(context);
   locate(context, command);

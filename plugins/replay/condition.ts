@@ -4,7 +4,7 @@ import type { LLMRequest } from "rnix/plugin";
 import { z } from "zod";
 import { errorOf, type Normalize } from "./normalize.ts";
 
-/** What a text must be; all fields must match. A string alone is what it must contain. */
+/** A condition on a text; all fields must match. A plain string must be contained in it. */
 export type Match = string | Exclude<z.infer<typeof Match>, string>;
 
 export const texts = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
@@ -30,7 +30,7 @@ const ResultMatch = z.union([
   z.strictObject({ ...words, tool: z.string().min(1).optional() }),
 ]);
 
-/** What must be true of the conversation sent to the model; all fields must match. */
+/** A condition on the conversation sent to the model; all fields must match. */
 export interface Condition {
   /** The newest result of a tool. */
   last_result?: z.infer<typeof ResultMatch>;
@@ -107,7 +107,7 @@ export function failedAs(error: string | boolean, text: string): boolean {
   return typeof error === "string" ? code === error : error === (code !== null);
 }
 
-/** What is expected, for a person to read. */
+/** Describes what is expected. */
 export function described(match: Match): string {
   if (typeof match === "string") return `contains: ${match}`;
   const { equals, exact, ...rest } = match;

@@ -64,7 +64,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   }
 }
 
-/** Prints notices and errors from before the run exists in the requested output form. */
+/** Runs `prepare`, before the run exists, and prints its errors in the requested output form. */
 export async function printNotices<T>(
   io: Io,
   form: Pick<AgentRun, "output" | "quiet">,

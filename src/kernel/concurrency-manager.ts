@@ -246,7 +246,7 @@ function assertNotEnded(proc: Process): void {
   throw new SyscallError("CLOSED", `Process ${proc.pid} has ended, and its conversation with it.`);
 }
 
-/** What may stand anywhere in a conversation. A call and its result stand together, or providers refuse it. */
+/** Whether a message may be anywhere in a conversation. Providers require a call and its result together. */
 function assertNoTurn({ role, tool_calls }: Message): void {
   if ((role === "user" || role === "assistant") && !tool_calls?.length) return;
   throw new SyscallError(

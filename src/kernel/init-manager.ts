@@ -60,7 +60,7 @@ export class InitManager {
     return [...this.#plans.values()].flat().some((unit) => unit.process === proc);
   }
 
-  /** Brings nothing up any more; what is just coming up is called off. */
+  /** Starts no more units and cancels those that are starting. */
   close(): void {
     this.#closing.abort(new SyscallError("CANCELLED", "The kernel is shutting down and brings nothing up."));
   }

@@ -25,7 +25,7 @@ interface SignalManagerPorts {
  */
 type SignalHandler = (signal: Signal) => void | Promise<void>;
 
-/** Where a signal went: behind a block, to the handler, or to the default action. */
+/** How a signal was delivered: it is pending, was handled, or had its default action. */
 export type Disposition = "pending" | "handled" | "default";
 
 /** How far an end reaches: `tree` also ends the children, `alone` leaves them to PID 0. */

@@ -62,12 +62,12 @@ export type ExitReason =
   | "killed"
   | "terminated"
   | "killed_while_paused"
-  /** What the run needs before its first step, such as a required MCP server, could not be had. */
+  /** A requirement of the first step, such as a required MCP server, could not be met. */
   | "unavailable"
-  /** What was asked for contradicts itself; found after the process began. */
+  /** The request is contradictory, which was found after the process began. */
   | "usage";
 
-/** A limit is a number or there is none. */
+/** A limit; null: none. */
 export type Limit = number | null;
 
 /** The limits of one run, by the names of the settings. Durations are in milliseconds, sizes in bytes. */
@@ -174,7 +174,7 @@ export interface ProviderChoice {
   contextWindow?: number;
   /** The limit that the user has set for an answer. Every request has it. */
   maxOutput?: number;
-  /** The longest answer that the model can write. Requests do not have it as their limit. */
+  /** The longest answer that the model can write. Requests do not carry it. */
   outputLimit?: number;
   price?: ModelPrice;
   /** Its program has tools of its own, to which the process's rights do not apply. */
@@ -237,22 +237,22 @@ export interface SpawnOpts {
   checks?: string[];
   /** Absent: the agent's, then `limits`. */
   checkAttempts?: number;
-  /** Attached images: they stand with the intent in the first message. */
+  /** Attached images: they are in the first message with the intent. */
   images?: readonly AttachedImage[];
   /** JSON Schema that the answer must fit (kernel/output-schema.ts). */
   outputSchema?: object;
-  /** How much the model is to think before it answers; absent: as its provider has it. */
+  /** The model's reasoning effort; absent: the provider's default. */
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
   /** No client follows the run. While its model is down it is suspended instead of ended. */
   detached?: boolean;
-  /** What the user should know about how the run began: shown to clients that attach, and recorded. */
+  /** Notices about the start of the run: shown to clients that attach, and recorded. */
   notices?: readonly string[];
   limits: Limits;
 }
 
-/** An image as it is attached; kept beside the run from its first moment on. */
+/** An attached image, stored beside the run from its start. */
 export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "height"> {
   data: Uint8Array;
 }
@@ -327,10 +327,10 @@ export interface ProcessDetail {
 export type SyscallEvent = SyscallEventWire;
 export type { ProcInfo, SuspendCause, Wake };
 
-/** What a compaction achieved: the same number twice where nothing could be saved. */
+/** The effect of a compaction: both numbers are equal if nothing could be saved. */
 export interface AppliedCompaction {
   tokensBefore: number;
   tokensAfter: number;
-  /** What made the summary; null where long results alone were truncated, or nothing was done. */
+  /** The author of the summary; null if only long results were truncated, or nothing was done. */
   by: "model" | "digest" | null;
 }

@@ -13,15 +13,15 @@ import type { CheckReport } from "../plugin/host/report.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 
 /**
- * What commands do with the files of a user and a project, without a running server: the CLI's way to what
- * config and plugin/host know. Loaded by the commands that need it, and what is heavy when it is needed.
+ * The CLI's access to config and plugin/host. Loaded by the commands that need it; heavy modules are loaded at their
+ * first use.
  */
 export { prepareProject } from "../config/project.ts";
 export { checkSkills } from "../config/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
 export { homeNotice, userPaths };
 
-/** The daemon writes less: whatever else is there was put there by another. */
+/** Maximum bytes read of the daemon's log. The daemon writes less; more comes from another program. */
 const MAX_LOG_BYTES = 16 * 1024 ** 2;
 
 interface Where {
@@ -30,7 +30,7 @@ interface Where {
   env: Env;
 }
 
-/** Every setting as it is here, and what an untrusted project would have set. */
+/** Every setting with its value here, and the settings withheld from an untrusted project. */
 export async function settings(where: Where): Promise<{ lines: SettingLine[]; withheld: string[] }> {
   const { configDir, dataDir } = userPaths(where.env);
   const project = projectOf(where);
@@ -38,7 +38,7 @@ export async function settings(where: Where): Promise<{ lines: SettingLine[]; wi
   return { lines: describeSettings(loaded), withheld: loaded.withheld };
 }
 
-/** The values that count here, for a command that acts on them itself. */
+/** The values in effect here, for a command that uses them itself. */
 export async function settingValues(where: Where): Promise<SettingValues> {
   const { configDir, dataDir } = userPaths(where.env);
   const project = projectOf(where);
@@ -50,7 +50,7 @@ export function projectOf({ cwd, env }: Where): Project {
   return findProject({ cwd, home, uid: thisUser().uid, env });
 }
 
-/** What a person has trusted of a project, and what there is to trust. */
+/** What of a project is trusted, and what can be trusted. */
 export interface TrustReview {
   project: Project;
   trust: Trust;
@@ -59,7 +59,7 @@ export interface TrustReview {
   problems: string[];
 }
 
-/** Reads everything of the project that trust is asked for, and runs nothing of it. */
+/** Reads all parts of the project that need trust, and runs none of them. */
 export async function reviewTrust(where: Where): Promise<TrustReview> {
   const { configDir, dataDir, home } = userPaths(where.env);
   const project = projectOf(where);
@@ -71,7 +71,7 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
   const host = new PluginHost({ configDir });
   try {
     const plugins = await host.review({ ...project, isTrusted: () => false });
-    // Those of the build have names that a project's agent or skill would take.
+    // Includes the stock ones, whose names a project's agent or skill may replace.
     const { embeddedAgents, embeddedSkills } = await import("../plugin/host/embedded.ts");
     const [agents, skills] = await Promise.all([embeddedAgents(), embeddedSkills()]);
     const sources: ConfigSources = { project, trust, configDir, home, agents, skills };
@@ -97,15 +97,15 @@ export async function stockSkills(): Promise<string[]> {
   return embeddedNames(await embeddedSkills());
 }
 
-/** Names that a plugin of a project's own should not have. */
+/** Names of the plugins inside the binary, which a project's plugin should not have. */
 export async function stockPlugins(): Promise<string[]> {
   const { embeddedPlugins } = await import("../plugin/host/embedded.ts");
   return embeddedPlugins().map(({ name }) => name);
 }
 
 /**
- * Reads a plugin, and loads it on trial, which runs its code: one of the user's own, one whose project is trusted with
- * it, or any where a person has said so (`run`).
+ * Reads a plugin and loads it on trial, which runs its code: one of the user's own, one that its project's trust
+ * covers, or any with the user's consent (`run`).
  */
 export async function checkPlugin(file: string, env: Env, run: boolean): Promise<CheckReport> {
   const { PluginHost } = await import("../plugin/host/host.ts");
@@ -130,21 +130,21 @@ export async function checkPlugin(file: string, env: Env, run: boolean): Promise
   }
 }
 
-/** The lines of the daemon's log, also of one that has gone; the older ones first. */
+/** The lines of the daemon's log, also after its end; the oldest first. */
 export function readDaemonLog(env: Env): string[] {
   const path = daemonLogPath(userPaths(env).dataDir);
   const text = [`${path}.1`, path].map((file) => readText(file, MAX_LOG_BYTES) ?? "").join("");
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }
 
-/** A program that a kernel which is dead has left running. */
+/** A program that a dead kernel has left running. */
 interface Leftover {
   uuid: string;
   argv: string[];
   pids: number[];
 }
 
-/** Looks, and ends nothing: the next start of the server does that. */
+/** Lists them and ends none: the next start of the server does that. */
 export async function leftovers(env: Env): Promise<Leftover[]> {
   const [{ leftRunning }, { processTable }, { KernelLocks }, { kernelFolders }] = await Promise.all([
     import("../os/sweep.ts"),

@@ -18,7 +18,7 @@ const UNFINISHED_BYTES = 4 * MAX_REQUEST_BYTES;
 /** How long written data may wait for its client when the server ends or refuses it. */
 const FLUSH_MS = 2000;
 
-/** Every client there is, whatever carries its bytes. */
+/** The server: all connections of its clients, over sockets or memory. */
 export class Server {
   readonly #services: Services;
   readonly #stallMs: number | undefined;
@@ -35,7 +35,7 @@ export class Server {
     return this.#open.size;
   }
 
-  /** Serves this client from now on; the stream is the server's to close. `descriptor` gives its open socket, if it has one. */
+  /** Serves this client and owns its stream. `descriptor` returns its open socket, if it has one. */
   accept(stream: ByteStream, descriptor?: () => number | undefined): void {
     const unitOf = unitOfClient(this.#services, descriptor);
     const { size } = this.#open;
@@ -60,7 +60,7 @@ export class Server {
     this.#open.set(connection, served);
   }
 
-  /** Read on until the client closes: one that is cut off while it still asks would not see why. */
+  /** Reads until the client closes: a client that is disconnected while it sends would not see the error. */
   #refuse(stream: ByteStream, error: WireError): void {
     const end = (): void => {
       stream.destroy();
@@ -82,8 +82,8 @@ export class Server {
   }
 
   /**
-   * Ends every connection: streams that are ending get a moment to be read, all others are cut. A request
-   * that does not come to its end even then, because a process does not, is gone without.
+   * Ends every connection. Ending streams get a moment to be read; all others are closed. A request that does not
+   * finish even then, because its process does not, is abandoned.
    */
   async close(): Promise<void> {
     for (const stream of this.#refusing) stream.destroy();

@@ -16,7 +16,7 @@ import type { InitService } from "./recovery/init-service.ts";
 import type { Recovery } from "./recovery/recovery.ts";
 import type { Waker } from "./recovery/waker.ts";
 
-/** What the methods act on: made once, by boot. */
+/** The services that methods use, created once by boot. */
 export interface Services {
   kernel: KernelApi;
   history: History;
@@ -27,24 +27,24 @@ export interface Services {
   host: Host;
   init: InitService;
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
-  /** Everything that is settled before a process exists. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
+  /** Plans a spawn. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
-  /** Everything that is settled before PID 0 makes a call. */
+  /** Plans a call of PID 0. */
   planCall(place: Omit<CallPlace, "env"> & { env?: Env }): Promise<CallPlan>;
-  /** The same for a run that is resumed. */
+  /** Plans a resume. */
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
-  /** The same for a new run with the conversation of a foreign one. */
+  /** Plans a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
   /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
-  /** Programs left by runs, whose run is unknown. */
+  /** Programs left by unknown runs. */
   strays?(): { pid: number; command: string }[];
   logger: Logger;
 }
 
-/** What boot makes: the system, and how it is taken down. */
+/** The booted server: its services, and how it is closed. */
 export interface BootedServer {
   system: Services;
   /** Ends what boot began, in reverse order. The processes are gone already. */
@@ -58,7 +58,7 @@ interface Identity {
   startedAtMs: number;
 }
 
-/** The long-running process around the kernel, or the command that plays it. */
+/** The host of the kernel: the daemon, or a command with `--no-daemon`. */
 export interface Host {
   /** "" where there is no socket. */
   socket: string;
@@ -68,19 +68,19 @@ export interface Host {
   /** How late timers fired in the last minute, in ms. */
   loopDelay(): { p50: number; max: number };
   /**
-   * Begins the end and returns: running processes are suspended, with `now` killed. `restart`: another follows.
-   * Answers what is waited for before that.
+   * Begins the stop and returns the tool calls that it waits for. Processes are suspended, with `now` killed.
+   * `restart`: another server follows.
    */
   stop(now: boolean, o?: { restart?: boolean }): Draining | undefined;
 }
 
-/** Tool calls under way that may finish, and how long they have. */
+/** Running tool calls that may finish, and their time. */
 export interface Draining {
   calls: number;
   ms: number;
 }
 
-/** The kernel, as far as the server uses it. */
+/** The part of the kernel that the server uses. */
 export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "attachDebug" | "shutdown"> & {
   readonly processes: Pick<
     Kernel["processes"],

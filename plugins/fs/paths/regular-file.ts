@@ -1,7 +1,7 @@
 import type { Stats } from "node:fs";
 import { SyscallError } from "rnix/plugin";
 
-/** INVALID for folders, FIFOs, sockets and devices. */
+/** Fails with INVALID for folders, FIFOs, sockets and devices. */
 export function checkRegular(info: Stats, path: string): void {
   if (info.isFile()) return;
   if (info.isDirectory()) {

@@ -16,7 +16,7 @@ const BEFORE_MATCH = 200;
 /** Characters of a line that are kept to be shown; all of the line is searched. */
 const KEPT_CHARS = 64 * 1024;
 
-/** Cuts a file's bytes into lines of any length and matches each one. */
+/** Splits a file's bytes into lines of any length and matches each one. */
 export class LineReader {
   readonly #matcher: LineMatcher;
   /** Drops a byte order mark and makes invalid UTF-8 visible. */

@@ -2,7 +2,7 @@
 
 import { SyscallError } from "rnix/plugin";
 
-/** A regular expression taken apart, as far as an automaton can hold it. */
+/** The syntax tree of a regular expression without the parts that need backtracking. */
 export type Node =
   | { kind: "empty" }
   /** `text`: the one character that it takes. */
@@ -184,7 +184,7 @@ class Parser {
     return { kind: "char", test: this.#nativeTest(char.replace(/[\\^$.*+?()[\]{}|/]/, "\\$&")) };
   }
 
-  /** What one class or escape means is JavaScript's word: asked about one character at a time, it is quick. */
+  /** JavaScript's own engine decides what a class or escape matches, one character at a time, which is fast. */
   #nativeTest(atom: string): CharTest {
     const flags = this.#ignoreCase ? "i" : "";
     const unicode = compiled(`^(?:${atom})$`, `u${flags}`);

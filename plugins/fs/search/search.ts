@@ -5,7 +5,7 @@ import { type GlobRequest, globSearch } from "./glob-search.ts";
 import { type GrepRequest, grepSearch } from "./grep-search.ts";
 import type { Allows } from "./permitted-files.ts";
 
-/** What a search Worker is asked: data only. */
+/** The request of a search Worker: data only. */
 export type SearchRequest = GlobRequest | GrepRequest;
 
 /** Messages to a search Worker, which does one search at a time. */

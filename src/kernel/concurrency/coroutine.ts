@@ -14,8 +14,8 @@ export interface Coroutine {
   /** Aborted when it will not be resumed any more. */
   readonly signal: AbortSignal;
   /**
-   * Gives the value to the resumer of the coroutine, and waits for the value of the next Resume. Throws
-   * CANCELLED when none will come: a chance to clean up, and no second one to wait.
+   * Passes the value to the resumer, and waits for the value of the next Resume. Throws CANCELLED when none will
+   * follow: the body may then clean up, but not wait again.
    */
   yield(value: unknown): Promise<unknown>;
 }
@@ -23,7 +23,7 @@ export interface Coroutine {
 /** `input` is the value of the first Resume, which starts the body. */
 export type CoroutineBody = (coroutine: Coroutine, input: unknown) => unknown;
 
-/** What a Resume comes back with: a value that was yielded, or, `done`, the one the body ended with. */
+/** The result of a Resume: a yielded value, or with `done` the value that the body returned. */
 export interface Resumed {
   value: unknown;
   done: boolean;
@@ -41,7 +41,7 @@ export class CoroutineTask {
   readonly #abort = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
   #state: "new" | "waiting" | "running" | "ended" = "new";
-  /** Who resumed it last, while it runs. */
+  /** The caller that resumed it last, while it runs. */
   #resumer: PromiseWithResolvers<Resumed> | undefined;
   /** Its own wait in `yield`. */
   #waiting: PromiseWithResolvers<unknown> | undefined;
@@ -79,8 +79,8 @@ export class CoroutineTask {
   }
 
   /**
-   * Runs it to its next yield or its end. INVALID while it runs already: from inside of it that is a deadlock.
-   * If the signal aborts first, the coroutine is cancelled: its answer would have no receiver.
+   * Runs it to its next yield or its end. Fails with INVALID while it runs already: from inside of it that would be a
+   * deadlock. If the signal aborts first, the coroutine is cancelled, because its answer would have no receiver.
    */
   async resume(value: unknown, signal: AbortSignal): Promise<Resumed> {
     if (this.#state === "ended") {

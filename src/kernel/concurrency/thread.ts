@@ -26,7 +26,7 @@ export type ThreadWork = (thread: Thread) => unknown;
 
 type Outcome = { value: unknown } | { error: unknown };
 
-/** One thread: its work, its signal, and what came of it. */
+/** One thread: its work, its signal and its result. */
 export class ThreadTask {
   readonly tid: TID;
   readonly intent: string;
@@ -71,7 +71,7 @@ export class ThreadTask {
       );
   }
 
-  /** What the work came to, for as many as ask; the signal's reason when that comes first. */
+  /** The result of the work, for any number of joiners; rejects with the signal's reason if that comes first. */
   async join(signal: AbortSignal): Promise<unknown> {
     const outcome = this.#outcome ?? (await this.#nextOutcome(signal));
     this.#wasRead = true;
@@ -89,7 +89,7 @@ export class ThreadTask {
     this.#end({ error: new SyscallError("CANCELLED", message) });
   }
 
-  /** A joiner that gives up is removed: a thread may outlive any number of them. */
+  /** A joiner that stops waiting is removed, because a thread may outlive many of them. */
   async #nextOutcome(signal: AbortSignal): Promise<Outcome> {
     const joined = Promise.withResolvers<Outcome>();
     const tell = (outcome: Outcome): void => joined.resolve(outcome);

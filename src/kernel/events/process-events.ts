@@ -15,7 +15,7 @@ export class ProcessEvents {
     this.#clock = clock;
   }
 
-  /** Attaches a client: first the current state, then all events. Ends with `complete` once the end is on disk. */
+  /** Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. */
   attach(proc: Process): Channel<ProcessEvent> {
     const channel: Channel<ProcessEvent> = new Channel(
       WATCH_BUFFER,

@@ -6,7 +6,7 @@ import { type Listing, WorkTree, type WorkTreeOptions } from "../files/git-work-
 import type { OpenContexts } from "../files/open-context.ts";
 import type { Process } from "../process/process.ts";
 
-/** How far the clock of the file system may be from ours, with the time that the look takes. */
+/** Maximum difference between the file system's clock and ours, including the time of the check. */
 const MAX_SKEW_MS = 1000;
 
 /** The work tree before the run's first call that may change something. */

@@ -2,17 +2,17 @@ import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import { foldersOf, isInside, realOrSame } from "./spawn-limits.ts";
 
-/** What is done outside of a child's own tool calls because of how it was asked for. */
+/** The effects of a child's options outside of its own tool calls. */
 export interface ChildEffects {
   /** Command lines that are run: its checks. */
   commands?: readonly string[];
-  /** Files whose content it is given. Absolute. */
+  /** Files whose content is attached. Absolute. */
   files?: readonly string[];
   /** Variables that are set for its programs. */
   variables?: readonly string[];
 }
 
-/** PERMISSION for an effect that the parent may not have by a tool call of its own: a child is no way around its rights. */
+/** Fails with PERMISSION for an effect that the parent could not cause by its own tool calls. */
 export function requireEffects(
   parent: Process,
   effects: ChildEffects,
@@ -33,7 +33,7 @@ export function requireEffects(
   if (refusal) throw lacking(parent, `the variable ${variable} (--env)`, "Bash", `${refusal}.`);
 }
 
-/** By its tool Read or by its shell: null where either could show it the file. */
+/** Checks the tool Read and the shell: null if either could show the file. */
 function readRefusal(parent: Process, file: string, guarded: readonly GuardedFolder[]): string | null {
   const path = realOrSame(file);
   const quoted = `'${path.replaceAll("'", "'\\''")}'`;

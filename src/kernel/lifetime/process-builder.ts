@@ -87,8 +87,9 @@ interface BuildRequest {
 const UNNAMED_AGENT = bareAgent("none");
 
 /**
- * The one constructor of processes, so that each has a project, environment, rights and limits. A built process is in
- * the table, has its files on disk and its model open; `start` starts it. If any part fails, all parts are undone.
+ * Builds processes. It is their one constructor, so each has a project, environment, rights and limits. A built process
+ * is in the table, has its files on disk and its model open; `start` starts it. If any part fails, all parts are
+ * undone.
  */
 export class ProcessBuilder {
   readonly #ports: ProcessBuilderPorts;

@@ -20,7 +20,7 @@ export interface ResourceOwners {
   budget: TreeBudget;
 }
 
-/** What is held for processes, by kind. Of a kernel without processes all are 0: a rest is a leak. */
+/** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */
 export type ResourceCounts = Record<HolderName | OtherHeld, number>;
 
 type OtherHeld =
@@ -36,7 +36,7 @@ type OtherHeld =
   | "reservations"
   | "programs";
 
-/** Counts what the parts of the kernel hold. */
+/** Counts the resources that the parts of the kernel hold for processes. */
 export function countResources(parts: ResourceOwners): ResourceCounts {
   const { table, runner, contexts, children, holders, supervisors, agents, gate, budget } = parts;
   const live = table.all();

@@ -50,7 +50,7 @@ export interface Resumed {
   step: number;
 }
 
-/** Makes new processes for runs that have ended, were suspended or were cut off. LifecycleManager says what for. */
+/** Makes new processes for runs that have ended, were suspended or were interrupted. */
 export class RunResumer {
   readonly #ports: RunResumerPorts;
 

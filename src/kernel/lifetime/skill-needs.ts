@@ -1,8 +1,8 @@
 import type { Process } from "../process/process.ts";
 
 /**
- * Which tools the skills of a new process are made for and it may not use, a sentence for each skill (interfaces
- * §2): a skill's list adds nothing to its rights.
+ * The tools that the skills of a new process need and it may not use, in a sentence for each skill (interfaces §2). A
+ * skill's list adds no rights.
  */
 export function unmetSkillNeeds({ spec, permissions }: Process): string[] {
   const { agent } = spec;

@@ -3,7 +3,7 @@ import type { Process } from "../process/process.ts";
 import { suspendedFor } from "../process/verdict.ts";
 import type { SuspendCause, Wake } from "../types.ts";
 
-/** A Suspend that a process makes of itself in the middle of a step: its task ends soon after. */
+/** Suspends a process by itself in the middle of a step; its task ends soon after. */
 export function suspendSelf(
   debug: Debugger,
   proc: Process,

@@ -71,7 +71,7 @@ export class IdleTimeout {
   }
 }
 
-/** What is waited for; while it is busy with something else, its silence is no fault. */
+/** The awaited program; while it is busy with its own work, its silence does not count. */
 interface Activity {
   busy?(): boolean;
 }

@@ -1,4 +1,4 @@
-/** What shares the limit: the queue of one key. */
+/** The queue of one key, which shares the limit. */
 export interface Requester {
   /** Called when a request may be possible. Starts as many as are waiting and allowed. */
   admit(): void;

@@ -1,7 +1,7 @@
 import type { ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice } from "../types.ts";
 
-/** What a record says of a run's provider, so that a resume can report changes. It has no key. */
+/** The recorded facts of a run's provider, so that a resume can report changes. They contain no key. */
 export function providerFacts({ device, config, contextWindow, maxOutput }: ProviderChoice): ProviderFacts {
   return {
     driver: device.slice(device.lastIndexOf("/") + 1),

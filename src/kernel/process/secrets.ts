@@ -83,7 +83,7 @@ class RedactedText {
     this.#secrets = secrets;
   }
 
-  /** What of the text so far can be shown now. Fewer characters than the longest key are held back. */
+  /** Returns the text that can be shown now. Fewer characters than the longest key are held back. */
   push(piece: string): string {
     const { keys } = this.#secrets;
     if (keys.length === 0 && this.#held === "") return piece;
@@ -93,7 +93,7 @@ class RedactedText {
     return text.slice(0, at);
   }
 
-  /** No more comes: the rest. */
+  /** Returns the rest at the end. */
   end(): string {
     const rest = this.#held;
     this.#held = "";
@@ -154,7 +154,7 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-/** As it is, and as it is written into JSON. */
+/** The key itself, and its form in JSON. */
 function forms(key: string): string[] {
   if (key.length < MIN_LENGTH) return [];
   return [...new Set([key, JSON.stringify(key).slice(1, -1)])];

@@ -21,10 +21,10 @@ import {
 } from "./saved-run.ts";
 
 /**
- * Reads what a new run copies from another, which may be live: its steps up to this one, by default all recorded ones,
- * its limits (nothing of them used), and its current rights. What is under way in the other is not
- * part of it. INVALID when there is no such step, or it can't be read. PERMISSION for a foreign run, but with `adopt`:
- * then it is one, and its conversation alone is taken over.
+ * Reads what a fork copies from another run, which may be live: its steps up to this one (by default all recorded
+ * ones), its limits without their usage, and its current rights. The other run's open step is not copied. Fails with
+ * INVALID when the step does not exist or can't be read. Fails with PERMISSION for a foreign run, unless `adopt` is
+ * set: then only its conversation is copied.
  */
 export async function readFork(
   runs: RunStore,

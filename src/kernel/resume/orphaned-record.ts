@@ -5,8 +5,8 @@ interface Records {
 }
 
 /**
- * What the record of a run says, and whether a kernel holds the run. A kernel may end both the run and itself between
- * two looks: what it has left is read when it is known to be dead. null: there is no such run.
+ * Reads the record of a run and whether a kernel holds the run. A kernel may end both the run and itself between two
+ * reads, so the record is read again when the kernel is known to be dead. Returns null if there is no such run.
  */
 export async function orphanedRecord(
   records: Records,

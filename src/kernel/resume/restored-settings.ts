@@ -29,7 +29,9 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
   };
 }
 
-/** Of a foreign run only the attached input stays; all else is as for a new run. */
+/**
+ * The options of a run that adopts a foreign one: only the attached input is copied; all others are those of a new run.
+ */
 export function adoptedOpts({ spawned }: SavedRun, given: SpawnOpts): SpawnOpts {
   return { ...given, input: spawned.input ?? undefined };
 }

@@ -26,18 +26,18 @@ import { planText } from "../devices/plan.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
 
-/** A run as its records have it: all that a resume needs. */
+/** A recorded run: everything that a resume needs. */
 export interface SavedRun {
   info: ProcInfo;
   meta: ProcessMeta;
   spawned: NonNullable<ProcessMeta["spawned"]>;
   history: SavedHistory;
   progress: RunProgress;
-  /** What it has used, its children included. */
+  /** Its usage, including its children's. */
   before: EarlierUsage;
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
-  /** What of its records can't be read, in words. */
+  /** Descriptions of its records that can't be read. */
   damage: readonly string[];
   /** For a fork: a new run begins with these steps. */
   fork?: Fork;
@@ -45,7 +45,7 @@ export interface SavedRun {
 
 interface Fork {
   steps: readonly StepRecord[];
-  /** Another user's: of it the conversation alone is taken over. */
+  /** The run is foreign: only its conversation is copied. */
   adopted: boolean;
   /** The last of these steps is the model's final answer. */
   answered: boolean;
@@ -54,8 +54,8 @@ interface Fork {
 }
 
 /**
- * Reads a run that no kernel holds. Where it was cut off without a word its steps tell what its process record
- * does not. NOT_FOUND when there is none, INVALID when a part that it can't go on without can't be read.
+ * Reads a run that no kernel holds. After a crash its steps show more than its process record. Fails with NOT_FOUND
+ * when there is none, and with INVALID when a required part can't be read.
  */
 export async function readSavedRun(
   runs: RunStore,
@@ -133,7 +133,7 @@ function outageWaitOf({ ended_at_ms, suspended }: ProcInfo): number | undefined 
 /** A run that is suspended again and again gets a PID each time. */
 const PIDS_KEPT = 100;
 
-/** It has ended, and not by a suspension. */
+/** Whether the run has ended other than by a suspension. */
 export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
   return ended_at_ms !== null && exit_reason !== "suspended";
 }
@@ -188,7 +188,7 @@ export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo 
   return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
 }
 
-/** Its last step answered, and the run was cut off before that became its end. */
+/** The last step has a final answer, and the run was interrupted before it ended. */
 function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): LastAnswer | null {
   const last = steps.at(-1);
   return !last || openStep || !isOwn(last) ? null : answerOf(last);
@@ -210,7 +210,7 @@ function checksOf({ checks }: ProcInfo, unread: readonly InboxEntry[]): CheckRes
   return [...checks, ...reported.filter(({ attempt = 1 }) => attempt > last)];
 }
 
-/** The user has said something since: what its model says to that was not corrected yet. */
+/** The user has sent a message since, so the model's answer to it was not corrected yet. */
 function isAskedAnew(unread: readonly InboxEntry[]): boolean {
   return unread.some(({ kind }) => kind === "input");
 }
@@ -228,12 +228,12 @@ function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[]
   return [...last.values()].filter((child) => !isSuspended(child));
 }
 
-/** What the parent's record says of it. */
+/** Its entry in the parent's record. */
 export function resultOf({ uuid, pid, agent, exit_code, exit_reason, tokens_used }: ProcInfo): ChildResult {
   return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }
 
-/** The record of an end says it all; what was cut off has said it with its last answer. */
+/** The record of an ended run has its result; an interrupted run has it in its last answer. */
 function usedSoFar(info: ProcInfo, steps: readonly StepRecord[], journal: readonly JournalEntry[]): SoFar {
   const recorded: SoFar = {
     tokens_used: info.tokens_used,
@@ -264,7 +264,7 @@ function usageOf(
   return usage;
 }
 
-/** PERMISSION when any part of it was not written by this user's Rnix: what it says decides what is done. */
+/** Fails with PERMISSION when any part was not written by this user's Rnix, because a resume acts on its content. */
 export function requireOwnRecord(info: ProcInfo, meta: { foreign?: true }, lost: DamageCollector): void {
   requireOwn(info);
   if (meta.foreign) throw foreignLines(info.uuid, META, 1);

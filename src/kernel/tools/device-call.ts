@@ -20,8 +20,8 @@ export interface DeviceCallPorts {
 export type CallState = ToolCallRecord["state"];
 
 /**
- * Open, write the input, read the result, close: the only way a tool is ever called. Returns the whole result. It fails
- * with TIMEOUT at the tool's deadline, and keys are redacted in its result and in its error.
+ * The only way to call a tool: opens the device, writes the input, reads the result and closes. Returns the whole
+ * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
   { files, endCall }: DeviceCallPorts,

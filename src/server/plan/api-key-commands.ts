@@ -15,13 +15,13 @@ interface KeyCommandPorts {
   clock: Clock;
   /** Gets every key that a command prints. */
   fetched: Secrets;
-  /** Absolute. Nothing is written there: no output of theirs goes to the disk. */
+  /** Absolute. Nothing is written there, because the commands' output must not be on disk. */
   spillDir: string;
-  /** Absolute. As long as a command runs, a lock of it is here: other kernels wait for it. */
+  /** Absolute. Holds the lock of each running command, so that other kernels wait for it. */
   lockDir: string;
 }
 
-/** A person may have to unlock a store of passwords first. */
+/** The deadline of a command: the user may have to unlock a password store first. */
 const COMMAND_MS = 60_000;
 /** How long a printed key is used; a key that a provider rejects is fetched again earlier. */
 const KEEP_MS = 5 * 60_000;
@@ -51,7 +51,7 @@ export class CommandKeys implements KeyCommands {
     const own = Object.fromEntries(given.toSorted(([a], [b]) => (a < b ? -1 : 1)));
     const id = digestText(JSON.stringify([command.command, command.cwd, own]));
     const known = this.#sources.get(id) ?? new CommandKey(id, command, own, this.#ports);
-    // What was used last is dropped last.
+    // Moves the entry to the end: the least recently used is dropped first.
     this.#sources.delete(id);
     this.#sources.set(id, known);
     const [oldest] = this.#sources.keys();
@@ -95,7 +95,7 @@ class CommandKey implements KeySource {
     return this.#running;
   }
 
-  /** Two that renew one credential at once would make each other's void. */
+  /** Two commands that renew one credential at the same time would invalidate each other's. */
   async #alone(): Promise<string> {
     const { lockDir, clock } = this.#ports;
     const lock = await FileLock.acquire(join(lockDir, this.id.slice(7, 39)), 2 * COMMAND_MS, clock);
@@ -129,7 +129,7 @@ class CommandKey implements KeySource {
 
   async #result(child: Child): Promise<string> {
     const { stdout, stderr } = await printed(child);
-    // What it prints is no key any more, however much of it comes.
+    // Longer output is not a key, so the program is ended.
     if (stdout.length > MAX_OUTPUT) await child.kill();
     const { code, signal, timedOut } = await child.exited();
     const key = stdout.trim();
@@ -157,7 +157,7 @@ class CommandKey implements KeySource {
 /** Programs need an owner; these belong to no run. */
 const OWNER = "api-key-command";
 
-/** What differs between two terminals of one person, and says nothing of which key is meant. */
+/** Variables that differ between terminals of one user and do not select a key. */
 function isOfTerminal(name: string): boolean {
   return (
     ["_", "SHLVL", "PWD", "OLDPWD", "WINDOWID", "COLUMNS", "LINES", "STY"].includes(name) ||
@@ -176,7 +176,7 @@ async function printed(child: Child): Promise<{ stdout: string; stderr: string }
   return { stdout: text[1], stderr: text[2] };
 }
 
-/** The last line of its complaint, without what it has printed for a key. */
+/** The last line of its error output, without the key it printed. */
 function said(stderr: string, key: string): string {
   const last = stderr.trim().split("\n").at(-1)?.trim() ?? "";
   const clean = key === "" ? last : last.replaceAll(key, "…");

@@ -8,30 +8,30 @@ import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { IMAGE_HEAD, imageType, readImage } from "./image-header.ts";
 
-/** For all files together: a network file system may never answer. */
+/** The deadline for all files together: a network file system may never answer. */
 const READ_MS = 30_000;
 
-/** All attached text together: more than any model's context holds. */
+/** Maximum attached text in total: more than any model's context holds. */
 const MAX_BYTES = 4 * 1024 * 1024;
-/** One image: in base64 that is 5 MiB, the most that Anthropic takes; others take more. */
+/** Maximum size of one image: 5 MiB in base64, the maximum of Anthropic; others take more. */
 const MAX_IMAGE_BYTES = (5 * 1024 * 1024 * 3) / 4;
-/** Images of a run, in number and together: every request carries all of them. */
+/** Maximum number and total size of a run's images: every request carries all of them. */
 const MAX_IMAGES = 20;
 const MAX_IMAGES_BYTES = 15 * 1024 * 1024;
 
 interface Attachments {
-  /** Put before the model with the intent; absent when nothing was attached. */
+  /** Shown to the model with the intent; absent when nothing was attached. */
   text?: string;
   /** In the order in which the text names them. */
   images: AttachedImage[];
-  /** Further folders the run may touch. */
+  /** Additional folders that the run may use. */
   folders: string[];
 }
 
 /**
- * What `--add` names and what came by stdin: a file's text is attached, an image (PNG, JPEG, GIF, WebP, by its
- * content) is shown, a folder may be used. INVALID for another file that is not text or for too much of either,
- * NOT_FOUND for one that is not there, TIMEOUT when reading them takes longer than 30 s.
+ * Reads the attachments of `--add` and stdin. A file's text is attached, an image (PNG, JPEG, GIF or WebP, by its
+ * content) is shown, a folder may be used. Fails with INVALID for other binary files and for too much content, with
+ * NOT_FOUND for a missing one, and with TIMEOUT after 30 s.
  */
 export async function readAttachments(
   clock: Clock,

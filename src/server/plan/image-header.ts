@@ -12,7 +12,7 @@ interface Image {
 /** Bytes at the beginning of a file that identify its type. */
 export const IMAGE_HEAD = 16;
 
-/** What kind of image a file is, by its first bytes; null for everything else. */
+/** The image type of a file by its first bytes; null for any other file. */
 export function imageType(head: Uint8Array): ImageType | null {
   const text = Buffer.from(head).toString("latin1");
   if (text.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";

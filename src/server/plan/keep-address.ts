@@ -5,8 +5,8 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { SpawnPlan } from "./plan-spawn.ts";
 
 /**
- * The plan of a run that resumes without its caller's environment. Its conversation must not go to another server than
- * before, unasked: fails with UNAVAILABLE, and releases the plan, when the address of its provider is lost.
+ * Checks the plan of a run that resumes without a caller's environment: its conversation must not go to another server
+ * without consent. Fails with UNAVAILABLE, and releases the plan, when the address of its provider is lost.
  */
 export function keepAddress(info: ProcInfo, plan: SpawnPlan): SpawnPlan {
   const { opts } = plan;
@@ -31,7 +31,7 @@ function lostAddress(
   return env.names.find((name) => name === baseUrlEnv);
 }
 
-/** Nor does it fall back to a server that it did not have before. */
+/** It does not fall back to a server that it did not have before either. */
 function withoutLost(
   info: ProcInfo,
   provider: ProviderChoice | null,

@@ -16,7 +16,7 @@ export interface CallPlace {
   /** Absolute. */
   cwd: string;
   env: Env;
-  /** Everything of the project, for this call alone. */
+  /** Trusts all parts of the project, for this call only. */
   trust?: boolean;
   /** Absent: a path is called. */
   tool?: string;
@@ -24,11 +24,11 @@ export interface CallPlace {
 
 export interface CallPlan {
   opts: DirectCallOpts;
-  /** What is left out, such as plugins that are not trusted. */
+  /** Parts that were left out, such as plugins that are not trusted. */
   notices: string[];
 }
 
-/** Everything that is settled before PID 0 makes a call: project, trust, settings, devices, and the server it needs. */
+/** Plans a call of PID 0: its project, trust, settings, devices, and the MCP server that it needs. */
 export async function planCall(
   { cwd, env, trust, tool }: CallPlace,
   ports: Pick<SpawnPorts, "workspaces" | "keys" | "services">,

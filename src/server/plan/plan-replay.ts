@@ -11,9 +11,9 @@ import type { SpawnPlan } from "./plan-spawn.ts";
 const PROVIDER = "replay";
 
 /**
- * What is settled before a recorded run is played again: its intent and what was attached to it, with its agent as
- * that is defined today, and the recorded answers in place of a model. Limits are today's where the agent has its
- * own, else the run's; nothing costs anything. `plan` is that of a spawn.
+ * Plans the replay of a recorded run: its intent and attachments, its agent's current definition, and the recorded
+ * answers instead of a model. Limits are those of the current agent, else of the run; a replay costs nothing. `plan` is
+ * that of a spawn.
  */
 export async function planReplay(
   run: Run,
@@ -40,7 +40,7 @@ export async function planReplay(
     add: folders.length > 0 ? folders : undefined,
     // The agent's own of today are among them once.
     check: spawned?.checks.length ? spawned.checks : undefined,
-    // The recording has no answers beyond.
+    // The recording has no further answers.
     check_attempts: Math.max(1, attemptsOf(info.checks)),
     allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
     deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
@@ -64,7 +64,7 @@ export async function planReplay(
   };
 }
 
-/** What its model was shown, and so is part of what is asked. */
+/** Shown to the recorded run's model, so part of the intent. */
 async function imagesOf({ info, records }: Run, images: readonly ImageRef[]): Promise<AttachedImage[]> {
   const read: AttachedImage[] = [];
   for (const ref of images) {

@@ -15,10 +15,10 @@ import type { PlacedResume } from "./request-defaults.ts";
 import { requireFolders, restoredEnvironment, resumeDifferences } from "./resume-differences.ts";
 
 /**
- * What is decided before a run resumes: as for a spawn, in the run's own project and with its own provider and
- * model. Trust is that of now, and keys are the caller's; where there is none, that of `provider`, if it is the
- * same, else the user's own (design §2, "Environment"). INVALID when its project is another one by now, PERMISSION
- * for a foreign run.
+ * Plans a resume like a spawn, in the run's own project and with its own provider and model. Trust is the current one.
+ * Keys are the caller's; without a caller those of `provider` if it is the same, else the user's own (design §2,
+ * "Environment"). Fails with INVALID when the project was replaced by another one, and with PERMISSION for a foreign
+ * run.
  */
 export async function planResume(
   { info, records }: Run,
@@ -40,7 +40,7 @@ export async function planResume(
       model: info.model,
       // The head of a fork has the AGENTS.md of its folder.
       cwd: request.fork ? info.cwd : info.project,
-      // What it was given, and what its programs found their way by, stays as it was.
+      // Variables that were given to the run, and paths of its programs, stay the same.
       env: { ...request.env, ...kept },
       env_given: Object.keys(kept),
       max_steps: request.max_steps,
@@ -71,7 +71,7 @@ export async function planResume(
     opts: {
       ...opts,
       env,
-      // Where its records are, whatever RNIX_DATA_DIR says today.
+      // The folder of its records, even if RNIX_DATA_DIR has changed.
       project: { ...opts.project, dataDir: records.dataDir },
       provider: opts.provider && { ...opts.provider, because: "as before" },
     },
@@ -79,8 +79,8 @@ export async function planResume(
 }
 
 /**
- * What is settled before a new run begins with the conversation of a foreign one: as for a spawn of its agent in the
- * project where its record is. Nothing else of the record counts.
+ * Plans a new run that begins with the conversation of a foreign one: like a spawn of its agent in the project of its
+ * record. Nothing else of the record is used.
  */
 export async function planAdopt(
   { info, records }: Run,
@@ -101,7 +101,10 @@ export async function planAdopt(
   return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };
 }
 
-/** The same for a child that resumes with its parent: with the parent's environment, and its provider where it had that. */
+/**
+ * Plans the resume of a child with its parent: with the parent's environment, and with its provider if the child had
+ * the same.
+ */
 export async function planChildResume(
   uuid: string,
   child: Run | undefined,
@@ -140,8 +143,8 @@ async function agentOrBlank(name: string, sources: ConfigSources): Promise<Agent
 }
 
 /**
- * MCP servers that the run began with are its own, whatever the agent's file names by now. Its rights and limits are
- * in its records: what the file is not trusted with today takes nothing from them.
+ * The run keeps the MCP servers that it began with, even if the agent's file names others now. Its rights and limits
+ * are in its records, so the current trust of the file does not reduce them.
  */
 function withServers(agent: Agent, had: readonly { type: string; name: string }[]): Agent {
   const named = new Set(agent.mcp.map(({ name }) => name));

@@ -25,31 +25,31 @@ import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import type { Workspaces } from "./workspace.ts";
 
-/** The agent of a run that names none. */
+/** The default agent. */
 const DEFAULT_AGENT = "default";
 
 const UNCONFINED =
   "unconfined: the model's program works with tools of its own, which the rights of this run do not bind";
 
-/** A process that spawns another one. */
+/** The parent of a spawn. */
 interface Parent
   extends Pick<
     SpawnOpts,
     "provider" | "effort" | "env" | "pluginKeys" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
   > {
   pid: PID;
-  /** PERMISSION for what it may not have done on behalf of a child. */
+  /** Fails with PERMISSION for an effect that the parent may not cause through a child. */
   requireEffects(effects: ChildEffects): void;
 }
 
 export interface SpawnPorts {
   workspaces: Workspaces;
   clock: Clock;
-  /** `fetched`: the keys that they have printed. */
+  /** `fetched`: the keys that the commands have printed. */
   keys: KeyCommands & { readonly fetched: readonly string[] };
-  /** The live process of this UUID, with what its child takes over. */
+  /** The live process with this UUID, with what its child inherits. */
   parent(uuid: string): Parent | undefined;
-  /** The names of what is mounted for all runs of the project, of this type. */
+  /** The names of this type's mounts that all runs of the project share. */
   services(project: Project, type: string): string[];
   /** Adds the project to the list of known projects. */
   remember(project: Project): Promise<void>;
@@ -58,7 +58,7 @@ export interface SpawnPorts {
 /** Its notices: parts that are not trusted, skills without their tools. */
 export type SpawnPlan = ChildPlan;
 
-/** What is known of a resumed run, or of the parent of a child. */
+/** What a resumed run, or the parent of a child, brings to the plan. */
 interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
@@ -68,9 +68,9 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
 }
 
 /**
- * Everything that is settled before a process exists, in this order: project, trust, settings, agent and its
- * skills, attachments, plugins, provider. When it throws, nothing was spent and nothing is left behind: INVALID
- * and NOT_FOUND are exit 64, UNAVAILABLE is 69. What an untrusted project goes without is in the notices.
+ * Plans a spawn, in this order: project, trust, settings, agent and its skills, attachments, plugins, provider. If it
+ * throws, nothing was spent and nothing is left behind. INVALID and NOT_FOUND are exit 64, UNAVAILABLE is 69. The
+ * notices name what an untrusted project goes without.
  */
 export async function planSpawn(
   request: PlacedSpawn,
@@ -144,7 +144,7 @@ export async function planSpawn(
     }
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
-    // A command that has no key to give is known before anything is spent.
+    // A key command that fails is detected before anything is spent.
     if (provider.renewSecret) await provider.secret();
     const own = devices.secrets ?? [];
     const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
@@ -163,7 +163,7 @@ export async function planSpawn(
         folders: attached.folders,
         env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
         secrets,
-        // A run chooses no keys for its child's plugins.
+        // A run must not choose the keys of its child's plugins.
         pluginKeys: namedKeys(own, [parent ? (parent.pluginKeys ?? {}) : request.env, fileEnv]),
         envGiven: request.env_given,
         systemPrompt: request.system_prompt,
@@ -196,8 +196,8 @@ export async function planSpawn(
 }
 
 /**
- * The same for a child that an agent spawns itself: in its folder, with its environment, and with its provider
- * unless the child's agent names another. A model that was named is one of the parent's provider.
+ * Plans a child that an agent spawns: in its folder, with its environment, and with its provider unless the child's
+ * agent names another. A named model belongs to the parent's provider.
  */
 export async function planChild(
   uuid: string,
@@ -207,7 +207,7 @@ export async function planChild(
   const parent = ports.parent(uuid);
   if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
   const { cwd, env, envGiven, folders, attended, detached } = parent;
-  // What plays a recording has no other models.
+  // A provider that plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
@@ -216,7 +216,7 @@ export async function planChild(
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached } };
 }
 
-/** A command typed in a process's shell makes that process's child, and can't choose not to. */
+/** A spawn from a process's shell always creates a child of that process. */
 function parentOf(request: PlacedSpawn, unit: string | undefined, ports: SpawnPorts): Parent | undefined {
   const uuid = parentUuid(request, unit);
   if (uuid === undefined) return undefined;
@@ -229,25 +229,25 @@ function parentOf(request: PlacedSpawn, unit: string | undefined, ports: SpawnPo
 }
 
 /**
- * The environment that a child's provider is looked for in: the parent's. In one of its own making, a run
- * that has no key could have the user's sent to wherever it likes.
+ * The environment in which a child's provider is found: the parent's. With its own environment, a run without a key
+ * could send the user's key to any server.
  */
 function fromInside(parent: Parent, { RNIX_PROVIDER, RNIX_MODEL }: Env): Env {
   return { ...parent.env, RNIX_PROVIDER, RNIX_MODEL };
 }
 
-/** Folders among them are held against what the parent may touch. */
+/** The folders among them are checked against the parent's folders. */
 async function filesOf(paths: readonly string[]): Promise<string[]> {
   const isFolder = (path: string): Promise<boolean> =>
     stat(path).then(
       (found) => found.isDirectory(),
-      () => false, // Reading it says what is wrong.
+      () => false, // Reading it reports the error.
     );
   const folders = await Promise.all(paths.map(isFolder));
   return paths.filter((_, i) => !folders[i]);
 }
 
-/** What a model that plays is read from: a file, unless it is a run. */
+/** The file from which a replay model is read, unless it is a run. */
 function scriptOf(model: string, cwd: string): string[] {
   const file = resolve(cwd, model);
   return existsSync(file) ? [file] : [];
@@ -277,7 +277,7 @@ function restartFromInside(): SyscallError {
   );
 }
 
-/** A flag goes before the agent's word. */
+/** A flag overrides the agent's value. */
 function refuseSandbox(request: PlacedSpawn, agent: Agent): void {
   if ((request.sandbox ?? agent.sandbox) !== "required") return;
   throw new SyscallError(
@@ -291,7 +291,7 @@ function requireCheckable(schema: object): void {
   void new OutputSchema(schema);
 }
 
-/** What an agent of an untrusted project goes without, but for what the spawner has typed instead. */
+/** Parts of an untrusted project's agent that are left out, except those that flags replace. */
 function withheldOf({ name, source, withheld, allowedTools }: Agent, request: PlacedSpawn): string[] {
   const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
   const limits = { max_steps, max_cost, context_budget, timeout, check_attempts: request.check_attempts };
@@ -304,7 +304,7 @@ function withheldOf({ name, source, withheld, allowedTools }: Agent, request: Pl
     });
 }
 
-/** One notice of all that waits for trust. */
+/** One notice about all parts that need trust. */
 function untrusted(parts: readonly string[]): string[] {
   if (parts.length === 0) return [];
   const what = parts.length === 1 ? "it" : "them";

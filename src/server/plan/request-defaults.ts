@@ -11,13 +11,13 @@ export type PlacedResume = ResumeRequest & { env: Record<string, string> };
 interface DefaultsPorts {
   /** The user's data folder. */
   dataDir: string;
-  /** Of runs without a caller's environment. */
+  /** The environment of runs without a caller. */
   environment: Record<string, string>;
   /** The live process with this UUID. */
   parent(uuid: string): { cwd: string; env: Record<string, string> } | undefined;
 }
 
-/** Whose child a request makes; undefined where a person has typed the command. */
+/** The parent of the requested run; undefined if the user has typed the command. */
 export function parentUuid(request: SpawnRequest, unit: string | undefined): string | undefined {
   return unit ?? request.env?.RNIX_UNIT ?? request.parent_uuid;
 }
@@ -37,7 +37,7 @@ export function placedSpawn(
   return { request: { ...request, cwd, env }, notices: [`no folder was given: it runs in ${cwd}`] };
 }
 
-/** A folder of its own: in the home folder, a run without a given one could change all files of the user. */
+/** A separate folder: in the home folder, the run could change all files of the user. */
 function defaultFolder(dataDir: string): string {
   const folder = join(dataDir, "workspace");
   mkdirSync(folder, { recursive: true, mode: 0o700 });

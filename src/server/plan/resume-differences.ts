@@ -11,7 +11,7 @@ const OF_A_SESSION =
 /** Names in one notice. */
 const NAMED = 10;
 
-/** INVALID when a folder of the run is not there any more. */
+/** Fails with INVALID when a folder of the run no longer exists. */
 export function requireFolders({ uuid, project, cwd }: ProcInfo): void {
   for (const [what, folder] of [
     ["project", project],
@@ -54,7 +54,7 @@ export function resumeDifferences(info: ProcInfo, { env: today, devices, provide
   ];
 }
 
-/** Its conversation goes to another place than before, or more or less of it fits there. */
+/** Its conversation goes to another server or model, or the context window differs. */
 function otherProvider(
   { provider: name, provider_facts: was }: ProcInfo,
   choice: SpawnOpts["provider"],

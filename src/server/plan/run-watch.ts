@@ -12,7 +12,7 @@ interface RunWatchPorts {
   kernelId: string;
   kernelAlive(kernelId: string): boolean;
   project(dir: string): Project;
-  /** Everything of the project that trust is about, as it is now. */
+  /** The current content of all parts of the project that need trust. */
   items(project: Project): Promise<TrustItem[]>;
   logger: Logger;
 }
@@ -25,15 +25,15 @@ interface ActiveProject {
   runs: number;
   /** Followed projects in folders below: the runs are watched there, too. */
   below: readonly WatchedProject[];
-  /** The begin or end under way: they follow each other. */
+  /** The current begin or end: they run one after the other. */
   turn: Promise<void>;
 }
 
 /**
- * Tells a run's changes from its author's in a project that is trusted with `--follow`: before the first run there
- * the author's changes are taken over; after the last one has ended, what differs is distrusted. A kernel that dies
- * meanwhile leaves its mark, and the next run settles it. A followed project in a folder below has the same: a run may
- * write there. Costs one look at the trust records where nothing is followed.
+ * Separates a run's changes from the user's in a project that is trusted with `--follow`. Before the first run there
+ * the user's changes are trusted. After the last one has ended, differences are distrusted. A kernel that dies
+ * meanwhile leaves its mark, which the next run settles. Followed projects in folders below are handled alike, because
+ * a run may write there. Without followed projects this costs one read of the trust records.
  */
 export class RunWatch {
   readonly #ports: RunWatchPorts;
@@ -63,7 +63,7 @@ export class RunWatch {
     if (active.runs === 0) this.#ports.activeProjects.delete(project.id);
   }
 
-  /** After what is under way; what goes wrong in one turn is its caller's alone. */
+  /** Runs after the current one; an error reaches only its own caller. */
   async #inTurn(active: ActiveProject, part: () => Promise<void> | void): Promise<void> {
     const mine = active.turn.then(part);
     active.turn = mine.catch(() => undefined);
@@ -71,7 +71,7 @@ export class RunWatch {
   }
 
   async #beginAll(project: WatchedProject, active: ActiveProject): Promise<void> {
-    // One whose folder is gone, or is part of another project now, needs no watch.
+    // A project whose folder is gone, or is part of another project now, needs no watch.
     active.below = followedBelow(this.#ports.userDataDir, project.dir).filter(
       ({ id, dir }) => pathExists(dir) && this.#ports.project(dir).id === id,
     );

@@ -11,9 +11,9 @@ interface WorkspacePorts {
   user: UserPaths;
   uid: number;
   plugins: Pick<PluginHost, "lease" | "list" | "review">;
-  /** Whether a run is active in the project: what changes meanwhile may be its doing. */
+  /** Whether a run is active in the project: changes meanwhile may be its own. */
   hasRuns(project: Project): boolean;
-  /** The build's own, loaded when they are first needed. */
+  /** The stock ones, loaded at their first use. */
   embedded: { agents(): Promise<ConfigSources["agents"]>; skills(): Promise<ConfigSources["skills"]> };
 }
 
@@ -21,14 +21,14 @@ interface Where {
   /** Absolute. */
   cwd: string;
   env: Env;
-  /** `--trust`: everything of the project, for this once. */
+  /** `--trust`: trusts all parts of the project, only this time. */
   trustAll?: boolean;
 }
 
-/** Where a command stands: its project, what of it is trusted, and what it can load there. */
+/** The workspace of a command: its project, the trusted parts, and what it can load. */
 export interface Workspace {
   project: Project;
-  /** The user trusts something of this project, or all of it for this once. */
+  /** Whether the user trusts a part of this project, or all of it only this time. */
   trusted: boolean;
   sources: ConfigSources;
   /** The devices, held until they are released. */
@@ -36,7 +36,7 @@ export interface Workspace {
   pluginReports(settings: Settings): Promise<PluginReport[]>;
 }
 
-/** Finds workspaces. Nothing is cached, so that edits, moves and trust count at once. */
+/** Finds the workspace of a folder. Nothing is cached, so that edits, moves and trust take effect immediately. */
 export class Workspaces {
   readonly #ports: WorkspacePorts;
   #embedded: Promise<Pick<ConfigSources, "agents" | "skills">> | undefined;
@@ -71,7 +71,7 @@ export class Workspaces {
     };
   }
 
-  /** Everything of the project that trust is about, as it is now. */
+  /** The current content of all parts of the project that need trust. */
   async trustItems(project: Project): Promise<TrustItem[]> {
     const { user, plugins } = this.#ports;
     const trust = new Trust(user.dataDir, project);

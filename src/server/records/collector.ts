@@ -16,18 +16,18 @@ import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** Minimum age of a folder without a record before it is removed: a new run has no record yet. */
 const MIN_EMPTY_AGE_MS = 24 * 60 * 60 * 1000;
-/** Named in a report; all are counted. */
+/** Maximum runs named in a report; all are counted. */
 const MAX_NAMED = 1000;
 
 interface CollectorPorts {
-  /** Of every known project. */
+  /** The data folders of all known projects. */
   dataDirs(): string[];
   open(dataDir: string): RunStore;
-  /** Whether the kernel of this id is alive: its lock is held. */
+  /** Whether the kernel with this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
-  /** As they are configured now. */
+  /** The current retention limits. */
   limits(): Promise<RetentionLimits>;
-  /** One collection at a time, over all kernels of this user. */
+  /** The lock of the one collection at a time, for all kernels of this user. */
   lockPath: string;
   /** When the last one was. */
   lastPath: string;
@@ -35,7 +35,7 @@ interface CollectorPorts {
 }
 
 interface CollectOptions {
-  /** Looks, and removes nothing. */
+  /** Only reports and removes nothing. */
   dryRun?: boolean;
   /** At most this many runs; the rest is left to the next collection. */
   most?: number;
@@ -43,12 +43,12 @@ interface CollectOptions {
   signal?: AbortSignal;
 }
 
-/** One data folder, as it was looked at. */
+/** The state of one data folder. */
 interface DataFolder {
   records: RunStore;
   /** Of the user's own runs. */
   rows: RunRow[];
-  /** How many were written by another. */
+  /** The number of foreign runs. */
   foreign: number;
   damaged: DamagedRun[];
 }
@@ -57,7 +57,10 @@ interface RunToCollect extends CollectedLine {
   records: RunStore;
 }
 
-/** `gc`: removes ended runs beyond the limits of config.yaml, never what lives, is suspended, or is needed by such. */
+/**
+ * Garbage collection: removes ended runs beyond the limits of config.yaml, but never live or suspended runs or runs
+ * that they need.
+ */
 export class Collector {
   readonly #ports: CollectorPorts;
 
@@ -65,7 +68,7 @@ export class Collector {
     this.#ports = ports;
   }
 
-  /** UNAVAILABLE while another one is under way. */
+  /** Fails with UNAVAILABLE while another collection runs. */
   async collect({
     dryRun = false,
     most = Number.POSITIVE_INFINITY,
@@ -157,7 +160,7 @@ export class Collector {
     return changed !== null && this.#ports.clock.now() - changed > MIN_EMPTY_AGE_MS;
   }
 
-  /** As it is then: it may have been taken up since it was looked at. */
+  /** Read again, because the run may have been resumed meanwhile. */
   async #remove({ uuid, why, records, ended_at_ms }: RunToCollect, report: CollectReport): Promise<boolean> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     const mayGo = (info: RunRow | null): boolean =>

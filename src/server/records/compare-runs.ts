@@ -84,7 +84,7 @@ function prompt(
   return [{ kind: "prompt", step: null, message, recorded: some(gone), replayed: some(fresh) }];
 }
 
-/** Without what differs by the day and the folder. */
+/** Without the parts that differ by day and folder. */
 function plainPrompt(text: string, { cwd, project }: ProcInfo): string[] {
   return text
     .replaceAll(cwd, "<cwd>")

@@ -19,7 +19,7 @@ export interface CrashedRun {
   cost_usd: number | null;
   steps_used: number;
   elapsed_ms: number;
-  /** Unix ms of when its own account of what it and its children have used was written. */
+  /** Unix ms of the last record of its own and its children's usage. */
   countedAtMs: number;
   /** Unix ms of its last sign of life. */
   seenAtMs: number;
@@ -48,7 +48,7 @@ export async function readCrashedRun(info: ProcInfo, records: Records): Promise<
   for await (const step of allSteps(records, uuid)) {
     saw(step.step, step.ts);
     recorded = step.step;
-    // Of another run, with which it began.
+    // A step of the run that it was forked from.
     if (step.origin_uuid !== undefined) continue;
     for (const call of step.tool_calls) saw(step.step, call.started_at);
     toolCalls += step.tool_calls.length;
@@ -68,7 +68,7 @@ export async function readCrashedRun(info: ProcInfo, records: Records): Promise<
     steps,
     tool_calls: toolCalls + started.size,
     usage,
-    // What its children have used, and that it did not run while it was suspended, only its own account shows.
+    // Only its own records show its children's usage and its time without suspensions.
     tokens_used: soFar?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
     cost_usd: soFar?.cost_usd ?? info.cost_usd,
     steps_used: soFar?.steps_used ?? Math.max(info.steps_used ?? 0, steps),

@@ -4,7 +4,7 @@ import type { LogPage } from "../../store/files/append-log.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { Run } from "./recorded-run.ts";
 
-/** What of a run's records can't be read or is foreign, for the one who is shown the rest. */
+/** Collects which records of a run can't be read or are foreign, to report them with the rest. */
 export class Damage {
   readonly #dir: string;
   readonly #lost: DamageCollector;
@@ -14,7 +14,7 @@ export class Damage {
     this.#lost = new DamageCollector({ live: info.ended_at_ms === null && info.exit_code === null });
   }
 
-  /** Of one page of this file; a line may come again with the next. */
+  /** Adds one page of this file; a line may be repeated in the next page. */
   add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">): void {
     this.#lost.add(file, page);
   }

@@ -4,7 +4,7 @@ import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { STEPS } from "../../store/runs/run-writer.ts";
 import type { History } from "./history.ts";
 
-/** Asked for at once, whatever a driver says. */
+/** Maximum page, whatever a driver requests. */
 const MAX_PAGE = 1000;
 
 /** The service `history` of drivers: the recorded runs of all the user's projects. */
@@ -29,11 +29,11 @@ export function driverHistory(history: History): HistoryService {
     async steps(uuid, after, max) {
       const run = await history.byUuid(uuid);
       if (run === undefined) throw new SyscallError("NOT_FOUND", `There is no run ${uuid}.`);
-      // What a driver plays of them is executed.
+      // Foreign runs are excluded, because a driver executes what it replays.
       requireOwn(run.info);
       const wanted = Math.min(count("max", max), MAX_PAGE);
       const found: object[] = [];
-      // No step stands before the line of its number.
+      // A step is never before the line with its number.
       for (let line = count("after", after); found.length < wanted; ) {
         const page = await run.records.steps(uuid, { after: line, limit: wanted });
         if (page.foreign > 0) throw foreignLines(uuid, STEPS, page.foreign);

@@ -22,7 +22,7 @@ interface AutoCollectPorts {
   logger: Logger;
 }
 
-/** The daemon's own `gc`: rare, in small rounds, and never while it starts. */
+/** Schedules the daemon's garbage collection: rarely, in small rounds, and never during its start. */
 export class GcSchedule {
   readonly #ports: AutoCollectPorts;
   readonly #ending = new AbortController();
@@ -34,7 +34,7 @@ export class GcSchedule {
     if (ports.everyMs !== null) this.#in(Math.max(FIRST_MS, this.#untilDue(ports.everyMs)));
   }
 
-  /** Resolves when the run that is being removed is. */
+  /** Resolves when the current run is removed. */
   async close(): Promise<void> {
     this.#ending.abort();
     this.#timer?.cancel();
@@ -48,7 +48,7 @@ export class GcSchedule {
     });
   }
 
-  /** It never rejects: what goes wrong is logged, and it is tried again the next time. */
+  /** It never rejects: a failure is logged and retried the next time. */
   async #collect(): Promise<void> {
     const { collector, logger, everyMs } = this.#ports;
     let next = everyMs ?? 0;

@@ -7,15 +7,15 @@ import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
 
-/** Which runs are asked for. */
+/** The requested runs. */
 interface Listing {
   cwd?: string;
-  /** Those of this project's folder. */
+  /** Only runs of this project's folder. */
   project?: string;
   /** A PID: they only grow. */
   after?: number;
   limit?: number;
-  /** What the kernel holds: known better than by their records. */
+  /** The kernel's live processes, which are newer than their records. */
   live?: () => readonly ProcInfo[];
 }
 
@@ -28,7 +28,7 @@ interface Listed {
 
 /** A line of a listing before its record is read. */
 interface ListEntry extends Pick<RunRow, "pid" | "uuid"> {
-  /** Of one that is on disk only. */
+  /** Set for a run that is on disk only. */
   row?: RunRow;
   records?: RunReader;
 }
@@ -37,19 +37,19 @@ interface HistoryPorts {
   /** The data folders of all known projects and, where `cwd` is given, of the project it lies in. */
   dataDirs(cwd?: string): string[];
   open(dataDir: string): RunReader;
-  /** Whether the kernel of this id is alive: its lock is held. */
+  /** Whether the kernel with this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
-  /** What a run of this kernel has ended with, where its disk has not taken that. */
+  /** The end of a run of this kernel whose last record the disk has not accepted. */
   unrecordedEnd?(uuid: string): ProcInfo | undefined;
 }
 
 /**
- * The runs on disk, over all projects the user has. It reads and never changes: a run whose kernel has died
- * is shown as what it is, suspended at its last step.
+ * The runs on disk of all the user's projects. It only reads: a run whose kernel has died is shown as suspended at its
+ * last step.
  */
 export class History {
   readonly #ports: HistoryPorts;
-  /** Of runs whose kernel has died: what they did does not change any more. By life: UUID, kernel and PID. */
+  /** Cached states of runs whose kernel has died, which never change; by UUID, kernel and PID. */
   readonly #crashedRuns = new Map<string, CrashedRun>();
 
   constructor(ports: HistoryPorts) {
@@ -72,7 +72,7 @@ export class History {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
       }
     }
-    // Asked when the disk has answered: until then one may have ended.
+    // Checked after the disk was read, because a process may have ended meanwhile.
     const held = new Map(live?.().map((info) => [info.uuid, info]));
     const left: ListEntry[] = [];
     let total = 0;
@@ -138,7 +138,7 @@ export class History {
     return found;
   }
 
-  /** What a run has spawned, oldest first. */
+  /** The child runs of a run, oldest first. */
   async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
     for (const records of this.#stores(undefined)) {
@@ -150,7 +150,7 @@ export class History {
     return found.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
   }
 
-  /** The UUIDs that begin so. */
+  /** The UUIDs with this prefix. */
   async find(prefix: string, cwd?: string): Promise<string[]> {
     const found = await Promise.all(this.#stores(cwd).map((records) => records.find(prefix)));
     return [...new Set(found.flat())];
@@ -168,7 +168,7 @@ export class History {
     return found;
   }
 
-  /** A run that was there and is not any more: by the beginning of its UUID, or by its PID. */
+  /** A collected run, by the prefix of its UUID or by its PID. */
   async collected(
     wanted: { prefix: string } | { pid: number },
     cwd?: string,
@@ -186,7 +186,7 @@ export class History {
     return this.#ports.dataDirs(cwd).map((dir) => this.#ports.open(dir));
   }
 
-  /** The record of a run whose kernel has died is as old as its last signal: its steps show what came after. */
+  /** The record of a crashed run is as old as its last signal: its steps show what followed. */
   async #truth(known: ProcInfo, records: RunReader): Promise<ProcInfo> {
     if (known.ended_at_ms !== null) return known;
     if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(unread));
@@ -202,7 +202,7 @@ export class History {
     if (words instanceof SyscallError) return asUnreadable(info, words);
     if (this.#crashedRuns.size >= MOST_LAST_WORDS) this.#crashedRuns.clear();
     this.#crashedRuns.set(life, words);
-    // As recovery will write it.
+    // The state that recovery will write.
     return asSuspended(info, words);
   }
 }
@@ -216,7 +216,7 @@ function asForeign(info: ProcInfo, words: CrashedRun | SyscallError): ProcInfo {
 
 const MOST_LAST_WORDS = 1000;
 
-/** One that is damaged hides no other. */
+/** A damaged run does not hide the others. */
 function unread(thrown: unknown): SyscallError {
   if (thrown instanceof SyscallError) return thrown;
   throw thrown;

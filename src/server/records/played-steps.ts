@@ -2,13 +2,13 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
 import { allSteps, type Run } from "./recorded-run.ts";
 
-/** How far a replay of a run comes. */
+/** The steps of a run that a replay plays. */
 export interface PlayedSteps {
   /** The number of the last step that is played. */
   last: number;
   /** Recorded steps after it: they answer messages, which are not played. */
   left: number;
-  /** How the run ended there; as it is recorded when every step is played. */
+  /** How the run ended there; the recorded end if every step is played. */
   end: Pick<ProcInfo, "exit_code" | "exit_reason" | "result">;
   /** Whether `end.result` is known. */
   hasResult: boolean;
@@ -34,7 +34,7 @@ export async function playedSteps({ info, records }: Run): Promise<PlayedSteps> 
     last: final.step,
     left,
     end: { exit_code: 0, exit_reason: "completed", result: final.raw_response },
-    // Complete and an output schema make the result of something else than the answer's text.
+    // With Complete or an output schema, the result differs from the answer's text.
     hasResult: final.tool_calls.length === 0 && schema === undefined,
   };
 }

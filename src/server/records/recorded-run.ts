@@ -6,7 +6,7 @@ import type { RunStore } from "../../store/runs/run-store.ts";
 import { EVENTS, STEPS } from "../../store/runs/run-writer.ts";
 import type { StepRecord, SyscallEventWire } from "../../store/runs/schema.ts";
 
-/** What is read of one data folder. */
+/** The reading methods of one data folder's store. */
 export type RunReader = Pick<
   RunStore,
   | "dataDir"

@@ -12,7 +12,7 @@ import type { Run } from "./recorded-run.ts";
 const WHOLE = 2_000;
 const PART = 600;
 
-/** What a person should read before the answers of a recorded run (docs/replay.md). Nothing of its environment. */
+/** The head of the script (docs/replay.md). It contains nothing of the run's environment. */
 export async function scriptHead(
   { info, records }: Run,
   { end, hasResult }: PlayedSteps,
@@ -55,7 +55,7 @@ function limits(info: ProcInfo): Pick<ScriptHead, "limits"> {
   return { limits: Object.fromEntries(own.map(([name, limit]) => [name, limit ?? "unlimited"])) };
 }
 
-/** A step as the replay driver plays it: what the model said, and what its calls must come to. */
+/** The script's entry for a step: the model's answer and the expected results of its calls. */
 export function scriptEntry({
   messages,
   tool_calls,

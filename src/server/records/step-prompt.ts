@@ -9,7 +9,7 @@ import { allSteps, type Run } from "./recorded-run.ts";
 
 type Prompt = Omit<StepPrompt, "pid" | "uuid">;
 
-/** What a step adds to the conversation before its answer. */
+/** The messages that a step adds before its answer. */
 interface Asked extends Pick<StepRecord, "step" | "origin_uuid" | "tools_offered"> {
   compactions: Compaction[];
   messages: Message[];

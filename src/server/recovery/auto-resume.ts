@@ -8,10 +8,10 @@ import type { SpawnPlan } from "../plan/plan-spawn.ts";
 import type { PlacedResume } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
 
-/** Runs that are planned and begun at once: a daemon may find hundreds. */
+/** Maximum runs resumed at the same time: a daemon may find hundreds. */
 const MAX_CONCURRENT = 4;
 
-/** What a suspended run had in memory only: no record has it. */
+/** Settings of a suspended run that are in memory only. */
 export interface InMemorySettings extends Pick<SpawnOpts, "env" | "attended"> {
   provider: ProviderChoice | null;
 }
@@ -24,9 +24,8 @@ interface AutoResumePorts {
 }
 
 /**
- * Resumes runs without a caller: when their wake has come, or when a daemon starts. A run has its own keys as long as
- * this daemon lives, later those of the user's file (design §2,
- * "Environment").
+ * Resumes runs without a caller: at their wake, or when a daemon starts. A run has its own keys while this daemon
+ * lives, later those of the user's file (design §2, "Environment").
  */
 export class AutoResume {
   readonly #ports: AutoResumePorts;

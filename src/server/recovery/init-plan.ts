@@ -14,18 +14,18 @@ import { planSpawn, type SpawnPorts } from "../plan/plan-spawn.ts";
 import type { PlacedSpawn } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
 
-/** Where the units of one init.yaml stand, and how they are planned. */
+/** The folder and environment of one init.yaml's units. */
 interface InitContext {
   /** The project's folder; null: the file is the user's. */
   project: string | null;
   home: string;
   settings: Settings;
-  /** What a run without a caller has. */
+  /** The environment of a run without a caller. */
   env: Record<string, string>;
-  /** The user's file of keys. */
+  /** The user's file with keys. */
   keys(): Env;
   ports: SpawnPorts;
-  /** The run of before that had this place and was cut off, once. */
+  /** The crashed run of this unit, returned once. */
   before(place: string): Promise<Run | undefined>;
   logger: Logger;
 }
@@ -109,7 +109,7 @@ function agentChild(child: InitChild, name: string, dir: string, at: InitContext
   };
   const before = async () => {
     const run = await at.before(supervised);
-    // Asked for something else by now, it begins with that.
+    // If the unit's intent has changed, a new run begins instead.
     if (!run || run.info.intent !== intent) return undefined;
     const { agent, opts, notices } = await planResume(run, { env: at.env }, at.ports);
     logNotices(notices);
@@ -167,7 +167,7 @@ function folder(written: string, base: string, home: string): string {
   return isAbsolute(written) ? written : join(base, written);
 }
 
-/** As the wire has it: null is a word there. */
+/** As in the protocol, where null has a meaning. */
 function wireLimit(limit: Limit | undefined): number | "unlimited" | undefined {
   return limit === null ? "unlimited" : limit;
 }

@@ -20,25 +20,25 @@ interface InitPorts {
   /** The server's own environment. */
   env: Env;
   clock: Clock;
-  /** Folders of the projects this user has run something in. */
+  /** Folders of the user's known projects. */
   projects(): string[];
   spawn: SpawnPorts;
-  /** The run of before that had this place in an init.yaml and was cut off, once. */
+  /** The crashed run of a unit, returned once. */
   before(place: string): Promise<Run | undefined>;
   logger: Logger;
 }
 
-/** What init.yaml is for the rest of the server. */
+/** Starts the units of init.yaml and makes runs wait for them. */
 export interface InitService {
-  /** Brings up the user's, and after it that of every known project. Rejects with why the user's is not up. */
+  /** Starts the user's units, then those of every known project. Rejects if the user's do not start. */
   start(): Promise<void>;
-  /** Resolves when the user's is up; where nothing is to be brought up, at once. */
+  /** Resolves when the user's units run, or immediately if there are none. */
   started(): Promise<void>;
-  /** It is still being brought up, or could not be. */
+  /** Its units are still starting, or could not start. */
   readonly starting: boolean;
   /**
-   * Waits until a run may begin in this place. Returns notices for the run; UNAVAILABLE or INVALID says
-   * what is wrong with the init.yaml.
+   * Waits until a run may begin in this folder. Returns notices for the run. Fails with UNAVAILABLE or INVALID if the
+   * init.yaml is wrong or does not start.
    */
   ready(where: { cwd: string; env: Env }): Promise<string[]>;
   status(): { units: InitUnitWire[]; problems: Diagnostic[] };
@@ -48,18 +48,18 @@ export interface InitService {
 const READY_MS = 25_000;
 
 /**
- * What is started with the daemon: the user's init.yaml and those of projects, where they are trusted. One of the
- * user's that can't be brought up is the daemon's end. A project's concerns its own runs alone: they are refused
- * until it is up, and each of them tries it again. One that is up is read again when the daemon starts next.
+ * Starts the user's init.yaml and those of trusted projects with the daemon. If the user's can't start, the daemon
+ * ends. A project's concerns only its own runs: they fail until it has started, and each of them retries it. A started
+ * one is read again at the daemon's next start.
  */
 export class DaemonInit implements InitService {
   readonly #ports: InitPorts;
   readonly #env: Record<string, string>;
   #user: Promise<void> | undefined;
   #up = false;
-  /** Of projects that are up, or just being brought up, by folder. */
+  /** Started or starting projects, by folder. */
   readonly #projects = new Map<string, Promise<string[]>>();
-  /** Why others are not, by file. */
+  /** Errors of the others, by file. */
   readonly #problems = new Map<string, string>();
 
   constructor(ports: InitPorts) {
@@ -125,7 +125,7 @@ export class DaemonInit implements InitService {
     }
   }
 
-  /** Brings it up unless it is up. Answers what a run there goes without. */
+  /** Starts the project's units unless they run. Returns notices about what a run there goes without. */
   async #ofProject(project: Project): Promise<string[]> {
     const file = projectInitFile(project);
     const known = this.#projects.get(project.dir);
@@ -135,7 +135,7 @@ export class DaemonInit implements InitService {
     this.#projects.set(project.dir, boot);
     try {
       const left = await boot;
-      // One that is not trusted is looked at again by the next run.
+      // An untrusted one is checked again by the next run.
       if (left.length > 0) this.#projects.delete(project.dir);
       else this.#problems.delete(file);
       return left;
@@ -146,7 +146,7 @@ export class DaemonInit implements InitService {
     }
   }
 
-  /** Answers what is left out because it is not trusted: with what its commands name in the project. */
+  /** Returns the untrusted parts that are left out, with the project files that their commands name. */
   async #bootProject(file: string, { dir }: Project): Promise<string[]> {
     const { sources } = await this.#ports.spawn.workspaces.at({ cwd: dir, env: this.#env });
     const { trust } = sources;

@@ -18,7 +18,7 @@ const POLL_MS = 100;
 
 interface RecoveryPorts {
   clock: Pick<Clock, "timer">;
-  /** Held by the one rnix of this user that recovers. */
+  /** The lock of the one rnix of this user that recovers. */
   lockFile: string;
   locks: Pick<KernelLocks, "dead" | "forget" | "isAlive">;
   /** The data folders of all known projects. */
@@ -69,7 +69,7 @@ export class Recovery {
     return this.#work;
   }
 
-  /** Looks once more, where it has been begun: a kernel may have died since, such as a command's of its own. */
+  /** Checks again after the start: another kernel may have died since, such as that of a command. */
   again(): void {
     if (this.#work && !this.#closing) void this.start();
   }
@@ -88,7 +88,7 @@ export class Recovery {
   async close(): Promise<void> {
     this.stop();
     if (this.#work) await this.start();
-    // A run that no unit has taken by then has no unit any more.
+    // A run that no unit has taken by then has lost its unit.
     if (this.#ports.supervisedTaken()) this.#forgetKernels();
   }
 
@@ -96,7 +96,7 @@ export class Recovery {
     const { locks, lockFile, logger } = this.#ports;
     const lock = locks.dead().length > 0 ? FileLock.tryAcquire(lockFile) : undefined;
     try {
-      // Another daemon of this user, on another socket, is at it.
+      // Another daemon of this user, on another socket, is recovering.
       if (lock === null) logger.info("recovery", "another rnix is recovering the runs of dead ones");
       if (!lock) return;
       this.#busy = true;
@@ -149,7 +149,7 @@ export class Recovery {
       const said = await this.#readCrash(run);
       if (said) words.set(run.info.uuid, said);
     });
-    // The deepest first: a parent's record has what became of its children.
+    // The deepest first: a parent's record contains its children's ends.
     const mended = new Map<string, ProcInfo>();
     for (const { info } of deepestFirst(open)) {
       const said = words.get(info.uuid);
@@ -169,7 +169,7 @@ export class Recovery {
     return written;
   }
 
-  /** Undefined: its steps can't be read. Nothing is guessed at: the next start looks at it again. */
+  /** Undefined: its steps can't be read. The next start tries again. */
   async #readCrash({ info, records }: StoredRun): Promise<CrashedRun | undefined> {
     try {
       return await readCrashedRun(info, records);
@@ -182,7 +182,8 @@ export class Recovery {
 
   /** null: another rnix has resumed it meanwhile, or the disk failed. */
   async #write(before: ProcInfo, wanted: ProcInfo, records: RunStore): Promise<ProcInfo | null> {
-    // Between the making of a kernel's file and its lock it looks dead: what it has begun since is its own.
+    // A kernel looks dead between the creation of its file and its lock. Check again: runs that it has begun since are
+    // its own.
     const isSame = ({ kernel, pid, ended_at_ms }: ProcInfo): boolean =>
       kernel === before.kernel &&
       pid === before.pid &&
@@ -221,7 +222,7 @@ export class Recovery {
     return roots;
   }
 
-  /** An agent that has not ended: it takes up its children itself. */
+  /** An agent that has not ended resumes its children itself. */
   async #hasParent({ info }: StoredRun): Promise<boolean> {
     if (info.parent_uuid === null) return false;
     const parent = (await this.#ports.find(info.parent_uuid))?.info;
@@ -265,7 +266,7 @@ export class Recovery {
     }
   }
 
-  /** Its kernel is looked at again at the next start. */
+  /** The next start checks its kernel again. */
   #keepKernel(kernel: string): void {
     this.#dead = this.#dead.filter((id) => id !== kernel);
   }
@@ -307,7 +308,7 @@ function withChildren(
   return sum;
 }
 
-/** A few at a time, in order. */
+/** Limited to a few at a time, in order. */
 async function pooled<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   let next = 0;
   const worker = async (): Promise<void> => {

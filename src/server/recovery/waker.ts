@@ -5,8 +5,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { InMemorySettings } from "./auto-resume.ts";
 
 /**
- * It looks again so often: the wall clock may be set, the computer may sleep, and what a run waits for may come through
- * another rnix.
+ * The interval of checks: the wall clock may be set, the computer may sleep, and a wake may come through another rnix.
  */
 const CHECK_MS = 60_000;
 
@@ -14,31 +13,30 @@ const CHECK_MS = 60_000;
 interface SuspendedRun {
   uuid: string;
   wake: Wake;
-  /** In memory only, as long as this daemon lives. */
+  /** In memory only, while this daemon lives. */
   inMemory?: InMemorySettings;
-  /** Its time has come; this run, an ancestor, is resumed first and resumes it. */
+  /** Its wake has come; this run, an ancestor, is resumed first and resumes it. */
   resumedBy?: string;
 }
 
 interface WakerPorts {
   clock: Clock;
-  /** Those on disk that are a waker's. */
+  /** The suspended runs on disk that a waker resumes. */
   sleepers(): Promise<SuspendedRun[]>;
-  /** As its record has it; undefined when there is none. */
+  /** The recorded state; undefined without a record. */
   info(uuid: string): Promise<ProcInfo | undefined>;
   /** A message waits in its inbox. */
   hasMessage(uuid: string): Promise<boolean>;
   resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<unknown>;
-  /** Makes the run wait for a person, and records why. Does nothing if it was resumed meanwhile. */
+  /** Makes the run wait for the user, and records why. Does nothing if it was resumed meanwhile. */
   leave(uuid: string, why: string): Promise<void>;
   logger: Logger;
 }
 
 /**
- * The one waker (design §2, "Waiting"): resumes each suspended run when its wake comes: its time,
- * its child's end, a message. What each waits for is in its record, so a daemon that begins knows what the one before
- * was to wake. A run whose parent waits for it is woken through that one: it resumes below its parent, within its budget, and
- * its result is the parent's at once.
+ * The one waker (design §2, "Waiting"): resumes each suspended run at its wake: a time, its child's end, or a message.
+ * Each wake is in the run's record, so a new daemon knows them. A run whose parent waits for it is woken through the
+ * parent: it resumes below it, within its budget, and its result reaches the parent immediately.
  */
 export class Waker {
   readonly #ports: WakerPorts;
@@ -58,24 +56,24 @@ export class Waker {
     return false;
   }
 
-  /** UUIDs of all that it is to wake. */
+  /** UUIDs of all waiting runs. */
   get waiting(): string[] {
     return [...this.#sleepers.keys()];
   }
 
-  /** What a run that it is to wake has in memory only. */
+  /** Settings of a waiting run that are in memory only. */
   inMemory(uuid: string): InMemorySettings | undefined {
     return this.#sleepers.get(uuid)?.inMemory;
   }
 
-  /** Takes over what was suspended before this daemon began. */
+  /** Takes over runs that were suspended before this daemon started. */
   async start(): Promise<void> {
     for (const sleeper of await this.#ports.sleepers()) {
       if (!this.#sleepers.has(sleeper.uuid)) this.suspended(sleeper);
     }
   }
 
-  /** A run was suspended, and waits. */
+  /** A run was suspended. */
   suspended(sleeper: SuspendedRun): void {
     if (this.#closed || sleeper.wake.on === "never") return;
     this.#sleepers.set(sleeper.uuid, sleeper);
@@ -88,7 +86,7 @@ export class Waker {
     if (this.#sleepers.delete(uuid)) this.#arm();
   }
 
-  /** A run has ended for good. */
+  /** A run has ended. */
   ended(uuid: string): void {
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake } = sleeper;
@@ -97,7 +95,7 @@ export class Waker {
     }
   }
 
-  /** A message was put into the inbox of a run that has no process. */
+  /** A message arrived in the inbox of a run without a process. */
   mailed(uuid: string): void {
     const sleeper = this.#sleepers.get(uuid);
     if (sleeper?.wake.on === "message") this.#wake(sleeper, "a message has come");
@@ -111,7 +109,7 @@ export class Waker {
     await Promise.all(this.#waking);
   }
 
-  /** What it waits for may have come before it was known that it waits. */
+  /** The wake may have come before the wait was registered. */
   async #checkWake(sleeper: SuspendedRun): Promise<void> {
     const { info, hasMessage } = this.#ports;
     const { uuid, wake } = sleeper;
@@ -156,7 +154,7 @@ export class Waker {
     this.#track(() => this.#resume(top, why));
   }
 
-  /** The one that waits for one that waits for it. Damaged records may have them in a circle. */
+  /** The topmost run that waits for this one, directly or through others. Damaged records may contain a cycle. */
   #rootOf(sleeper: SuspendedRun): SuspendedRun {
     const passed = new Set<SuspendedRun>();
     for (let top = sleeper; ; ) {
@@ -173,7 +171,7 @@ export class Waker {
     const { info, resume } = this.#ports;
     const { uuid, wake, inMemory } = sleeper;
     const now = await info(uuid);
-    // Its record shows that it was resumed, or that it waits for something else.
+    // Its record shows that it was resumed, or has another wake.
     if (!now || JSON.stringify(now.suspended?.wake) !== JSON.stringify(wake) || now.state !== "suspended")
       return;
     try {
@@ -200,7 +198,7 @@ export class Waker {
     this.#track(() => this.#ports.leave(sleeper.uuid, why));
   }
 
-  /** A failure is logged; other runs are woken all the same. */
+  /** A failure is logged; other runs are still woken. */
   #track(work: () => Promise<void>): void {
     const done = work()
       .catch((thrown: unknown) => this.#ports.logger.warn("waker", String(thrown)))
