@@ -60,7 +60,7 @@ export class InitManager {
     return [...this.#plans.values()].flat().some((unit) => unit.process === proc);
   }
 
-  /** Starts no more units and cancels those that are starting. */
+  /** Starts no more units and cancels the current starts. */
   close(): void {
     this.#closing.abort(new SyscallError("CANCELLED", "The kernel is shutting down and brings nothing up."));
   }

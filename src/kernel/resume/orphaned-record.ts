@@ -5,8 +5,8 @@ interface Records {
 }
 
 /**
- * Reads the record of a run and whether a kernel holds the run. A kernel may end both the run and itself between two
- * reads, so the record is read again when the kernel is known to be dead. Returns null if there is no such run.
+ * Reads the record of a run and whether a kernel holds the run. A kernel may end both between two reads, so the record
+ * is read again once the kernel is known to be dead. Returns null if there is no such run.
  */
 export async function orphanedRecord(
   records: Records,
