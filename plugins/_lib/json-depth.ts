@@ -1,3 +1,5 @@
+/** Limits the nesting of JSON that arrives from outside. */
+
 /**
  * Maximum levels of nesting in one JSON document from outside. Writing a value of 50,000 levels again blocks the thread
  * for a second, and then fails.

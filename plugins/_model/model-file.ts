@@ -1,3 +1,5 @@
+/** The model device: passes requests to a driver's model and returns its answers in pieces. */
+
 import {
   type Data,
   type FileStat,

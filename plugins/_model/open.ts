@@ -1,3 +1,5 @@
+/** Opens the model device of a driver that speaks HTTP. */
+
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { AiSdkModel } from "./ai-sdk.ts";

@@ -1,3 +1,5 @@
+/** The table of all commands. */
+
 import type { Command } from "./command.ts";
 
 interface Entry {

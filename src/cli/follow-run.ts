@@ -1,3 +1,5 @@
+/** Follows a run over lost connections to the daemon. */
+
 import { isServerError, type Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** Handles Ctrl-C and other signals while a command runs. */
+
 import { isServerError } from "../client/client.ts";
 import { SIGINT } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";

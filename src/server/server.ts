@@ -1,3 +1,5 @@
+/** The server: accepts clients, limits their number and closes their connections. */
+
 import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";

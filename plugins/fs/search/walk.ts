@@ -1,3 +1,5 @@
+/** Walks the files below a folder without following symlinks. */
+
 import {
   closeSync,
   constants,

@@ -1,3 +1,5 @@
+/** The table of one process's threads or coroutines, with their limits. */
+
 import { SyscallError } from "../../plugin/index.ts";
 
 /** What the table needs of a thread or a coroutine. */
