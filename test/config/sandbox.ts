@@ -6,7 +6,7 @@ import { findProject, type Project } from "../../src/config/project.ts";
 import { Trust, trustAll } from "../../src/config/trust.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 
-/** A user with a home and one project in it, in a folder of its own that is gone afterwards. */
+/** A user with a home and one project in it, in a folder of its own that is removed afterwards. */
 export class Sandbox implements Disposable {
   readonly dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-config-")));
   readonly home = join(this.dir, "home");

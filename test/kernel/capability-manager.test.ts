@@ -8,7 +8,7 @@ import { Mountable } from "../support/mountable.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
-/** A tool whose calls go on until they are aborted. */
+/** A tool whose calls run until they are aborted. */
 class Hanging {
   begun = 0;
   readonly aborted: unknown[] = [];
@@ -75,7 +75,7 @@ const notices = (h: KernelHarness): string =>
     .map(({ content }) => content)
     .join("\n");
 
-describe("CapGrant to an agent at work", () => {
+describe("CapGrant to a live agent", () => {
   test("is announced to the model, listed behind the other tools, used, and on disk at once", async () => {
     const pid: { is?: PID } = {};
     const saved: unknown[] = [];
@@ -111,7 +111,7 @@ describe("CapGrant to an agent at work", () => {
     expect(info.permissions).toEqual(permissions);
   });
 
-  test("of what it has already is nothing to tell", async () => {
+  test("sends no notice for a right that it has already", async () => {
     const pid: { is?: PID } = {};
     const grant = toolDevice("Ask", async () =>
       (await h.kernel.capabilities.grant(pid.is ?? 0, ["Ask"])).allowed.join(),
@@ -126,7 +126,7 @@ describe("CapGrant to an agent at work", () => {
     expect(new Set(notices(h).split("\n"))).toEqual(new Set(["go"]));
   });
 
-  test("reaches those below as far as their own lists go", async () => {
+  test("reaches its descendants within their own lists", async () => {
     await using h = new KernelHarness({
       model: silent,
       devices: { "/dev/a": tool("A"), "/dev/b": tool("B") },
@@ -144,7 +144,7 @@ describe("CapGrant to an agent at work", () => {
 describe("the right to grant", () => {
   const devices = { "/dev/a": tool("A"), "/dev/b": tool("B"), "/dev/shell": bash() };
 
-  test("what the grantor holds, to those below it", async () => {
+  test("gives the grantor's rights to its descendants", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const { capabilities } = h.kernel;
     const top = await idle(h, { allow: ["A", "Bash(git *)"] });
@@ -190,7 +190,7 @@ describe("the right to grant", () => {
     expect(low.permissions.allowedTools()).toEqual(["A", "B"]);
   });
 
-  test("not what a deny rule would still refuse", async () => {
+  test("does not give what a deny rule would still refuse", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const proc = await idle(h, { allow: ["A"], deny: ["/dev/b"] });
     expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["B"]))).toBe("PERMISSION");
@@ -267,7 +267,7 @@ describe("CapRevoke", () => {
     expect([3, 4]).toContain(info.steps);
   });
 
-  test("of a pattern ends only what it means", async () => {
+  test("of a pattern ends only the calls that it covers", async () => {
     const hanging = new Hanging("Run", {
       subject: "command",
       input: { type: "object", properties: { command: { type: "string" } } },
@@ -325,7 +325,7 @@ describe("CapRevoke", () => {
     await until(() => h.openFiles === 0);
   });
 
-  test("ends a call whose file is denied by its real path, whatever it was asked for by", async () => {
+  test("ends a call whose file is denied by its real path, under any name", async () => {
     const opened: (string | null)[] = [];
     const hanging = new Hanging("Show", { subject: "path", input: { type: "object" } });
     await using h = new KernelHarness({
@@ -408,7 +408,7 @@ describe("CapRevoke", () => {
     await files.write(proc, other, "{}");
   });
 
-  test("reaches all below, also in the middle of a call", async () => {
+  test("reaches all descendants, also in the middle of a call", async () => {
     const hanging = new Hanging("Hang");
     await using h = new KernelHarness({
       model: script(calls(["Hang", {}]), says("done")),
@@ -427,7 +427,7 @@ describe("CapRevoke", () => {
     expect(middle.permissions.showsTool("Hang")).toBe(true);
   });
 
-  test("of a process stands against its descendants, and only it or PID 0 takes it back", async () => {
+  test("applies to a process's descendants, and only it or PID 0 undoes it", async () => {
     await using h = new KernelHarness({ model: silent, devices: { "/dev/a": tool("A") } });
     const { capabilities } = h.kernel;
     const top = await idle(h);
@@ -457,7 +457,7 @@ test("an unmount removes the mount's tools from the processes below, too", async
   expect(child.permissions.record().allow[1]).toEqual(["*"]);
 });
 
-test("every change is recorded, and every Open says by which rule, or why not", async () => {
+test("every change is recorded, and every Open names its rule, or why none applies", async () => {
   await using h = new KernelHarness({ model: silent, devices: { "/dev/a": tool("A") } });
   const { files, capabilities } = h.kernel;
   const parent = await idle(h);
@@ -493,7 +493,7 @@ test("every change is recorded, and every Open says by which rule, or why not", 
   }
 });
 
-describe("whatever is spawned, granted, revoked and killed", () => {
+describe("random spawns, grants, revokes and kills", () => {
   const NAMES = ["A", "B", "C"];
   const RULES = ["*", ...NAMES, "/dev/a", "/dev/**", "Bash", "Bash(git *)", "Bash(git log *)"];
   const devices = {

@@ -36,7 +36,7 @@ async function through(
   return disk.operations;
 }
 
-/** Until its machine is dead nothing of it is gone. */
+/** Nothing of it is removed before its machine is dead. */
 async function cutOff(disk: MemoryDisk, world: World, limits?: Partial<Limits>): Promise<void> {
   await using h = machine(disk, world, limits);
   await live(h, world).catch(() => undefined);
@@ -52,18 +52,18 @@ async function requireCompacted(h: KernelHarness, uuid: string): Promise<void> {
 
 const never = (): number => 0;
 
-test("a machine that dies at any operation of its disk, by kill -9: each act is done once, and each record tells so", async () => {
+test("a machine killed at any disk operation: each act is done once, and each record says so", async () => {
   const operations = await through([], never);
   expect(operations).toBeGreaterThan(50);
   for (let at = 1; at <= operations; at++) await through([{ at, loss: "nothing" }], never);
 });
 
-test("the same by a power loss that takes all that was not synced", async () => {
+test("a power loss at any disk operation that takes all that was not synced", async () => {
   const operations = await through([], never);
   for (let at = 1; at <= operations; at++) await through([{ at, loss: "unsynced" }], never);
 });
 
-test("the same, by both, of a run whose conversation is compacted on its way", async () => {
+test("a kill and a power loss in a run whose conversation is compacted", async () => {
   const operations = await through([], never, LONG);
   for (let at = 1; at <= operations; at++) {
     await through([{ at, loss: "nothing" }], never, LONG);
@@ -73,7 +73,7 @@ test("the same, by both, of a run whose conversation is compacted on its way", a
 
 const SAMPLES = 150;
 
-test("and by several of both, one after the other, that take some of it and leave zeros", async () => {
+test("several kills and power losses in a row that take a part and leave zeros", async () => {
   const operations = await through([], never);
   const losses: Loss[] = ["nothing", "unsynced", "some", "some"];
   for (let seed = 1; seed <= SAMPLES; seed++) {

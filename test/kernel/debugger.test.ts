@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { KernelHarness, says, script } from "../support/kernel.ts";
 
-test("a spawn that failed stands in its parent's record, or with PID 0", async () => {
+test("a failed spawn is in its parent's trace, or in PID 0's", async () => {
   const gone = Promise.withResolvers<void>();
   await using computer = new KernelHarness({
     model: async () => {
@@ -26,7 +26,7 @@ test("a spawn that failed stands in its parent's record, or with PID 0", async (
   await kernel.processes.wait(parentPid);
 });
 
-test("the platform's own reasons of an abort have a code", async () => {
+test("the runtime's own abort reasons have a code", async () => {
   await using computer = new KernelHarness({ model: script(() => says("done")) });
   const { kernel } = computer;
   const failure = async (reason: unknown): Promise<string> => {

@@ -141,7 +141,7 @@ describe("the tool Skill", () => {
     ["of none", []],
     ["of what is not there", ["Nope"]],
     ["that is missing", null],
-  ])("gives the skill's text; a list %s takes no tool away", async (_what, listed) => {
+  ])("returns the skill's text; a list %s withdraws no tool", async (_what, listed) => {
     await using h = new KernelHarness({
       model: script(calls(["Skill", { skill: "careful" }]), calls(["A", {}], ["B", {}]), says("done")),
       devices,
@@ -155,7 +155,7 @@ describe("the tool Skill", () => {
     expect(info.permissions).toEqual({ allow: [["*"]], deny: [] });
   });
 
-  test("a list gives no tool that the agent lacks, and the model is shown which", async () => {
+  test("a list gives no tool that the agent lacks, and the model learns which", async () => {
     await using h = new KernelHarness({
       model: script(calls(["Skill", { skill: "wide" }]), calls(["A", {}], ["B", {}]), says("done")),
       devices,
@@ -191,7 +191,7 @@ describe("the tool Skill", () => {
     expect(records[0]?.tool_calls.at(-1)?.error_code).toBe(code);
   });
 
-  test("what a skill is made for and the agent lacks is named at spawn, loaded or to be loaded", async () => {
+  test("a tool that a skill requires and the agent lacks is named at spawn, for loaded and deferred skills", async () => {
     await using h = new KernelHarness({ model: script(says("done"), says("done"), says("done")), devices });
     const notices = async (run: AgentInfo, allow?: string[]): Promise<string[]> =>
       (await h.run("go", { allow }, run)).events.flatMap((one) => (one.type === "notice" ? [one.text] : []));
@@ -210,7 +210,7 @@ describe("the tool Skill", () => {
     ]);
   });
 
-  test("is not shown to an agent without skills to load", async () => {
+  test("is absent for an agent without skills to load", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     await h.run("go");
     expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual(["Agent", "Complete", "Plan"]);
@@ -242,7 +242,7 @@ describe("files of a process", () => {
     expect(info).toMatchObject({ exit_code: 0, allowed_tools: [] });
   });
 
-  test("a factory that is given up on, and hands over a file later, has it closed", async () => {
+  test("a file that a factory returns after its deadline is closed", async () => {
     const late = Promise.withResolvers<void>();
     const opening = Promise.withResolvers<void>();
     const clock = new FakeClock();

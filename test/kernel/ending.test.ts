@@ -17,7 +17,7 @@ const silent: Model = (_request, signal) =>
     });
   });
 
-describe("a process that does not come to be", () => {
+describe("a spawn that fails", () => {
   /** A model whose device takes its time to open. */
   function slowToOpen(): { device: Device; opening: Promise<void> } {
     const opening = Promise.withResolvers<void>();
@@ -130,8 +130,8 @@ test("a client that attaches while the end is written sees it once it is on disk
   expect(await h.follow(pid)).toMatchObject({ info: { exit_code: 0, result: "done" } });
 });
 
-describe("a process ends, whatever goes wrong at its end", () => {
-  test("programs that can't be looked for", async () => {
+describe("a process ends despite a failure at its end:", () => {
+  test("programs that can't be listed", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     const endOwner = h.children.endOwner.bind(h.children);
     h.children.endOwner = () => Promise.reject(new Error("EMFILE: too many open files, scandir '/proc'"));
@@ -199,7 +199,7 @@ test("a defect in the end itself is reported, also to callers that wait for the 
 });
 
 describe("a disk that is full for the trace", () => {
-  test("fails no call: the run ends for what it is, at its step's record", async () => {
+  test("fails no call: the run ends with its own reason, at its step's record", async () => {
     const seen: unknown[] = [];
     const look = toolDevice("Look", () => "ok", { annotations: { readOnlyHint: true } });
     const many = Array.from({ length: 80 }, (): [string, Record<string, unknown>] => ["Look", {}]);
@@ -247,7 +247,7 @@ describe("a driver that fails at its close", () => {
       },
       { state: "failed", error_code: "UNAVAILABLE" },
     ],
-  ] as const)("does not change what its call came to: %s", async (_when, run, outcome) => {
+  ] as const)("does not change its call's result: %s", async (_when, run, outcome) => {
     const device = toolDevice("Act", run);
     await using h = new KernelHarness({
       model: script(calls(["Act", {}]), says("done")),
@@ -284,7 +284,7 @@ test("a check that is declared twice, by the agent and by the spawner, runs once
   expect(await Bun.file(`${h.project}/ran`).text()).toBe("x\n");
 });
 
-describe("while the checks run", () => {
+describe("during the checks", () => {
   test.each([
     ["a kill", 143, "terminated"],
     ["the time limit", 1, "timeout"],
@@ -321,8 +321,8 @@ describe("while the checks run", () => {
   });
 });
 
-describe("pausing at the end", () => {
-  test("a run that ended is not paused, and its clock stands still", async () => {
+describe("a pause at the end", () => {
+  test("does not pause an ended run, and its clock is stopped", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });

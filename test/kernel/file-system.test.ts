@@ -64,7 +64,7 @@ describe("Stat", () => {
   test.each([
     ["its factory", { factory: never }],
     ["its answer", { stat: never }],
-  ])("does not wait for a driver beyond a tool call's deadline: %s", async (_, parts) => {
+  ])("waits for a driver up to a tool call's deadline: %s", async (_, parts) => {
     const clock = new FakeClock();
     const counting = new Counting(parts);
     await using h = new KernelHarness({

@@ -43,7 +43,7 @@ describe("children that no process waits for", () => {
     await h.kernel.lifecycle.suspend(again.pid);
   });
 
-  test("stay where they are when a person has suspended them", async () => {
+  test("stay suspended when a person has suspended them", async () => {
     const { model } = patient();
     await using h = new KernelHarness({ model });
     const { top, part } = await pair(h);

@@ -84,7 +84,7 @@ async function failure(work: Promise<unknown>): Promise<SyscallError> {
 }
 
 describe("InitBoot", () => {
-  test("brings units up in their order, and says of each how it is", async () => {
+  test("starts units in their order, and reports the state of each", async () => {
     const table = new Mountable();
     await using s = new Supervised({ mounts: [table.type] });
     await boot(
@@ -192,7 +192,7 @@ describe("InitBoot", () => {
       expect(s.h.warnings.filter((text) => /continues without .* bad/.test(text))).toHaveLength(1);
     });
 
-    test(`stops what it has brought up, and says why, when it is required: ${what}`, async () => {
+    test(`stops the units it has started, with the reason, when a required one fails: ${what}`, async () => {
       await using s = new Supervised({ mounts: mounts() });
       const units = [
         supervisor(s, "first", [s.agent("a")]),
@@ -215,7 +215,7 @@ describe("InitBoot", () => {
     });
   }
 
-  test("finds a required program that ends as soon as it has started not to be up, with its last words", async () => {
+  test("reports a required program that ends at once as failed, with its last output", async () => {
     await using s = new Supervised();
     const argv = ["/bin/sh", "-c", "echo no port left; exit 3"];
     let over = false;
@@ -260,7 +260,7 @@ describe("InitBoot", () => {
     expect((await failing).message).toMatch(/db ended as it started: .*ended with 3/);
   });
 
-  test("may be tried again for what failed, and not for what is up", async () => {
+  test("may be retried for failed units, and not for running ones", async () => {
     await using s = new Supervised();
     s.broken.set("a", 1);
     const units = [supervisor(s, "agents", [s.agent("a")], { required: true })];
@@ -276,7 +276,7 @@ describe("InitBoot", () => {
   });
 });
 
-describe("what has come up", () => {
+describe("a running unit", () => {
   test("is counted when it ends and restarts, and has failed when it ends too often", async () => {
     await using s = new Supervised();
     await boot(s, plan([supervisor(s, "agents", [s.agent("a")], { intensity: 1, periodMs: 60_000 })]));
@@ -297,7 +297,7 @@ describe("what has come up", () => {
     expect(s.h.warnings.filter((text) => text.includes("supervisor agents"))).toHaveLength(1);
   });
 
-  test("has stopped when all of it is done", async () => {
+  test("has stopped when all its processes are done", async () => {
     await using s = new Supervised();
     await boot(
       s,
@@ -308,7 +308,7 @@ describe("what has come up", () => {
     expect(s.h.kernel.init.initStatus()).toMatchObject([{ state: "stopped", error: null }]);
   });
 
-  test("has failed as long as its mount is down", async () => {
+  test("has failed while its mount is down", async () => {
     const table = new Mountable();
     await using s = new Supervised({ mounts: [table.type] });
     await boot(s, plan([mount(s, "shared")]));

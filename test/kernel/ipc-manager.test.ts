@@ -77,7 +77,7 @@ describe("Send", () => {
     await Promise.all([sending, receiving]);
   });
 
-  test("is NOT_FOUND where there is no process, CLOSED where it is ending or has ended", async () => {
+  test("is NOT_FOUND for an unknown process, CLOSED for one that is ending or has ended", async () => {
     await using h = harness();
     const [a, b] = [await idle(h), await idle(h)];
     expect(await codeOf(() => h.kernel.ipc.send(a.pid, 99, "x"))).toBe("NOT_FOUND");
@@ -113,7 +113,7 @@ describe("Send", () => {
     expect(await codeOf(() => send(c.pid, `${large}x`))).toBe("INVALID");
   });
 
-  test("that the disk refuses is the sender's error, and leaves room for others", async () => {
+  test("that the disk refuses is the sender's error, and uses no inbox space", async () => {
     let failing = false;
     const fs = {
       ...realFs,
@@ -135,7 +135,7 @@ describe("Send", () => {
 });
 
 describe("Recv", () => {
-  test("waits for the first message; those that wait are served in their order", async () => {
+  test("waits for the first message; several receivers are served in their order", async () => {
     await using h = harness();
     const { pid } = await idle(h);
     const got: string[] = [];
@@ -199,7 +199,7 @@ describe("Recv", () => {
     expect(await codeOf(() => h.kernel.ipc.recv(pid))).toBe("NOT_FOUND");
   });
 
-  test("has a bound on how many wait", async () => {
+  test("has a limit of waiting receivers", async () => {
     await using h = harness();
     const { pid } = await idle(h);
     const waiting = Array.from({ length: 64 }, () => codeOf(() => h.kernel.ipc.recv(pid)));
@@ -221,7 +221,7 @@ describe("Recv", () => {
 });
 
 describe("the trace", () => {
-  test("holds Send, Recv and Pipe with what they were given and what came of them", async () => {
+  test("records Send, Recv and Pipe with their arguments and results", async () => {
     await using h = harness();
     const [a, b] = [await idle(h), await idle(h)];
     await h.kernel.ipc.send(a.pid, b.pid, "x");

@@ -39,8 +39,8 @@ async function eventsOf(h: KernelHarness, uuid: string, ...names: string[]) {
   return records.filter(({ syscall }) => names.includes(syscall));
 }
 
-describe("what a process starts with", () => {
-  test("stands at its path, is called like any device, and goes with the process", async () => {
+describe("a mount of a new process", () => {
+  test("is at its path, is called like any device, and ends with the process", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({
       model: script(calls(["table__one__Echo", { op: "mine", n: 1 }]), says("done")),
@@ -64,7 +64,7 @@ describe("what a process starts with", () => {
     ]);
   });
 
-  test("what is written to the device is what its plugin calls the tool", async () => {
+  test("the device receives the tool's name as its plugin calls it", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({
       model: script(calls(["table__one__Echo", {}]), says("done")),
@@ -75,7 +75,7 @@ describe("what a process starts with", () => {
     expect(records[0]?.tool_calls[0]?.result).toBe('{"op":"Echo"}');
   });
 
-  test("a required one that fails takes all of them back, and the process with them", async () => {
+  test("a required one that fails unmounts all of them, and ends the process", async () => {
     const table = new Mountable();
     const broken = new Mountable("broken", {
       opening: () => {
@@ -110,7 +110,7 @@ describe("what a process starts with", () => {
     });
   });
 
-  test("an unknown type, and a name that fits in no path, say what is expected", async () => {
+  test("an unknown type, and a name that fits in no path, fail with what is expected", async () => {
     await using h = new KernelHarness({ model: silent, mounts: [new Mountable().type] });
     expect((await refusal(h, { mounts: [{ ...one, type: "mcp" }] })).error).toEqual({
       code: "NOT_FOUND",
@@ -195,7 +195,7 @@ describe("the first step", () => {
     ]);
   });
 
-  test("may call a tool of one that is still being made: the call waits for it", async () => {
+  test("may call a tool of a mount that is still being made: the call waits for it", async () => {
     const { stands, table } = slow();
     await using h = new KernelHarness({
       model: script(calls(["table__one__Echo", { n: 1 }]), says("done")),
@@ -210,7 +210,7 @@ describe("the first step", () => {
     expect(records[0]?.tool_calls[0]).toMatchObject({ state: "done", result: '{"op":"Echo","n":1}' });
   });
 
-  test("is followed by others when one fails later; the user is notified", async () => {
+  test("is followed by others when a mount fails later; the user is notified", async () => {
     const fails = Promise.withResolvers<void>();
     const table = new Mountable("table", { opening: () => fails.promise });
     await using h = new KernelHarness({
@@ -253,8 +253,8 @@ describe("the first step", () => {
   });
 });
 
-describe("a mount that does not come to stand", () => {
-  test("is given up at its deadline; what comes later is unmounted at once", async () => {
+describe("a mount that does not become ready", () => {
+  test("is given up at its deadline; a late one is unmounted at once", async () => {
     const clock = new FakeClock();
     const late = Promise.withResolvers<void>();
     let signal: AbortSignal | undefined;
@@ -318,7 +318,7 @@ describe("a mount that does not come to stand", () => {
   });
 });
 
-describe("what several have mounted", () => {
+describe("a mount of several processes", () => {
   test("is opened once and closed when its last user releases it", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
@@ -401,7 +401,7 @@ describe("rights", () => {
     expect(table.open).toBe(0);
   });
 
-  test("the spawner's list and a deny rule go before it: mounted for nothing is refused", async () => {
+  test("the spawner's list and a deny rule come first: a mount without an allowed tool is refused", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({
       model: script(...["a", "b", "c", "d"].map(says)),
@@ -424,7 +424,7 @@ describe("rights", () => {
     }
   });
 
-  test("a child has it only where its parent has", async () => {
+  test("a child has it only if its parent has", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const without = await h.spawn("without", {}, list(["Plan"]));
@@ -436,7 +436,7 @@ describe("rights", () => {
     expect(table.open).toBe(1);
   });
 
-  test("an unmount undoes exactly what came with the mount", async () => {
+  test("an unmount undoes exactly the mount's changes", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     for (const allowedTools of [["Plan"], ["*"], ["Plan", "table__one__*"]]) {
@@ -456,7 +456,7 @@ describe("rights", () => {
 });
 
 describe("rights of a tree", () => {
-  test("a child loses with its parent what its parent loses", async () => {
+  test("a child loses the right that its parent loses", async () => {
     const table = new Mountable();
     await using h = new KernelHarness({ model: silent, mounts: [table.type] });
     const parentPid = await started(h, "parent", { mounts: [one] }, agent({ allowedTools: ["Plan"] }));
@@ -469,7 +469,7 @@ describe("rights of a tree", () => {
     expect(tools()).toEqual(["table__one__Echo"]);
   });
 
-  test("the spawner's own list is saved as such: mounts add nothing to it after a resume either", () => {
+  test("the spawner's own list is saved unchanged: mounts add nothing to it after a resume either", () => {
     const facts = { tools: [], devices: [] };
     const rights = Permissions.of({ allow: [], deny: [], ...facts }).fixed();
     const again = Permissions.from(rights.record(), facts).withMount("/mnt/x", ["/mnt/x"]);
@@ -521,7 +521,7 @@ describe("a live process", () => {
   });
 });
 
-describe("what ends by itself", () => {
+describe("a mount that ends by itself", () => {
   test("answers UNAVAILABLE until it is back, at growing intervals; after too many failures it restarts on demand", async () => {
     const clock = new FakeClock();
     const table = new Mountable();
@@ -593,8 +593,8 @@ describe("what ends by itself", () => {
   });
 });
 
-describe("what many see", () => {
-  test("stands for every process of the project, live ones too, and for no other project's", async () => {
+describe("a project's mount", () => {
+  test("is visible to every process of the project, live ones too, and to no other project", async () => {
     const table = new Mountable();
     const turns = new Map<string, PromiseWithResolvers<void>>();
     const model: Model = async (request, signal) => {
@@ -658,7 +658,7 @@ describe("what many see", () => {
   });
 });
 
-describe("whatever happens in whatever order", () => {
+describe("random orders of events", () => {
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
     test(`seed ${seed}: everything that was opened is closed once, and nothing stays open`, async () => {
       const random = seeded(seed);

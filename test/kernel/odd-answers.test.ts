@@ -56,7 +56,7 @@ describe("a model that asks for 200 tool calls at once", () => {
     ).toHaveLength(200);
   });
 
-  test("again and again does not outlive the guard against loops", async () => {
+  test("again and again is ended by the loop guard", async () => {
     const { device } = counted(READ_ONLY);
     await using h = new KernelHarness({
       model: () => many("Count", 200),
@@ -116,7 +116,7 @@ describe("a model that asks for more calls than the limit", () => {
   });
 });
 
-describe("one piece of text of 2 MB", () => {
+describe("a text of 2 MB", () => {
   const LINE = "x".repeat(2 * 1024 * 1024);
 
   test("is the answer, whole, in the record and for followers", async () => {
@@ -128,7 +128,7 @@ describe("one piece of text of 2 MB", () => {
     expect(records[0]?.raw_response).toBe(LINE);
   });
 
-  test("as a call's argument reaches the tool, and as its result the model is shown a part", async () => {
+  test("as a call's argument reaches the tool, and as its result is shown to the model in part", async () => {
     const seen: number[] = [];
     const echo = toolDevice("Echo", ({ text }) => {
       seen.push(String(text).length);
@@ -148,7 +148,7 @@ describe("one piece of text of 2 MB", () => {
   });
 });
 
-describe("an answer that says nothing", () => {
+describe("an empty answer", () => {
   const silent: LLMEvent[] = [
     { type: "usage", usage },
     { type: "stop", reason: "end_turn" },
@@ -160,7 +160,7 @@ describe("an answer that says nothing", () => {
     ["nothing at all", silent],
     ["thoughts alone", thoughts],
     ["blanks", blank],
-  ])("%s: it is asked for again, and then the run fails", async (_, answer) => {
+  ])("%s: the model is asked again, and then the run fails", async (_, answer) => {
     const twice: Model = script(answer, says("done"));
     await using h = new KernelHarness({ model: twice, limits: { model_retries: 1 } });
     expect((await h.run("go")).info).toMatchObject({ exit_reason: "completed", result: "done", steps: 1 });
@@ -170,7 +170,7 @@ describe("an answer that says nothing", () => {
     expect(never.requests).toHaveLength(2);
   });
 
-  test("for ever costs what it costs: the retries are paid for", async () => {
+  test("for ever uses the budget: the retries are paid for", async () => {
     await using h = new KernelHarness({ model: () => silent, limits: { model_retries: 2 } });
     const { info } = await h.run("go");
     expect(info.tokens_used).toBe(3 * (usage.input_tokens + usage.output_tokens));
@@ -203,7 +203,7 @@ test("a model that repeats one call with the same result for ever is stopped, wi
   expect(info.error?.message).toContain("Echo");
 });
 
-test("one that fails the same way for ever trips the breaker", async () => {
+test("a model whose call fails the same way for ever trips the breaker", async () => {
   let n = 0;
   await using h = new KernelHarness({
     model: () => calls(["Fail", { n: ++n }]),

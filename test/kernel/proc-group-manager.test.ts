@@ -28,7 +28,7 @@ async function three(h: KernelHarness): Promise<[number, number, number]> {
 }
 
 describe("membership", () => {
-  test("is listed in the order of joining, once however often one joins", async () => {
+  test("is listed in the order of joining, once for any number of joins", async () => {
     await using h = new KernelHarness({ model: silent });
     const [one, two] = await three(h);
     const { groups } = h.kernel;
@@ -69,7 +69,7 @@ describe("membership", () => {
     expect(codeOf(() => h.kernel.groups.joinGroup(pid, name))).toBe("INVALID");
   });
 
-  test("needs a process that lives, and there is a bound to it", async () => {
+  test("requires a live process, and is limited in number", async () => {
     await using h = new KernelHarness({ model: silent });
     const [one, two] = await three(h);
     const { groups } = h.kernel;
@@ -82,7 +82,7 @@ describe("membership", () => {
     expect(codeOf(() => groups.joinGroup(one, "g5"))).toBe("");
   });
 
-  test("is not had by a zombie that asks for it, but by one that had it until its reap", async () => {
+  test("is refused to a zombie that asks for it; a member that ended has it until its reap", async () => {
     const seen: unknown[] = [];
     await using h = new KernelHarness({
       model: silent,

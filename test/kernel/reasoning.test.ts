@@ -10,7 +10,7 @@ function thinks(...texts: string[]): LLMEvent[] {
   return texts.map((text) => ({ type: "reasoning_delta", text }));
 }
 
-describe("what a model thinks", () => {
+describe("a model's reasoning", () => {
   test("is emitted as it comes and recorded with its step, and is no part of the answer", async () => {
     await using h = new KernelHarness({
       model: script([...thinks("It is ", "six by nine."), ...says("42")]),
@@ -39,7 +39,7 @@ describe("what a model thinks", () => {
     expect(JSON.stringify(h.requests[1])).not.toContain("a secret thought");
   });
 
-  test("stays with a step that was cut off between its answer and its end", () => {
+  test("is recorded with a step that was cut off between its answer and its end", () => {
     const { openStep } = rebuildHistory(
       [],
       [

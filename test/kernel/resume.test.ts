@@ -48,7 +48,7 @@ function expectGoesOn(later: LLMRequest | undefined, earlier: LLMRequest | undef
 }
 
 describe("a run that was suspended resumes", () => {
-  test("in its first model call: the same question is asked again, by a new PID of the same UUID", async () => {
+  test("in its first model call: the same question is sent again, by a new PID of the same UUID", async () => {
     await using h = new KernelHarness({ model: silentAt(1, script(says("done"))) });
     const pid = await h.spawn("go", { input: "attached text" });
     await until(() => h.requests.length === 1);
@@ -62,7 +62,7 @@ describe("a run that was suspended resumes", () => {
     expect((await h.runs.steps(uuid)).records.map(({ step }) => step)).toEqual([1]);
   });
 
-  test("in a later model call: its conversation, steps, tokens and calls count on", async () => {
+  test("in a later model call: its conversation, steps, tokens and calls continue", async () => {
     const act = toolDevice("Act", () => "acted");
     const answers = script(calls(["Act", { n: 1 }]), says("done"));
     await using h = new KernelHarness({ model: silentAt(2, answers), devices: { "/dev/act": act } });
@@ -124,7 +124,7 @@ describe("a run that was suspended resumes", () => {
     expect((await h.runs.steps(uuid)).records.map(({ step }) => step)).toEqual([1, 2, 3, 4]);
   });
 
-  test("with its limits, of which what was used is used", async () => {
+  test("with its limits, less what it had used", async () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
     const answers = script(calls(["Look", { n: 1 }]), calls(["Look", { n: 2 }]), says("never"));
     await using h = new KernelHarness({ model: silentAt(2, answers), devices: { "/dev/look": look } });
@@ -145,7 +145,7 @@ describe("a run that was suspended resumes", () => {
     });
   });
 
-  test("with the time that it ran, and without the time that it lay", async () => {
+  test("with the time that it ran, and without the time that it was suspended", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });
@@ -167,7 +167,7 @@ describe("a run that was suspended resumes", () => {
     expect((await run).info).toMatchObject({ exit_reason: "timeout", elapsed_ms: 10_000 });
   });
 
-  test("with its rights and its skills as one, and its plan", async () => {
+  test("with its rights, its skills and its plan", async () => {
     const skill: SkillInfo = {
       name: "care",
       description: "how to be careful",
@@ -308,7 +308,7 @@ describe("a run whose kernel was killed resumes", () => {
     expect(records[0]?.tool_calls[0]).toMatchObject({ state: "unknown", input: { n: 1 } });
   });
 
-  test("in its model call: what it had used before counts, and nothing is said twice", async () => {
+  test("in its model call: its earlier usage counts, and no message is repeated", async () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
     await using first = new KernelHarness({
       model: silentAt(2, script(calls(["Look", {}]))),
@@ -324,7 +324,7 @@ describe("a run whose kernel was killed resumes", () => {
     expect(second.requests[0]?.messages).toEqual(first.requests[1]?.messages ?? []);
   });
 
-  test("with what of its records can be read, and says which lines can't", async () => {
+  test("with its readable records, and a warning names the damaged lines", async () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
     await using first = new KernelHarness({
       model: silentAt(2, script(calls(["Look", {}]))),
@@ -371,7 +371,7 @@ describe("a run whose kernel was killed resumes", () => {
     expect(readdirSync(trace)).toEqual([]);
   });
 
-  test("after its last answer: it ends with it, and its model is asked nothing", async () => {
+  test("after its last answer: it ends with it, and its model is not called", async () => {
     await using first = new KernelHarness({ model: script(says("the answer")) });
     await using second = new KernelHarness({ model: script() });
     const pid = await first.spawn("go", { checks: ["sleep 600"] });
@@ -546,7 +546,7 @@ describe("a claim of a run", () => {
     });
   });
 
-  test("is one alone over kernels, too", async () => {
+  test("is one alone across kernels, too", async () => {
     await using h = new KernelHarness({ model: silent, kernelAlive: (id) => id === "other" });
     const pid = await h.spawn("go");
     const uuid = await uuidOf(h, pid);
@@ -566,7 +566,7 @@ describe("a claim of a run", () => {
     });
   });
 
-  test("does not take for cut off what its kernel ended just before it ended itself", async () => {
+  test("does not treat a run as crashed that its kernel ended just before its own end", async () => {
     let ends = (): void => undefined;
     const kernelAlive = (): boolean => {
       ends();
@@ -586,7 +586,7 @@ describe("a claim of a run", () => {
     expect(h.requests).toHaveLength(1);
   });
 
-  test("takes up nothing that is not there, and leaves nothing", async () => {
+  test("fails for an unknown run, and leaves nothing", async () => {
     await using h = new KernelHarness({ model: silent });
     const none = Bun.randomUUIDv7();
     expect(await resume(h, none).catch((error: unknown) => error)).toMatchObject({ code: "NOT_FOUND" });
@@ -611,7 +611,7 @@ describe("a claim of a run", () => {
 });
 
 describe("Checkpoint", () => {
-  test("tells the step that a Resume would find whole, and is in the trace", async () => {
+  test("returns the step that a Resume would continue from, and is in the trace", async () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
     await using h = new KernelHarness({
       model: silentAt(2, script(calls(["Look", {}]))),

@@ -32,7 +32,7 @@ describe("a child has at most its parent's rights, for every way to spawn it", (
     expect(records[0]?.tool_calls.map((call) => call.state)).toEqual(["denied", "done"]);
   });
 
-  test("its project and its folders lie within those of its parent, links followed", async () => {
+  test("its project and its folders are within those of its parent, links followed", async () => {
     await using h = new KernelHarness({ model: parentAnd(["Plan", { steps: ["x"] }]) });
     const added = join(h.dir, "added");
     for (const dir of [join(added, "sub"), join(h.project, "inner"), join(h.dir, "other")])
@@ -57,7 +57,7 @@ describe("a child has at most its parent's rights, for every way to spawn it", (
     for (const more of inside) expect((await h.run("child", { parentPid, ...more })).info.exit_code).toBe(0);
   });
 
-  test("depth and number of children are those of the first of them", async () => {
+  test("depth and number of children are limited by the first ancestor", async () => {
     await using h = new KernelHarness({ model: parentAnd(), limits: { spawn_depth: 1, live_children: 1 } });
     const wide = { ...h.opts().limits, spawn_depth: 100, live_children: 100 };
     h.leases--;
@@ -68,7 +68,7 @@ describe("a child has at most its parent's rights, for every way to spawn it", (
   });
 });
 
-describe("a budget is that of the whole tree", () => {
+describe("a budget covers the whole tree", () => {
   /** Plans for ever, a hundred tokens at a time. */
   const busy: Model = (request) => {
     if (request.intent === "parent") return calls(["Wait", {}]);

@@ -66,7 +66,7 @@ describe("a run", () => {
     ]);
   });
 
-  test("runs read-only calls side by side and others in order", async () => {
+  test("runs read-only calls in parallel and others in order", async () => {
     const open = Promise.withResolvers<void>();
     let reading = 0;
     const order: string[] = [];
@@ -163,7 +163,7 @@ describe("a run", () => {
       expect(records.map(({ action }) => action)).toEqual(actions);
     });
 
-    test("one that a message follows", async () => {
+    test("one that is followed by a message", async () => {
       const first = Promise.withResolvers<LLMEvent[]>();
       const answers = [first.promise, says("both")];
       await using h = new KernelHarness({ model: async () => (await answers.shift()) ?? [] });
@@ -177,7 +177,7 @@ describe("a run", () => {
     });
   });
 
-  test("records plan, replan and what the calls were", async () => {
+  test("records plan, replan and the calls", async () => {
     await using h = new KernelHarness({
       model: script(
         calls(["Plan", { steps: ["a", "b"] }]),
@@ -251,7 +251,7 @@ describe("a call that goes wrong is reported to the model and does not end the r
     expect(records[0]?.tool_calls[0]).toMatchObject({ error_code: "NOT_FOUND" });
   });
 
-  test("a call that is deaf to its deadline is given up", async () => {
+  test("a call that ignores its deadline is given up", async () => {
     const clock = new FakeClock();
     const started = Promise.withResolvers<void>();
     const deaf = toolDevice("Deaf", () => {
@@ -321,7 +321,7 @@ describe("a run ends", () => {
     expect(h.requests).toHaveLength(0);
   });
 
-  test("an answer that uses the budget up completes; it is the next call that is not made", async () => {
+  test("an answer that uses the budget up completes; the next call is refused", async () => {
     const costly: LLMEvent[] = [
       { type: "text_delta", text: "done" },
       { type: "usage", usage: { ...usage, output_tokens: 100_000 } },
@@ -343,7 +343,7 @@ describe("a run ends", () => {
     expect(info.error?.message).toContain("OPENAI_API_KEY");
   });
 
-  test("what a failing call has used is counted", async () => {
+  test("the usage of a failing call is counted", async () => {
     const cut: LLMEvent[] = [
       { type: "text_delta", text: "half an ans" },
       { type: "usage", usage },
@@ -371,7 +371,7 @@ describe("a run ends", () => {
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "circuit_breaker", steps: 8 });
   });
 
-  test("timeout, with what was said so far", async () => {
+  test("timeout, with the text so far", async () => {
     const clock = new FakeClock();
     let turn = 0;
     const model: Model = (request, signal) =>
@@ -401,7 +401,7 @@ describe("a run ends", () => {
     expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason });
   });
 
-  test("suspended: 75, and so it stands on disk", async () => {
+  test("suspended: 75, also on disk", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const run = h.follow(pid);
@@ -494,7 +494,7 @@ describe("children", () => {
     expect(parentInfo.children).toMatchObject([{ uuid: childInfo.uuid, exit_code: 143 }]);
   });
 
-  test("never hold more than their parent", async () => {
+  test("never have more rights than their parent", async () => {
     await using h = new KernelHarness({
       model: silent,
       devices: { "/dev/echo": toolDevice("Echo", () => "x") },
@@ -514,7 +514,7 @@ describe("children", () => {
     expect(h.kernel.processes.info(child).allowed_tools).not.toContain("Echo");
   });
 
-  test("depth and number are limited", async () => {
+  test("are limited in depth and number", async () => {
     await using h = new KernelHarness({ model: silent, limits: { spawn_depth: 2, live_children: 3 } });
     const one = await h.spawn("1");
     const two = await h.spawn("2", { parentPid: one });
@@ -527,7 +527,7 @@ describe("children", () => {
     await expect(h.spawn("third", { parentPid: one })).rejects.toMatchObject({ code: "EXHAUSTED" });
   });
 
-  test("a parent that is not there is NOT_FOUND", async () => {
+  test("require a live parent, or fail with NOT_FOUND", async () => {
     await using h = new KernelHarness({ model: silent });
     await expect(h.spawn("x", { parentPid: 99 })).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
@@ -594,7 +594,7 @@ describe("records", () => {
     },
   );
 
-  test("a spawn that fails leaves nothing", async () => {
+  test("of a failed spawn are removed", async () => {
     await using h = new KernelHarness({ model: silent });
     const opts = h.opts();
     opts.provider = { ...opts.provider, device: "/dev/llm/none" };
@@ -607,7 +607,7 @@ describe("records", () => {
   });
 });
 
-test("callbacks come at the moments of the seeds", async () => {
+test("callbacks come at the specified moments", async () => {
   const calledBack: string[] = [];
   await using h = new KernelHarness({
     model: script(calls(["Plan", { steps: ["x"] }]), says("done")),

@@ -27,7 +27,7 @@ const silent: Model = (_request, signal) =>
 const SIGNALS = { TERM: SIGTERM, KILL: SIGKILL, INT: SIGINT, PAUSE: SIGPAUSE, RESUME: SIGRESUME } as const;
 type Name = keyof typeof SIGNALS;
 
-test("the signals have the numbers of the seeds", () => {
+test("the signals have the specified numbers", () => {
   expect(Object.values(SIGNALS)).toEqual([1, 2, 3, 4, 5]);
 });
 
@@ -71,7 +71,7 @@ const OWN: Record<number, { code: number; reason: string }> = {
 const HOW = ["by default", "handled", "blocked", "blocked and handled"] as const;
 const CALLS = ["signal", "kill"] as const;
 
-describe("what a signal comes to", () => {
+describe("the effect of a signal", () => {
   for (const [state, rows] of Object.entries(GRID)) {
     for (const [name, row] of Object.entries(rows)) {
       const signal = SIGNALS[name as Name];
@@ -89,7 +89,7 @@ describe("what a signal comes to", () => {
   for (const name of Object.keys(SIGNALS) as Name[]) {
     const signal = SIGNALS[name];
     for (const call of CALLS) {
-      test(`${call} ${name} to one that has ended: a zombie, and one that is dead`, async () => {
+      test(`${call} ${name} to an ended process: a zombie, and a dead one`, async () => {
         for (const how of HOW) {
           const atZombie: string[] = [];
           await using h = new KernelHarness({
@@ -196,7 +196,7 @@ async function first(trace: AsyncIterable<SyscallEvent>): Promise<SyscallEvent> 
 }
 
 describe("a signal", () => {
-  test("that does not exist is INVALID in every call", async () => {
+  test("that is unknown is INVALID in every call", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const { signals, processes } = h.kernel;
@@ -214,7 +214,7 @@ describe("a signal", () => {
     }
   });
 
-  test("is pending once, however often it came", async () => {
+  test("is pending once, for any number of signals", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     let handled = 0;
@@ -227,7 +227,7 @@ describe("a signal", () => {
     expect(handled).toBe(1);
   });
 
-  test("whose handler is taken back does what it does by default", async () => {
+  test("has its default action when its handler is removed", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const { signals } = h.kernel;
@@ -298,7 +298,7 @@ describe("a handler", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("that comes back in time is not spoken of", async () => {
+  test("that returns in time is not logged", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: null });
@@ -315,7 +315,7 @@ describe("a handler", () => {
     expect(h.warnings).toEqual([]);
   });
 
-  test("may send signals itself, its own without end too", async () => {
+  test("may send signals itself, also its own without end", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     h.kernel.signals.sigHandle(pid, SIGINT, () => void h.kernel.signals.signal(pid, SIGINT));
@@ -353,7 +353,7 @@ describe("a tree", () => {
     expect((await h.follow(root)).info.exit_reason).toBe("completed");
   });
 
-  test("is reached whole, and the answer says how many that were", async () => {
+  test("is reached whole, and the answer is the number of processes", async () => {
     await using h = new KernelHarness({ model: silent });
     const root = await h.spawn("root");
     const left = await h.spawn("left", { parentPid: root });
@@ -385,7 +385,7 @@ describe("a tree", () => {
 });
 
 describe("Kill leaves the children to PID 0", () => {
-  test("when the process ends of it, not when it waits behind a block or is handled", async () => {
+  test("when the process ends of it, not when it is blocked or handled", async () => {
     await using h = new KernelHarness({ model: silent });
     const { signals } = h.kernel;
     const parent = await h.spawn("parent");
@@ -417,7 +417,7 @@ describe("Kill leaves the children to PID 0", () => {
 });
 
 describe("every call is recorded", () => {
-  test("a process's own and those of PID 0 with the process, under their names", async () => {
+  test("by a process or PID 0, with the process, under its name", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     const uuid = h.kernel.processes.info(pid).uuid;
@@ -511,7 +511,7 @@ class Expected {
   }
 }
 
-describe("blocks, handlers, signals and time in any order", () => {
+describe("random blocks, handlers, signals and times", () => {
   const STEPS = 2_000;
   const often = (signal: Signal): Signal[] => Array<Signal>(8).fill(signal);
   const MANY: Signal[] = [SIGTERM, SIGINT, ...often(SIGPAUSE), ...often(SIGRESUME)];

@@ -21,11 +21,11 @@ import { until } from "../support/until.ts";
 const PROCESSES = 1_000;
 const PER_TURN = 5;
 const TURNS = 800;
-/** Runs that were suspended in it and have gone on, at least. */
+/** Runs that were suspended and resumed in it, at least. */
 const GONE_ON = 20;
 const GROUPS = ["red", "green", "blue"];
 
-/** What may be answered to who asks something of a process that others kill: a refusal, and never a defect. */
+/** What a call may fail with when other calls kill its process: a refusal, and never a defect. */
 const REFUSALS = new Set(["NOT_FOUND", "CLOSED", "CANCELLED", "TIMEOUT", "EXHAUSTED", "INVALID"]);
 
 /** Agents that write to each other and spawn, and a PID 0 that does to them whatever can be done, by one seed. */
@@ -259,7 +259,7 @@ describe("1,000 processes that write to each other, spawn, and are killed at ran
         await settled();
         most = Math.max(most, h.kernel.processes.count);
       }
-      // A slow disk suspends late: until enough have gone on, more are suspended.
+      // A slow disk suspends late: until enough have resumed, more are suspended.
       const hasWeathered = async (): Promise<boolean> => {
         if (h.kernel.processes.count < PER_TURN) await storm.spawn();
         storm.act({ suspend: (kernel, pid) => kernel.lifecycle.suspend(pid) });

@@ -19,8 +19,8 @@ function turnsOf(requests: readonly LLMRequest[]): (number | null | undefined)[]
   return requests.map(({ turn }) => turn);
 }
 
-describe("a request says how many answers the run has had", () => {
-  test("one more with each step, and the same again when it is asked once more", async () => {
+describe("a request has the number of the run's answers", () => {
+  test("one more with each step, and the same again when it is retried", async () => {
     const answers = script(act(1), act(2), says("done"));
     let asked = 0;
     const model: Model = (request, signal) => {
@@ -68,7 +68,7 @@ describe("a request says how many answers the run has had", () => {
   });
 });
 
-test("a step's record says where its answer is not whole", async () => {
+test("a step's record says where its answer is incomplete", async () => {
   await using h = new KernelHarness({
     model: script(act(1), [
       { type: "text_delta", text: "half" },
@@ -82,7 +82,7 @@ test("a step's record says where its answer is not whole", async () => {
   expect(records.map(({ stop_reason }) => stop_reason)).toEqual([undefined, "max_tokens"]);
 });
 
-test("a driver that needs the history reads what the runs have done, its own too", async () => {
+test("a driver that needs the history reads the runs' records, its own too", async () => {
   const found: unknown[] = [];
   const look = async ({ history, process }: OpenContext): Promise<string> => {
     const [self] = (await history?.runs({ uuid: process.uuid, limit: 1 })) ?? [];

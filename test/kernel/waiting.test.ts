@@ -88,7 +88,7 @@ describe("a call that waits for a child", () => {
     expect(await childrenOnDisk(h)).toHaveLength(1);
   });
 
-  test("so does one whose kernel was killed", async () => {
+  test("waits on after its kernel was killed, too", async () => {
     await using first = new KernelHarness({ model: family(silent) });
     await using second = new KernelHarness({ model: family(answers) });
     await first.spawn("parent");
@@ -139,7 +139,7 @@ describe("a call that waits for a child", () => {
     expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid }], tokens_used: 45 });
   });
 
-  test("spawns the child that was written down and never begun, under the same UUID", async () => {
+  test("spawns the recorded child that never began, under the same UUID", async () => {
     await using first = new KernelHarness({ model: family(silent) });
     await using second = new KernelHarness({ model: family(answers) });
     await first.spawn("parent");
@@ -185,7 +185,7 @@ describe("a call that waits for a child", () => {
 });
 
 describe("a child that is suspended", () => {
-  test("has its parent suspended until it has ended, up to the root", async () => {
+  test("suspends its ancestors until it has ended, up to the root", async () => {
     const model: Model = (request, signal) => {
       if (request.intent === "below") return below(request, signal);
       const heard = request.messages.findLast(({ role }) => role === "tool");
@@ -212,7 +212,7 @@ describe("a child that is suspended", () => {
     expect(await h.runs.list()).toHaveLength(3);
   });
 
-  test("by a person, too: it is not failed by that", async () => {
+  test("by a person, too: the parent does not fail", async () => {
     await using h = new KernelHarness({ model: family(inTurn(silent, answers)) });
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
@@ -281,7 +281,7 @@ describe("a quota window", () => {
     expect((await ended).info).toMatchObject({ exit_code: code, exit_reason: reason });
   });
 
-  test("suspends all that wait for the same key, each until the same time", async () => {
+  test("suspends all runs that wait for the same key, each until the same time", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ clock, model: quota });
     const now = clock.now();
@@ -330,7 +330,7 @@ describe("a run that is suspended to wait for messages", () => {
     expect((await h.runs.inbox(info.uuid)).unread).toEqual([]);
   });
 
-  test("takes those of many at once, each once", async () => {
+  test("takes messages of many senders at once, each once", async () => {
     await using h = new KernelHarness({ model: model(), wakes: true });
     const { uuid } = await suspended(h, "message");
     await Promise.all(Array.from({ length: 10 }, (_, n) => h.run(`${uuid} m${n}`)));
@@ -340,7 +340,7 @@ describe("a run that is suspended to wait for messages", () => {
     expect(new Set(unread.map(({ seq }) => seq)).size).toBe(10);
   });
 
-  test("refuses them when its inbox is full, as one that lives does", async () => {
+  test("refuses them when its inbox is full, as a live run does", async () => {
     await using h = new KernelHarness({ model: model(), wakes: true });
     const { uuid } = await suspended(h, "message");
     const record = await h.runs.reopen(uuid);

@@ -15,7 +15,7 @@ async function started(bench: Bench, kernel: RemoteKernel, script: string): Prom
   return Number(text());
 }
 
-/** The parent of the last one is gone, so that it falls to the kernel. */
+/** The parent of the last one has ended, so that the kernel adopts it. */
 const orphaned = async (kernel: RemoteKernel, pid: number): Promise<void> =>
   until(async () => (await kernel.look()).children?.includes(pid) ?? false, "the orphan");
 

@@ -6,7 +6,7 @@ import type { Spawned } from "../../src/os/spawn.ts";
 import { until } from "../support/until.ts";
 import { Bench } from "./support.ts";
 
-/** Of a program that has ended: what it printed lies in its pipe, and comes when the test says so. */
+/** Of a program that has ended: its output is in its pipe, and comes when the test releases it. */
 class LatePipe implements ByteReader {
   looks = 0;
   readonly #pieces = ["first ", "last", null];

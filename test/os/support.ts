@@ -26,7 +26,7 @@ export class Bench {
     const children = new Children({
       ledgerDir: this.ledgerDir,
       kernelId: this.kernelId,
-      // Who is to be killed is given less: on a busy machine an end by TERM takes seconds.
+      // Programs that are to be killed get less: on a busy machine an end by TERM takes seconds.
       graceMs: 60_000,
       memoryBytes: 64 * 1024,
       diskBytes: 16 * 1024 * 1024,

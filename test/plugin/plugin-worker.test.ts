@@ -448,7 +448,7 @@ function fakeChild(): { child: Child; log: string[] } {
 }
 
 describe("a mount of a plugin in a Worker", () => {
-  /** A mount whose `config.later` happens once it stands; `config.first` before. */
+  /** A mount whose `config.later` happens once it is ready; `config.first` before. */
   const source = `import { definePlugin, SyscallError } from "rnix/plugin";
 const device = (name, more = {}) => ({
   tools: [{ name, description: "Says who it is", input: { type: "object" }, ...more }],

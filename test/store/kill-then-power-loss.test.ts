@@ -76,7 +76,7 @@ test("a killed kernel's process record replaces no durable one before it is dura
   const killed = disk.after("nothing", never);
   const next = await new RunStore(data, killed).reopen(uuid);
   next.info(procInfo({ uuid, steps: 2 }));
-  // Of the names' changes all are kept, of the contents none that were not synced.
+  // Of the names' changes all survive, of the contents none that were not synced.
   const kept = killed.after("some", () => 0.999);
   expect(await new RunStore(data, kept).info(uuid)).toMatchObject({ uuid });
 });

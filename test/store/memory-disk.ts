@@ -26,7 +26,7 @@ export class MemoryDisk {
     settle(this.#root);
   }
 
-  /** The disk as it is after a power loss now; this one goes on. */
+  /** The disk as it is after a power loss now; this one continues. */
   afterLoss(loss: Loss): MemoryDisk {
     const disk = new MemoryDisk("/");
     const left = (inode: Inode): Inode => {

@@ -42,7 +42,7 @@ async function refusalOf(work: () => unknown): Promise<SyscallError> {
   throw new Error("it was not refused");
 }
 
-/** How each file of a run is read, and whether the run can go on without it. */
+/** How each file of a run is read, and whether the run can resume without it. */
 const FILES: Record<string, (runs: RunStore, uuid: string) => Promise<unknown>> = {
   "proc-info.json": (runs, uuid) => runs.info(uuid),
   "process-meta.json": (runs, uuid) => runs.meta(uuid),

@@ -24,7 +24,7 @@ const STRANGERS: Record<string, (path: string) => void> = {
   "what has no end": (path) => symlinkSync("/dev/zero", path),
 };
 
-/** What is refused of it. All else goes on as if nothing were there. */
+/** What is refused of it. All else works as if the file were missing. */
 const FILES: Record<string, string[]> = {
   [`${RUN}/proc-info.json`]: ["info", "amend", "write"],
   [`${RUN}/process-meta.json`]: ["meta"],

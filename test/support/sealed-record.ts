@@ -12,7 +12,7 @@ export function writeRecord(dataDir: string, info: ProcInfo): void {
 
 /**
  * What is on disk of the runs at this moment, for a kernel that starts later: what `kill -9` leaves. It has another
- * folder here only because the killed one goes on in its own: the records say that they were written in this one.
+ * folder here only because the killed one resumes in its own: the records say that they were written in this one.
  */
 export function crashInto(later: { dataDir: string }, from: { dataDir: string }): void {
   cpSync(from.dataDir, later.dataDir, { recursive: true });

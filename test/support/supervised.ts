@@ -22,7 +22,7 @@ const DAY = 86_400_000;
 
 /**
  * A kernel with supervisors on a clock that the test moves. Agents wait in their first model call until the
- * test says how it goes on.
+ * test says how it continues.
  */
 export class Supervised {
   readonly clock = new FakeClock();

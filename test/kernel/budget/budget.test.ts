@@ -24,8 +24,8 @@ function refused(act: () => unknown): SyscallError {
   throw new Error("it was not refused");
 }
 
-describe("what is used", () => {
-  test("is used in every budget above, and what was reserved for it is free again", () => {
+describe("usage", () => {
+  test("counts in every budget above, and the unused part of a reservation is free again", () => {
     const top = root({ tokens: 100 });
     const low = top.child(UNLIMITED, 0).child(UNLIMITED, 0);
     const hold = low.reserve({ tokens: 60, cost: 0.5, steps: 1 });
@@ -35,14 +35,14 @@ describe("what is used", () => {
     expect(top.reserved).toEqual({ ...NOTHING, reservations: 0 });
   });
 
-  test("may be more than was reserved: the next one is refused", () => {
+  test("may exceed its reservation: the next one is refused", () => {
     const top = root({ tokens: 100 });
     top.reserve({ ...NOTHING, tokens: 100 }).settle({ ...NOTHING, tokens: 120 });
     expect([top.tokens, top.left("tokens")]).toEqual([120, 0]);
     expect(refused(() => top.reserve({ ...NOTHING, tokens: 1 })).code).toBe("EXHAUSTED");
   });
 
-  test("is reserved everywhere or nowhere", () => {
+  test("is reserved in all budgets or in none", () => {
     const top = root({ tokens: 10 });
     const low = top.child({ ...UNLIMITED, tokens: 100 }, 0);
     expect(refused(() => low.reserve({ ...NOTHING, tokens: 11 })).code).toBe("EXHAUSTED");
@@ -55,7 +55,7 @@ describe("what is used", () => {
     expect(refused(() => hold.settle(NOTHING)).code).toBe("INTERNAL");
   });
 
-  test("has no cost as long as no price is known", () => {
+  test("has no cost while no price is known", () => {
     const top = root();
     top.reserve(NOTHING).settle({ tokens: 5, cost: null, steps: 1 });
     expect(top.cost).toBeNull();
@@ -67,7 +67,7 @@ describe("what is used", () => {
 describe("a child", () => {
   const wide = { tokens: 1_000, cost: 10, steps: 100, timeMs: 60_000, children: 16, depth: 5 };
 
-  test("gets no wider limits than what its parent still has", () => {
+  test("gets at most what its parent still has", () => {
     const parent = root({ tokens: 500, cost: 1, steps: 10, timeMs: 10_000, children: 4, depth: 2 });
     parent.reserve(NOTHING).settle({ tokens: 100, cost: 0.25, steps: 3 });
     expect(parent.child(wide, 4_000).limits).toEqual({
@@ -84,7 +84,7 @@ describe("a child", () => {
     });
   });
 
-  test("of one without limits has its own", () => {
+  test("of a parent without limits has its own", () => {
     expect(root().child(wide, 1_000_000).limits).toEqual(wide);
   });
 
@@ -147,7 +147,7 @@ describe("a wait for what other runs have reserved", () => {
     expect(b.left("tokens")).toBe(9);
   });
 
-  test("gives up with its signal", async () => {
+  test("ends with its signal", async () => {
     const top = root({ tokens: 10 });
     const stop = new AbortController();
     const changed = top.changed(stop.signal).catch((error: unknown) => error);
@@ -252,7 +252,7 @@ test.each([1, 2, 3, 4, 5])(
       } else if (dice < 0.85) {
         settle(one);
       } else if (one.above) {
-        // Killed: what it holds is settled, its place given back; what is below it goes on.
+        // Killed: its reservations are settled, its slot is freed; its children run on.
         while (one.reservations.length > 0) settle(one);
         one.budget.close();
         one.gone = true;
@@ -267,7 +267,7 @@ test.each([1, 2, 3, 4, 5])(
   },
 );
 
-test("what a process had used before it was suspended is used in its own budget alone, and widens its limits", () => {
+test("usage before a suspension counts in the process's own budget alone, and widens its limits", () => {
   const top = root({ tokens: 100, steps: 10, timeMs: 1_000 });
   top.reserve({ tokens: 60, cost: 0, steps: 4 }).settle({ tokens: 60, cost: null, steps: 4 });
   const before = { tokens: 30, cost: 0.5, steps: 2, elapsedMs: 300 };

@@ -101,7 +101,7 @@ test("a refused caller learns what was spent, of the limit that leaves least", a
   expect("error" in shortage && shortage.error.message).toContain("990 of 1000 tokens are used");
 });
 
-test("it is paid with what was used, cached input at its price, and the step", async () => {
+test("a call pays for its usage, cached input at its price, and the step", async () => {
   const from = budget({ cost: 1, steps: 2 });
   const call = await granted(from, { maxOutput: 50, price: PRICE });
   expect(from.reserved).toMatchObject({ tokens: INPUT + 50, steps: 1, reservations: 1 });
@@ -131,7 +131,7 @@ test.each([
   expect(from.cost).toBeCloseTo((inputCost + 40 * 100 + 10 * 2_000) / 1e6);
 });
 
-test("what only calls under way hold back is waited for, so no answer is cut short for it", async () => {
+test("a call waits for what other calls have reserved, so no answer is truncated for it", async () => {
   const from = budget({ tokens: 2 * INPUT + 600 });
   const [a, b] = [from.child(UNLIMITED, 0), from.child(UNLIMITED, 0)];
   const first = await granted(a, { maxOutput: 500 });

@@ -27,7 +27,7 @@ const limits = (h: KernelHarness, more: { tokens_per_day?: number | null; cost_p
 };
 
 describe("the tokens of a day", () => {
-  test("are those of all runs of the project; what does not fit is not asked, and ends with exit 2", async () => {
+  test("are those of all runs of the project; a call that does not fit is not made, and its run ends with exit 2", async () => {
     const clock = new Wall();
     await using h = new KernelHarness({ model: () => says("done"), clock, limits: { tokens_per_day: 600 } });
     const ends = [];
@@ -54,7 +54,7 @@ describe("the tokens of a day", () => {
       expect(request.max_output).toBeLessThanOrEqual(600 - index * 15);
   });
 
-  test("are not those of a run that plays what was said before, and neither is their cost", async () => {
+  test("do not include a replay's, and neither does its cost", async () => {
     const clock = new Wall();
     const caps = { tokens_per_day: 1, cost_per_day: 0.01 };
     await using h = new KernelHarness({ model: () => says("done"), clock, limits: caps });
@@ -101,7 +101,7 @@ describe("the tokens of a day", () => {
     expect(h.requests).toHaveLength(1);
   });
 
-  test("count a child's use once, and end it like any other", async () => {
+  test("count a child's usage once, and end it like any other", async () => {
     const clock = new Wall();
     await using h = new KernelHarness({
       model: ({ intent }) =>
@@ -113,7 +113,7 @@ describe("the tokens of a day", () => {
     expect(book(h).spent("2026-11-20").tokens).toBe(45);
   });
 
-  test("set in the middle of a day count what the records know of it: of yesterday nothing, of a child once", async () => {
+  test("set in the middle of a day include the day's recorded usage: none of yesterday, a child's once", async () => {
     const clock = new Wall();
     clock.at = NOON - 24 * 3_600_000;
     const days = toolDevice("Sleep", () => {
@@ -183,7 +183,7 @@ describe("the cost of a day", () => {
     expect(h.requests).toEqual([]);
   });
 
-  test("and a run's own need it of a child's model too", async () => {
+  test("together with a run's own limit requires a child's model price too", async () => {
     for (const more of [{ maxCost: 1 }, { limits: { cost_per_day: 1 } }]) {
       const priced = { model: "m", price: { input: 1, output: 1, cached: 1 } };
       await using h = new KernelHarness({ model: silent, limits: more.limits });

@@ -6,7 +6,7 @@ test("about four bytes are a token, rounded up, and an empty text has 0", () => 
   expect(["", "a", "abcd", "abcde", "x".repeat(4000)].map(estimateTokens)).toEqual([0, 1, 1, 2, 1000]);
 });
 
-test("a script of more bytes a character is not underestimated", () => {
+test("a script with more bytes per character is not underestimated", () => {
   expect(estimateTokens("漢字")).toBe(2);
   expect(estimateTokens("привет")).toBe(3);
 });
@@ -50,7 +50,7 @@ describe("the estimate of a run", () => {
     messages: [],
   });
 
-  test("is a guess until the provider has said what a request was, and follows that", () => {
+  test("is a guess until the provider has reported a request's size, and follows that", () => {
     const estimate = new TokenEstimate();
     expect(estimate.of(request("m", 4000))).toBe(1000);
     estimate.learn(request("m", 4000), 1500);
@@ -59,13 +59,13 @@ describe("the estimate of a run", () => {
     expect(estimate.of(request("m", 4000))).toBe(1100);
   });
 
-  test("is that of each model, for a run may change it", () => {
+  test("is separate for each model, since a run may change it", () => {
     const estimate = new TokenEstimate();
     estimate.learn(request("one", 4000), 2000);
     expect([estimate.of(request("one", 400)), estimate.of(request("other", 400))]).toEqual([200, 100]);
   });
 
-  test("does not believe what no tokenizer makes, nor a provider that says nothing", () => {
+  test("ignores impossible counts, and a provider that reports none", () => {
     const estimate = new TokenEstimate();
     estimate.learn(request("m", 4000), 0);
     expect(estimate.of(request("m", 400))).toBe(100);

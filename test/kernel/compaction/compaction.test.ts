@@ -72,7 +72,7 @@ describe("a conversation that grows", () => {
     expect(JSON.stringify(events.filter(({ type }) => type === "text_delta"))).not.toContain("SUMMARY");
   });
 
-  test("is summarised without the model where that fails, says nothing, or calls a tool", async () => {
+  test("is summarised without the model where the summary fails, is empty, or calls a tool", async () => {
     const refusals: Scene[] = [
       () => {
         throw new SyscallError("UNAVAILABLE", "down", { retryable: false });
@@ -124,7 +124,7 @@ describe("a conversation that grows", () => {
     expect(made.at(-1)?.summary?.message.content).toContain("Count the empty ones twice.");
   });
 
-  test("of which 200 results of one answer are too long has each shown in part", async () => {
+  test("with 200 results of one answer that are too long has each shown in part", async () => {
     const wanted = Array.from({ length: 200 }, (_, n): [string, Record<string, unknown>] => [
       "Work",
       { chars: 900, n },
@@ -177,7 +177,7 @@ describe("a conversation that grows", () => {
     }
   });
 
-  test("is counted as its provider counts: where that makes three tokens of one, it is compacted at a third", async () => {
+  test("is counted as its provider counts: with three real tokens per estimated one, it is compacted at a third", async () => {
     const scenes = [...reads(10), says("done")];
     await using h = new KernelHarness({
       model: async (request, signal) => {
@@ -229,7 +229,7 @@ describe("a model that refuses the conversation as too long", () => {
     throw new SyscallError("INVALID", "prompt is too long", { retryable: false, tooLong: true });
   };
 
-  test("is sent it once more, shorter: the same step", async () => {
+  test("gets it once more, shorter: the same step", async () => {
     await using h = new KernelHarness({
       model: model([...reads(5), tooLong, says("done")], tooLong),
       devices: DEVICES,
@@ -255,7 +255,7 @@ describe("a model that refuses the conversation as too long", () => {
     expect(steps(h)).toHaveLength(7);
   });
 
-  test("ends it at once where nothing can be made shorter", async () => {
+  test("ends the run at once where nothing can be made shorter", async () => {
     await using h = new KernelHarness({ model: model([tooLong, says("never")]), devices: DEVICES });
     const { info } = await h.run(INTENT);
     expect(info.exit_reason).toBe("llm_error");
@@ -284,7 +284,7 @@ describe("a model that refuses the conversation as too long", () => {
   });
 });
 
-test("a summary that the budget does not cover is made without the model, and no run uses more than it may", async () => {
+test("a summary that the budget does not cover is made without the model, and no run exceeds its budget", async () => {
   const by = new Set<string | undefined>();
   for (let contextBudget = 58_000; contextBudget <= 80_000; contextBudget += 1000) {
     const many = smallSteps(30);

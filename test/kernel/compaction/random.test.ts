@@ -87,7 +87,7 @@ class Chance {
   }
 }
 
-/** What its model sees of a run at one step: it can go on from there. */
+/** What its model sees of a run at one step: it can continue from there. */
 function requireUsable(request: LLMRequest, chance: Chance, heard: string | undefined): void {
   requireWhole(request.messages);
   const [first] = request.messages;

@@ -69,7 +69,7 @@ describe("the records of a compacted run", () => {
   });
 });
 
-test("a fork has in its own folder what the compactions of its steps refer to", async () => {
+test("a fork has the files that its steps' compactions refer to in its own folder", async () => {
   const work = Array.from({ length: 9 }, (_, n) => calls(["Work", { chars: 4000, n }]));
   const scenes: Scene[] = [...work, says("done"), says("forked")];
   await using h = new KernelHarness({
@@ -108,7 +108,7 @@ describe("a run that is resumed", () => {
     await h.kernel.lifecycle.suspend(pid);
     const { uuid } = (await h.runs.list())[0] ?? { uuid: "" };
     const before = h.requests.length;
-    // About 13,000 tokens by now.
+    // About 13,000 tokens so far.
     const opts = h.opts();
     const limits = { ...opts.limits, context_window: 14_750 };
     const resumed = await h.kernel.lifecycle.resume(uuid, null, { ...opts, limits });

@@ -51,7 +51,7 @@ describe("a coroutine", () => {
     await expect(concurrency.resumeCoroutine(pid, 2)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("is resumed by one at a time, and not by itself", async () => {
+  test("is resumed by one caller at a time, and not by itself", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -106,7 +106,7 @@ describe("a coroutine", () => {
     expect(await concurrency.resumeCoroutine(pid, coid)).toEqual({ value: undefined, done: true });
   });
 
-  test("is one of a bounded number; those that ended make room", async () => {
+  test("counts towards a limit; those that ended free it", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -156,7 +156,7 @@ describe("a caller that gives up on a coroutine cancels it", () => {
     expect(clock.pending).toBe(timers);
   });
 
-  test("but one whose signal was aborted before has not begun", async () => {
+  test("but not before it has begun, when its signal was aborted first", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");

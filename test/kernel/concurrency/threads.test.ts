@@ -61,7 +61,7 @@ describe("a thread", () => {
     await expect(concurrency.joinThread(other, 1)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 
-  test("is one of a bounded number: at once, and of those that ended", async () => {
+  test("counts towards a limit: of live ones, and of ended ones", async () => {
     await using h = new KernelHarness({ model: silent });
     const { concurrency } = h.kernel;
     const pid = await h.spawn("go");
@@ -79,7 +79,7 @@ describe("a thread", () => {
     expect(concurrency.threads.size).toBe(1024);
   });
 
-  test("is waited for no longer than its joiner will", async () => {
+  test("is waited for up to its joiner's deadline", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;
@@ -144,7 +144,7 @@ describe("the conversation that threads share", () => {
     expect(records[0]?.messages.map(({ content }) => content)).toEqual(["go", ...appended, ""]);
   });
 
-  test("is never torn: what a thread appends while a turn is recorded stands behind it", async () => {
+  test("is never torn: what a thread appends during a turn is recorded after it", async () => {
     await using h = new KernelHarness({
       model: script(...Array.from({ length: 20 }, () => calls(["Act", {}])), says("done")),
       devices: { "/dev/act": toolDevice("Act", () => "acted") },
@@ -167,7 +167,7 @@ describe("the conversation that threads share", () => {
     expect(rebuilt.slice(0, seen.length)).toEqual(seen);
   });
 
-  test("is read by a thread, and takes no part of a turn from it", async () => {
+  test("can be read by a thread, which takes no part of a turn from it", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     let thread: Thread | undefined;
@@ -239,7 +239,7 @@ describe("the end of the process", () => {
     expect(h.warnings).toEqual([]);
   });
 
-  test("begins no thread that was cancelled before it could", async () => {
+  test("starts no thread that was cancelled before its start", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     let begun = false;
@@ -263,7 +263,7 @@ describe("the end of the process", () => {
     h.kernel.processes.kill(pid, SIGKILL);
     const ended = h.kernel.processes.wait(pid);
     await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie");
-    // Who asks a zombie waits as long as the reap does.
+    // A join of a zombie's thread waits as long as the reap does.
     const joined = concurrency.joinThread(pid, tid).catch((error: unknown) => error);
     await until(() => h.kernel.processes.listProcs()[0]?.state === "zombie" && clock.pending === 1); // The grace.
     await clock.advance(1_000);
@@ -276,7 +276,7 @@ describe("the end of the process", () => {
     late.resolve("too late");
   });
 
-  test("begins no thread and no coroutine any more: CLOSED, and NOT_FOUND after the reap", async () => {
+  test("starts no more threads and coroutines: CLOSED, and NOT_FOUND after the reap", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const { concurrency } = h.kernel;
@@ -298,7 +298,7 @@ describe("the end of the process", () => {
   });
 });
 
-test("both are recorded as syscalls of their process", async () => {
+test("threads and coroutines are recorded as syscalls of their process", async () => {
   await using h = new KernelHarness({ model: silent });
   const { concurrency } = h.kernel;
   const pid = await h.spawn("go");

@@ -87,7 +87,7 @@ describe("CtxWrite and CtxRead", () => {
 describe("a turn", () => {
   const call = (id: string) => ({ id, name: "Read", input: {} });
 
-  test("enters whole", () => {
+  test("is added whole", () => {
     const manager = new Conversations();
     const id = manager.ctxAlloc();
     manager.appendTurn(id, { role: "assistant", content: "", tool_calls: [call("1"), call("2")] }, [
@@ -97,7 +97,7 @@ describe("a turn", () => {
     expect(manager.messageCount(id)).toBe(3);
   });
 
-  test("without all its results does not enter at all", () => {
+  test("without all its results is not added at all", () => {
     const manager = new Conversations();
     const id = manager.ctxAlloc();
     const half = () =>
@@ -108,7 +108,7 @@ describe("a turn", () => {
     expect(manager.messageCount(id)).toBe(0);
   });
 
-  test("that does not fit leaves nothing of itself", () => {
+  test("that does not fit adds nothing", () => {
     const manager = new Conversations();
     const id = manager.ctxAlloc(1);
     const turn = () =>

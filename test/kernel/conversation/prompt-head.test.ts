@@ -4,7 +4,7 @@ import { assembleHead, type PromptHead } from "../../../src/kernel/conversation/
 const environment = { project: "/p", cwd: "/p/src", date: "2027-01-05", platform: "linux x64" };
 const empty: PromptHead = { instructions: "", skills: [], deferredSkills: [], environment };
 
-test("the parts stand in their fixed order with a blank line between", () => {
+test("the parts are in a fixed order with a blank line between", () => {
   const head = assembleHead({
     instructions: "You read code.\n",
     skills: [
@@ -36,10 +36,10 @@ test("a working folder that is the project is named once", () => {
   expect(head).toContain("# Environment\nWorking folder: /p (relative paths start here)\n");
 });
 
-test("what is not there leaves no gap", () => {
+test("an absent part leaves no gap", () => {
   expect(assembleHead(empty)).toStartWith("# Environment");
 });
 
-test("the same parts give the same bytes, or a provider's cache would miss", () => {
+test("the same parts give the same bytes, so that a provider's cache hits", () => {
   expect(assembleHead({ ...empty, systemPrompt: "x" })).toBe(assembleHead({ ...empty, systemPrompt: "x" }));
 });

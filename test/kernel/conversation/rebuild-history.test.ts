@@ -85,7 +85,7 @@ const ASKED: Message[] = [
 ];
 
 describe("a run cut off", () => {
-  test("before its first answer has its first message, which no record holds", () => {
+  test("before its first answer has its first message, which no record has", () => {
     expect(rebuildHistory([], [], FIRST)).toEqual({
       step: 0,
       messages: [FIRST],
@@ -98,7 +98,7 @@ describe("a run cut off", () => {
     });
   });
 
-  test("between two steps has what is recorded", () => {
+  test("between two steps has its recorded steps", () => {
     expect(rebuildHistory([TURN], [], FIRST)).toEqual({
       step: 1,
       messages: ASKED,
@@ -119,7 +119,7 @@ describe("a run cut off", () => {
     expect(history.openStep).toMatchObject({ step: 2, inbox: [7], message: assistant("second", "b") });
   });
 
-  test("in its first step does not say its first message twice", () => {
+  test("in its first step does not repeat its first message", () => {
     const history = rebuildHistory([], [answer(1, assistant("x", "b"), { messages: [FIRST] })], FIRST);
     expect(history.messages).toEqual([FIRST]);
   });
@@ -153,7 +153,7 @@ describe("a run cut off", () => {
   });
 });
 
-test("a step that can't be read in the middle stops it, and says which", () => {
+test("an unreadable step in the middle is an error that names it", () => {
   const steps = [TURN, step(3, [], assistant("third"))];
   expect(() => rebuildHistory(steps, [], FIRST)).toThrow(/Step 2 can't be read/);
 });
@@ -184,7 +184,7 @@ function requireTakeable(messages: readonly Message[]): void {
   expect([...open]).toEqual([]);
 }
 
-test("whatever of a run is on disk makes a conversation that a provider takes, and the context too", () => {
+test("any partial record gives a conversation that a provider and the context accept", () => {
   for (let seed = 1; seed <= 300; seed++) {
     const random = seeded(seed);
     const many = (most: number): number => Math.floor(random() * (most + 1));

@@ -17,7 +17,7 @@ function family() {
   return { windows, clock, parent, child, during };
 }
 
-test("a change counts while something is under way, with a little slack for the file system's clock", () => {
+test("a change counts while an effect is under way, with a little slack for the file system's clock", () => {
   const { windows, parent, clock, during } = family();
   expect(windows.covers(parent, 0)).toBe(false);
   during(parent, 1000, 2000);
@@ -34,7 +34,7 @@ test("a change counts while something is under way, with a little slack for the 
   expect([windows.covers(parent, 9500), windows.covers(parent, 8000)]).toEqual([true, false]);
 });
 
-test("overlapping windows are one, until the last of them closes", () => {
+test("overlapping windows are merged until the last of them closes", () => {
   const { windows, parent, clock } = family();
   clock.ms = 1000;
   const [first, second] = [windows.begin(parent, "call"), windows.begin(parent, "program")];
@@ -45,7 +45,7 @@ test("overlapping windows are one, until the last of them closes", () => {
   expect([windows.covers(parent, 2500), windows.covers(parent, 3100)]).toEqual([true, false]);
 });
 
-test("a child's windows are its parent's, and not the other way round", () => {
+test("a child's windows are also its parent's, not the reverse", () => {
   const { windows, parent, child, during } = family();
   during(child, 1000, 2000, "program");
   during(parent, 5000, 6000);
@@ -53,7 +53,7 @@ test("a child's windows are its parent's, and not the other way round", () => {
   expect([windows.mayHide(parent, 3000), windows.mayHide(parent, 500)]).toEqual([true, false]);
 });
 
-test("only a program can have changed a file that nothing reported", () => {
+test("a change that no tool reported is attributed to a program", () => {
   const { windows, parent, during } = family();
   during(parent, 1000, 2000);
   expect(windows.mayHide(parent, 3000)).toBe(false);

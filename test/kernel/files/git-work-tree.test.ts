@@ -117,7 +117,7 @@ const MISSING = "1".repeat(40);
 const PROMISOR = (trap: string): string =>
   `[core]\n\trepositoryformatversion = 1\n\tsshCommand = ${trap}\n[extensions]\n\tpartialClone = origin\n[remote "origin"]\n\turl = ssh://nowhere/x\n\tpromisor = true\n\tpartialclonefilter = blob:none\n\tuploadpack = ${trap}\n`;
 
-describe("nothing that the repository says is run", () => {
+describe("the repository's configuration runs no program", () => {
   const traps: Record<string, (repo: Repository) => void> = {
     "a promisor remote with a missing HEAD": (repo) => {
       writeFileSync(join(repo.root, ".git/config"), PROMISOR(repo.trap));
@@ -240,7 +240,7 @@ describe("nothing that the repository says is run", () => {
   });
 });
 
-describe("what has changed is seen", () => {
+describe("a change is found", () => {
   test("also when it is staged or committed during the run", async () => {
     await using repo = new Repository();
     const files = repo.changed(() => {
@@ -251,7 +251,7 @@ describe("what has changed is seen", () => {
     expect(await files).toEqual({ files: ["deep/same.txt", "new.txt", "old.txt"], complete: true });
   });
 
-  test("in a file that had changed before, and not in one that stays so", async () => {
+  test("in a file that had changed before, and not in one that is unchanged since", async () => {
     await using repo = new Repository();
     repo.write("old.txt", "changed before");
     repo.write("left.txt", "untracked before");
@@ -341,7 +341,7 @@ describe("what has changed is seen", () => {
       (repo: Repository) => join(repo.home, "mine"),
       '[core]\n\texcludesFile = "~/mine"\n',
     ],
-  ])("and what the user ignores everywhere is not: %s", async (_what, file, config) => {
+  ])("and a file that the user ignores everywhere is not: %s", async (_what, file, config) => {
     await using repo = new Repository();
     writeFileSync(join(repo.home, ".gitconfig"), config);
     mkdirSync(dirname(file(repo)), { recursive: true });
@@ -353,7 +353,7 @@ describe("what has changed is seen", () => {
     expect(await files).toEqual(CHANGED);
   });
 
-  test("and our own folder is not, where nothing ignores it", async () => {
+  test("and our own folder is not, where no rule ignores it", async () => {
     await using repo = new Repository();
     const scratch = join(repo.root, "odd [name]*");
     mkdirSync(scratch);

@@ -48,7 +48,7 @@ function held() {
   };
 }
 
-describe("what arrives for an agent", () => {
+describe("a message for an agent", () => {
   test("from a driver is delivered at the next step, and acknowledged by its record", async () => {
     const note = {
       ...toolDevice("Note", () => ""),
@@ -83,7 +83,7 @@ describe("what arrives for an agent", () => {
     expect(last(h.requests[1])).toContain("wait for me");
   });
 
-  test("stands in its log before what its model says to it: live, recorded, and while the step is open", async () => {
+  test("is in its log before its model's reply: live, recorded, and while the step is open", async () => {
     const [first, second] = [held(), held()];
     const look = toolDevice("Look", async () => {
       await second.answer([])();
@@ -123,7 +123,7 @@ describe("what arrives for an agent", () => {
     }
   });
 
-  test("and is still on its way to the disk when the last answer is there is waited for", async () => {
+  test("that is still being written when the last answer arrives is waited for", async () => {
     const model = held();
     let letGo: (() => void) | undefined;
     let holding = false;
@@ -316,7 +316,7 @@ describe("ReadMessages", () => {
     expect(await h.runs.inbox(uuid)).toMatchObject({ unread: [] });
   });
 
-  test("that waits ends with its run, and what comes to a run that is suspended waits on disk", async () => {
+  test("a waiting call ends with its run, and messages for a suspended run wait on disk", async () => {
     await using h = new KernelHarness({ model: script(calls(["ReadMessages", {}])) });
     const pid = await h.spawn("go");
     const { uuid } = h.kernel.processes.info(pid);
@@ -389,7 +389,7 @@ describe("an inbox", () => {
     ({ kind: "message", ts: "t", from_pid: 2, from_uuid: "u", data }) as const;
   const never = new AbortController().signal;
 
-  test("takes back what a call was lent that came to nothing, to where it stood", async () => {
+  test("takes undelivered messages of a failed call back to their old position", async () => {
     const box = inbox();
     await box.put(message("a"));
     await box.put({ kind: "notice", ts: "t", source: "s", text: "n" });
@@ -411,7 +411,7 @@ describe("an inbox", () => {
     expect(await waiting).toMatchObject({ data: "a" });
   });
 
-  test("counts what is lent as its own until the call is over", async () => {
+  test("counts messages of a call as its own until the call is over", async () => {
     const box = inbox();
     await Promise.all(Array.from({ length: 256 }, () => box.put(message("x"))));
     await box.lend("call", never);
@@ -426,7 +426,7 @@ describe("an inbox", () => {
     expect(await box.receive(never)).toMatchObject({ data: "old", seq: 5 });
   });
 
-  test("that is closed refuses and releases, and still tells what it has", async () => {
+  test("that is closed refuses and releases, and still returns its messages", async () => {
     const box = inbox();
     const waiting = codeOf(() => box.receive(never));
     box.close();

@@ -30,7 +30,7 @@ async function drain(reader: VFSFile, max = 1000): Promise<Buffer> {
   }
 }
 
-/** Whether it is over by now. */
+/** Whether it has ended. */
 async function isOver(work: Promise<unknown>): Promise<boolean> {
   let over = false;
   work.finally(() => {
@@ -41,7 +41,7 @@ async function isOver(work: Promise<unknown>): Promise<boolean> {
 }
 
 describe("a pipe", () => {
-  test("gives what was written, text and bytes, in order and at most as much as asked for", async () => {
+  test("returns what was written, text and bytes, in order and at most the requested length", async () => {
     const { writer, reader } = new Pipe("p");
     await writer.write("grün ", never);
     await writer.write(new Uint8Array([0, 255]), never);
@@ -52,7 +52,7 @@ describe("a pipe", () => {
     );
   });
 
-  test("makes a read wait for a write, and for nothing more", async () => {
+  test("makes a read wait for one write only", async () => {
     const { writer, reader } = new Pipe("p");
     const read = reader.read(100, never);
     expect(await isOver(read)).toBe(false);
@@ -60,7 +60,7 @@ describe("a pipe", () => {
     expect(Buffer.from(await read).toString()).toBe("x");
   });
 
-  test("makes a write wait for room: at most 64 KiB are on their way", async () => {
+  test("makes a write wait for space: the buffer has at most 64 KiB", async () => {
     const { writer, reader } = new Pipe("p");
     const data = Buffer.alloc(3 * PIPE_BYTES, "abcdefg");
     const write = writer.write(data, never);
@@ -91,7 +91,7 @@ describe("a pipe", () => {
     expect(await reader.read(10, never)).toHaveLength(0);
   });
 
-  test("releases a reader that waits when the writer closes", async () => {
+  test("releases a waiting reader when the writer closes", async () => {
     const { writer, reader } = new Pipe("p");
     const read = reader.read(10, never);
     await writer.close();
@@ -132,7 +132,7 @@ describe("a pipe", () => {
     expect(await drain(reader)).toHaveLength(PIPE_BYTES);
   });
 
-  test("loses and reorders nothing, whatever the sizes and the turns", async () => {
+  test("loses and reorders nothing, for random sizes and turns", async () => {
     for (const seed of [1, 2, 3, 4, 5]) {
       const random = seeded(seed);
       const below = (n: number): number => Math.floor(random() * n);
@@ -189,7 +189,7 @@ describe("each end is a VFSFile as the contract has it", () => {
     expect(await writer.close()).toBeUndefined();
   });
 
-  test("nothing begins under a signal that has fired", async () => {
+  test("nothing begins under an aborted signal", async () => {
     const { writer, reader } = new Pipe("p");
     const signal = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
     expectCode(await failure(() => writer.write("x", signal)), "CANCELLED");
@@ -197,7 +197,7 @@ describe("each end is a VFSFile as the contract has it", () => {
     expect((await reader.stat()).size).toBe(0);
   });
 
-  test("any bytes at all go through", async () => {
+  test("any bytes pass through", async () => {
     for (const data of ["", "{", "[]", new Uint8Array([0, 255, 254])]) {
       const { writer, reader } = new Pipe("p");
       expect(await ended(() => writer.write(data, never))).toBeUndefined();
@@ -210,7 +210,7 @@ describe("each end is a VFSFile as the contract has it", () => {
 describe("Pipe", () => {
   const harness = (): KernelHarness => new KernelHarness({ model: script(says("done")) });
 
-  test("puts an end into each process's table, which are read and written like any file", async () => {
+  test("puts an end into each process's table, which works like any file", async () => {
     await using h = harness();
     const { ipc, files } = h.kernel;
     const [a, b] = [await idle(h), await idle(h)];
@@ -224,7 +224,7 @@ describe("Pipe", () => {
     expect(await codeOf(() => files.write(a, writeFd, "x"))).toBe("NOT_FOUND");
   });
 
-  test("may join a process with itself", async () => {
+  test("may connect a process with itself", async () => {
     await using h = harness();
     const { ipc, files } = h.kernel;
     const a = await idle(h);

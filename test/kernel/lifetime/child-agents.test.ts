@@ -47,7 +47,7 @@ async function running(h: KernelHarness, intent: string): Promise<ProcInfo> {
 }
 
 describe("the Agent tool", () => {
-  test("gives back the child's answer and how it ended; the child is in the parent's receipt", async () => {
+  test("returns the child's answer and how it ended; the child is in the parent's receipt", async () => {
     const said: Model = (request) => says(`saw ${request.messages.length}`);
     await using h = new KernelHarness({
       model: byIntent({ top: [agent("part"), done], part: [() => calls(["Plan", { steps: ["x"] }]), said] }),
@@ -69,7 +69,7 @@ describe("the Agent tool", () => {
     expect((await h.runs.info(info.children[0]?.uuid ?? ""))?.parent_uuid).toBe(info.uuid);
   });
 
-  test("fails with the child's reason and last words, and the parent's verdict shows it", async () => {
+  test("fails with the child's reason and last answer, and the parent's verdict shows it", async () => {
     const half: Model = () => [
       { type: "text_delta", text: "half of it" },
       { type: "stop", reason: "max_tokens" },
@@ -84,7 +84,7 @@ describe("the Agent tool", () => {
     expect(records[0]).toMatchObject({ action: "spawn", tool_calls: [{ state: "failed" }] });
   });
 
-  test("passes agent and model on, and a child that can't be made is a result like any other", async () => {
+  test("passes agent and model on; a failed spawn is a result like any other", async () => {
     const wishes: unknown[] = [];
     const turns = [agent("part", { agent: "coder", model: "m2" }), agent("part", { agent: "missing" }), done];
     await using h = new KernelHarness({
@@ -104,7 +104,7 @@ describe("the Agent tool", () => {
     expect(lastResult(h.requests, "top")).toBe("Error NOT_FOUND: There is no agent missing.");
   });
 
-  test("waits beyond the deadline of other tools, and no longer than the parent's time", async () => {
+  test("waits beyond the deadline of other tools, and at most for the parent's time", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({
       clock,
@@ -181,7 +181,7 @@ describe("the Agent tool", () => {
 });
 
 describe("a refusal stops a model that would try again and again", () => {
-  test("the tool is not shown where no process may be spawned", async () => {
+  test("no tool is offered where no process may be spawned", async () => {
     await using h = new KernelHarness({
       model: byIntent({ top: [agent("part"), done], part: [agent("below"), done] }),
       limits: { spawn_depth: 1 },
@@ -215,7 +215,7 @@ describe("a refusal stops a model that would try again and again", () => {
     expect(info).toMatchObject({ exit_reason: "circuit_breaker", steps: 8 });
   });
 
-  test("children that always fail trip it too", async () => {
+  test("children that always fail trip the loop guard too", async () => {
     const model: Model = (request) =>
       request.intent === "top" ? agent("part")(request, never) : broken(request, never);
     await using h = new KernelHarness({ model });
@@ -235,7 +235,7 @@ describe("a storm", () => {
     ["steps", {}],
     ["tokens", { contextBudget: 2_000, maxSteps: null }],
     ["a cost", { maxCost: 0.002, maxSteps: null }],
-  ])("of agents that only spawn agents ends by %s, and never goes beyond", async (what, more) => {
+  ])("of agents that only spawn agents ends by %s, and never exceeds it", async (what, more) => {
     let most = 0;
     let deepest = 0;
     const model: Model = () => {
@@ -289,7 +289,7 @@ describe("a storm", () => {
         seen.most = Math.max(seen.most, procs.length);
         seen.used = Math.max(seen.used, h.kernel.budget.tokens + h.kernel.budget.reserved.tokens);
         const any = procs[Math.floor(random() * procs.length)];
-        // One at least: how often they ask until nothing is left to spend depends on how fast those that end are gone.
+        // At least one: how often they ask before the budget is spent depends on how fast ended ones are removed.
         const killing = random() < 0.1 || (seen.kills === 0 && procs.length > 5);
         if (killing && any && any.intent !== "top") {
           h.kernel.processes.kill(any.pid, random() < 0.5 ? SIGKILL : SIGTERM);

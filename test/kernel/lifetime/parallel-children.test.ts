@@ -123,7 +123,7 @@ describe("calls of Agent in one answer", () => {
     expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, tool_calls: 4 });
   });
 
-  test("one that is refused or fails leaves the others alone", async () => {
+  test("one that is refused or fails does not affect the others", async () => {
     const child: Model = ({ intent }) => {
       if (intent === "two") throw new SyscallError("PERMISSION", "Wrong key.");
       return says(intent);
@@ -179,7 +179,7 @@ describe("calls of Agent in one answer", () => {
 });
 
 describe("parallel children of a run that is interrupted", () => {
-  test("suspended: those that ran resume, those that waited are spawned, those that ended are not asked again", async () => {
+  test("suspended: running children resume, waiting ones are spawned, ended ones are not asked again", async () => {
     const held = new Held();
     await using h = new KernelHarness({ model: family(four, held.model), limits: { live_children: 2 } });
     const pid = await h.spawn("parent");

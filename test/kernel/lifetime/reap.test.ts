@@ -204,7 +204,7 @@ describe("the reap", () => {
     observed.end();
   });
 
-  test("hands running children to PID 0 and reaps the ended ones; its parent forgets it", async () => {
+  test("gives running children to PID 0 and reaps the ended ones; its parent forgets it", async () => {
     await using h = new KernelHarness({ model: silent });
     const observed = new Observed(h);
     const { ports, proc, parent, running, zombie, table } = observed;
@@ -227,12 +227,12 @@ describe("the reap", () => {
       expect(observed.warnings[0]).toContain(`broken ${broken}`);
       expect(observed.proc.state).toBe("dead");
       observed.end();
-      // The table itself was broken: the process stands in it, with what it has given back.
+      // The table itself was broken: the process is still in it, with its released resources.
       if (broken === "12 table") h.leases++;
     },
   );
 
-  test("takes what never was a process of the table for reaped", async () => {
+  test("treats a process that was never in the table as reaped", async () => {
     await using h = new KernelHarness({ model: silent });
     const observed = new Observed(h);
     observed.table.remove(observed.proc);

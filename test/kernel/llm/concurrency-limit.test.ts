@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { ConcurrencyLimit } from "../../../src/kernel/llm/concurrency-limit.ts";
 import { seeded } from "../../support/seeded.ts";
 
-describe("how many at once", () => {
+describe("the concurrency limit", () => {
   test("begins with a burst, and grows to the provider entry's limit while all slots are taken", () => {
     const atOnce = new ConcurrencyLimit();
     expect(atOnce.limit).toBe(16);
@@ -12,7 +12,7 @@ describe("how many at once", () => {
     expect(atOnce.limit).toBe(32);
   });
 
-  test("a burst of refusals brings it to exactly what was taken, and being alone says nothing", () => {
+  test("a burst of refusals lowers it to the number of accepted calls; a single call changes nothing", () => {
     const atOnce = new ConcurrencyLimit(100);
     while (atOnce.limit < 32) atOnce.answered(atOnce.limit);
     for (let others = 31; others >= 20; others--) atOnce.refused(others);

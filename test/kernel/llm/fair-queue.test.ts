@@ -21,7 +21,7 @@ describe("the queue", () => {
     expect([queue.size, queue.trees]).toEqual([0, 0]);
   });
 
-  test("gives a turn that came to nothing back: before the other trees, and before those of its own", () => {
+  test("returns an unused turn: before the other trees, and before its own tree's others", () => {
     const queue = new FairQueue<QueueEntry>();
     queue.add(turn("b", 2));
     queue.add(turn("c", 3));

@@ -73,7 +73,7 @@ function harness(one: Answers, two: Answers = () => says("from two"), more: Reco
 const TWO = provider("two", "b");
 const ONE = provider("one", "a", { fallbacks: [TWO] });
 
-describe("a model that fails for good has the next one asked", () => {
+describe("a model that fails for good is replaced by the next one", () => {
   test.each<[string, Code, SyscallErrorDetail]>([
     ["is unknown", "NOT_FOUND", {}],
     ["is down after all retries", "UNAVAILABLE", { retryable: true }],
@@ -83,7 +83,7 @@ describe("a model that fails for good has the next one asked", () => {
     ["has no credit", "EXHAUSTED", {}],
     ["answers nothing that can be used", "DRIVER", { retryable: true }],
     ["is silent", "TIMEOUT", {}],
-  ])("one that %s (%s)", async (_, code, detail) => {
+  ])("after it %s (%s)", async (_, code, detail) => {
     await using h = harness(fails(code, detail));
     const { info, events } = await h.run("go", { provider: ONE });
     expect(info).toMatchObject({ result: "from two", exit_code: 0, provider: "two", model: "b", steps: 1 });
@@ -110,14 +110,14 @@ describe("a model that fails for good has the next one asked", () => {
     ["refuses the key", "PERMISSION", {}],
     ["refuses the request", "INVALID", {}],
     ["refuses to answer", "DRIVER", {}],
-  ])("but not one that %s (%s)", async (_, code, detail) => {
+  ])("but not after it %s (%s)", async (_, code, detail) => {
     await using h = harness(fails(code, detail));
     const { info } = await h.run("go", { provider: ONE });
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "llm_error", provider: "one", switches: [] });
     expect(asked).toHaveLength(1);
   });
 
-  test("another model of the same provider is asked over the same file", async () => {
+  test("another model of the same provider is called over the same file", async () => {
     await using h = harness((request) => {
       if (request.model === "a") throw new SyscallError("NOT_FOUND", "no such model", { retryable: false });
       return says(`from ${request.model}`);
@@ -158,7 +158,7 @@ describe("a model whose plugin has ended", () => {
     expect(counts.opened).toBe(2);
   });
 
-  test("and ends again at once is given up for the next one, or the run ends", async () => {
+  test("that ends again at once is replaced by the next one, or the run ends", async () => {
     const first = mortal(9);
     await using h = harness(fails("INTERNAL"), undefined, { "/dev/llm/one": first.device });
     expect((await h.run("go", { provider: ONE })).info).toMatchObject({ result: "from two" });
@@ -168,7 +168,7 @@ describe("a model whose plugin has ended", () => {
   });
 });
 
-test("the run stays with it from then on", async () => {
+test("the run stays with its new model", async () => {
   let turns = 0;
   await using h = harness(fails("NOT_FOUND"), () => (turns++ === 0 ? calls(["Echo", {}]) : says("done")), {
     "/dev/echo": toolDevice("Echo", () => "echo"),
@@ -179,7 +179,7 @@ test("the run stays with it from then on", async () => {
   expect(asked.map((line) => line.split(" ")[0])).toEqual(["one/a", "two/b", "two/b"]);
 });
 
-test("they are asked in their order, one that cannot be opened is passed over, and the last one's failure is the run's", async () => {
+test("fallbacks are tried in order; one that cannot be opened is skipped, and the last failure is the run's", async () => {
   await using h = harness(fails("NOT_FOUND"), fails("UNAVAILABLE"));
   const gone = provider("gone", "c");
   const { info } = await h.run("go", { provider: { ...ONE, fallbacks: [gone, TWO] } });
@@ -210,10 +210,10 @@ test("an effort that the next one has no setting for is left out, and that is lo
   expect(notices.join()).toContain("/dev/llm/two has no such setting");
 });
 
-describe("what it costs", () => {
+describe("the cost after a switch", () => {
   const price = (output: number) => ({ input: 0, output, cached: 0 });
 
-  test("is counted at the price of the model in use, and the budget's room is that of it", async () => {
+  test("uses the price of the current model, and so does the budget", async () => {
     const rooms: (number | undefined)[] = [];
     await using h = harness(fails("NOT_FOUND"), ({ max_output }) => {
       rooms.push(max_output);
@@ -226,7 +226,7 @@ describe("what it costs", () => {
     expect(info.cost_usd).toBe(usage.output_tokens);
   });
 
-  test("is not known when that of the model in use is not, whatever the failed one's price", async () => {
+  test("is unknown when the current model's price is unknown", async () => {
     await using h = harness(fails("NOT_FOUND"));
     for (const one of [provider("one", "a", { price: price(1), fallbacks: [TWO] }), ONE]) {
       const { info } = await h.run("go", { provider: one });
@@ -243,7 +243,7 @@ describe("what it costs", () => {
     expect(notices.join()).toContain("two/b is left out: the run has a cost limit");
   });
 
-  test("does not take a second step of the run", async () => {
+  test("does not include a second step", async () => {
     await using h = harness(fails("NOT_FOUND"));
     const { info } = await h.run("go", { provider: ONE, maxSteps: 1 });
     expect(info).toMatchObject({ exit_code: 0, steps: 1, steps_used: 1 });
@@ -275,7 +275,7 @@ describe("a key that is refused", () => {
     expect(info).toMatchObject({ result: "let in", steps: 1, steps_used: 1, switches: [] });
   });
 
-  test("twice in a row ends the run", async () => {
+  test("that is refused twice in a row ends the run", async () => {
     await using h = harness(refuses("third-long-key"));
     const keys = ["first-long-key", "second-long-key", "third-long-key"];
     const { info } = await h.run("go", { provider: rotating(keys) });
@@ -283,14 +283,14 @@ describe("a key that is refused", () => {
     expect(asked).toHaveLength(2);
   });
 
-  test("and comes again ends the run at once", async () => {
+  test("that is fetched again unchanged ends the run at once", async () => {
     await using h = harness(refuses("other-long-key"));
     const { info } = await h.run("go", { provider: rotating(["first-long-key"]) });
     expect(info).toMatchObject({ exit_reason: "llm_error" });
     expect(asked).toHaveLength(1);
   });
 
-  test("and whose command fails ends the run for the refusal, and tells why there is no other", async () => {
+  test("whose command fails ends the run with the refusal, and names the command's failure", async () => {
     await using h = harness(refuses("other-long-key"));
     const renewSecret = () => Promise.reject(new SyscallError("UNAVAILABLE", "the vault is locked"));
     const { info, events } = await h.run("go", {

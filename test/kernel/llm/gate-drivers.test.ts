@@ -44,7 +44,7 @@ for (const driver of HTTP_DRIVERS)
     };
 
     for (const [title, fault] of passing)
-      test(`gets over ${title}, and acts on nothing of it`, async () => {
+      test(`recovers from ${title}, and acts on nothing of it`, async () => {
         await using server = await ModelServer.start([broken(fault), { text: "whole" }]);
         const { answer, retries, clock, file } = await called(server);
         expect(await answer).toMatchObject({ content: "whole", tool_calls: [], stop_reason: "end_turn" });

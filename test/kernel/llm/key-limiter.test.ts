@@ -91,7 +91,7 @@ class Storm {
   }
 }
 
-describe("a wait that begins while others wait already", () => {
+describe("a wait that begins while other calls wait", () => {
   const limits = (remaining: number) => ({ requests: { limit: 9, remaining, reset_ms: 60_000 } });
   const causes: Record<string, (slots: KeyLimiter) => void> = {
     "a refusal": (slots) => slots.holdOff("m", 60_000, new SyscallError("EXHAUSTED", "wait")),

@@ -41,7 +41,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("shows no key, however the stream cuts it and in whichever part of the answer it is", async () => {
+  test("shows no key, for every split of the stream and in every part of the answer", async () => {
     const key = "sk-live-0123456789";
     const call = { id: "c1", name: "Bash", input: { command: `echo ${key}`, more: [key] } };
     const { gate, options, events } = setUp();
@@ -76,7 +76,7 @@ describe("an answer", () => {
     expect(events.at(-1)?.type).toBe("stop");
   });
 
-  test("without a stream is read in one piece, and a driver of the seeds' plain format is understood", async () => {
+  test("without a stream is read whole, and the plain format is understood", async () => {
     const { gate, options } = setUp();
     const whole = {
       content: "hi",
@@ -110,7 +110,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("longer than one read comes in pieces and is put together", async () => {
+  test("longer than one read is assembled from its pieces", async () => {
     const { gate, options } = setUp();
     const long = "é".repeat(1_500_000);
     for (const encode of [(part: string) => part, (part: string) => new TextEncoder().encode(part)]) {
@@ -144,7 +144,7 @@ describe("an answer", () => {
     ["more than any model takes", [1e300, 5, 0], [1e9, 5, 0]],
     ["more from its cache than there was: it counts them apart", [10, 5, 90], [100, 5, 90]],
     ["what comes from its cache below nothing", [10, 5, -90], [10, 5, 0]],
-  ] as [string, Counts, Counts][])("is never said to have used %s", async (_, reported, counted) => {
+  ] as [string, Counts, Counts][])("never reports a usage of %s", async (_, reported, counted) => {
     const said = { ...usageOf(reported), cost_usd: -3 };
     const usage = usageOf(counted);
     const { gate, options, events } = setUp();
@@ -162,7 +162,7 @@ describe("an answer", () => {
     expect((await gate.call("k", whole, plain, options)).usage).toEqual(usage);
   });
 
-  test("without an end has a limit", async () => {
+  test("without an end is cut at a limit", async () => {
     const { gate, options } = setUp();
     const endless = JSON.stringify({ type: "text_delta", text: "x".repeat(1_000_000) });
     const device: ModelDevice = { write: async () => {}, read: async () => endless };
@@ -184,7 +184,7 @@ const stopped = (reason: "end_turn" | "tool_calls" | "max_tokens" | "refusal" | 
 const said: LLMEvent = { type: "text_delta", text: "half" };
 const called: LLMEvent = { type: "tool_call", call: { id: "c", name: "Bash", input: {} } };
 
-describe("what is tried again", () => {
+describe("retryable failures", () => {
   const retried: [string, Attempt][] = [
     ["429", [new SyscallError("EXHAUSTED", "slow down")]],
     ["5xx and 529", [new SyscallError("UNAVAILABLE", "overloaded", { retryable: true })]],
@@ -226,7 +226,7 @@ describe("what is tried again", () => {
     ["an output limit used up without a word", [stopped("max_tokens")], "DRIVER"],
   ];
   for (const [name, attempt, code] of final)
-    test(`${name} is not`, async () => {
+    test(`${name} is not retried`, async () => {
       const { gate, clock, options, retries } = setUp();
       const device = new ScriptedDevice(attempt);
       await expect(gate.call("k", device, request(), options)).rejects.toMatchObject({ code });
@@ -235,7 +235,7 @@ describe("what is tried again", () => {
       expect(clock.pending).toBe(0);
     });
 
-  test("what a driver throws that is no SyscallError is DRIVER, once", async () => {
+  test("an error of a driver that is no SyscallError is DRIVER, after one attempt", async () => {
     const { gate, options } = setUp();
     const device: ModelDevice = { write: () => Promise.reject(new TypeError("oops")), read: async () => "" };
     await expect(gate.call("k", device, request(), options)).rejects.toMatchObject({ code: "DRIVER" });
@@ -253,7 +253,7 @@ describe("what is tried again", () => {
 });
 
 describe("retries", () => {
-  test("are two by half a second and one, jittered, and then the last error is thrown", async () => {
+  test("are two after half a second and one, jittered, and then the last error is thrown", async () => {
     const { gate, clock, options, retries } = setUp(() => 0.5);
     const device = new ScriptedDevice(
       [new SyscallError("UNAVAILABLE", "first")],
@@ -279,7 +279,7 @@ describe("retries", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("have growing waits until their time is over, and the last is made when it ends", async () => {
+  test("have growing waits until their time is over, and the last one is made at its end", async () => {
     const { gate, clock, options, retries } = setUp(() => 0.5);
     const device = new ScriptedDevice([new SyscallError("UNAVAILABLE", "down")]);
     const o = { ...options, retries: Infinity, retryMs: 300_000 };
@@ -328,7 +328,7 @@ describe("retries", () => {
     expect(device.requests).toHaveLength(tries);
   });
 
-  test("wait as long as Retry-After asks, and a little more", async () => {
+  test("wait for Retry-After, and a little more", async () => {
     const { gate, clock, options, retries } = setUp(() => 1);
     const limited = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 7000 });
     const device = new ScriptedDevice([limited], text("ok"));
@@ -340,7 +340,7 @@ describe("retries", () => {
     expect(retries[0]?.delayMs).toBe(7700);
   });
 
-  test("wait until a quota window ends when that is all that is known", async () => {
+  test("wait until a quota window ends when only that is known", async () => {
     const { gate, clock, options, retries } = setUp(() => 0);
     const limited = new SyscallError("EXHAUSTED", "quota", { resetAtMs: clock.now() + 20_000 });
     const call = gate.call("k", new ScriptedDevice([limited], text("ok")), request(), options);
@@ -349,7 +349,7 @@ describe("retries", () => {
     expect(retries[0]?.delayMs).toBe(20_000);
   });
 
-  test("are given up at once when the wait asked for is longer than what is left", async () => {
+  test("end at once when the requested wait is longer than the remaining time", async () => {
     const { gate, clock, options, retries } = setUp();
     const limited = new SyscallError("EXHAUSTED", "come back tomorrow", { retryAfterMs: 86_400_000 });
     const device = new ScriptedDevice([limited], text("never"));
@@ -375,7 +375,7 @@ describe("retries", () => {
     },
   );
 
-  test("say nothing of a wait that is over already", async () => {
+  test("ignore a wait that is over already", async () => {
     const { gate, clock, options } = setUp();
     const over = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: 0 });
     const call = failure(gate.call("k", new ScriptedDevice([over]), request(), options));
@@ -384,7 +384,7 @@ describe("retries", () => {
     expect(await call).toMatchObject({ message });
   });
 
-  test("go by their own pace where the wait asked for is no number", async () => {
+  test("use their own delays where the requested wait is no number", async () => {
     const { gate, clock, options } = setUp();
     const odd = new SyscallError("EXHAUSTED", "slow down", { retryAfterMs: Number.NaN });
     const call = gate.call("k", new ScriptedDevice([odd], text("ok")), request(), options);
@@ -419,7 +419,7 @@ describe("retries", () => {
     expect(device.requests).toHaveLength(1);
   });
 
-  test("count what a broken answer has cost", async () => {
+  test("count the cost of a broken answer", async () => {
     const { gate, clock, options } = setUp();
     const device = new ScriptedDevice([{ type: "usage", usage: USAGE }, stopped("end_turn")], text("ok"));
     const call = gate.call("k", device, request(), options);
@@ -444,7 +444,7 @@ describe("deadlines", () => {
       expect(clock.pending).toBe(0);
     });
 
-  test("a device that never takes the request is silent too", async () => {
+  test("a device that never accepts the request is silent too", async () => {
     const { gate, clock, options } = setUp();
     const device: ModelDevice = { write: () => new Promise(() => {}), read: async () => "" };
     const outcome = failure(gate.call("k", device, request(), options));
@@ -474,7 +474,7 @@ describe("deadlines", () => {
     });
   });
 
-  test("an answer in one piece has the total deadline only", async () => {
+  test("an answer that is not streamed has the total deadline only", async () => {
     const { gate, clock, options } = setUp();
     let ended = false;
     const call = gate.call("k", new ScriptedDevice(["hang"]), { ...request(), stream: false }, options);
@@ -486,7 +486,7 @@ describe("deadlines", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("the total one covers all attempts, and not the waits between them", async () => {
+  test("the total deadline covers all attempts, and not the waits between them", async () => {
     const { gate, clock, options } = setUp(() => 0);
     const slow = (): ModelDevice["read"] => {
       let reads = 0;
@@ -542,7 +542,7 @@ describe("a caller that gives up", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("in the queue leaves it", async () => {
+  test("in the queue leaves the queue", async () => {
     const { gate, clock, options } = setUp();
     const one = { ...options, concurrency: 1 };
     const first = gate.call("k", new ScriptedDevice(["hang"]), request(), one);

@@ -136,7 +136,7 @@ describe("a run whose model is down for longer than its calls are retried", () =
     ["NOT_FOUND", {}],
     ["INVALID", {}],
     ["EXHAUSTED", { retryable: false }],
-  ] as const)("ends with llm_error at once for %s %o, which no wait mends", async (code, detail) => {
+  ] as const)("ends with llm_error at once for %s %o, which a retry cannot fix", async (code, detail) => {
     const clock = new FakeClock();
     const server = new Server(code, detail);
     await using h = new KernelHarness({ clock, model: server.answer, wakes: true, limits: RETRIES });
@@ -178,7 +178,7 @@ test("each retry names its reason, the next wait, and the time in which retries 
   for (const { delayMs } of retries) expect(delayMs).toBeGreaterThanOrEqual(40_000);
 });
 
-test("a model that another one can replace is retried for seconds only", async () => {
+test("a model with a fallback is retried for seconds only", async () => {
   const clock = new FakeClock();
   const server = new Server();
   const began = clock.now();

@@ -64,7 +64,7 @@ class Bench {
 }
 
 describe("open requests of all keys together", () => {
-  test("are at most the limit, of which one key alone leaves a quarter free", async () => {
+  test("are at most the limit, and one key may use three quarters of it", async () => {
     const bench = new Bench(16);
     const calls = Array.from({ length: 40 }, () => bench.ask("a"));
     await settled();
@@ -73,7 +73,7 @@ describe("open requests of all keys together", () => {
     expect(await Promise.all(calls)).toHaveLength(40);
   });
 
-  test("a key whose neighbour holds all it may begins at once", async () => {
+  test("a key starts at once while another key has used its full share", async () => {
     const bench = new Bench(16);
     const flood = Array.from({ length: 100 }, () => bench.ask("a"));
     await settled();
@@ -119,7 +119,7 @@ describe("open requests of all keys together", () => {
     expect((await Promise.all([first, second])).map(({ content }) => content)).toEqual(["a", "b"]);
   });
 
-  test("one that gives up in the queue leaves it, and holds nothing", async () => {
+  test("a caller that gives up in the queue leaves it, and has no slot", async () => {
     const bench = new Bench(1);
     const first = bench.ask("a");
     const gone = new AbortController();
@@ -166,7 +166,7 @@ test("a queue that no longer wants a request does not block the requests behind 
   expect(asked).toBe(1);
 });
 
-test("the limit is below the runtime's, and leaves descriptors for everything else", () => {
+test("the limit is below the runtime's, and leaves descriptors for other uses", () => {
   const variable = (value: string) => ({ BUN_CONFIG_MAX_HTTP_REQUESTS: value });
   expect(modelRequestLimit({}, 20_000)).toBe(192);
   expect(modelRequestLimit(variable("5120"), 20_000)).toBe(4096);

@@ -132,7 +132,7 @@ describe("a server that takes 20 at a time", () => {
     await passing(clock, Promise.all(many));
   });
 
-  test("that refuses whatever it gets ends every call, and not at once", async () => {
+  test("that refuses every request ends every call, and not at once", async () => {
     const { clock, call } = setUp(new FakeClock(), seeded(1));
     const server = new BusyServer({ clock, random: () => 0, atOnce: 0 });
     const ends = Array.from({ length: 50 }, () => failure(call(server.device)));
@@ -175,7 +175,7 @@ describe("requests per minute", () => {
   });
 });
 
-describe("what the headers say", () => {
+describe("rate limit headers", () => {
   test("nothing left: no call is made before the limit resets, and none is refused", async () => {
     const { clock, call, status } = setUp();
     await call(new ScriptedDevice(saying({ requests: { limit: 50, remaining: 0, reset_ms: 8000 } })));
@@ -394,7 +394,7 @@ describe("a clock that jumps", () => {
   );
 });
 
-describe("what was learnt of a key", () => {
+describe("the learned limits of a key", () => {
   test("is remembered between calls, and forgotten after a long time without calls", async () => {
     const { gate, clock, call, options } = setUp();
     await call(new ScriptedDevice(text("ok")));

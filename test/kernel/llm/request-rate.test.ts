@@ -9,7 +9,7 @@ test("counts what was made within the last minute", () => {
   expect(minute.waitMs(60_000)).toBe(0);
 });
 
-test("a limit that is lowered waits for all that are over it", () => {
+test("a lowered limit waits for all requests above it", () => {
   const minute = new RequestRate();
   for (const now of [0, 10, 20, 30]) minute.record(now);
   minute.limit = 5;

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { KernelHarness, says } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
-test("a run does not wait for all that another one has spawned: their trees take turns", async () => {
+test("two runs with many children each: their trees take turns", async () => {
   const asked: string[] = [];
   const answers = new Map<string, () => void>();
   await using h = new KernelHarness({

@@ -102,7 +102,7 @@ describe("checks", () => {
     expect(runs(h)).toBe(2);
   });
 
-  test("a message that comes while they run is read before the end, and they run again", async () => {
+  test("a message that comes during the checks is read before the end, and they run again", async () => {
     await using h = new KernelHarness({ model: done, limits });
     const check = "echo x >> runs; until [ -e sent ]; do sleep 0.02; done";
     const pid = await h.spawn("go", { checks: [check] });
@@ -119,7 +119,7 @@ describe("checks", () => {
   });
 });
 
-describe("a limit that is used up before the checks pass ends the run, and names both", () => {
+describe("a limit that is reached before the checks pass ends the run, which names both", () => {
   test.each([
     ["steps", { maxSteps: 2 }, 1, "max_steps"],
     ["tokens", { contextBudget: 450 }, 2, "budget_exceeded"],
@@ -151,7 +151,7 @@ describe("a limit that is used up before the checks pass ends the run, and names
   });
 });
 
-describe("a run that is interrupted among its attempts", () => {
+describe("a run that is interrupted between its attempts", () => {
   test("suspended in the second: it runs again, and the first still counts", async () => {
     await using h = new KernelHarness({ model: done, limits });
     const check = "echo x >> runs; test $(wc -l < runs) != 2 || exec sleep 60; false";

@@ -36,7 +36,7 @@ describe("the loop detector", () => {
     expect(feed(new LoopGuard(25), 100, () => [call()])).toBe("loop_detected at 25");
   });
 
-  test("the id and the time of a call do not make it another", () => {
+  test("calls that differ in id and time only are the same", () => {
     expect(feed(new LoopGuard(5), 10, (step) => [call({ id: String(step), duration_ms: step })])).toBe(
       "loop_detected at 5",
     );
@@ -67,7 +67,7 @@ describe("the breaker", () => {
     );
   });
 
-  test("counts a failure once per step, however many calls of it failed", () => {
+  test("counts a failure once per step, for any number of failed calls", () => {
     expect(
       feed(new LoopGuard(1000), 7, (step) =>
         Array.from({ length: 50 }, () => ({ ...failed("Edit"), input: { step } })),
@@ -75,14 +75,14 @@ describe("the breaker", () => {
     ).toBe("none");
   });
 
-  test("alternating failures do not get past it", () => {
+  test("alternating failures trip it too", () => {
     const trip = feed(new LoopGuard(1000), 100, (step) => [
       { ...failed(step % 2 === 0 ? "Edit" : "Read"), input: { step } },
     ]);
     expect(trip).toBe("circuit_breaker at 16");
   });
 
-  test("a success now and then takes back a failure", () => {
+  test("an occasional success offsets a failure", () => {
     expect(
       feed(new LoopGuard(1000), 200, (step) => [step % 2 === 0 ? failed("Edit") : call({ input: { step } })]),
     ).toBe("none");

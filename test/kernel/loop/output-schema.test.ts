@@ -43,7 +43,7 @@ describe("an answer", () => {
     for (const word of words) expect(read.problem).toContain(word);
   });
 
-  test("has a form that can be checked to its end", () => {
+  test("is checked within a time limit", () => {
     for (const schema of [
       { $ref: "#" },
       { $ref: "#/$defs/a", $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }] } } },
@@ -51,7 +51,7 @@ describe("an answer", () => {
       expect(() => new OutputSchema(schema)).toThrow("it refers to itself without an end");
   });
 
-  test("nested without end is refused, and so is a list of problems without end", () => {
+  test("of endless depth is refused, and so is an endless list of problems", () => {
     const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
     expect(new OutputSchema({}).read(deep)).toEqual({ problem: "it is nested too deeply" });
     const read = new OutputSchema({ type: "array", items: { type: "string" } }).read(
@@ -61,7 +61,7 @@ describe("an answer", () => {
     expect("problem" in read && read.problem).toContain("and 4990 more");
   });
 
-  test("is not filled up with defaults: it is what the model said", () => {
+  test("gets no defaults: it is the model's own document", () => {
     const schema = new OutputSchema({ type: "object", properties: { a: { type: "string", default: "x" } } });
     expect(schema.read("{}")).toEqual({ output: {}, text: "{}" });
   });
@@ -160,7 +160,7 @@ describe("a run with an output schema", () => {
     expect(second?.startsWith(first ?? "none")).toBe(true);
   });
 
-  test("fails its check when two corrections did not help, with what is wrong and the last answer", async () => {
+  test("fails its check after two corrections, with what is wrong and the last answer", async () => {
     await using h = new KernelHarness({ model: script(says(BAD), says("no"), says(BAD)) });
     const { info } = await h.run("go", { outputSchema: SCHEMA, checks: ["touch was-checked"] });
     expect(info).toMatchObject({
@@ -174,7 +174,7 @@ describe("a run with an output schema", () => {
     expect(h.requests).toHaveLength(3);
   });
 
-  test("checks what Complete is given as well", async () => {
+  test("checks the input of Complete as well", async () => {
     const complete = (result: string): LLMEvent[] => calls(["Complete", { result }]);
     await using h = new KernelHarness({ model: script(complete(BAD), complete(JSON.stringify(GOOD))) });
     const { info } = await h.run("go", { outputSchema: SCHEMA });
@@ -294,7 +294,7 @@ describe("a run with an output schema", () => {
       expect(h.requests).toHaveLength(4);
     });
 
-    test("all of them when the user has said something since its end", async () => {
+    test("all of them when the user has sent a message since its end", async () => {
       await using h = new KernelHarness({ model: () => says(BAD) });
       const { info } = await h.run("go", { outputSchema: SCHEMA });
       expect(h.requests).toHaveLength(3);

@@ -108,7 +108,7 @@ describe("a rule is covered by another", () => {
     ["/dev/*", "/dev/fs", false],
     ["/dev/fs/src/**", "/dev/fs/**", false],
     ["Read", "/dev/fs", false],
-  ])("%s holds %s: %p", (outer, inner, holds) => {
+  ])("%s covers %s: %p", (outer, inner, holds) => {
     expect(contains(parseRule(outer), parseRule(inner), FACTS)).toBe(holds);
   });
 
@@ -125,7 +125,7 @@ describe("a rule is covered by another", () => {
 });
 
 describe("a grant", () => {
-  test("adds to the process's own list, once, and nothing that it holds already", () => {
+  test("adds to the process's own list, once, and nothing that it has already", () => {
     const rights = granted(granted(of(["Read"]), ["Bash(git *)", "Read(src/**)"]), ["Bash(git log)"]);
     expect(rights.record()).toEqual({ allow: [["Read", "Bash(git *)"]], deny: [] });
     expect(rights.covers(bash("git push"))).toBe(true);
@@ -138,7 +138,7 @@ describe("a grant", () => {
     },
   );
 
-  test("never goes beyond those above, however wide it is", () => {
+  test("never exceeds the ancestors' rights", () => {
     const parent = of(["Read(src/**)"], ["Bash"]);
     const child = granted(parent.child(["Read"], []), ["*"]);
     expect(covered(child)).toEqual(covered(parent));
@@ -155,7 +155,7 @@ describe("a grant", () => {
     expect(rights.covers({ tool: "Complete", path: "/dev/kernel/complete" })).toBe(false);
   });
 
-  test("is refused when it would make the list endless", () => {
+  test("is refused when it would exceed the list's limit", () => {
     const many = Array.from({ length: 1_001 }, (_, i) => `Bash(git ${i})`);
     expect(() => granted(of(["Read"]), many)).toThrow(expect.objectContaining({ code: "EXHAUSTED" }));
     expect(() => revoked(of(["Read"]), many)).toThrow(expect.objectContaining({ code: "EXHAUSTED" }));
@@ -163,7 +163,7 @@ describe("a grant", () => {
 });
 
 describe("a revoke", () => {
-  test("holds for everything below, also for what is there already", () => {
+  test("applies to all descendants, also to existing ones", () => {
     const parent = revoked(of(["*"]), ["Bash"]);
     const child = of(["*"]).child(["*"], []).within(parent);
     expect(child.covers(bash("ls"))).toBe(false);
@@ -171,7 +171,7 @@ describe("a revoke", () => {
     expect(child.deniedTools()).toEqual(["Bash"]);
   });
 
-  test("of a part leaves the rest", () => {
+  test("of a part leaves the rest allowed", () => {
     const rights = revoked(of(["*"]), ["Bash(git push *)", "Read(secret/**)"]);
     expect(rights.covers(bash("git log"))).toBe(true);
     expect(rights.covers(bash("git log; git push -f"))).toBe(false);
@@ -179,7 +179,7 @@ describe("a revoke", () => {
     expect(rights.covers(read("src/a"))).toBe(true);
   });
 
-  test("is undone by a grant of the same rule, and of no other", () => {
+  test("is undone by a grant of the same rule, and by no other", () => {
     const rights = revoked(of(["*"]), ["Bash"]);
     expect(granted(rights, ["*"]).covers(bash("ls"))).toBe(false);
     expect(granted(rights, ["Bash(git *)"]).covers(bash("git log"))).toBe(false);
@@ -188,7 +188,7 @@ describe("a revoke", () => {
     expect(covered(granted(revoked(own, ["Bash(git *)"]), ["Bash(git *)"]))).toEqual(covered(own));
   });
 
-  test("and a deny rule of the spawn is taken back by PID 0", () => {
+  test("and a deny rule of the spawn are undone by PID 0", () => {
     expect(granted(of(["*"], ["Bash"]), ["Bash"]).covers(bash("ls"))).toBe(true);
   });
 
@@ -211,7 +211,7 @@ describe("a revoke", () => {
     expect(revoked(both, ["Bash"]).record()).toEqual(both.record());
   });
 
-  test("above stays, whatever is granted below", () => {
+  test("of an ancestor remains, whatever is granted below", () => {
     const child = of(["*"], ["Bash"]).child(["*"], []);
     expect(granted(child, ["Bash"]).covers(bash("ls"))).toBe(false);
   });
@@ -228,7 +228,7 @@ test("names the rule that covers a call, or why none does", () => {
   expect(of(["*"], ["/dev/fs"]).decide(read("a"))).toEqual({ refusal: "The deny rule /dev/fs forbids it." });
 });
 
-test("whatever was granted and revoked: no child holds more, and the record is all there is", () => {
+test("after random grants and revokes no child has more than its parent, and the record is complete", () => {
   for (let seed = 1; seed <= 60; seed++) {
     const random = seeded(seed);
     const upTo = (end: number): number => Math.floor(random() * end);

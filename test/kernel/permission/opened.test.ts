@@ -66,19 +66,19 @@ describe("a file that was opened", () => {
     });
   }
 
-  test("a parent's rules hold for its child", () => {
+  test("a parent's rules apply to its child", () => {
     const child = of(["*"], ["Read(**/.env)"]).child(["*"], ["Grep(src/**)"]);
     expect(may(child, "Grep", ["a/.env", "src/a", "b"], ["Read"])).toEqual([false, false, true]);
   });
 
-  test("is protected by where it is, and not by what it was asked for by", () => {
+  test("is protected by its real path, under any name", () => {
     const files = [".git/config", ".rnix/agents/a/agent.yaml", "src/a"];
     expect(may(of(["*"]), "Write", files)).toEqual([false, false, true]);
     expect(may(of(["*", "Write(.git/**)"]), "Write", files)).toEqual([true, false, true]);
     expect(may(of(["*"]), "Read", files)).toEqual([true, true, true]);
   });
 
-  test("opened raw it is decided by device paths", () => {
+  test("opened raw is decided by device paths", () => {
     expect(may(of(["*"], ["/dev/fs/secret/**"]), null, ["secret/key", "src/a"])).toEqual([false, true]);
     expect(may(of(["/dev/fs/src/**"]), null, ["secret/key", "src/a"])).toEqual([false, true]);
   });
@@ -93,7 +93,7 @@ describe("in a project that is named through a link", () => {
   });
   afterAll(() => rmSync(root, { recursive: true }));
 
-  test("rules hold as they are written, relative and absolute", () => {
+  test("rules match as they are written, relative and absolute", () => {
     const file = join(root, "real/secret/key");
     for (const deny of ["Grep(secret/**)", `Grep(${root}/link/secret/**)`, `Grep(${root}/real/secret/**)`]) {
       expect(may(of(["*"], [deny], join(root, "link")), "Grep", [file, join(root, "real/b")])).toEqual([
@@ -109,7 +109,7 @@ describe("a call whose driver asks for each file", () => {
   const covers = (permissions: Permissions, subject?: string): boolean =>
     permissions.covers({ tool: "Grep", path, subject });
 
-  test("may begin above what is denied, and not in it", () => {
+  test("may begin above a denied path, and not in it", () => {
     for (const deny of ["Grep(secret/**)", "/dev/fs/secret/**"]) {
       const permissions = of(["*"], [deny]);
       expect([".", undefined, "src", "secret", "secret/deep"].map((at) => covers(permissions, at))).toEqual([

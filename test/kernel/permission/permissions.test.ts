@@ -77,7 +77,7 @@ describe("names", () => {
   );
   grid(["mcp__*__get"], [], ["mcp__x__get", "mcp__y__get"], ["mcp__x__put"]);
 
-  test("a tool's name does not carry to another tool's device", () => {
+  test("a tool's name does not allow another tool's device", () => {
     expect(of(["Read"]).covers({ tool: "Read", path: "/dev/shell" })).toBe(false);
     expect(of(["Read"]).covers({ tool: "Read", path: "/dev/fsx/a" })).toBe(false);
   });
@@ -164,7 +164,7 @@ describe("path patterns", () => {
     expect(permissions.covers(call("Read"))).toBe(true);
   });
 
-  test("the part of the path behind the device is the subject where there is no other", () => {
+  test("the part of the path behind the device is the subject where there is no other subject", () => {
     const permissions = of(["Read(src/**)"]);
     expect(permissions.covers({ tool: "Read", path: "/dev/fs/src/a" })).toBe(true);
     expect(permissions.covers({ tool: "Read", path: "/dev/fs/a" })).toBe(false);
@@ -388,12 +388,12 @@ describe("deny wins", () => {
   );
   grid(["*"], ["mcp__x__*"], ["mcp__y__get"], ["mcp__x__get", "mcp__x__other", "/mnt/mcp/x"]);
 
-  test("a deny rule holds for a tool that is not known (yet)", () => {
+  test("a deny rule applies to a tool that is not known (yet)", () => {
     expect(of(["*"], ["mcp__z__*"]).covers({ tool: "mcp__z__get", path: "/mnt/mcp/z" })).toBe(false);
   });
 });
 
-describe("what is not there or not understood is refused when the rules are read", () => {
+describe("an unknown or malformed rule is refused when the rules are read", () => {
   const cases: [string, string][] = [
     ["Raed", 'Did you mean "Read"?'],
     ["read", 'Did you mean "Read"?'],
@@ -428,7 +428,7 @@ describe("what is not there or not understood is refused when the rules are read
     });
   }
 
-  test("a pattern of names need not fit anything yet", () => {
+  test("a pattern of names may match nothing yet", () => {
     expect(of(["mcp__later__*", "/mnt/mcp/*-later"]).allowedTools()).toEqual([]);
   });
 });
@@ -447,7 +447,7 @@ describe("children and skills", () => {
     expect(of(["*"]).child([], []).covers(call("Read(a)"))).toBe(false);
   });
 
-  test("the parent's deny rules hold for the child, the child's not for the parent", () => {
+  test("the parent's deny rules apply to the child, the child's not to the parent", () => {
     const parent = of(["*"], ["Write"]);
     const child = parent.child(["*"], ["Read"]);
     expect(child.covers(call("Write(a)"))).toBe(false);
@@ -456,7 +456,7 @@ describe("children and skills", () => {
   });
 });
 
-describe("what is shown", () => {
+describe("the tools shown to the model", () => {
   const cases: [string[], string[], string[], string[]][] = [
     [["*"], [], FACTS.tools.map((tool) => tool.name), [...FACTS.devices]],
     [[], [], [], []],
@@ -504,7 +504,7 @@ describe("what is shown", () => {
     });
   }
 
-  test("a tool that is not there is not shown", () => expect(of(["*"]).showsTool("Nope")).toBe(false));
+  test("an unknown tool is not shown", () => expect(of(["*"]).showsTool("Nope")).toBe(false));
 });
 
 describe("saved and restored as one unit", () => {
@@ -513,7 +513,7 @@ describe("saved and restored as one unit", () => {
     ["Write"],
   );
 
-  test("the record is everything there is", () => {
+  test("the record is complete", () => {
     expect(all.record()).toEqual({
       allow: [
         ["*", "mcp__x__*"],
@@ -600,7 +600,7 @@ const RULES = [
   ...["/dev/fs/src/**", "/dev/shell", "/proc", "/proc/*/status", "/mnt/mcp/x", "/dev/fs/**"],
 ];
 
-test("a child never covers what its parent does not", () => {
+test("a child never covers a call that its parent does not", () => {
   const random = seeded(42);
   const pick = (most: number): string[] =>
     Array.from({ length: random(most + 1) }, () => RULES[random(RULES.length)] ?? "*");

@@ -91,7 +91,7 @@ describe("rules that name no protected path", () => {
   });
 });
 
-describe("a rule that names one", () => {
+describe("a rule that names a protected path", () => {
   test.each([
     ["Write(.git/info/exclude)", ".git/info/exclude"],
     ["Write(.git/**)", ".git/config"],
@@ -139,7 +139,7 @@ describe("a rule that names one", () => {
     );
   });
 
-  test("does not help against a deny rule", () => {
+  test("does not override a deny rule", () => {
     expect(of(["*", "Write(.git/**)"], {}, ["Write"]).covers(write(".git/a"))).toBe(false);
   });
 
@@ -151,8 +151,8 @@ describe("a rule that names one", () => {
   });
 });
 
-describe("no process holds more than its parent", () => {
-  test("a child names what its parent does not, and the other way round", () => {
+describe("no process has more rights than its parent", () => {
+  test("a child may name a path only if its parent does", () => {
     expect(of(["*"]).child(["*", "Write(.git/**)"], []).covers(write(".git/a"))).toBe(false);
     expect(of(["*", "Write(.git/**)"]).child(["*"], []).covers(write(".git/a"))).toBe(false);
     const both = of(["*", "Write(.git/**)"]).child(["Write(.git/info/**)"], []);
@@ -174,7 +174,7 @@ describe("no process holds more than its parent", () => {
     expect(before.lacks(parseRule("/dev/fs/.rnix"))).not.toBeNull();
   });
 
-  test("a grant to a child needs it above", () => {
+  test("a grant to a child requires it of the parent", () => {
     const child = of(["*"]).child(["Write"], []);
     const rule = parseRule("Write(.git/**)");
     expect(child.grant([rule], null, { lift: false }).lacks(rule)).not.toBeNull();
@@ -220,7 +220,7 @@ describe("on disk", () => {
     expect(of(["*", "Write(**)"], facts()).refusal(write(path))).toContain("is protected");
   });
 
-  test("so is what makes a bare repository of a folder", () => {
+  test("so are the files that make a folder a bare repository", () => {
     const permissions = of(["*"], facts());
     expect(permissions.covers(write("half/HEAD"))).toBe(false);
     expect(permissions.covers(write("half/head"))).toBe(false);
@@ -228,7 +228,7 @@ describe("on disk", () => {
     expect(permissions.covers(write("plain/HEAD"))).toBe(true);
   });
 
-  test("and of one whose objects and configuration are another's", () => {
+  test("and those of one with foreign objects and configuration", () => {
     const permissions = of(["*"], facts());
     expect(permissions.covers(write("shared/commondir"))).toBe(false);
     expect(permissions.covers(write("elsewhere/HEAD"))).toBe(false);

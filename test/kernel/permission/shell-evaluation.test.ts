@@ -78,7 +78,7 @@ describe("no pattern covers a builtin that may evaluate its arguments", () => {
   });
 });
 
-describe("what evaluates nothing is covered as before", () => {
+describe("commands that evaluate nothing are covered", () => {
   const lines = [
     "echo -n \"$x\" $y * 'a[$(id)]'",
     "printf '%s\\n' \"$x\" *",
@@ -139,7 +139,7 @@ describe("a deny pattern", () => {
     "echo >&'$(git push)'",
     "git &>/dev/null push",
     "git -C . &>>log push",
-  ])("counts %p as what it denies", (line) => expect(denies(PUSH, line)).toBe(true));
+  ])("matches %p as a denied command", (line) => expect(denies(PUSH, line)).toBe(true));
 
   test.each([
     "git -C . log",
@@ -159,7 +159,7 @@ describe("a deny pattern", () => {
     "echo '$(git push)'",
     "export A=1; awk '{ print $(NF) }' x",
     "hash -r; enable -n test",
-  ])("leaves %p alone", (line) => expect(denies(PUSH, line)).toBe(false));
+  ])("does not match %p", (line) => expect(denies(PUSH, line)).toBe(false));
 });
 
 /** Names of commands in the lines below: each of them has a pattern that covers it with any arguments. */

@@ -81,7 +81,7 @@ describe("quotes are removed as a shell does", () => {
   }
 });
 
-describe("a word the shell expands is marked", () => {
+describe("a word that the shell expands is marked", () => {
   const cases: [string, string[]][] = [
     ["git $x", ["git|~"]],
     [`git \${x}`, ["git|~"]],
@@ -102,7 +102,7 @@ describe("a word the shell expands is marked", () => {
   }
 });
 
-describe("redirections and assignments are noted", () => {
+describe("redirections and assignments are recorded", () => {
   const cases: [string, string[]][] = [
     ["git log > out", ["git|log +writes"]],
     ["git log>out", ["git|log +writes"]],
@@ -145,7 +145,7 @@ describe("redirections and assignments are noted", () => {
   }
 });
 
-describe("what could hide a command is not understood", () => {
+describe("a line that could hide a command is refused", () => {
   const lines = [
     "git $(rm x)",
     'git "$(rm x)"',
@@ -214,7 +214,7 @@ describe("what could hide a command is not understood", () => {
   }
 });
 
-describe("a real shell never runs more than was seen", () => {
+describe("a real shell never runs more than the parser found", () => {
   /** `mark` is a function that tells of each of its runs. */
   const lines = [
     "mark 1; mark 2",

@@ -53,7 +53,7 @@ describe("the clock of a process", () => {
     expect([fired, real.pending, clock.pending]).toEqual([["before", "set meanwhile", "after"], 0, 0]);
   });
 
-  test("a timer that is cancelled never fires, whether the clock runs or stands", async () => {
+  test("a timer that is cancelled never fires, with the clock running or paused", async () => {
     const real = new FakeClock();
     const clock = new ProcessClock(real);
     const fail = (): never => {
@@ -127,7 +127,7 @@ describe("paused time counts towards no deadline", () => {
     expect(clock.pending).toBe(0);
   });
 
-  test("a program's: it is not ended while its process is paused", async () => {
+  test("a program's timeout: it is not ended while its process is paused", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({
       model: script(says("done")),
@@ -146,7 +146,7 @@ describe("paused time counts towards no deadline", () => {
     expect(info).toMatchObject({ exit_reason: "check_failed", checks: [{ exit_code: null }] });
   });
 
-  test("but a paused process that is killed ends: what is deaf to it has its grace in real time", async () => {
+  test("but a paused process that is killed ends: calls that ignore the kill have their grace in real time", async () => {
     const clock = new FakeClock();
     const deaf = toolDevice("Deaf", () => new Promise<string>(() => {}));
     await using h = new KernelHarness({
@@ -164,7 +164,7 @@ describe("paused time counts towards no deadline", () => {
   });
 });
 
-test("a process that is done while it is paused comes to its end when it is resumed", async () => {
+test("a process that finishes while it is paused ends when it is resumed", async () => {
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<void>();
   const model: Model = async () => {

@@ -5,7 +5,7 @@ import type { ProcessState } from "../../../src/kernel/types.ts";
 const STATES: ProcessState[] = ["created", "running", "zombie", "dead"];
 const LEGAL = new Set(["created running", "running zombie", "zombie dead"]);
 
-describe("a process's state goes one way only", () => {
+describe("a process's state moves only forwards", () => {
   for (const from of STATES) {
     for (const to of STATES) {
       const legal = LEGAL.has(`${from} ${to}`);

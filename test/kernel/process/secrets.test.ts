@@ -13,12 +13,12 @@ const TEXT = `${KEYS.join(" ")} sk-live-01 aabaabaabaab aaaabaabaab${KEYS[0]}${K
 describe("secrets", () => {
   const secrets = new Secrets({ keys: KEYS });
 
-  test("are hidden in a text, the longest first, also as JSON writes them", () => {
+  test("are redacted in a text, the longest first, also in JSON form", () => {
     expect(secrets.hide(`a ${KEYS[1]} b`)).toBe("a [key] b");
     expect(secrets.hide(JSON.stringify({ key: KEYS[2] }))).toBe('{"key":"[key]"}');
   });
 
-  test("shorter than eight characters are words", () => {
+  test("shorter than eight characters are words, and not redacted", () => {
     expect(new Secrets({ keys: ["ollama"] }).hide("ollama serve")).toBe("ollama serve");
   });
 
@@ -32,14 +32,14 @@ describe("secrets", () => {
     expect(stream.push("fetch") + stream.push("ed-key") + stream.end()).toBe("[key]");
   });
 
-  test("do not push each other out: of keys that change, the first ones stay known", () => {
+  test("do not displace each other: of changing keys, the first ones stay known", () => {
     const own = new Secrets({ keys: ["the-first-key"] });
     for (let i = 0; i < 100; i++) own.add(`fetched-key-${i}`);
     expect(own.hide("the-first-key fetched-key-99 fetched-key-0")).toBe("[key] [key] fetched-key-0");
     expect(own.keys.length).toBeLessThan(20);
   });
 
-  test("are hidden however a stream cuts them into pieces, and nothing else is lost", () => {
+  test("are redacted for every split of a stream, and no other text is lost", () => {
     const random = numbers(20_261_122);
     for (let round = 0; round < 3_000; round++) {
       const pieces = cut(TEXT, random);
@@ -51,7 +51,7 @@ describe("secrets", () => {
     }
   });
 
-  test("are hidden in bytes, however they are cut", () => {
+  test("are redacted in bytes, for every split", () => {
     const random = numbers(7);
     const bytes = Buffer.from(TEXT);
     for (let round = 0; round < 3_000; round++) {

@@ -19,7 +19,7 @@ interface End {
   limits?: Partial<Limits>;
   /** When its second call is under way. */
   act?(h: KernelHarness, pid: number, clock: FakeClock): unknown;
-  /** What it needs to go on. */
+  /** What it needs to resume. */
   needs?: ResumeOptions & Partial<SpawnOpts>;
   /** What its model reads about the end. */
   notice?: string;

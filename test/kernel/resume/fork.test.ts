@@ -136,7 +136,7 @@ describe("a fork", () => {
           steps: step + 1,
         },
       });
-      // Results that are kept lie beside the fork, too.
+      // Stored results are in the fork's folder, too.
       const messages = JSON.stringify(asked?.messages).replaceAll(fork.uuid, uuid);
       expect(JSON.parse(messages)).toEqual(withoutNews(original?.messages ?? []));
       expect(asked?.system_prompt).toBe(original?.system_prompt ?? "");
@@ -149,7 +149,7 @@ describe("a fork", () => {
     expect(contentOf(h.runs.dir(uuid))).toEqual(before);
   });
 
-  test("has used nothing yet of limits that are the run's, or its own", async () => {
+  test("starts with no usage, under the run's limits or its own", async () => {
     const { h, uuid, info } = await longRun();
     await using _ = h;
     const { info: fork } = await forked(h, uuid, { step: 9, opts: { contextBudget: 10_000 } });
@@ -195,7 +195,7 @@ describe("a fork", () => {
     expect(await h.runs.find("")).toHaveLength(2);
   });
 
-  test("from before a step that can't be read is made, from after it is not", async () => {
+  test("from before a damaged step is made, from after it is not", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     const path = join(h.runs.dir(uuid), "steps.jsonl");
@@ -209,7 +209,7 @@ describe("a fork", () => {
     expect((await forked(h, uuid, { step: 4 })).info).toMatchObject({ exit_code: 0, steps: 5 });
   });
 
-  test("that can't begin leaves nothing", async () => {
+  test("that can't begin leaves nothing on disk", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     const opts = h.opts();
@@ -268,7 +268,7 @@ describe("a fork", () => {
 });
 
 describe("the rights of a fork", () => {
-  test("are the same before and after a skill was loaded, whatever it lists", async () => {
+  test("are the same before and after a skill was loaded, for any list of the skill", async () => {
     const { h, uuid } = await longRun();
     await using _ = h;
     const { info: before } = await forked(h, uuid, { step: 4 });
@@ -296,7 +296,7 @@ describe("the rights of a fork", () => {
   });
 });
 
-describe("a run that lives", () => {
+describe("a live run", () => {
   const look = toolDevice("Look", () => "seen", READ_ONLY);
 
   /** Its third model call is silent, and so is all that comes after it unless it is `answer`ed. */
@@ -322,7 +322,7 @@ describe("a run that lives", () => {
     expect(h.kernel.processes.info(pid)).toMatchObject({ uuid, state: "running" });
   });
 
-  test("and has recorded nothing yet is forked from its beginning", async () => {
+  test("without a recorded step is forked from its beginning", async () => {
     let asked = 0;
     await using h = new KernelHarness({
       model: (request, signal) => (++asked === 1 ? silent(request, signal) : says("forked")),
@@ -363,7 +363,7 @@ describe("a run that lives", () => {
   });
 });
 
-describe("a step in which the model had nothing left to answer", () => {
+describe("a step after which the model had nothing left to answer", () => {
   test("inside a resumed run is forked from with the message given instead", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")) });
     const { info } = await h.run("go", {}, AGENT);

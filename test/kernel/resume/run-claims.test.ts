@@ -54,7 +54,7 @@ test("a resumed run refuses the next claim at once, and after two seconds in ano
   expect(clock.pending).toBe(0);
 });
 
-test("of many that wait, one gets it", async () => {
+test("of many waiting claims, one succeeds", async () => {
   await using h = done();
   const { clock, uuid, here, there } = await twoKernels(h);
   const writing = await here.take(uuid, h.dataDir, "record");

@@ -69,7 +69,7 @@ describe("a suspended run that is ended", () => {
     expect(children.map(({ exit_reason }) => exit_reason)).toEqual(["terminated", "terminated"]);
   });
 
-  test("is that once, where damaged records say that runs are each other's children, or their own", async () => {
+  test("ends once, where damaged records name runs as each other's children, or their own", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 1);
     const child = await infoOf(h, below[0] ?? "");
@@ -80,14 +80,14 @@ describe("a suspended run that is ended", () => {
       expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
   });
 
-  test("alone leaves its children as they are", async () => {
+  test("alone does not change its children", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 1);
     expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM)).toBe(1);
     expect(await infoOf(h, below[0] ?? "")).toMatchObject({ state: "suspended" });
   });
 
-  test("was cut off: its record says the rest of what is known of it, too", async () => {
+  test("after a crash: its record has the rest of the known facts, too", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
     await until(() => h.requests.length === 1);

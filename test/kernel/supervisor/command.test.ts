@@ -35,7 +35,7 @@ describe("a supervised program", () => {
     expect(isAlive(unix())).toBe(false);
   });
 
-  test("that ends with 0 is done, and one that fails is started again", async () => {
+  test("that ends with 0 is done, and one that fails is restarted", async () => {
     await using s = new Supervised();
     const top = await s.spawn(
       s.spec("one_for_one", [
@@ -52,14 +52,14 @@ describe("a supervised program", () => {
     expect(records.find(({ intent }) => intent.includes("echo ready"))).toMatchObject({ result: "ready\n" });
   });
 
-  test("that can't be started is a child that did not start", async () => {
+  test("that can't be started counts as a failed start", async () => {
     await using s = new Supervised();
     const spawned = s.spawn(s.spec("one_for_one", [s.command("x", { argv: ["/no/such/program"] })]));
     expect(await spawned.catch((thrown: Error) => thrown.message)).toContain("its child x did not start");
     expect(s.h.kernel.processes.count).toBe(0);
   });
 
-  test("that does not end when asked is killed after its shutdown, not the kernel's grace", async () => {
+  test("that ignores TERM is killed after its own shutdown time, not the kernel's grace", async () => {
     await using s = new Supervised({ graceMs: 60_000 });
     const file = join(s.h.project, "pid");
     const deaf = sh(`trap "" TERM; echo $$ > ${file}; while :; do sleep 0.05; done`);

@@ -87,7 +87,7 @@ class Model {
     return false;
   }
 
-  /** Time stands still for what waits. */
+  /** Time does not run for waiting restarts. */
   pause(ms: number): void {
     this.now += ms;
     for (const due of this.#dues) due.at += ms;
@@ -305,7 +305,7 @@ class Run {
   }
 }
 
-describe("a supervisor does what the model of one does, whatever happens when", () => {
+describe("a supervisor behaves like its model for random events", () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
     test(`seed ${seed}`, async () => {
       const run = new Run(seed);

@@ -105,7 +105,7 @@ describe("a supervisor of supervisors", () => {
       ["INT", SIGINT],
       ["KILL", SIGKILL],
     ] as [string, Signal][]) {
-      test(`${name} of ${path.at(-1)} ends what is below it and is ${levels}'s to restart`, async () => {
+      test(`${name} of ${path.at(-1)} ends its descendants and is ${levels}'s to restart`, async () => {
         await using s = new Supervised();
         const top = await tree(s);
         const victim = at(s, top, ...path);
@@ -124,7 +124,7 @@ describe("a supervisor of supervisors", () => {
         expect(s.h.kernel.processes.count).toBe(6);
       });
 
-      test(`${name} of top ends all, whatever takes its time`, async () => {
+      test(`${name} of top ends all, also slow ones`, async () => {
         await using s = new Supervised();
         const top = await tree(s);
         const done = s.h.kernel.processes.wait(top);

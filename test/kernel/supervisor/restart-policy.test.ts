@@ -9,7 +9,7 @@ import {
 import { FakeClock } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";
 
-/** OTP's own words (`supervisor:add_restart/1`), as plainly as they can be put: all restarts are kept. */
+/** OTP's algorithm (`supervisor:add_restart/1`), as plainly as they can be put: all restarts are stored. */
 function otp(intensity: number, periodMs: number): (now: number) => boolean {
   const all: number[] = [];
   return (now) => {
@@ -44,7 +44,7 @@ describe("the window of restarts", () => {
     });
   }
 
-  test("says when it has room again, and then has it", () => {
+  test("says when it allows another one, and then does", () => {
     const window = new RestartWindow({ intensity: 2, periodMs: 1_000 });
     expect(window.roomInMs(0)).toBe(0);
     window.add(100);
@@ -55,7 +55,7 @@ describe("the window of restarts", () => {
     expect(window.add(1_101)).toBe(true);
   });
 
-  test("is OTP's, whatever comes when", () => {
+  test("is OTP's, for random restarts", () => {
     const random = seeded(7);
     for (let run = 0; run < 200; run++) {
       const limit = { intensity: Math.floor(random() * 5), periodMs: 1 + Math.floor(random() * 50) };
@@ -72,14 +72,14 @@ describe("the window of restarts", () => {
 });
 
 describe("the delays", () => {
-  test("are doubled up to the longest", () => {
+  test("double up to the longest", () => {
     const backoff = { firstMs: 500, longestMs: 3_000 };
     const delays = [1, 2, 3, 4, 5].map((attempt) => backoffDelayMs(backoff, attempt, () => 0.5));
     expect(delays).toEqual([500, 1_000, 2_000, 3_000, 3_000]);
     expect(backoffDelayMs(backoff, 5_000, () => 0.5)).toBe(3_000);
   });
 
-  test("are random in the share that is asked for", () => {
+  test("are jittered within the given share", () => {
     const backoff = { firstMs: 1_000, longestMs: 8_000, jitter: 0.5 };
     expect(backoffDelayMs(backoff, 1, () => 0)).toBe(500);
     expect(backoffDelayMs(backoff, 2, () => 1)).toBe(2_000);
@@ -109,8 +109,8 @@ describe("the delays", () => {
   });
 });
 
-describe("one thing that is started again", () => {
-  test("waits longer each time, is given up, and has another chance when the period is over", async () => {
+describe("a single restarted thing", () => {
+  test("waits longer each time, is given up, and has another chance after the period", async () => {
     const clock = new FakeClock();
     const limit = { intensity: 2, periodMs: 10_000 };
     const restarts = new Restarts(rulesFor(limit), { clock, random: () => 0 });

@@ -44,7 +44,7 @@ async function runs(s: Supervised, pid: PID, id: string): Promise<PID> {
 }
 
 describe("a supervisor", () => {
-  test("is a process of its kind, and its children's parent", async () => {
+  test("has its own process kind, and is its children's parent", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")]));
     expect(s.starts).toEqual(["a", "b", "c"]);
@@ -83,7 +83,7 @@ describe("a supervisor", () => {
     expect(await refusal(spawned)).toMatchObject({ code: "INVALID" });
   });
 
-  test("whose second child does not start ends the first, fails, and says why", async () => {
+  test("whose second child does not start ends the first, and fails with the reason", async () => {
     await using s = new Supervised();
     s.broken.set("b", 1);
     const error = await refusal(s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")])));
@@ -172,7 +172,7 @@ describe("the end of a supervisor", () => {
     });
   }
 
-  test("waits for a child as long as its shutdown says, and kills it then", async () => {
+  test("waits for a child up to its shutdown time, then kills it", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b", { shutdown: 3_000 })]));
     const { uuid } = s.h.kernel.processes.info(pid);
@@ -191,14 +191,14 @@ describe("the end of a supervisor", () => {
     expect(await deeds(s, uuid)).toContain("Stop a terminated");
   });
 
-  test("does not ask a child of brutal_kill", async () => {
+  test("sends no TERM to a child of brutal_kill", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a", { shutdown: "brutal_kill" })]));
     harden(s, s.pid(pid, "a"));
     expect(await s.h.kernel.supervisors.stopSupervisor(pid)).toMatchObject({ code: 143 });
   });
 
-  test("is not waited for any more when a KILL comes after the TERM", async () => {
+  test("is not waited for after a KILL that follows the TERM", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")]));
     for (const { pid: child } of s.children(pid)) harden(s, child ?? 0);
@@ -224,7 +224,7 @@ describe("the end of a supervisor", () => {
     expect(s.starts).toEqual(["a", "b"]);
   });
 
-  test("of itself comes when all children are done for good", async () => {
+  test("comes by itself when all children are done for good", async () => {
     await using s = new Supervised();
     const children = [s.agent("a", { restart: "transient" }), s.agent("b", { restart: "temporary" })];
     const pid = await s.spawn(s.spec("one_for_all", children));
@@ -303,7 +303,7 @@ describe("a child that was suspended", () => {
 });
 
 describe("restarts", () => {
-  test("wait longer each time, and more than the intensity within the period is the end", async () => {
+  test("wait longer each time, and more than the intensity within the period end the supervisor", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")], { intensity: 3 }));
     const { uuid } = s.h.kernel.processes.info(pid);
@@ -364,7 +364,7 @@ describe("restarts", () => {
     expect(await done).toMatchObject({ reason: "max_restarts_exceeded" });
   });
 
-  test("of an agent that just finishes never kill its supervisor: it runs at the rate of the limit", async () => {
+  test("of an agent that just finishes never end its supervisor: it runs at the rate of the limit", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 2, periodMs: 60_000 }));
     const startedAt = [0];
@@ -396,7 +396,7 @@ describe("restarts", () => {
     await runs(s, pid, "a");
   });
 
-  test("that do not start count, and are tried again", async () => {
+  test("that fail to start count, and are tried again", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b")]));
     s.broken.set("a", 2);
@@ -492,7 +492,7 @@ describe("restarts", () => {
     await runs(s, pid, "b");
   });
 
-  test("leave a bounded trace in the supervisor, however many there were", async () => {
+  test("leave a bounded trace in the supervisor, for any number of restarts", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")], { intensity: 1_000, periodMs: 1_000 }));
     for (let round = 0; round < 120; round++) {
@@ -518,7 +518,7 @@ describe("RestartChild", () => {
     });
   }
 
-  test("of one that waits starts it at once, with those it waits with", async () => {
+  test("of a waiting child starts it at once, with those it waits with", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_all", [s.agent("a"), s.agent("b")]));
     await s.fail("a");
@@ -528,7 +528,7 @@ describe("RestartChild", () => {
     expect(s.pid(pid, "b")).toBe(started);
   });
 
-  test("of one that has ended for good starts it", async () => {
+  test("of a child that has ended for good starts it", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b", { restart: "temporary" })]));
     await s.finish("b");
@@ -560,7 +560,7 @@ describe("RestartChild", () => {
   });
 });
 
-describe("what a supervisor does", () => {
+describe("an act of a supervisor", () => {
   test("is recorded under its syscall, too", async () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));

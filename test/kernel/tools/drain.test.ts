@@ -100,7 +100,7 @@ describe("a shutdown that drains", () => {
     ]);
   });
 
-  test("asks no model any more after it: the step is recorded, and the next is not begun", async () => {
+  test("calls no model after it: the step is recorded, and the next does not begin", async () => {
     const { h, tool } = harness(script(work("a"), says("never said")));
     await using _ = h;
     const { uuid } = h.kernel.processes.info(await h.spawn("go"));
@@ -124,7 +124,7 @@ describe("a shutdown that drains", () => {
     expect(step?.tool_calls.map(({ state }) => state)).toEqual(["cancelled", "cancelled"]);
   });
 
-  test("waits for no model's answer, and for nothing of one that is paused", async () => {
+  test("does not wait for a model's answer, or for a paused process", async () => {
     const { h, tool } = harness((request, signal) =>
       request.intent === "think" ? silent(request, signal) : work("a"),
     );
@@ -156,7 +156,7 @@ describe("a shutdown that drains", () => {
     expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "completed", result: "ready" });
   });
 
-  test("a parent that waits for its child holds nothing up; what the child does is waited for", async () => {
+  test("a parent that waits for its child delays nothing; the child's call is waited for", async () => {
     const { h, tool } = harness(({ intent }) =>
       intent === "top" ? calls(["Agent", { intent: "part" }]) : work("a"),
     );

@@ -59,7 +59,7 @@ describe("the first request shows the message tools", () => {
   });
 });
 
-test("a run that is not shown them may use them", async () => {
+test("a run that is not shown them may still use them", async () => {
   await using h = new KernelHarness({
     model: byIntent({
       reader: silent,
@@ -96,7 +96,7 @@ describe("a later request appends them behind the others", () => {
     expect(of(h, "receiver").map(names).at(-1)).toEqual(two);
   });
 
-  test("while a child of its lives", async () => {
+  test("while a child of the run is live", async () => {
     await using h = new KernelHarness({ model: stepping(2), devices: { "/dev/wait": waits() } });
     const parentPid = await h.spawn("receiver");
     await h.spawn("sender", { parentPid });
@@ -117,7 +117,7 @@ describe("a later request appends them behind the others", () => {
     expect(two).toContain("SendMessage");
   });
 
-  test("not for a child that has ended, though it wrote, and not for the operator's words", async () => {
+  test("not for an ended child, though it wrote, and not for the operator's message", async () => {
     const answers = { receiver: stepping(2), child: script(calls(["SendMessage", HELLO]), says("done")) };
     await using h = new KernelHarness({ model: byIntent(answers), devices: { "/dev/wait": waits() } });
     const parentPid = await h.spawn("receiver");

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { modelSchema } from "../../../src/kernel/tools/model-schema.ts";
 import { checkToolInput } from "../../../src/kernel/tools/tool-input.ts";
 
-test("leaves out what says nothing to a model, at every depth", () => {
+test("leaves out keywords without meaning for a model, at every depth", () => {
   const shown = modelSchema({
     $schema: "http://json-schema.org/draft-07/schema#",
     $comment: "made by a generator",

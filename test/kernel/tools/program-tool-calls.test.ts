@@ -62,7 +62,7 @@ function harness(programs: Program[], more: Options = {}): KernelHarness & { too
               };
               program({ request, tools, say, signal }).then(() => end(), end);
             },
-            // Who reads on has seen what came before.
+            // A reader that continues has seen what came before.
             async read(_max, signal) {
               before?.();
               before = undefined;
@@ -115,8 +115,8 @@ const echo = toolDevice("Echo", ({ op: _op, ...input }) => JSON.stringify(input)
   annotations: { readOnlyHint: true },
 });
 
-describe("a program that is the model and calls tools by itself", () => {
-  test("has each of its turns as a step: text, calls, results and what it used", async () => {
+describe("a program that is the model and calls tools itself", () => {
+  test("has each of its turns as a step: text, calls, results and usage", async () => {
     await using h = harness(
       [
         async ({ tools, say }) => {
@@ -204,7 +204,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(info).toMatchObject({ exit_code: 0, result: "So be it." });
   });
 
-  test("has calls that only read made side by side, and all others alone, after those before them", async () => {
+  test("has its read-only calls made in parallel, and all others alone, in order", async () => {
     for (let seed = 1; seed <= 20; seed++) {
       const random = seeded(seed);
       const running = new Set<string>();
@@ -330,7 +330,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(info.tool_calls).toBe(3);
   });
 
-  test("that goes round in circles is stopped, as any other model", async () => {
+  test("that repeats itself is stopped, as any other model", async () => {
     let signal: AbortSignal | undefined;
     await using h = harness(
       [
@@ -404,7 +404,7 @@ describe("a program that is the model and calls tools by itself", () => {
     expect(info).toMatchObject({ exit_code: 0, result: "That is all.", steps: 1 });
   });
 
-  test("is not taken for dead while a tool of its own is at work", async () => {
+  test("does not time out while one of its own tools is running", async () => {
     const clock = new FakeClock();
     const slow = Promise.withResolvers<string>();
     const atWork = Promise.withResolvers<void>();
@@ -496,7 +496,7 @@ describe("a program that is the model and calls tools by itself", () => {
     ]);
   });
 
-  test("is cut off with its run: the call under way is recorded as cancelled, and no other is begun", async () => {
+  test("is cut off with its run: the call under way is recorded as cancelled, and no other begins", async () => {
     const begun = Promise.withResolvers<void>();
     const late: Promise<unknown>[] = [];
     await using h = harness(

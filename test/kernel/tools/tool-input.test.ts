@@ -33,7 +33,7 @@ describe("the input of a tool call", () => {
     expect(() => checkToolInput(strict, call(input))).toThrow(expect.objectContaining({ code: "INVALID" }));
   });
 
-  test("that was no JSON object is INVALID with what came", () => {
+  test("that was no JSON object is INVALID with the text that came", () => {
     const broken = call({}, { invalid: { text: '{"path": ', reason: "unexpected end" } });
     expect(() => checkToolInput(strict, broken)).toThrow(/unexpected end.*\{"path": /s);
   });
@@ -49,7 +49,7 @@ test("a schema that refers to itself without an end delays nothing: the tool is 
   expect(() => checkToolInput(tool(endless), call({ a: 1 }))).not.toThrow();
 });
 
-test("a schema that can't be read is offered unchecked, and marked so", () => {
+test("an unreadable schema is offered unchecked, and marked as such", () => {
   const foreign = tool({ type: "object", properties: { a: { $ref: "https://example.com/schema" } } });
   expect(isChecked(strict)).toBe(true);
   expect(isChecked(foreign)).toBe(false);

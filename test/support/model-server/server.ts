@@ -5,7 +5,7 @@ import type { Fault, Script, Turn } from "./script.ts";
 
 export type { Fault, Script, Turn } from "./script.ts";
 
-/** A request as it arrived, kept for assertions. */
+/** A request as it arrived, stored for assertions. */
 export interface RecordedRequest {
   /** 0 for the first request of the server's life. */
   index: number;
@@ -248,7 +248,7 @@ function breakOff(fault: Fault, head: string, dialect: Dialect, reply: Reply): v
   }
 }
 
-/** The answer under way. Writing after the client has gone is harmless. */
+/** The answer under way. Writing after the client has disconnected is harmless. */
 class Reply {
   readonly closed: Promise<"answered" | "aborted">;
   readonly #response: ServerResponse;

@@ -6,7 +6,7 @@ import type { HttpDriver } from "./driver.ts";
 /** One way for a request to fail. */
 export interface FaultCase {
   title: string;
-  /** Who is asked; by default a server that plays `fault`. */
+  /** The address that is called; by default a server that plays `fault`. */
   where?: (turns: Turn[]) => Promise<Asked>;
   fault?: (driver: HttpDriver) => Fault;
   expected: Expected;

@@ -36,7 +36,7 @@ export function describePrefix(driver: HttpDriver, findings: Findings): void {
       expect(next?.messages.length).toBeGreaterThan(messages.length);
       expect(next?.messages.slice(0, messages.length)).toEqual(messages);
     }
-    // The kernel has kept what the provider has signed.
+    // The kernel has stored what the provider has signed.
     if (driver.signs !== undefined) expect(server.requests[1]?.text).toMatch(/"(signature|encrypted)-0"/);
     findings.note(PREFIX, driver.title, "a run");
   });
