@@ -9,8 +9,8 @@ const DEVICE = "/dev/llm/anthropic";
 
 describePlugin("anthropic", () => import("../../plugins/anthropic.ts"), modelCases([DEVICE], ""));
 
-describe("what is sent to Anthropic", () => {
-  test("is the key, the version, the limit, the tools, and whatever else the entry says", async () => {
+describe("a request to Anthropic", () => {
+  test("has the key, the version, the limit, the tools and the entry's other fields", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(anthropic, DEVICE, {
       base_url: `${server.url}/`,
@@ -39,7 +39,7 @@ describe("what is sent to Anthropic", () => {
     );
   });
 
-  test("marks what the next request begins with for the cache", async () => {
+  test("marks the beginning of the next request for the cache", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(anthropic, DEVICE, { base_url: server.url });
     const call = (id: string) => [

@@ -118,7 +118,7 @@ describe("the claude CLI is started", () => {
     expect(readFileSync(after(argv, "--system-prompt-file") ?? "", "utf8")).toBe("Be brief.");
   });
 
-  test("with its key by the environment alone, and with no more of the run's than it needs", async () => {
+  test("with its key only in the environment, and with only the variables of the run that it needs", async () => {
     await ask({ ...user("hi"), max_output: 1234 });
     const { argv, env } = program.started();
     expect(env).toMatchObject({
@@ -134,13 +134,13 @@ describe("the claude CLI is started", () => {
     for (const secret of ["the-key", env.RNIX_TOOLS_TOKEN ?? "?"]) expect(printed).not.toContain(secret);
   });
 
-  test("with a token of its login as that", async () => {
+  test("with the token of its login as such", async () => {
     await ask(user("hi"), { ...real.context, secret: async () => "sk-ant-oat01-token" });
     const { env } = program.started();
     expect([env.CLAUDE_CODE_OAUTH_TOKEN, env.ANTHROPIC_API_KEY]).toEqual(["sk-ant-oat01-token", undefined]);
   });
 
-  test("with all that was said so far, a message a line", async () => {
+  test("with the conversation so far, one message per line", async () => {
     const call = { id: "1", name: "Read", input: { path: "a" } };
     const messages = [
       { role: "user", content: "begin" },
@@ -170,7 +170,7 @@ describe("the claude CLI is started", () => {
     }
   });
 
-  test("and asked once what it can do", async () => {
+  test("once to read its abilities", async () => {
     const calls = join(root, "calls");
     const path = join(root, "counting");
     const script = `#!/bin/sh\necho "$1" >> '${calls}'\nexec '${program.path}' "$@"\n`;
@@ -181,14 +181,14 @@ describe("the claude CLI is started", () => {
     expect(started.filter((option) => option.startsWith("--"))).toEqual(["--help", "--version"]);
   });
 
-  test("with no prompt that is a command of its own", async () => {
+  test("with no prompt that it would take as its own command", async () => {
     for (const prompt of ["/init", " !ls", "# note"]) {
       await ask(user(prompt));
       expect(program.started().stdin).toBe(`The request:\n${prompt}`);
     }
   });
 
-  test("from the PATH or a usual place, and else says how to get it", async () => {
+  test("from the PATH or a usual folder; otherwise the error says how to install it", async () => {
     const { provider } = plugin.devices[DEVICE];
     expect(await provider.detect({ PATH: root })).toEqual({ model: "sonnet" });
     expect(await provider.detect({ PATH: "/nowhere", HOME: "/nowhere" })).toBeNull();
@@ -198,8 +198,8 @@ describe("the claude CLI is started", () => {
   });
 });
 
-describe("what the claude CLI prints", () => {
-  test("becomes text, thoughts, what it used and what it cost", async () => {
+describe("the output of the claude CLI", () => {
+  test("becomes text, reasoning, usage and cost", async () => {
     const events = await ask(user("hi"));
     expect(events).toContain('{"type":"reasoning_delta","text":"hm"}');
     expect(events).toContain(
@@ -275,7 +275,7 @@ describe("the endpoint of its tools", () => {
     });
   });
 
-  test("is another one for each answer", async () => {
+  test("is a new one for each answer", async () => {
     const tokens = new Set<string | undefined>();
     for (const _again of [1, 2]) {
       await ask(user("hi"));

@@ -82,7 +82,7 @@ describePlugin("cursor", () => import("../../plugins/cursor/index.ts"), {
 });
 
 describe("the Cursor CLI", () => {
-  test("is given the system prompt before what it is asked, its key by the environment, and no turns", async () => {
+  test("gets the system prompt before the intent, its key in the environment, and no earlier turns", async () => {
     await ask({ system_prompt: "Be brief.", max_turns: 3, ...user("hi"), model: "gpt-5", tools: [] });
     const { argv, env } = program.started();
     expect(argv.slice(0, -1)).toEqual(["--print", "--output-format", "stream-json", "--model", "gpt-5"]);
@@ -120,12 +120,12 @@ describe("the Cursor CLI", () => {
     expect(error.message).toContain("Authentication required");
   });
 
-  test("takes no longer conversation than one argument holds, and says that it is too long", async () => {
+  test("refuses a conversation that is longer than one argument may be", async () => {
     const error = await failure(() => ask(user("x".repeat(200_000))));
     expect(error).toMatchObject({ code: "INVALID", tooLong: true, retryable: false });
   });
 
-  test("that is not there says how to get it", async () => {
+  test("that is missing fails with how to install it", async () => {
     const context = { ...real.context, env: { PATH: "/nowhere", HOME: "/nowhere" } };
     expect(await failure(() => ask(user("hi"), context))).toMatchObject({
       code: "UNAVAILABLE",
@@ -133,7 +133,7 @@ describe("the Cursor CLI", () => {
     });
   });
 
-  test("is found by its key and its program, and says of itself that it is unconfined", async () => {
+  test("is found by its key and its program, and declares that it is unconfined", async () => {
     const { provider, factory } = plugin.devices[DEVICE];
     const there = { PATH: root, HOME: root };
     expect(await provider.detect({ ...there, CURSOR_API_KEY: "k" })).toEqual({ model: "auto" });

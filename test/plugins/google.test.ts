@@ -9,8 +9,8 @@ const DEVICE = "/dev/llm/google";
 
 describePlugin("google", () => import("../../plugins/google.ts"), modelCases([DEVICE], ""));
 
-describe("what is sent to Google", () => {
-  test("is the key in its header, the instructions, the tools, the limit, and whatever else the entry says", async () => {
+describe("a request to Google", () => {
+  test("has the key in its header, the instructions, the tools, the limit and the entry's other fields", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(google, DEVICE, {
       base_url: `${server.url}/`,
@@ -42,7 +42,7 @@ describe("what is sent to Google", () => {
     ]);
   });
 
-  test("goes to the same place whether the entry's address names the version or not", async () => {
+  test("goes to the same address whether the entry's address names the version or not", async () => {
     await using server = await ModelServer.start([{ text: "a" }, { text: "b" }]);
     for (const end of ["", "/v1beta/"]) {
       const file = await openModel(google, DEVICE, { base_url: server.url + end });
@@ -55,7 +55,7 @@ describe("what is sent to Google", () => {
   });
 });
 
-describe("Google's own ways to fail", () => {
+describe("Google's own errors", () => {
   const failed = async (fault: Fault, stream = true) => {
     await using server = await ModelServer.start([{ fault }]);
     const file = await openModel(google, DEVICE, { base_url: server.url });
@@ -75,7 +75,7 @@ describe("Google's own ways to fail", () => {
     expect(error.message).toContain("GEMINI_API_KEY");
   });
 
-  test("a limit says in its details how long to stay away", async () => {
+  test("a rate limit has its wait in the details", async () => {
     const details = [{ "@type": type("QuotaFailure") }, { "@type": type("RetryInfo"), retryDelay: "34.5s" }];
     for (const stream of [true, false])
       expect(await failed(refusal(429, "RESOURCE_EXHAUSTED", details), stream)).toMatchObject({
@@ -85,7 +85,7 @@ describe("Google's own ways to fail", () => {
   });
 
   test.each(["MALFORMED_FUNCTION_CALL", "OTHER", "UNEXPECTED_TOOL_CALL"])(
-    "an answer that ends with %s has not come to its end",
+    "an answer that ends with %s is incomplete",
     async (finishReason) => {
       const content = { role: "model", parts: [{ text: "Half of" }] };
       const server = Bun.serve({

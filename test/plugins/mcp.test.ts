@@ -137,7 +137,7 @@ describePlugin("mcp", () => import("../../plugins/mcp/index.ts"), {
 const conformance: RealContext[] = [];
 
 describe("a server on stdin and stdout", () => {
-  test("has its tools as devices, with their schemas and what they say of themselves", async () => {
+  test("has its tools as devices, with their schemas and annotations", async () => {
     const mounted = await mount(program());
     const echo = mounted.devices["/tools/echo"]?.tools?.[0];
     expect(echo).toMatchObject({
@@ -166,7 +166,7 @@ describe("a server on stdin and stdout", () => {
     expect(await call(mounted, "env", { name: "HOME" })).toBe(dir);
   });
 
-  test("answers pictures as files and tables as JSON", async () => {
+  test("returns images as files and structured content as JSON", async () => {
     const mounted = await mount(program());
     const { context, notes } = real();
     const said = await call(mounted, "picture", {}, { context });
@@ -175,7 +175,7 @@ describe("a server on stdin and stdout", () => {
     expect(await call(mounted, "table")).toBe('{"rows":7}');
   });
 
-  test("fails with what a tool says is wrong, or with the protocol's reason", async () => {
+  test("fails with the tool's error or with the protocol's reason", async () => {
     const mounted = await mount(program());
     expect(await failure(() => call(mounted, "fail"))).toMatchObject({
       code: "DRIVER",
@@ -227,13 +227,13 @@ describe("a server on stdin and stdout", () => {
     expect(await call(mounted, "echo", { text: "still here" })).toContain("still here");
   });
 
-  test("that is too slow fails at the request's limit, and lives", async () => {
+  test("that is too slow fails at the request's deadline, and keeps running", async () => {
     const mounted = await mountHasty(program());
     expect(await failure(() => call(mounted, "slow"))).toMatchObject({ code: "TIMEOUT" });
     await requireAnswer(mounted);
   });
 
-  test("that answers too much fails that call only", async () => {
+  test("whose answer is too large fails only that call", async () => {
     const mounted = await mount(program("", { maxOutputBytes: 100_000 }));
     for (const bytes of [100_000, 16 * 1024 * 1024]) {
       expect(await failure(() => call(mounted, "big", { bytes }))).toMatchObject({
@@ -244,7 +244,7 @@ describe("a server on stdin and stdout", () => {
     expect((await call(mounted, "big", { bytes: 90_000 })).length).toBe(90_000);
   });
 
-  test("that prints something else before, or floods its stderr, is served all the same", async () => {
+  test("that prints other text first, or floods its stderr, still works", async () => {
     for (const behaviour of ["chatty", "flood"]) {
       const made = real();
       const mounted = await mount(program(behaviour), made);
@@ -257,17 +257,17 @@ describe("a server on stdin and stdout", () => {
     }
   });
 
-  test("of before 2026, that ends at a question it does not know, is asked the old way", async () => {
+  test("of before 2026 that exits at an unknown request is called with the old handshake", async () => {
     const mounted = await mount(program("old"));
     expect(await call(mounted, "echo", { text: "x" })).toContain("x");
   });
 
-  test("of 2026 alone, that knows no hand-shake, is asked the new way", async () => {
+  test("of 2026 only, without a handshake, is called with the new protocol", async () => {
     const mounted = await mount(program("modern"));
     expect(await call(mounted, "echo", { n: 1 })).toBe('{"n":1}');
   });
 
-  test("of 2026 alone, that is too slow to answer the first question, is asked it again", async () => {
+  test("of 2026 only that is too slow for the first request gets it again", async () => {
     const asked: string[][] = [];
     const exec = async (): Promise<Child> => {
       const lines: string[] = [];
@@ -305,7 +305,7 @@ describe("a server on stdin and stdout", () => {
     };
   }
 
-  test("that dies in a call fails it with its last words, and says that it has ended", async () => {
+  test("that dies during a call fails it with its last output, and reports that it has ended", async () => {
     const mounted = await mount(program());
     const ended = new Promise<SyscallError>((resolve) => mounted.onEnd?.(resolve));
     const dying = await failure(() => call(mounted, "die"));
@@ -327,7 +327,7 @@ describe("a server on stdin and stdout", () => {
     ["garbage", "TIMEOUT", /It said: <html>502 Bad Gateway/],
   ];
   for (const [behaviour, code, message] of FAULTS) {
-    test(`that does not come up (${behaviour}) says why, and leaves nothing running`, async () => {
+    test(`that does not start (${behaviour}) fails with the reason, and leaves nothing running`, async () => {
       const made = real();
       // One that ends is waited for as long as a busy machine needs; so is one that prints something.
       let mountTimeoutMs = code === "TIMEOUT" ? 1_500 : 20_000;
@@ -342,7 +342,7 @@ describe("a server on stdin and stdout", () => {
     });
   }
 
-  test("that says nothing is given up within its own time, before the kernel's deadline over it", async () => {
+  test("that is silent fails at its own deadline, before the kernel's", async () => {
     const mountTimeoutMs = 3_000;
     const took: number[] = [];
     // A machine that was too busy for it once is not so again and again.
@@ -354,7 +354,7 @@ describe("a server on stdin and stdout", () => {
     expect(Math.min(...took)).toBeLessThan(mountTimeoutMs + 1_000);
   });
 
-  test("goes when it is unmounted, with everything it has started, however stubborn", async () => {
+  test("ends when it is unmounted, with all its programs, even those that ignore signals", async () => {
     for (const behaviour of ["", "stubborn"]) {
       const made = real();
       const mounted = await mount(program(behaviour), made);
@@ -387,7 +387,7 @@ describe("a server at an address", () => {
     await until(() => server.sessions === 0);
   });
 
-  test("may have moved, but not to another server: its headers are for itself", async () => {
+  test("may redirect on its own host, but not to another, which would get its headers", async () => {
     const server = await serve();
     const mounted = await mount({ name: "web", url: server.oldUrl });
     expect(await call(mounted, "echo", { text: "hi" })).toContain("hi");
@@ -406,7 +406,7 @@ describe("a server at an address", () => {
     expect(server.asked).toBe(asked);
   });
 
-  test("that sends on without an end is given up", async () => {
+  test("that sends without end fails at its limit", async () => {
     const circle = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
@@ -417,7 +417,7 @@ describe("a server at an address", () => {
     expect(await failure(() => mount({ name: "round", url }))).toMatchObject({ code: "UNAVAILABLE" });
   });
 
-  test("gets its headers; without them it says what is missing", async () => {
+  test("gets its headers; without them the error names the missing one", async () => {
     const server = await serve("Bearer t0p");
     const headers = { Authorization: "Bearer t0p" };
     const mounted = await mount({ name: "web", url: server.url, headers });
@@ -427,7 +427,7 @@ describe("a server at an address", () => {
     });
   });
 
-  test("that answers too much, too late or not at all fails that call", async () => {
+  test("whose answer is too large, too late or missing fails that call", async () => {
     const server = await serve();
     const web = { name: "web", url: server.url, maxOutputBytes: 50_000 };
     const mounted = await mount(web);
@@ -440,7 +440,7 @@ describe("a server at an address", () => {
     for (const one of [mounted, hasty]) await requireAnswer(one);
   });
 
-  test("that has forgotten the session has ended: it is mounted anew", async () => {
+  test("that has lost the session counts as ended, and is mounted again", async () => {
     const server = await serve();
     const mounted = await mount({ name: "web", url: server.url });
     const ended = new Promise<SyscallError>((resolve) => mounted.onEnd?.(resolve));

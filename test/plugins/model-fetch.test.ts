@@ -52,7 +52,7 @@ describe("an answer that is nested too deeply", () => {
     expect(await failureOf(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
   });
 
-  test("keeps the status of an error and loses its body", async () => {
+  test("of an error has the status without the body", async () => {
     await using server = await fetched(() => new Response(deep, { status: 500, headers }), false);
     const answer = await server.answer;
     expect(answer.status).toBe(500);

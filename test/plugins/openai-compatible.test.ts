@@ -13,7 +13,7 @@ describePlugin(
   modelCases([DEVICE], "/v1"),
 );
 
-test("what is sent is what the entry says, without a key where there is none", async () => {
+test("a request has the entry's fields, and no key when there is none", async () => {
   await using server = await ModelServer.start([{ text: "ok" }, { text: "ok" }]);
   for (const key of [null, "sk-or"]) {
     const entry = { base_url: server.openaiUrl, extra: { provider: { sort: "price" } }, key };
@@ -32,7 +32,7 @@ test("what is sent is what the entry says, without a key where there is none", a
   });
 });
 
-describe("what is OpenRouter's own", () => {
+describe("OpenRouter's own fields", () => {
   const asked = async (response: () => Response) => {
     const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: response });
     try {
@@ -67,14 +67,14 @@ describe("what is OpenRouter's own", () => {
     expect(thrown.message).toContain("Insufficient credits");
   });
 
-  test("an error that comes with the last piece of a stream is no end of an answer", async () => {
+  test("an error with the last piece of a stream fails the answer", async () => {
     const error = { code: 502, message: "Provider disconnected" };
     const thrown = await failed(() => sse(choice("Half of", null), { error, ...choice("", "error") }));
     expect(thrown).toMatchObject({ code: "UNAVAILABLE", retryable: true });
     expect(thrown.message).toContain("Provider disconnected");
   });
 
-  test("an end that is called an error, and no more, is none either", async () => {
+  test("the stop reason error fails the answer", async () => {
     const thrown = await failed(() => sse(choice("Half of", null), choice("", "error")));
     expect(thrown).toMatchObject({ code: "UNAVAILABLE", retryable: true });
   });

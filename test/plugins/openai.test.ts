@@ -7,8 +7,8 @@ import { ModelServer } from "../support/model-server/server.ts";
 
 describePlugin("openai", () => import("../../plugins/openai.ts"), modelCases(["/dev/llm/openai"], "/v1"));
 
-describe("what is sent to a server in OpenAI's place", () => {
-  test("is the prompt, the tools, the limit, the key, and whatever else the entry says", async () => {
+describe("a request to a server instead of OpenAI", () => {
+  test("has the prompt, the tools, the limit, the key and the entry's other fields", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(openai, "/dev/llm/openai", {
       base_url: `${server.openaiUrl}/`,
@@ -32,14 +32,14 @@ describe("what is sent to a server in OpenAI's place", () => {
     });
   });
 
-  test("holds no key when there is none", async () => {
+  test("has no key when there is none", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(openai, "/dev/llm/openai", { base_url: server.openaiUrl, key: null });
     expect((await ask(file)).answer.content).toBe("ok");
     expect(server.requests.map((sent) => sent.headers.get("authorization"))).toEqual([null]);
   });
 
-  test("is the intent when the conversation is empty", async () => {
+  test("has the intent when the conversation is empty", async () => {
     await using server = await ModelServer.start([{ text: "ok" }]);
     const file = await openModel(openai, "/dev/llm/openai", { base_url: server.openaiUrl });
     await ask(file, { messages: [] });
@@ -47,7 +47,7 @@ describe("what is sent to a server in OpenAI's place", () => {
   });
 });
 
-test("OpenAI is asked to keep nothing", async () => {
+test("a request to OpenAI asks it to store nothing", async () => {
   await using server = await ModelServer.start([{ text: "ok" }]);
   const file = await openModel(openai, "/dev/llm/openai", {
     base_url: server.openaiUrl,
@@ -57,12 +57,12 @@ test("OpenAI is asked to keep nothing", async () => {
   expect(server.requests[0]?.body).toMatchObject({ store: false });
 });
 
-test("OpenAI itself takes no request without a key, and none is tried again", async () => {
+test("a request to OpenAI without a key fails and is not retried", async () => {
   const file = await openModel(openai, "/dev/llm/openai", { key: null });
   expect(await failureOf(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
 });
 
-test("a long tool call shows signs of life before it is whole", async () => {
+test("a long tool call gives heartbeats before it is complete", async () => {
   await using server = await ModelServer.start([
     { tool_calls: [{ name: "Bash", input: { command: "x".repeat(9000) } }] },
   ]);
@@ -72,7 +72,7 @@ test("a long tool call shows signs of life before it is whole", async () => {
   expect(events.map((event) => event.type).slice(-3)).toEqual(["usage", "tool_call", "stop"]);
 });
 
-test("an event longer than a read goes on in the next one", async () => {
+test("an event longer than one read continues in the next", async () => {
   await using server = await ModelServer.start([
     { tool_calls: [{ name: "Bash", input: { command: "x".repeat(9000) } }] },
   ]);
@@ -90,7 +90,7 @@ test("an event longer than a read goes on in the next one", async () => {
   expect(JSON.parse(pieces.join("")).tool_calls[0].input.command).toHaveLength(9000);
 });
 
-describe("a wrong entry or request is INVALID and says what was expected", () => {
+describe("a wrong entry or request is INVALID, with what was expected", () => {
   const opened = async (entry: Parameters<typeof openModel>[2]) =>
     (await failureOf(openModel(openai, "/dev/llm/openai", entry))).message;
 

@@ -52,7 +52,7 @@ function streamed(): Response {
 }
 
 test.each([true, false])(
-  "a paused turn goes back to its model as it was, block by block (streamed: %p)",
+  "a paused turn is sent back to its model unchanged, block by block (streamed: %p)",
   async (stream) => {
     const bodies: { messages: { role: string; content: unknown }[] }[] = [];
     const server = Bun.serve({
@@ -96,7 +96,7 @@ test.each([
   "[]",
   '{"by":"anthropic scripted"}',
   '{"by":"anthropic scripted","parts":[{"type":"file"}]}',
-])("what is not a paused turn of this model's is left out: %p", async (opaque) => {
+])("a value that is not a paused turn of this model is left out: %p", async (opaque) => {
   const bodies: { messages: unknown[] }[] = [];
   const server = Bun.serve({
     port: 0,

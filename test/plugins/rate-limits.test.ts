@@ -3,7 +3,7 @@ import { rateLimits, waitsOf } from "../../plugins/_model/rate-limits.ts";
 
 const DATE = "Thu, 01 Jan 2026 00:00:00 GMT";
 
-describe("what headers say of a key's limits", () => {
+describe("the rate limits in headers", () => {
   test.each([
     ["1s", 1_000],
     ["6m0s", 360_000],
@@ -33,7 +33,7 @@ describe("what headers say of a key's limits", () => {
     });
   });
 
-  test("is nothing when they say nothing, or nothing that is a number", () => {
+  test("are absent without headers, or without a number in them", () => {
     expect(rateLimits({})).toBeUndefined();
     expect(rateLimits({ "x-ratelimit-reset-requests": "1s" })).toBeUndefined();
     expect(
@@ -43,7 +43,7 @@ describe("what headers say of a key's limits", () => {
   });
 });
 
-describe("how long a refusal says to stay away", () => {
+describe("the wait in a refusal", () => {
   test.each([
     [{ "retry-after": "7" }, { retryAfterMs: 7_000 }],
     [{ "retry-after": "0" }, { retryAfterMs: 0 }],

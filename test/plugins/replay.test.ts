@@ -63,7 +63,7 @@ describe("a script", () => {
   ];
   for (const stream of [true, false])
     for (const [form, text] of forms)
-      test(`of ${form} is played by the answers in the conversation, ${stream ? "streamed" : "in one piece"}`, async () => {
+      test(`of ${form} is replayed by the number of answers in the conversation, ${stream ? "streamed" : "in one piece"}`, async () => {
         const play = await player(`script.${form}`, text);
         expect(await play([], stream)).toMatchObject({
           content: "Let me look",
@@ -88,7 +88,7 @@ describe("a script", () => {
     expect((await ask(file, { model: path })).answer.content).toBe("Let me look");
   });
 
-  test("is streamed in a few pieces that cut no character", async () => {
+  test("is streamed in a few pieces that split no character", async () => {
     const text = "naïve 👩🏽‍🚀 漢字 and the rest of it";
     writeFileSync(join(dir, "pieces.json"), JSON.stringify({ responses: [{ text }] }));
     const file = await openModel(replay, DEVICE, { cwd: dir });
@@ -100,7 +100,7 @@ describe("a script", () => {
     expect(events.map((event) => event.type).slice(4)).toEqual(["usage", "stop"]);
   });
 
-  test("that is a recorded run's steps plays what the model said then", async () => {
+  test("that is a recorded run's steps replays the model's answers", async () => {
     const step = (n: number, messages: LLMMessage[]) =>
       JSON.stringify({
         v: 1,
@@ -135,8 +135,8 @@ describe("a script", () => {
   });
 });
 
-describe("a script that cannot be played says so, and is not tried again", () => {
-  test("at the turn where it ran out", async () => {
+describe("a script that can't be replayed fails with the reason, and is not retried", () => {
+  test("at the turn behind its last answer", async () => {
     const file = await scripted("short.json", JSON.stringify({ responses: RESPONSES }));
     const error = await failureOf(
       ask(file, { model: "short.json", messages: [...request.messages, said("one"), said("two")] }),
@@ -164,7 +164,7 @@ describe("a script that cannot be played says so, and is not tried again", () =>
       expect(error.message).toMatch(says);
     });
 
-  test("that is not there", async () => {
+  test("that is missing", async () => {
     const file = await openModel(replay, DEVICE, { cwd: dir });
     expect(await failureOf(ask(file, { model: "none.yaml" }))).toMatchObject({ code: "NOT_FOUND" });
   });
@@ -185,7 +185,7 @@ describe("a script that cannot be played says so, and is not tried again", () =>
     });
 });
 
-test("it is never found by itself", async () => {
+test("replay is never detected automatically", async () => {
   expect(await replay.devices[DEVICE].provider.detect()).toBeNull();
 });
 

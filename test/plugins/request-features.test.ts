@@ -108,13 +108,13 @@ describe.each(GRID)("%s", (_, driver) => {
     expect((await sent(driver, {}))(driver.effort)).toBeUndefined();
   });
 
-  test("sends images behind the text that they came with", async () => {
+  test("sends images after their text", async () => {
     const image = { media_type: "image/png", data: PNG } as const;
     const at = await sent(driver, { messages: [{ role: "user", content: "look", images: [image] }] });
     expect(String(at(driver.images))).toEndWith(PNG);
   });
 
-  test("sends a form of the answer only where it holds the model to it", async () => {
+  test("sends the output schema only when the provider enforces it", async () => {
     const at = await sent(driver, { output_schema: CLOSED });
     if (driver.plugin === compatible) expect(at(driver.form)).toBeUndefined();
     else expect(JSON.stringify(at(driver.form))).toContain('"additionalProperties":false');
@@ -122,7 +122,7 @@ describe.each(GRID)("%s", (_, driver) => {
   });
 });
 
-describe("the form of the answer", () => {
+describe("the output schema", () => {
   const of = (name: string, api?: string): Driver => {
     const found = DRIVERS.find((one) => one.name === name && (api === undefined || one.extra?.api === api));
     if (!found) throw new Error(name);
@@ -138,12 +138,12 @@ describe("the form of the answer", () => {
     ["with a keyword of its own", { ...CLOSED, properties: { a: { type: "string", minLength: 1 } } }, false],
     ["open further down", { ...CLOSED, properties: { a: { type: "object", properties: {} } } }, false],
     ["a list", { type: "array", items: CLOSED }, undefined],
-  ])("is strict with OpenAI where that takes it: %s", async (_, output_schema, strict) => {
+  ])("is strict with OpenAI when OpenAI supports it: %s", async (_, output_schema, strict) => {
     const at = await sent(of("openai", "responses"), { output_schema, tools });
     expect(at("text.format.strict")).toBe(strict);
   });
 
-  test("goes together with tools at Anthropic, where it is closed; an open one is left to the prompt", async () => {
+  test("is sent with tools to Anthropic if it is closed; an open one is only in the prompt", async () => {
     const at = await sent(of("anthropic"), { output_schema: CLOSED, tools });
     expect(at("output_config.format.type")).toBe("json_schema");
     expect(at("tools.1")).toBeUndefined();
@@ -156,7 +156,7 @@ describe("the form of the answer", () => {
     ]);
   });
 
-  test("does not go together with tools at Google", async () => {
+  test("is not sent with tools to Google", async () => {
     const at = await sent(of("google"), { output_schema: CLOSED, tools });
     expect([at("generationConfig.responseJsonSchema"), at("generationConfig.responseMimeType")]).toEqual([
       undefined,
@@ -184,7 +184,7 @@ describe("docs/providers.md", () => {
   const [, section = ""] = document.split("## Effort, images, output schema");
 
   test.each(["anthropic", "openai", "google", "openai-compatible", "replay", "claude", "cursor"])(
-    "names the abilities of %s as the driver does",
+    "names the abilities of %s like the driver",
     async (name) => {
       const row = section.split("\n").find((line) => line.startsWith(`| \`${name}\``)) ?? "";
       const [effort, images] = row.split("|").slice(2, 4);

@@ -99,7 +99,7 @@ describePlugin("shell", () => import("../../plugins/shell.ts"), {
   endless: { device: "/dev/shell", input: { op: "bash", command: "sleep 60" } },
 });
 
-describe("what a command prints and how it ended is the answer", () => {
+describe("the result is the output and the end of a command", () => {
   const GRID: [string, string, string][] = [
     ["its output", "echo hello; echo again", "hello\nagain"],
     ["its errors in between, in order", "echo a; echo b >&2; echo c", "a\nb\nc"],
@@ -138,13 +138,13 @@ describe("what a command prints and how it ended is the answer", () => {
     );
   });
 
-  test("each call begins anew", async () => {
+  test("each call starts in a new shell", async () => {
     const { context } = real();
     await bash({ command: "mkdir sub; cd sub; export A=1" }, context);
     expect(await bash({ command: "pwd; echo A: $A" }, context)).toBe(`${dir}\nA:`);
   });
 
-  test("one file takes one command after another", async () => {
+  test("one open file runs one command after another", async () => {
     const file = await start(real().context);
     expect(text(await exchange(file, "echo one"))).toBe("one");
     expect(text(await exchange(file, "echo two"))).toBe("two");
@@ -152,7 +152,7 @@ describe("what a command prints and how it ended is the answer", () => {
   });
 });
 
-describe("what is written is the tool's input or the command", () => {
+describe("a write is the tool's input or the command", () => {
   const GRID: [string, string, string][] = [
     ["the tool's input", '{"op":"bash","command":"echo a","description":"say a"}', "a"],
     ["an input without op", '{"command":"echo a"}', "a"],
@@ -227,7 +227,7 @@ describe("a long output", () => {
     ["in memory", 5_000],
     ["in a file", 100_000],
   ] as const) {
-    test(`is shown by its beginning and its end, and kept whole, when it fits ${title}`, async () => {
+    test(`is shown by its beginning and its end, and saved whole, when it fits ${title}`, async () => {
       const answer = await bash({ command: `${print(count)}; exit 2` });
       expect(answer.length).toBeLessThan(31_000);
       expect(answer).toStartWith("line 1\nline 2\n");
@@ -237,7 +237,7 @@ describe("a long output", () => {
     });
   }
 
-  test("says how much is lost when it is more than the file may hold", async () => {
+  test("names how much is lost when it exceeds the file's limit", async () => {
     const { context } = real({ children: { diskBytes: 200_000 } });
     const answer = await bash({ command: `${print(100_000)}` }, context);
     expect(answer).toStartWith("line 1\n");
@@ -252,7 +252,7 @@ describe("a long output", () => {
     expect(peakBytes).toBeLessThan(100 * 1024 * 1024);
   });
 
-  test("that can't be kept is still shown", async () => {
+  test("that can't be saved is still shown", async () => {
     const { context, notes } = real({
       spill: () => Promise.reject(new SyscallError("EXHAUSTED", "The disk is full.")),
     });
@@ -289,7 +289,7 @@ describe("characters that come in pieces", () => {
   }
   const rocket = [0xf0, 0x9f, 0x9a, 0x80];
 
-  test("are whole, also when the other stream comes in between", async () => {
+  test("are whole, also when the other stream's output comes between", async () => {
     const pieces: [1 | 2, number[]][] = [
       [1, rocket.slice(0, 1)],
       [2, rocket.slice(0, 2)],
@@ -300,11 +300,11 @@ describe("characters that come in pieces", () => {
     expect(await bash({ command: "x" }, printing(pieces))).toBe("🚀🚀");
   });
 
-  test("are made visible when their rest never comes", async () => {
+  test("are shown as replacement characters when their rest never comes", async () => {
     expect(await bash({ command: "x" }, printing([[1, rocket.slice(0, 3)]]))).toBe("\uFFFD");
   });
 
-  test("are not cut in half where the output is", async () => {
+  test("are not split where the output is truncated", async () => {
     const pieces = Array.from({ length: 20_000 }, (): [1, number[]] => [1, rocket]);
     for (const before of [[], [0x61]]) {
       const answer = await bash({ command: "x" }, printing([[1, before], ...pieces]));
@@ -318,7 +318,7 @@ describe("characters that come in pieces", () => {
 });
 
 describe("a command that takes too long", () => {
-  test("is ended at its time, and its output is returned", async () => {
+  test("is ended at its timeout, and its output is returned", async () => {
     const made = real();
     const command = "echo $$ > pid; echo begun; sleep 60";
     let timeout_ms = 300;
@@ -334,7 +334,7 @@ describe("a command that takes too long", () => {
     expect(made.children.list()).toEqual([]);
   });
 
-  test("is ended before the call's own deadline, whatever it asks for", async () => {
+  test("is ended before the call's own deadline, for any timeout", async () => {
     const { context } = real({ call: { id: "c", tool: "Bash", deadlineMs: 400, key: "r:1:c" } });
     expect(await bash({ command: "sleep 60", timeout_ms: 3_600_000 }, context)).toContain(
       "timed out after 360 ms",
@@ -403,7 +403,7 @@ describe("nothing is left running", () => {
     });
   }
 
-  test("of what a command leaves in the background, and the call does not wait for it", async () => {
+  test("of a command's background programs, and the call does not wait for them", async () => {
     const made = real({ children: { graceMs: 200 } });
     const marker = `rnix-test-${crypto.randomUUID()}`;
     const command = `export MARKER=${marker}; sleep 60 & (setsid sleep 60 &) ; echo $! > pid; echo started`;
@@ -421,7 +421,7 @@ describe("nothing is left running", () => {
     expect(made.children.list()).toEqual([]);
   });
 
-  test("of one whose start was given up on", async () => {
+  test("of a command whose start was abandoned", async () => {
     const made = real({ children: { graceMs: 200 } });
     const { exec } = made.context;
     const starting = Promise.withResolvers<void>();
@@ -441,7 +441,7 @@ describe("nothing is left running", () => {
     expect(made.children.list()).toEqual([]);
   });
 
-  test("and nothing begins under a signal that has fired", async () => {
+  test("and no command starts with an aborted signal", async () => {
     const error = await failure(() => bash({ command: "touch begun" }, real().context, AbortSignal.abort()));
     expect(error.code).toBe("CANCELLED");
     expect(readdirSync(dir)).toEqual([]);

@@ -10,7 +10,7 @@ import { ModelServer, type Turn } from "../support/model-server/server.ts";
 const ENDS = ["whole", "cut", "refused", "other", "pauses", "broken off"] as const;
 type End = (typeof ENDS)[number];
 
-/** What a word means, after text. */
+/** The meaning of a stop reason, after text. */
 const WORDS: Record<End, (string | null)[]> = {
   whole: ["stop", "end_turn", "stop_sequence", "STOP", "eos", "eos_token"],
   cut: [
@@ -47,7 +47,7 @@ for (const driver of HTTP_DRIVERS)
             asked(driver, { stop_word: word }, stream),
           ]);
           expect(endOf(text)).toBe(end);
-          // Nothing is done of an answer that did not end as it should.
+          // No call is made of an incomplete answer.
           for (const one of [calls, both]) expect(callsOf(one)).toEqual(CALLS[end]);
           expect(endOf(empty)).not.toBe("whole");
           expect(empty).toBeInstanceOf(SyscallError);
@@ -56,7 +56,7 @@ for (const driver of HTTP_DRIVERS)
           expect(named).toContain(word);
         });
 
-      test("the word of calls: they are made, and without one it is asked again", async () => {
+      test("the stop reason of calls: the calls are made, and without a call the request is retried", async () => {
         const word = WORD_OF_CALLS[driver.title];
         if (word === undefined) return;
         expect(callsOf(await asked(driver, { ...CALL, stop_word: word }, stream))).toBe("made");
@@ -64,14 +64,14 @@ for (const driver of HTTP_DRIVERS)
         expect(none).toMatchObject({ code: "DRIVER", retryable: true });
       });
 
-      test("a word without end: it is shown in short", async () => {
+      test("an endless stop reason: it is truncated", async () => {
         if (driver.title === "openai, Responses" && !stream) return;
         const answer = await asked(driver, { text: "so", stop_word: "w".repeat(100_000) }, stream);
         expect(answer).toMatchObject({ stop_reason: "other", stop_word: "w".repeat(80) });
       });
     });
 
-/** What becomes of the calls beside the word. */
+/** The outcome of the calls that come with the stop reason. */
 const CALLS = {
   whole: "made",
   pauses: "made",
@@ -87,7 +87,7 @@ const WORD_OF_CALLS: Record<string, string> = {
   "openai-compatible": "tool_calls",
 };
 
-/** Responses say a word where something is amiss, and none where all is well. */
+/** The Responses API names a reason only for incomplete answers. */
 function isSaid(driver: HttpDriver, word: string | null): boolean {
   if (driver.title !== "openai, Responses") return true;
   return word !== null && word !== "" && !WORDS.whole.includes(word) && word !== "pause_turn";

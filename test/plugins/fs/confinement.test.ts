@@ -87,7 +87,7 @@ describe("a path that leads inside through a link outside", () => {
   }
 
   test.each(Object.entries(OPERATIONS).filter(([tool]) => !tool.startsWith("Edit that ch")))(
-    "is as good as any other, by %s",
+    "works like any other, by %s",
     async (tool, operation) => {
       using project = projectWithWayIn();
       const isNew = tool === "Write" || tool.startsWith("Edit");
@@ -97,7 +97,7 @@ describe("a path that leads inside through a link outside", () => {
     },
   );
 
-  test("is NOT_FOUND when nothing is there, and refused where it leads out again", async () => {
+  test("is NOT_FOUND when no file exists, and refused when it leads outside again", async () => {
     using project = projectWithWayIn();
     const missing = await project.fails({ op: "read", path: asked(project, "src/b.txt") });
     expect(missing.code).toBe("NOT_FOUND");
@@ -118,7 +118,7 @@ describe("a new file", () => {
     expect(readdirSync(project.outside)).toEqual(["secret.txt"]);
   });
 
-  test("is not made through a symlink that leads nowhere", async () => {
+  test("is not made through a broken symlink", async () => {
     using project = new Project();
     link(project, "link.txt", join(project.outside, "new.txt"));
     const error = await project.fails({ op: "write", path: "link.txt", content: "x" });
@@ -135,7 +135,7 @@ describe("a new file", () => {
   });
 });
 
-describe("a path that stays inside is taken", () => {
+describe("a path that stays inside is accepted", () => {
   const NAMES = [
     "with space.txt",
     "-rf",
@@ -183,7 +183,7 @@ describe("a path that stays inside is taken", () => {
     expect(project.notes.changed).toEqual([project.path("real.txt")]);
   });
 
-  test("symlinks in a circle are an answer", async () => {
+  test("a cycle of symlinks is an error", async () => {
     using project = new Project();
     link(project, "a", "b");
     link(project, "b", "a");
@@ -218,7 +218,7 @@ describe("a path that stays inside is taken", () => {
     }
   });
 
-  test("in a folder below, paths are relative to it, and the rest of the project is in reach", async () => {
+  test("in a subfolder, paths are relative to it, and the rest of the project can be reached", async () => {
     using project = new Project();
     project.put("top.txt", "top");
     project.put("sub/low.txt", "low");
@@ -287,7 +287,7 @@ describe("Rnix's own folders in a project that holds them, as HOME does", () => 
     expect(await project.run({ op: "read", path: "confused/x" }, undefined, context)).toBe("1\tmine");
   });
 
-  test("are not searched either", async () => {
+  test("are not searched", async () => {
     using project = new Project();
     project.put("conf/env", "KEY=secret");
     project.put("other.txt", "KEY=other");
@@ -297,10 +297,10 @@ describe("Rnix's own folders in a project that holds them, as HOME does", () => 
   });
 });
 
-describe("a folder that is exchanged for a symlink again and again", () => {
+describe("a folder that is repeatedly replaced by a symlink", () => {
   /**
-   * Puts a folder of the project and a link to the one outside in the same place in turn, until it is
-   * ended. A folder that a write has made there meanwhile is moved aside.
+   * Puts a folder of the project and a link to the one outside at the same path in turn, until it is
+   * ended. A folder that a write made there is moved aside.
    */
   const SWAPPER = `
     const { renameSync } = require("node:fs");
@@ -346,7 +346,7 @@ describe("a folder that is exchanged for a symlink again and again", () => {
     }
   }
 
-  test("never gives what is outside", async () => {
+  test("never gives content from outside", async () => {
     using project = new Project();
     let harmless = 0;
     await underAttack(project, async () => {
@@ -363,7 +363,7 @@ describe("a folder that is exchanged for a symlink again and again", () => {
     expect(harmless).toBeGreaterThan(0);
   });
 
-  test("never takes a write outside", async () => {
+  test("never lets a write reach outside", async () => {
     using project = new Project();
     let written = 0;
     await underAttack(project, async () => {

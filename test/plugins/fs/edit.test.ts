@@ -10,7 +10,7 @@ interface Case {
   after: string | Uint8Array;
 }
 
-describe("an exact text is replaced and every other byte stays", () => {
+describe("an exact text is replaced and no other byte changes", () => {
   const GRID: Record<string, Case> = {
     "in one line": { before: "a\nb\nc\n", old: "b", new: "x", after: "a\nx\nc\n" },
     "over lines": { before: "a\nb\nc\n", old: "a\nb", new: "x", after: "x\nc\n" },
@@ -88,7 +88,7 @@ describe("the answer is a short diff", () => {
     });
   }
 
-  test("of the first places when there are many", async () => {
+  test("of the first changes when there are many", async () => {
     using project = new Project();
     project.put("f.txt", "a\n\n\n\n\n\n\n\n".repeat(100));
     const answer = await project.run({
@@ -103,7 +103,7 @@ describe("the answer is a short diff", () => {
     expect(answer).toEndWith("[… and 97 more changes]");
   });
 
-  test("cut when much is changed", async () => {
+  test("truncated when much is changed", async () => {
     using project = new Project();
     project.put("f.txt", "a");
     const come = `${"x".repeat(1000)}\n`.repeat(5000);
@@ -113,7 +113,7 @@ describe("the answer is a short diff", () => {
   });
 });
 
-describe("a text that is not there exactly once changes nothing", () => {
+describe("an old_string that does not occur exactly once changes nothing", () => {
   const GRID: [string, string, string, RegExp][] = [
     ["occurs twice", "a\nb\na\n", "a", /occurs 2 times, in lines 1, 3.*replace_all/],
     ["occurs often", "a\n".repeat(50), "a", /occurs 50 times, in lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …/],
@@ -170,7 +170,7 @@ describe("an empty old_string", () => {
     expect(project.text("a.txt")).toBe("x");
   });
 
-  test("does not touch a file that has something in it", async () => {
+  test("does not change a file that is not empty", async () => {
     using project = new Project();
     project.put("a.txt", "old");
     const error = await project.fails({ op: "edit", path: "a.txt", old_string: "", new_string: "x" });
@@ -179,7 +179,7 @@ describe("an empty old_string", () => {
   });
 });
 
-describe("what can't be edited is answered", () => {
+describe("an edit fails with the reason for", () => {
   test("a missing file, with the nearest name", async () => {
     using project = new Project();
     project.put("index.ts", "x");

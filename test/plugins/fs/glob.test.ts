@@ -45,7 +45,7 @@ describe("a pattern finds", () => {
   });
 });
 
-test("the newest come first, and what is beyond the limit is counted", async () => {
+test("the newest files come first, and files beyond the limit are counted", async () => {
   using project = new Project();
   put(
     project,
@@ -61,7 +61,7 @@ test("the newest come first, and what is beyond the limit is counted", async () 
   expect((await project.run({ op: "glob", pattern: "*", limit: 130 })).split("\n").length).toBe(130);
 });
 
-describe("folders that are skipped", () => {
+describe("skipped folders are left out", () => {
   const SKIPPED = [".git/config", "node_modules/m/index.js", ".rnix/data/x", "sub/node_modules/n/index.js"];
 
   test("below the search's start", async () => {
@@ -71,7 +71,7 @@ describe("folders that are skipped", () => {
   });
 
   for (const path of SKIPPED) {
-    test(`unless it is asked for: ${path}`, async () => {
+    test(`unless the path names one: ${path}`, async () => {
       using project = new Project();
       put(project, SKIPPED);
       const folder = path.slice(0, path.lastIndexOf("/"));
@@ -88,12 +88,12 @@ test("a symlink is named and never followed", async () => {
   expect((await project.run({ op: "glob", pattern: "**/*" })).split("\n").sort()).toEqual(["circle", "out"]);
 });
 
-describe("what can't be found is answered", () => {
+describe("a search without a result has an answer for", () => {
   test("nothing matches", async () => {
     using project = new Project();
     expect(await project.run({ op: "glob", pattern: "*.zig" })).toBe("No file in . matches *.zig.");
   });
-  test("a folder that is not there", async () => {
+  test("a missing folder", async () => {
     using project = new Project();
     expect((await project.fails({ op: "glob", pattern: "*", path: "none" })).code).toBe("NOT_FOUND");
   });
@@ -109,7 +109,7 @@ describe("what can't be found is answered", () => {
     });
   }
   for (const pattern of ["../*.ts", "../other/*", "sub/../../*"]) {
-    test(`the pattern ${pattern}, which leads out of its path`, async () => {
+    test(`the pattern ${pattern}, which leads outside its path`, async () => {
       using project = new Project();
       project.put("src/sub/a.ts", "x");
       const error = await project.fails({ op: "glob", pattern, path: "src" });

@@ -58,7 +58,7 @@ describe("the three modes", () => {
   }
 });
 
-describe("lines are lines however the file is made", () => {
+describe("lines are found in every kind of file", () => {
   const GRID: [string, string, string, string][] = [
     ["Windows line endings", "a\r\nb\r\n", "^a$", "f:1:a"],
     ["no newline at the end", "a\nb", "b$", "f:2:b"],
@@ -91,7 +91,7 @@ describe("lines are lines however the file is made", () => {
     });
   }
 
-  test("a long line is shown around its match, and said to be cut", async () => {
+  test("a long line is shown around its match, and marked as truncated", async () => {
     using project = new Project();
     project.put("f", `${"x".repeat(20_000)}needle${"y".repeat(200_000)}\n`);
     const answer = await project.run({ op: "grep", pattern: "needle", output_mode: "content" });
@@ -101,7 +101,7 @@ describe("lines are lines however the file is made", () => {
   });
 });
 
-describe("what is too much is cut and said", () => {
+describe("a result above a limit is truncated, with a notice, for", () => {
   test("lines", async () => {
     using project = new Project();
     project.put("f", "needle\n".repeat(1000));
@@ -140,7 +140,7 @@ describe("what is too much is cut and said", () => {
   });
 });
 
-describe("what can't be searched is left out and said", () => {
+describe("the result leaves out, with a notice,", () => {
   test("binary files", async () => {
     using project = new Project();
     project.put("a.bin", "needle\0needle");
@@ -162,7 +162,7 @@ describe("what can't be searched is left out and said", () => {
     );
   });
 
-  test("folders that are skipped", async () => {
+  test("skipped folders", async () => {
     using project = new Project();
     for (const path of [".git/config", "node_modules/m/index.js", ".rnix/data/x"])
       project.put(path, "needle");
@@ -180,10 +180,10 @@ describe("what can't be searched is left out and said", () => {
   });
 });
 
-describe("a pattern never holds up the thread or the call", () => {
+describe("a pattern never blocks the thread or the call", () => {
   const NASTY = ["(a+)+$", "(.*)(.*)(.*)(.*)x", "^(a|aa)+$", "(a*)*b", "a.{11}$b"];
 
-  test("however it is made, other work goes on meanwhile", async () => {
+  test("any pattern lets other work continue", async () => {
     using project = new Project();
     project.put("f", `${"a".repeat(3_000_000)}\n`.repeat(2));
     for (const pattern of NASTY) {
@@ -200,7 +200,7 @@ describe("a pattern never holds up the thread or the call", () => {
     }
   });
 
-  test("and it ends when it is cancelled", async () => {
+  test("a cancelled search ends", async () => {
     using project = new Project();
     project.put("f", `${"ab".repeat(10_000_000)}\n`);
     const controller = new AbortController();

@@ -188,7 +188,7 @@ describe("every pattern matches what JavaScript's own engine matches", () => {
     }
   }
 
-  test("also for patterns and lines made at random", () => {
+  test("also for random patterns and lines", () => {
     let seed = 12345;
     const random = (below: number): number => {
       seed = (seed * 1103515245 + 12345) % 2147483648;
@@ -231,7 +231,7 @@ function isPlain(line: string): boolean {
   return /^[\x20-\x7e\t]*$/.test(line);
 }
 
-test("a quick look at a whole file's bytes finds a match in any of its lines", () => {
+test("the quick test of a whole file's bytes finds a match in any of its lines", () => {
   const matcher = new LineMatcher("^b+$|\\bend$", { ignoreCase: false });
   const cases: [string, boolean][] = [
     ["", false],
@@ -283,7 +283,7 @@ test("\\p{…} classes work", () => {
   expect(matches("^\\p{Lu}", "lower")).toBe(false);
 });
 
-describe("a pattern that can't be used is INVALID and says why and where", () => {
+describe("an unsupported pattern is INVALID, with the reason and the position", () => {
   const GRID: [string, RegExp][] = [
     ["(", /not closed/],
     [")", /unmatched/],
@@ -324,7 +324,7 @@ describe("a pattern that can't be used is INVALID and says why and where", () =>
   }
 });
 
-describe("time grows with the line and nothing else", () => {
+describe("time grows only with the length of the line", () => {
   const NASTY = [
     "^(a+)+$",
     "(a*)*q",
@@ -359,8 +359,8 @@ describe("time grows with the line and nothing else", () => {
   }
 });
 
-test("more states than are kept make it slower and not wrong", () => {
-  // The state holds the last 12 characters: 4096 of them, of which 2000 are kept.
+test("more states than the cache holds make it slower, but not wrong", () => {
+  // The state holds the last 12 characters: 4096 of them, of which 2000 are cached.
   const matcher = new LineMatcher("a.{11}$", { ignoreCase: false });
   let line = "";
   for (let number = 0; number < 4096; number++)

@@ -21,7 +21,7 @@ describe("/dev/fs/<path> is that file", () => {
     }
   });
 
-  test("a read gives every byte as it is", async () => {
+  test("a read gives every byte unchanged", async () => {
     using project = new Project();
     const bytes = Uint8Array.from({ length: 300_000 }, (_, index) => index % 251);
     project.put("a.bin", bytes);
@@ -30,7 +30,7 @@ describe("/dev/fs/<path> is that file", () => {
     await file.close();
   });
 
-  test("a write replaces it, makes it and its folders, and takes bytes and text", async () => {
+  test("a write replaces or creates it with its folders, and takes bytes and text", async () => {
     using project = new Project();
     const file = await project.open("/new/a.txt", O_WRONLY);
     await file.write("first and long", never);
@@ -49,7 +49,7 @@ describe("/dev/fs/<path> is that file", () => {
     expect(project.text("a.json")).toBe('{"op":"read","path":"b.txt"}');
   });
 
-  test("open for both, what was written is read from the start", async () => {
+  test("a file that is open for both is read from the start after a write", async () => {
     using project = new Project();
     project.put("a.txt", "old content");
     const file = await project.open("/a.txt", O_RDWR);
@@ -99,7 +99,7 @@ describe("the flags are honoured", () => {
     });
   }
 
-  test("a missing file can't be opened for reading, and nothing is made", async () => {
+  test("a missing file can't be opened for reading, and is not created", async () => {
     using project = new Project();
     expect((await failure(() => project.open("/b.txt", O_RDONLY))).code).toBe("NOT_FOUND");
     expect(readdirSync(project.dir)).toEqual([]);
@@ -137,7 +137,7 @@ test("a FIFO is never opened", async () => {
   expect((await failure(() => project.open("/fifo", O_WRONLY))).code).toBe("INVALID");
 });
 
-test("no file stays open, whatever became of the call", async () => {
+test("no file stays open, whether the call succeeded or failed", async () => {
   using project = new Project();
   mkdirSync(project.path("src"));
   project.put("a.txt", "hello");
@@ -160,6 +160,6 @@ test("no file stays open, whatever became of the call", async () => {
   await file.close();
   // An idle search Worker has files of its own.
   await plugin.dispose();
-  // What others have open in this process may be gone by now, or come and go.
+  // Other open files of this process may be closed or opened meanwhile.
   await until(() => openFiles() <= before, "all files closed");
 });

@@ -24,7 +24,7 @@ describe("the window of lines", () => {
     });
   }
 
-  test("behind the end is INVALID and says how many lines there are", async () => {
+  test("behind the end is INVALID and names the number of lines", async () => {
     using project = new Project();
     project.put("a.txt", lines(3));
     const error = await project.fails({ op: "read", path: "a.txt", offset: 4 });
@@ -58,7 +58,7 @@ describe("the window of lines", () => {
     expect(rest).toContain("2500\tline 2500\n");
   });
 
-  test("ends early when its text is long, and continuing as it says gives every line once", async () => {
+  test("ends early when its text is long, and continuing as advised gives every line once", async () => {
     using project = new Project();
     project.put("a.txt", `${"x".repeat(1500)}\n`.repeat(150));
     const seen: number[] = [];
@@ -73,7 +73,7 @@ describe("the window of lines", () => {
   });
 });
 
-describe("what a file is made of", () => {
+describe("the kind of a file", () => {
   const GRID: [string, string | Uint8Array, string][] = [
     ["an empty file", "", "[f is empty.]"],
     ["one newline", "\n", "1\t"],
@@ -117,7 +117,7 @@ describe("what a file is made of", () => {
   }
 
   for (const cut of [0, 1, 2, 3]) {
-    test(`a long line is cut between characters, ${cut} bytes off`, async () => {
+    test(`a long line is truncated between characters, ${cut} bytes off`, async () => {
       using project = new Project();
       project.put("f", `${"x".repeat(cut)}${"🚀".repeat(5000)}\nnext\n`);
       const [first, second] = (await project.run({ op: "read", path: "f" })).split("\n");
@@ -129,7 +129,7 @@ describe("what a file is made of", () => {
     });
   }
 
-  test("lines across the borders of what is read at once are whole", async () => {
+  test("lines across two reads are whole", async () => {
     using project = new Project();
     const long = `${"é".repeat(40_000)}END`;
     project.put("f", `a\n${long}\nb\n`);
@@ -146,7 +146,7 @@ describe("a huge file", () => {
     expect(await project.run({ op: "read", path: "sparse" })).toContain("200.0 MiB");
   });
 
-  test("of text gives its window without being read to the end, or held in memory", async () => {
+  test("of text gives its window without being read to the end or held in memory", async () => {
     const { answer, peakBytes } = await measured(
       join(import.meta.dir, "../programs/large-file.ts"),
       "window",
@@ -157,7 +157,7 @@ describe("a huge file", () => {
     expect(peakBytes).toBeLessThan(64 * 1024 * 1024);
   });
 
-  test("is read no further once the call is cancelled", async () => {
+  test("is not read further after the call is cancelled", async () => {
     using project = new Project();
     truncateSync(project.put("big", "a line\n".repeat(20_000)), 200 * 1024 * 1024);
     const controller = new AbortController();
@@ -167,7 +167,7 @@ describe("a huge file", () => {
   });
 });
 
-describe("what is not there or no file", () => {
+describe("a path without a regular file", () => {
   const GRID: [string, string, string][] = [
     ["config.yml", "config.yaml", "config.yaml"],
     ["readme.md", "README.md", "README.md"],
@@ -193,7 +193,7 @@ describe("what is not there or no file", () => {
     expect(error.message).not.toContain("Did you mean");
   });
 
-  test("nothing similar leads to Glob", async () => {
+  test("the error for a name without a similar one names Glob", async () => {
     using project = new Project();
     expect((await project.fails({ op: "read", path: "some/where.txt" })).message).toContain("Glob");
   });

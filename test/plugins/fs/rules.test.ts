@@ -47,7 +47,7 @@ function run(project: Project, operation: Operation, rules: Parameters<typeof ru
   return project.run(operation, undefined, ruled(project, TOOLS[operation.op] ?? "", rules));
 }
 
-describe("a search leaves out what rules deny, and says how many files that were", () => {
+describe("a search leaves out files that rules deny, and counts them", () => {
   let project: Project;
   beforeAll(() => {
     project = new Project();
@@ -141,7 +141,7 @@ describe("a file that a rule denies by its real path", () => {
     });
   }
 
-  test("is not edited where it may not be read, as a failed edit shows its lines", async () => {
+  test("can't be edited when it may not be read, because a failed edit shows its lines", async () => {
     using project = made();
     const operation = { op: "edit", path: "secret/key.txt", old_string: "the  key", new_string: "x" };
     const error = await failure(() => run(project, operation, { deny: ["Read(secret/**)"] }));
@@ -162,7 +162,7 @@ describe("a file that a rule denies by its real path", () => {
     }
   });
 
-  test("is refused to a plain open, read, write and look, and from the moment on that the rule is there", async () => {
+  test("is refused to a plain open, read, write and stat, from the moment of the rule", async () => {
     using project = made();
     const context = ruled(project, null, { deny: ["/dev/fs/secret"] });
     for (const subpath of ["/link.txt", "/way/key.txt", `${project.dir}/secret/key.txt`]) {

@@ -42,7 +42,7 @@ const grep = (pattern: string): SearchRequest => ({
 });
 
 describe("searches", () => {
-  test("of one owner come one after the other, of others side by side", () =>
+  test("of one owner run one after the other, of different owners in parallel", () =>
     using(async () => {
       const asked: string[] = [];
       const gate = Promise.withResolvers<void>();
@@ -62,7 +62,7 @@ describe("searches", () => {
       expect(await second).toBe(await first);
     }));
 
-  test("many at once all get their answer", () =>
+  test("that start at once all get their answer", () =>
     using(async () => {
       const answers = await Promise.all(
         Array.from({ length: 40 }, (_, i) => searches.run(`run ${i % 12}`, grep(`of ${i}$`), all, never)),
@@ -70,7 +70,7 @@ describe("searches", () => {
       expect(answers).toEqual(Array.from({ length: 40 }, (_, i) => `f${i % 10}/${i}.txt`));
     }));
 
-  test("end with their signal, running or waiting, and the next one is not the worse for it", () =>
+  test("end with their signal, running or waiting, and do not affect the next one", () =>
     using(async () => {
       const controller = new AbortController();
       const deaf = (): Promise<boolean[]> => Promise.withResolvers<boolean[]>().promise;
@@ -84,7 +84,7 @@ describe("searches", () => {
       expect(await searches.run("a", grep("of 7$"), all, never)).toBe("f7/7.txt");
     }));
 
-  test("fail with what asking the rules failed with, and with CLOSED where they are ended", () =>
+  test("fail with the error of the rules, and with CLOSED when they are ended", () =>
     using(async () => {
       const fails = async (): Promise<boolean[]> => {
         throw new SyscallError("INTERNAL", "no rules today");
@@ -99,7 +99,7 @@ describe("searches", () => {
       expect((await ended).code).toBe("CLOSED");
     }));
 
-  test("answer a pattern that can't be used, and a folder that is gone, as they are", () =>
+  test("fail with the errors of an unsupported pattern and of a missing folder", () =>
     using(async () => {
       expect((await failure(() => searches.run("a", grep("("), all, never))).code).toBe("INVALID");
       const gone: SearchRequest = {

@@ -28,7 +28,7 @@ test("an empty content makes an empty file", async () => {
 });
 
 for (const mode of [0o600, 0o644, 0o755, 0o4711]) {
-  test(`the mode 0${mode.toString(8)} is kept by Write and Edit`, async () => {
+  test(`the mode 0${mode.toString(8)} stays the same after Write and Edit`, async () => {
     using project = new Project();
     chmodSync(project.put("run.sh", "old"), mode);
     await project.run({ op: "write", path: "run.sh", content: "new" });
@@ -38,14 +38,14 @@ for (const mode of [0o600, 0o644, 0o755, 0o4711]) {
   });
 }
 
-test("a write leaves nothing else behind", async () => {
+test("a write leaves no other file", async () => {
   using project = new Project();
   await project.run({ op: "write", path: "a.txt", content: "x" });
   await project.run({ op: "write", path: "a.txt", content: "y" });
   expect(readdirSync(project.dir)).toEqual(["a.txt"]);
 });
 
-describe("what can't be written leaves everything as it was", () => {
+describe("a failed write changes nothing:", () => {
   test("a folder", async () => {
     using project = new Project();
     mkdirSync(project.path("src"));
@@ -100,14 +100,14 @@ describe("what can't be written leaves everything as it was", () => {
     expect(project.text("dir/a.txt") + project.text("b.txt")).toBe("oldold");
   });
 
-  test("a call that was cancelled before", async () => {
+  test("a call that was cancelled before its start", async () => {
     using project = new Project();
     const error = await project.fails({ op: "write", path: "a/b.txt", content: "x" }, AbortSignal.abort());
     expect(error.code).toBe("CANCELLED");
     expect(readdirSync(project.dir)).toEqual([]);
   });
 
-  test("a call that is cancelled meanwhile leaves the old file or the new one, and no other", async () => {
+  test("a call that is cancelled while it runs leaves either the old or the new file", async () => {
     using project = new Project();
     project.put("a.txt", "old");
     const content = "x".repeat(4 * 1024 * 1024);
@@ -126,7 +126,7 @@ describe("what can't be written leaves everything as it was", () => {
   });
 });
 
-test("two writes at once to one file leave one of them whole", async () => {
+test("two concurrent writes to one file leave the whole content of one", async () => {
   using project = new Project();
   project.put("a.txt", "old");
   const contents = ["a".repeat(1_000_000), "b".repeat(1_000_000)];

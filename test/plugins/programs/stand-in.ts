@@ -11,8 +11,8 @@ export interface Started {
 }
 
 /**
- * A program in `dir` that prints what a CLI was recorded to print: for the first of `answers` whose key is in what it
- * is told, by argument or on stdin. "" is in everything; "hang" as an answer is none.
+ * A program in `dir` that prints the recorded output of a CLI: of the first of `answers` whose key is in its arguments
+ * or its stdin. The key "" matches every input; the answer "hang" never ends.
  */
 export function standIn(
   dir: string,
@@ -21,28 +21,28 @@ export function standIn(
   { help = "", version = "" } = {},
 ): { path: string; started(): Started } {
   const path = join(dir, name);
-  const told = join(dir, `${name}.told`);
-  const cases = Object.entries(answers).map(([said, answer]) => {
-    if (answer === "hang") return `*"${said}"*) exec sleep 1000 ;;`;
+  const input = join(dir, `${name}.input`);
+  const cases = Object.entries(answers).map(([key, answer]) => {
+    if (answer === "hang") return `*"${key}"*) exec sleep 1000 ;;`;
     const { recorded, code = 0, errors = "" } = answer;
     const print = recorded === "" ? ":" : `cat '${join(RECORDED, recorded)}'`;
-    return `*"${said}"*) ${print}; printf '%s' '${errors}' >&2; exit ${code} ;;`;
+    return `*"${key}"*) ${print}; printf '%s' '${errors}' >&2; exit ${code} ;;`;
   });
   writeFileSync(
     path,
     [
       "#!/bin/sh",
       `case "$*" in --help) cat '${join(RECORDED, help)}'; exit 0 ;; --version) echo '${version}'; exit 0 ;; esac`,
-      `printf '%s\\0' "$@" > '${told}.argv'`,
-      `cat > '${told}.stdin'`,
-      `env -0 > '${told}.env'`,
-      `case "$* $(cat '${told}.stdin')" in`,
+      `printf '%s\\0' "$@" > '${input}.argv'`,
+      `cat > '${input}.stdin'`,
+      `env -0 > '${input}.env'`,
+      `case "$* $(cat '${input}.stdin')" in`,
       ...cases,
       "esac",
     ].join("\n"),
   );
   chmodSync(path, 0o755);
-  const read = (part: string): string => readFileSync(`${told}.${part}`, "utf8");
+  const read = (part: string): string => readFileSync(`${input}.${part}`, "utf8");
   return {
     path,
     started: () => ({

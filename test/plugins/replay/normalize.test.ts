@@ -3,7 +3,7 @@ import { errorOf, normalize } from "../../../plugins/replay/normalize.ts";
 
 const usual = normalize({ cwd: "/now/app", project: "/now" }, { cwd: "/then/app", project: "/then" });
 
-describe("two results are the same but for", () => {
+describe("two results are equal despite different", () => {
   const same: [string, string, string][] = [
     ["the folder of the run", "/now/app/a.ts:1", "/then/app/a.ts:1"],
     ["the project", "in /now/lib", "in /then/lib"],
@@ -32,7 +32,7 @@ describe("two results are the same but for", () => {
   for (const [title, a, b] of same) test(title, () => expect(usual(a)).toBe(usual(b)));
 });
 
-describe("two results are not the same with", () => {
+describe("two results differ with", () => {
   const others: [string, string, string][] = [
     ["another number", "3 pass", "2 pass"],
     ["another file", "/now/app/a.ts", "/then/app/b.ts"],
@@ -46,7 +46,7 @@ describe("two results are not the same with", () => {
   for (const [title, a, b] of others) test(title, () => expect(usual(a)).not.toBe(usual(b)));
 });
 
-test("a failed call is known by the code its result begins with", () => {
+test("a failed call is recognised by the code at the beginning of its result", () => {
   expect(errorOf("Error NOT_FOUND: no such file")).toBe("NOT_FOUND");
   expect(errorOf("Error: no such file")).toBeNull();
   expect(errorOf("done\nError NOT_FOUND: quoted")).toBeNull();

@@ -14,7 +14,7 @@ function recorded(...steps: object[]): Stage {
 }
 
 describe("a recorded run", () => {
-  test("is played by its UUID or the beginning of it: what the model said, its calls' ids, what it used", async () => {
+  test("is replayed by its UUID or a prefix of it: the answers, the calls' ids, the usage", async () => {
     using stage = recorded(step(1, "looking", ["Bash", TEST, "3 pass [5ms]"]), step(2, "done"));
     for (const model of [UUID, UUID.slice(0, 8), UUID.toUpperCase()]) {
       const player = await stage.open(model);
@@ -29,7 +29,7 @@ describe("a recorded run", () => {
     }
   });
 
-  test("of more steps than are read at once is played to its end", async () => {
+  test("of more steps than one page is replayed to its end", async () => {
     const steps = Array.from({ length: 250 }, (_, n) => step(n + 1, `say ${n + 1}`, ["Bash", TEST, `${n}`]));
     using stage = recorded(...steps, step(251, "done"));
     const player = await stage.open(UUID);
@@ -92,7 +92,7 @@ describe("a recorded run", () => {
   });
 });
 
-describe("a run that can't be played fails, and is not retried", () => {
+describe("a run that can't be replayed fails, and is not retried", () => {
   const grid: [string, (stage: Stage) => void, string, string, RegExp][] = [
     ["a run that is not there", () => {}, "0199ffff", "NOT_FOUND", /no run 0199ffff/],
     [
@@ -141,14 +141,14 @@ describe("a run that can't be played fails, and is not retried", () => {
     });
   }
 
-  test("a run does not play itself, though its UUID begins so", async () => {
+  test("a run does not replay itself, although its UUID has the prefix", async () => {
     using stage = recorded(step(1, "a"));
     stage.runs.push(run(OTHER, { ended_at_ms: null }));
     expect((await (await stage.open("0199e0a0", { uuid: OTHER })).next()).content).toBe("a");
   });
 });
 
-describe("a child of a run that is played", () => {
+describe("a child of a replayed run", () => {
   const NOW = "0199e0a0-0000-7000-8000-0000000000";
   /** A recorded run with two children of one intent and one of another, and the run that plays it. */
   function family(model: string): Stage {
@@ -177,7 +177,7 @@ describe("a child of a run that is played", () => {
     return stage.open(model, { uuid: self.uuid, depth: 1 });
   };
 
-  test("plays the child that the recorded run had in its place, by agent, intent and order", async () => {
+  test("replays the matching child of the recorded run, by agent, intent and order", async () => {
     using stage = family(UUID);
     const first = await child(stage, "b1", "look", UUID);
     const other = await child(stage, "b2", "write", UUID);
@@ -194,7 +194,7 @@ describe("a child of a run that is played", () => {
     );
   });
 
-  test("plays its part of a script that has parts, and the whole of one that has none", async () => {
+  test("replays its sub-script, or the whole of a script without sub-scripts", async () => {
     using stage = family("s.json");
     stage.write("s.json", {
       responses: [{ text: "parent" }],
@@ -205,7 +205,7 @@ describe("a child of a run that is played", () => {
     expect((await (await child(stage, "b2", "look", "s.json")).next()).content).toBe("parent");
   });
 
-  test("of a run that plays something else plays from the beginning", async () => {
+  test("of a run that replays another recording starts at the beginning", async () => {
     using stage = family("else.json");
     expect((await (await child(stage, "b1", "look", UUID)).next()).content).toBe("parent");
   });

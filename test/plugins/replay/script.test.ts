@@ -66,7 +66,7 @@ describe("a condition on the conversation", () => {
   }
 });
 
-describe("what a call is expected to come to", () => {
+describe("the expected result of a call", () => {
   const script = {
     responses: [
       {
@@ -78,7 +78,7 @@ describe("what a call is expected to come to", () => {
     ],
   };
 
-  test("is looked at before the next answer, and a divergence shows both sides from where they part", async () => {
+  test("is compared before the next answer, and a divergence shows both results from their first difference", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
     expect(await (await stage.open("s.json")).play(() => "a\nb\n3 pass [8ms]")).toEqual(["", "green"]);
@@ -163,7 +163,7 @@ describe("a script that branches", () => {
     });
   }
 
-  test("is an error that shows the conditions and what it is where none is true", async () => {
+  test("fails with the conditions and the value when none is true", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
     const error = await failureOf((await stage.open("s.json")).play(tools("7 fail")));
@@ -173,7 +173,7 @@ describe("a script that branches", () => {
     expect(error.message).toContain("the last result: 7 fail");
   });
 
-  test("goes on the way it took: in another process, and when compaction has taken the messages", async () => {
+  test("stays on its branch in another process, and after a compaction removed the messages", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
     const first = await stage.open("s.json");
@@ -185,7 +185,7 @@ describe("a script that branches", () => {
     expect(await resumed.play(tools("1 fail"))).toEqual(["", "the end"]);
   });
 
-  test("whose ways are not kept goes by the conversation, or says that it can't", async () => {
+  test("without a saved branch finds it by the conversation, or fails with the reason", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
     const first = await stage.open("s.json");
@@ -202,7 +202,7 @@ describe("a script that branches", () => {
 });
 
 describe("an answer of a script", () => {
-  test("goes by the request's turn, whatever compaction has left of the conversation", async () => {
+  test("is chosen by the request's turn, also after a compaction", async () => {
     using stage = new Stage();
     stage.write("s.json", { responses: [{ text: "one" }, { text: "two" }, { text: "three" }] });
     const player = await stage.open("s.json");
@@ -211,7 +211,7 @@ describe("an answer of a script", () => {
     expect((await player.next(undefined, { ...none, model: "s.json", turn: undefined })).content).toBe("one");
   });
 
-  test("is none of a summary: the conversation is compacted without the model", async () => {
+  test("is not used for a summary: the conversation is compacted without the model", async () => {
     using stage = new Stage();
     stage.write("s.json", { responses: [{ text: "one" }] });
     const player = await stage.open("s.json");
@@ -222,7 +222,7 @@ describe("an answer of a script", () => {
     expect((await player.next()).content).toBe("one");
   });
 
-  test("has its thoughts, use and reason of the end, streamed and in one piece", async () => {
+  test("has its reasoning, usage and stop reason, streamed and in one piece", async () => {
     using stage = new Stage();
     stage.write(
       "s.yaml",
@@ -239,7 +239,7 @@ describe("an answer of a script", () => {
     }
   });
 
-  test("repeats arguments that the model had broken", async () => {
+  test("repeats malformed arguments of the model", async () => {
     using stage = new Stage();
     const invalid = { text: '{"command', reason: "unterminated" };
     stage.write("s.json", { responses: [{ tool_calls: [{ name: "Bash", invalid }] }] });
@@ -247,12 +247,12 @@ describe("an answer of a script", () => {
   });
 });
 
-describe("a script that is wrong says where", () => {
+describe("an invalid script fails with the position", () => {
   const grid: [string, string, string, RegExp][] = [
     ["broken YAML", "a.yaml", "responses:\n  - text: [x\n", /a\.yaml:\d+:\d+/],
     ["an unknown key", "b.yaml", "responses:\n  - text: a\n  - txet: hi\n", /b\.yaml:3:\d+.*txet/],
     [
-      "an unknown word of a condition",
+      "an unknown key of a condition",
       "c.yaml",
       "responses:\n  - text: a\n    expect:\n      last_resutl: x\n",
       /c\.yaml:\d+:\d+.*last_resutl/,
