@@ -27,7 +27,9 @@ export function whyText(end: End, style: Style, more = ""): string | null {
     return style.yellow(printable(suspendedLine(end.uuid, end.suspended)));
   const why = end.error === null ? "" : `: ${printable(end.error.message)}`;
   const failed = style.red(`${style.glyph.failed} ${end.exit_reason} (exit ${end.exit_code})${why}${more}`);
-  return end.exit_reason === "llm_error" ? `${failed}\nto resume it later: rnix resume ${end.uuid}` : failed;
+  // A recording that came to its end, or differs, answers no better later.
+  const mayAnswerLater = end.exit_reason === "llm_error" && end.provider !== "replay";
+  return mayAnswerLater ? `${failed}\nto resume it later: rnix resume ${end.uuid}` : failed;
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */

@@ -49,7 +49,7 @@ function answerOf(child: ProcInfo): string {
   const who = `process ${child.pid}, agent ${child.agent}`;
   const spent = `${child.steps} ${child.steps === 1 ? "step" : "steps"}, ${child.tokens_used} tokens`;
   if (child.exit_code === 0) return `${child.result ?? ""}\n\n[${who}: completed, ${spent}]`;
-  const why = child.error?.message ?? "";
+  const why = child.error?.message.replace(/[^.!?]$/, "$&.") ?? "";
   const text = child.result ? ` Its last text: ${child.result.slice(0, MAX_LAST_TEXT)}` : "";
   throw new SyscallError(
     "DRIVER",
