@@ -139,6 +139,7 @@ describe("the claude CLI", () => {
   });
 
   test("uses no settings, hooks, MCP servers, memory or instructions of its own", async () => {
+    const OFFERED = "the user's own skill";
     await using machine = new ClaudeMachine();
     const settings = (place: string): string =>
       JSON.stringify({
@@ -167,6 +168,8 @@ describe("the claude CLI", () => {
     machine.write(".claude/settings.json", settings("project"));
     machine.write(".claude/settings.local.json", settings("local"));
     machine.write(".mcp.json", JSON.stringify(server("project")));
+    // Rnix itself reads CLAUDE.md in a folder without AGENTS.md.
+    machine.write("AGENTS.md", "The project's notes.");
     machine.write("CLAUDE.md", "MARK-PROJECT");
     machine.write("CLAUDE.local.md", "MARK-LOCAL");
     machine.write(".claude/CLAUDE.md", "MARK-DOT-CLAUDE");
@@ -180,10 +183,7 @@ describe("the claude CLI", () => {
     const home = (path: string, text: string): string => machine.write(join(machine.userHome, path), text);
     home(".claude/settings.json", settings("home"));
     home(".claude/CLAUDE.md", "MARK-HOME");
-    home(
-      ".claude/skills/mark/SKILL.md",
-      "---\nname: mark\ndescription: MARK-HOME-SKILL\n---\nMARK-HOME-SKILL",
-    );
+    home(".claude/skills/mark/SKILL.md", `---\nname: mark\ndescription: ${OFFERED}\n---\nMARK-HOME-SKILL`);
     home(
       ".claude.json",
       JSON.stringify({
@@ -197,6 +197,8 @@ describe("the claude CLI", () => {
     const run = await machine.spawn(["--allow", "Read", "look at the notes"]);
     expect(report(run)).toMatchObject({ exit_code: 0, tool_calls: 1 });
     expect(sent(model.requests)).not.toContain("MARK-");
+    // Rnix offers the user's skills; the CLI would list it a second time.
+    for (const request of model.requests) expect(sent([request]).split(OFFERED)).toHaveLength(2);
     expect(model.requests.filter(({ headers }) => headers.has("x-mark"))).toEqual([]);
     expect(readdirSync(machine.project).toSorted()).toEqual([...before, ".rnix", "notes.txt"].toSorted());
   });
