@@ -40,20 +40,37 @@ export async function callDevice(
     // A file of /proc takes no input. The tool's rules hold for it.
     const plain = isOfProc(path);
     const by = plain ? { ...as, device: target.entry.path } : as;
-    const fd = await files.open(proc, path, plain ? O_RDONLY : O_RDWR, by, deadline.signal);
-    try {
-      const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-      if (!plain) await files.write(proc, fd, input, deadline.signal);
-      return proc.secrets.hide(await readText(files, proc, fd, deadline.signal));
-    } finally {
-      // A failing close is in the trace, and does not change the call's result.
-      await files.close(proc, fd).catch(() => undefined);
-    }
+    const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+    return await exchange(
+      files,
+      proc,
+      { path, by, input: plain ? undefined : input },
+      deadline.signal,
+      async (fd) => proc.secrets.hide(await readText(files, proc, fd, deadline.signal)),
+    );
   } catch (thrown) {
     throw proc.secrets.hideIn(thrown);
   } finally {
     deadline.release();
     await endCall(proc.uuid, call.id);
+  }
+}
+
+/** Opens a path, writes the input if there is one, reads with `read` and closes. */
+export async function exchange<T>(
+  files: FileSystem,
+  proc: Process,
+  { path, by, input }: { path: string; by: Parameters<FileSystem["open"]>[3]; input: string | undefined },
+  signal: AbortSignal,
+  read: (fd: number) => Promise<T>,
+): Promise<T> {
+  const fd = await files.open(proc, path, input === undefined ? O_RDONLY : O_RDWR, by, signal);
+  try {
+    if (input !== undefined) await files.write(proc, fd, input, signal);
+    return await read(fd);
+  } finally {
+    // A failing close is in the trace, and does not change the result.
+    await files.close(proc, fd).catch(() => undefined);
   }
 }
 

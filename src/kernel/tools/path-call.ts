@@ -1,7 +1,8 @@
 import { withDeadline } from "../../lib/cancellation.ts";
-import { type Data, O_RDONLY, O_RDWR, SyscallError } from "../../plugin/index.ts";
+import { type Data, SyscallError } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
+import { exchange } from "./device-call.ts";
 
 const READ_LENGTH = 256 * 1024;
 /** Maximum bytes of an answer: it is sent as one line of the protocol. */
@@ -21,15 +22,9 @@ export async function callPath(
   const ms = proc.spec.opts.limits.tool_timeout;
   const deadline = withDeadline(proc.clock, until, ms, `${path} did not answer within ${ms} ms.`);
   try {
-    const flags = input === undefined ? O_RDONLY : O_RDWR;
-    const fd = await files.open(proc, path, flags, { kind: "process" }, deadline.signal);
-    try {
-      if (input !== undefined) await files.write(proc, fd, input, deadline.signal);
-      return await readAll(files, proc, fd, deadline.signal);
-    } finally {
-      // A failing close is in the trace, and does not change the answer.
-      await files.close(proc, fd).catch(() => undefined);
-    }
+    return await exchange(files, proc, { path, by: { kind: "process" }, input }, deadline.signal, (fd) =>
+      readAll(files, proc, fd, deadline.signal),
+    );
   } catch (thrown) {
     throw proc.secrets.hideIn(thrown);
   } finally {
