@@ -54,6 +54,8 @@ export const Turn = z.strictObject({
     .optional(),
   /** In how many pieces the text is streamed; 3 by default. */
   chunks: z.number().int().positive().optional(),
+  /** Ms between the events of a stream: a model at its pace, for pictures of a terminal and for its cost. */
+  pace_ms: z.number().positive().optional(),
   /** Bytes of a stream that are sent at a time, wherever that cuts it; by default one event at a time. */
   torn: z.number().int().positive().optional(),
   /** Why the model stopped; by default `tool_calls` when there are some, else `end_turn`. */

@@ -190,6 +190,10 @@ function playStream(turn: Turn, call: Call, dialect: Dialect, reply: Reply): voi
     void reply.tear(frames.join(""), turn.torn);
     return;
   }
+  if (turn.pace_ms !== undefined) {
+    void reply.pace(frames, turn.pace_ms);
+    return;
+  }
   for (const frame of frames) reply.write(frame);
   reply.end("");
 }
@@ -285,6 +289,16 @@ class Reply {
     const all = Buffer.from(text);
     for (let at = 0; at < all.length && !this.#response.destroyed; at += bytes)
       await new Promise<void>((sent) => this.#response.write(all.subarray(at, at + bytes), () => sent()));
+    this.#response.end();
+  }
+
+  /** Sends a frame each `ms`, until the client has gone. */
+  async pace(frames: readonly string[], ms: number): Promise<void> {
+    for (const frame of frames) {
+      if (this.#response.destroyed) return;
+      this.#response.write(frame);
+      await new Promise<void>((next) => setTimeout(next, ms));
+    }
     this.#response.end();
   }
 

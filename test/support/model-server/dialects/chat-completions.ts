@@ -50,7 +50,8 @@ export const chatCompletions: Dialect = {
     const chunk = (delta: object, finish: string | null = null) =>
       data({ ...base, choices: [{ index: 0, delta, finish_reason: finish }] });
     const frames = [chunk({ role: "assistant", content: "" })];
-    if (turn.reasoning !== undefined) frames.push(chunk({ reasoning_content: turn.reasoning }));
+    for (const reasoning_content of pieces(turn, turn.reasoning ?? ""))
+      frames.push(chunk({ reasoning_content }));
     for (const piece of pieces(turn)) frames.push(chunk({ content: piece }));
     for (const [index, one] of toolCalls(turn, call).entries()) {
       const wire = chatToolCall(one);

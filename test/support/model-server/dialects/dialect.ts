@@ -66,8 +66,7 @@ export function usageOf(turn: Turn) {
 }
 
 /** The text as it is streamed. */
-export function pieces(turn: Turn): string[] {
-  const text = turn.text ?? "";
+export function pieces(turn: Turn, text = turn.text ?? ""): string[] {
   if (text === "") return [];
   const count = Math.min(turn.chunks ?? 3, text.length);
   return Array.from({ length: count }, (_, n) =>

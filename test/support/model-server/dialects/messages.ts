@@ -67,7 +67,7 @@ export const messages: Dialect = {
     };
     if (turn.reasoning !== undefined)
       block({ type: "thinking", thinking: "" }, [
-        { type: "thinking_delta", thinking: turn.reasoning },
+        ...pieces(turn, turn.reasoning).map((thinking) => ({ type: "thinking_delta", thinking })),
         { type: "signature_delta", signature: `signature-${call.index}` },
       ]);
     if (turn.text !== undefined)
