@@ -135,6 +135,18 @@ export const SETTINGS = {
     min: 1 * S,
     unlimited: true,
   },
+  bell: {
+    ...user("duration", 0, "a run or a turn longer than this rings the terminal's bell when it ends or asks"),
+    none: true,
+  },
+  desktop_notice: {
+    ...user(
+      "duration",
+      0,
+      "a run or a turn longer than this sends a desktop notification when it ends or asks",
+    ),
+    none: true,
+  },
   socket_retry: { ...user("duration", 100, "how often it tries meanwhile"), max: MIN },
   // `npx -y` downloads a server first.
   mcp_mount_timeout: { ...run("duration", 60 * S, "starting an MCP server"), max: 30 * MIN },

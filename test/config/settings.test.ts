@@ -45,6 +45,8 @@ describe("the defaults", () => {
       socket_wait: 3000,
       socket_retry: 100,
       stdin_wait: 10_000,
+      bell: 0,
+      desktop_notice: 0,
       drain: 10_000,
       retention_age: 90 * DAY,
       retention_runs: 10_000,

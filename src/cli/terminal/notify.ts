@@ -1,0 +1,51 @@
+/** Gets the user's attention when a long run or turn has ended, or asks: the terminal's bell and a desktop notification. */
+
+import type { SettingValues } from "../../config/defaults.ts";
+import { environment, type Io } from "../io.ts";
+import { oneLine } from "../output/format.ts";
+
+const BELL = "\x07";
+const ESC = "\x1b";
+/** Maximum columns of a notification's text. */
+const TEXT_WIDTH = 120;
+
+export type NotifySettings = Pick<SettingValues, "bell" | "desktop_notice">;
+
+interface Occasion {
+  /** What has ended or asks, such as "rnix: done: fix the test". */
+  text: string;
+  /** How long the user has waited for it. A shorter wait than the settings name is not worth a sound. */
+  waitedMs: number;
+}
+
+/** Rings and notifies at the terminal that is stderr, if the settings ask for it. Does nothing elsewhere. */
+export async function notify(io: Io, occasion: Occasion): Promise<void> {
+  if (!io.stderr.isTTY) return;
+  const { settingValues } = await import("../../server/offline-commands.ts");
+  const sequence = attentionSequence(
+    occasion,
+    await settingValues({ cwd: io.cwd, env: environment(io) }),
+    io.env,
+  );
+  if (sequence !== "") io.stderr.writeBytes(Buffer.from(sequence));
+}
+
+/** The control sequence that the terminal is sent; "" for none. 0 in the settings means never. */
+export function attentionSequence(
+  { text, waitedMs }: Occasion,
+  { bell, desktop_notice }: NotifySettings,
+  env: Io["env"],
+): string {
+  const rings = bell > 0 && waitedMs >= bell;
+  const notifies = desktop_notice > 0 && waitedMs >= desktop_notice;
+  return (notifies ? desktopNotice(oneLine(text, TEXT_WIDTH), env) : "") + (rings ? BELL : "");
+}
+
+/** OSC 777 where the terminal is known to take it, else OSC 9. tmux passes it on with `allow-passthrough`. */
+function desktopNotice(text: string, env: Io["env"]): string {
+  const takes777 = env.VTE_VERSION !== undefined || /^(?:foot|rxvt)/.test(env.TERM ?? "");
+  // A semicolon would end the text.
+  const body = text.replaceAll(";", ",");
+  const sequence = takes777 ? `${ESC}]777;notify;rnix;${body}${BELL}` : `${ESC}]9;${body}${BELL}`;
+  return env.TMUX ? `${ESC}Ptmux;${sequence.replaceAll(ESC, ESC + ESC)}${ESC}\\` : sequence;
+}
