@@ -58,16 +58,17 @@ export function buildCore(ports: KernelPorts) {
   const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
     ports.log?.(level, source, text);
   const warn = (source: string, text: string): void => log("warn", source, text);
+  const table = new ProcessTable();
   return {
     debug,
     contexts,
     inboxes,
     log,
     warn,
-    table: new ProcessTable(),
+    table,
     ctx: new ContextManager({ contexts, debug }),
     budget: TreeBudget.forKernel(ports.liveProcesses ?? null),
-    watchers: new ProcessEvents(clock),
+    watchers: new ProcessEvents({ clock, parentOf: ({ ppid }) => table.find(ppid) }),
     events: new LifecycleEvents(),
     /** Puts a notice into the inbox of a process, for its model. */
     async notify(proc: Process, source: string, text: string): Promise<void> {
@@ -299,6 +300,7 @@ function loopPorts(
       showNewTools(proc);
     },
     emit: (proc, event) => watchers.emit(proc, event),
+    used: (proc) => watchers.used(proc),
   };
 }
 

@@ -302,11 +302,22 @@ export type LoggedCall =
       duration_ms: null;
     });
 
+/** What a run has used so far, with its children. */
+export interface RunUse {
+  step: number;
+  tokensUsed: number;
+  costUsd: number | null;
+  /** Of the conversation: the last request and its answer; before an answer, an estimate. null: not known. */
+  contextTokens: number | null;
+  contextWindow: number | null;
+}
+
 /** An event for attached clients. `complete` is always the last and never dropped. */
 export type ProcessEvent =
   | { type: "spawn"; info: ProcInfo }
   /** Tokens and cost are what the run has used before this step. */
-  | { type: "step"; step: number; total: number | null; tokensUsed: number; costUsd: number | null }
+  | ({ type: "step"; total: number | null } & RunUse)
+  | ({ type: "usage" } & RunUse)
   | { type: "text_delta"; step: number; text: string }
   /** Reasoning of the model as it streams in; not part of its answer. */
   | { type: "reasoning_delta"; step: number; text: string }

@@ -3,7 +3,63 @@
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 
-/** Progress of a run (seeds 5.5). `total` is null where there is no limit. */
+/** What a run does now. An ended run does nothing: then there is no activity. */
+export interface Activity {
+  /**
+   * `start`: before the first step; `model`: a model call; `slot`, `retry`: a wait before a model call; `tool`: tool calls;
+   * `check`: a check at the end; `compact`: a compaction; `paused`: a signal paused it; `input`: a chat waits for a
+   * message; `ask`: a question waits for an answer; `end`: it is ending or being suspended.
+   */
+  kind:
+    | "start"
+    | "model"
+    | "slot"
+    | "retry"
+    | "tool"
+    | "check"
+    | "compact"
+    | "paused"
+    | "input"
+    | "ask"
+    | "end";
+  /** For people: "Bash npm test", "3 calls: Read, Grep, Bash", "waiting for a free slot of openai". One line. */
+  text: string;
+  /** Unix ms. */
+  since_ms: number;
+  /** Unix ms of the end of a wait, if it is known. */
+  until_ms: number | null;
+}
+
+/** A descendant of a watched run: a child, or a child of one. */
+export interface ChildState {
+  pid: number;
+  uuid: string;
+  parent_uuid: string | null;
+  /** The parent's call of Agent that waits for it. */
+  call_id: string | null;
+  agent: string;
+  intent: string;
+  state: "running" | "suspended" | "done" | "failed";
+  step: number;
+  /** With its own children. */
+  tokens_used: number;
+  cost_usd: number | null;
+  started_at_ms: number;
+  /** null when it has ended or was suspended. */
+  doing: Activity | null;
+}
+
+/** What the conversation takes of the model's window, as far as it is known. */
+interface ContextUse {
+  /** Tokens of the last request and its answer; before an answer, an estimate. */
+  context_tokens: number | null;
+  context_window: number | null;
+}
+
+/**
+ * Progress of a run (seeds 5.5). `total` is null where there is no limit. A client ignores events that it does not know.
+ * A client that attaches gets the present state first, with the same events.
+ */
 export type ProgressPayload =
   | {
       event: "spawn";
@@ -14,8 +70,15 @@ export type ProgressPayload =
       model: string;
       because: string;
       agent: string;
+      /** After each answer the run waits for a message instead of ending. */
+      chat: boolean;
+      max_steps: number | null;
+      context_window: number | null;
+      started_at_ms: number;
+      /** Running time so far, without paused and suspended time. */
+      elapsed_ms: number;
     }
-  | {
+  | ({
       event: "step";
       pid: number;
       uuid: string;
@@ -24,6 +87,28 @@ export type ProgressPayload =
       /** Used before this step. */
       tokens_used: number;
       cost_usd: number | null;
+    } & ContextUse)
+  /** After each answer of the model, and while children work. With what children have used. */
+  | ({
+      event: "usage";
+      pid: number;
+      uuid: string;
+      step: number;
+      tokens_used: number;
+      cost_usd: number | null;
+    } & ContextUse)
+  | { event: "activity"; pid: number; uuid: string; activity: Activity }
+  /** At each change of a descendant: its start, each step and call, its end. */
+  | { event: "child"; pid: number; uuid: string; child: ChildState }
+  /** A message that the user queued. */
+  | {
+      event: "message";
+      pid: number;
+      uuid: string;
+      seq: number;
+      text: string;
+      when: "next_step" | "after_answer";
+      state: "queued" | "read" | "taken_back";
     }
   | {
       event: "retry";
@@ -62,6 +147,14 @@ export type StreamEvent =
       /** The model's text and thoughts as they arrive. */
       type: "text_delta" | "reasoning_delta";
       payload: { pid: number; uuid: string; step: number; text: string };
+    }
+  | {
+      /**
+       * New output of a running call, coalesced and bounded: of much output, the newest. It is no part of the result.
+       * `lines`: the whole lines so far, also those that were left out.
+       */
+      type: "tool_output";
+      payload: { pid: number; uuid: string; step: number; call_id: string; text: string; lines: number };
     }
   | {
       type: "log_entry";

@@ -366,6 +366,11 @@ describe("rnix attach", () => {
       model: "",
       because: "",
       agent: "supervisor",
+      chat: false,
+      max_steps: null,
+      context_window: null,
+      started_at_ms: 0,
+      elapsed_ms: 0,
     };
     const { err } = await run(["attach", "7"], { answers, events: [{ type: "progress", payload }] });
     expect(err).toContain("process 7  u7\nsupervisor workers\n");

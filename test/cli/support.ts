@@ -202,13 +202,27 @@ export const SPAWNED: StreamEvent = {
     model: "m",
     because: "OPENAI_API_KEY",
     agent: "default",
+    chat: false,
+    max_steps: 100,
+    context_window: null,
+    started_at_ms: 0,
+    elapsed_ms: 0,
   },
 };
 
 export function step(n: number): StreamEvent {
   return {
     type: "progress",
-    payload: { event: "step", ...REF, step: n, total: 100, tokens_used: 0, cost_usd: null },
+    payload: {
+      event: "step",
+      ...REF,
+      step: n,
+      total: 100,
+      tokens_used: 0,
+      cost_usd: null,
+      context_tokens: null,
+      context_window: null,
+    },
   };
 }
 

@@ -30,7 +30,14 @@ describe("a run", () => {
       partial: false,
       state: "zombie",
     });
-    expect(events.map((event) => event.type)).toEqual(["spawn", "step", "text_delta", "log", "complete"]);
+    expect(events.map((event) => event.type)).toEqual([
+      "spawn",
+      "step",
+      "text_delta",
+      "usage",
+      "log",
+      "complete",
+    ]);
     expect(h.requests[0]?.messages).toEqual([{ role: "user", content: "what is the answer?" }]);
   });
 

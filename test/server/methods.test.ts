@@ -127,7 +127,15 @@ describe("attach", () => {
       [1, 2].map(async () => (await clientOf(server)).open("attach", { uuid })),
     );
     const followers = streams.map(collect);
-    server.kernel.emit(pid, { type: "step", step: 3, total: null, tokensUsed: 40, costUsd: null });
+    server.kernel.emit(pid, {
+      type: "step",
+      step: 3,
+      total: null,
+      tokensUsed: 40,
+      costUsd: null,
+      contextTokens: 30,
+      contextWindow: 100,
+    });
     server.kernel.emit(pid, {
       type: "retry",
       step: 3,
@@ -142,7 +150,17 @@ describe("attach", () => {
       await ended;
       expect(events.map((event) => ("payload" in event ? event.payload : null))).toEqual([
         expect.objectContaining({ event: "spawn", pid, uuid }),
-        { event: "step", pid, uuid, step: 3, total: null, tokens_used: 40, cost_usd: null },
+        {
+          event: "step",
+          pid,
+          uuid,
+          step: 3,
+          total: null,
+          tokens_used: 40,
+          cost_usd: null,
+          context_tokens: 30,
+          context_window: 100,
+        },
         { event: "retry", pid, uuid, step: 3, attempt: 1, delay_ms: 500, left_ms: 9000, message: "429" },
         { event: "notice", pid, uuid, text: "careful" },
         expect.objectContaining({ event: "complete", result: "ok" }),

@@ -1,7 +1,7 @@
 import { Channel } from "../../lib/channel.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
-import type { LogEntry, ProcessEvent } from "../types.ts";
+import type { LogEntry, ProcessEvent, RunUse } from "../types.ts";
 import { coalesceDeltas } from "./coalesce-deltas.ts";
 
 /** Maximum events queued for one attached client. */
@@ -10,9 +10,11 @@ const WATCH_BUFFER = 256;
 /** Emits the events of processes to attached clients, through channels that never delay the process. */
 export class ProcessEvents {
   readonly #clock: Clock;
+  readonly #parentOf: (proc: Process) => Process | undefined;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
+  constructor(ports: { clock: Clock; parentOf(proc: Process): Process | undefined }) {
+    this.#clock = ports.clock;
+    this.#parentOf = ports.parentOf;
   }
 
   /** Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. */
@@ -30,12 +32,24 @@ export class ProcessEvents {
     return channel;
   }
 
+  /** The process and its live ancestors. */
+  *#lineOf(proc: Process): Generator<Process> {
+    for (let one: Process | undefined = proc; one; one = this.#parentOf(one)) yield one;
+  }
+
   emit(proc: Process, event: ProcessEvent): void {
     for (const watcher of proc.watchers) watcher.push(event);
   }
 
   step(proc: Process): void {
     this.emit(proc, stepEvent(proc));
+  }
+
+  /** A process has paid for a model call: what it has used counts for all of its ancestors. */
+  used(proc: Process): void {
+    for (const one of this.#lineOf(proc)) {
+      if (one.watchers.size > 0) this.emit(one, { type: "usage", ...useOf(one) });
+    }
   }
 
   /** `entry` is called only if a client is attached. */
@@ -47,11 +61,15 @@ export class ProcessEvents {
 }
 
 function stepEvent(proc: Process): ProcessEvent {
+  return { type: "step", total: proc.spec.maxSteps, ...useOf(proc) };
+}
+
+function useOf(proc: Process): RunUse {
   return {
-    type: "step",
     step: proc.step,
-    total: proc.spec.maxSteps,
     tokensUsed: proc.tokensUsed,
     costUsd: proc.costUsd,
+    contextTokens: proc.contextTokens,
+    contextWindow: proc.provider.contextWindow ?? null,
   };
 }

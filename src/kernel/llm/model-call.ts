@@ -30,6 +30,8 @@ export interface ModelCallPorts extends FallbackPorts {
   gate: ModelGate;
   tools: ToolCallPorts;
   random(): number;
+  /** What the run has used has changed. */
+  used(proc: Process): void;
   /** Suspends the run. */
   suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
 }
@@ -143,8 +145,7 @@ export class ModelCall implements GateObserver {
       this.#breaks = undefined;
       this.#proc.outageWaitMs = undefined;
       this.#fallback.reset();
-      // A program reports its usage of all turns together: the estimate can't learn from it.
-      if (!this.#programCalls) this.#proc.estimate.learn(request, this.#spent.attempt.input_tokens);
+      this.#learn(request);
     } catch (thrown) {
       retry = this.#retryAfterBreak(thrown);
       again = retry === undefined && (await this.#recover(thrown));
@@ -168,6 +169,15 @@ export class ModelCall implements GateObserver {
       usage,
       tokens_used: usage.input_tokens + usage.output_tokens,
     };
+  }
+
+  /** A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it. */
+  #learn(request: ModelRequest): void {
+    const { input_tokens, output_tokens } = this.#spent.attempt;
+    const proc = this.#proc;
+    if (!this.#programCalls) proc.estimate.learn(request, input_tokens);
+    if (!this.#optional && input_tokens > 0)
+      proc.contextTokens = this.#programCalls ? null : input_tokens + output_tokens;
   }
 
   /** Whether the model is a program that calls tools itself. */
@@ -205,9 +215,10 @@ export class ModelCall implements GateObserver {
   }
 
   /** Reserves the call's budget, and lowers its output limit to what is left. Throws if the call does not fit. */
-  async #reserve(request: ModelRequest, { steps }: AskOptions): Promise<CallBudget> {
+  async #reserve(request: ModelRequest, { steps, optional }: AskOptions): Promise<CallBudget> {
     const { spec, provider, signal, estimate } = this.#proc;
     const input = estimate.of(request);
+    if (!optional) this.#proc.contextTokens = this.#runsTools() ? null : input;
     // A program makes its own model requests: it gets their maximum number.
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
@@ -340,6 +351,7 @@ export class ModelCall implements GateObserver {
     addUsage(this.#proc.usage, used);
     const tokens = used.input_tokens + used.output_tokens;
     budget.pay(tokens === 0 ? used : { ...used, cost_usd }, steps);
+    this.#ports.used(this.#proc);
     return used;
   }
 

@@ -121,6 +121,8 @@ export class Process {
   answered: LastAnswer | null;
   toolCalls: number;
   usage: Usage;
+  /** Tokens of the conversation: the last request and its answer; before an answer, an estimate. */
+  contextTokens: number | null = null;
   plan: string | null;
   /** The input of the Complete tool. */
   completion: string | null;

@@ -305,7 +305,15 @@ export class FakeKernel implements KernelApi {
   async #echo(pid: PID, words: string, step = 1): Promise<void> {
     // A turn of the loop, as a model would take: the spawning client is attached by then.
     await new Promise<void>((resolve) => setImmediate(resolve));
-    this.emit(pid, { type: "step", step, total: 10, tokensUsed: 0, costUsd: null });
+    this.emit(pid, {
+      type: "step",
+      step,
+      total: 10,
+      tokensUsed: 0,
+      costUsd: null,
+      contextTokens: null,
+      contextWindow: null,
+    });
     this.emit(pid, { type: "text_delta", step, text: words });
     this.syscall(pid, { timestamp_ms: 1, pid, syscall: "Read", args: { fd: 3 }, duration_ms: 2 });
     this.step(pid, stepRecord(step, words));

@@ -1,6 +1,6 @@
 /** Converts the kernel's events to stream events of the protocol. */
 
-import type { ProcessEvent, ProcInfo } from "../../../kernel/types.ts";
+import type { ProcessEvent, ProcInfo, RunUse } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
@@ -17,12 +17,12 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
         payload: {
           event: "step",
           ...ref,
-          step: event.step,
           total: event.total,
-          tokens_used: event.tokensUsed,
-          cost_usd: event.costUsd,
+          ...useOf(event),
         },
       };
+    case "usage":
+      return { type: "progress", payload: { event: "usage", ...ref, ...useOf(event) } };
     case "text_delta":
     case "reasoning_delta":
       return { type: event.type, payload: { ...ref, step: event.step, text: event.text } };
@@ -50,10 +50,34 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
 
 /** `because` says why this provider was taken; it is known to the spawn itself only. */
 export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
-  const { pid, uuid, intent, provider, model, agent } = info;
+  const { pid, uuid, intent, provider, model, agent, max_steps } = info;
   return {
     type: "progress",
-    payload: { event: "spawn", pid, uuid, intent, provider, model, because, agent },
+    payload: {
+      event: "spawn",
+      pid,
+      uuid,
+      intent,
+      provider,
+      model,
+      because,
+      agent,
+      chat: false,
+      max_steps,
+      context_window: info.provider_facts?.context_window ?? null,
+      started_at_ms: info.created_at_ms,
+      elapsed_ms: info.elapsed_ms,
+    },
+  };
+}
+
+function useOf({ step, tokensUsed, costUsd, contextTokens, contextWindow }: RunUse) {
+  return {
+    step,
+    tokens_used: tokensUsed,
+    cost_usd: costUsd,
+    context_tokens: contextTokens,
+    context_window: contextWindow,
   };
 }
 
