@@ -5,6 +5,7 @@
  */
 
 export type * from "./call.ts";
+export type * from "./changes.ts";
 export type * from "./daemon.ts";
 export type * from "./fields.ts";
 export { PROTOCOL } from "./frame.ts";
