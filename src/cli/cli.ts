@@ -2,7 +2,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";
-import { didYouMean, parse } from "./flags.ts";
+import { didYouMean, type Parsed, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
 
 /** Runs one command line and returns the exit code. Every error ends here and is printed only here. */
@@ -25,6 +25,8 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     return help(first === undefined ? io.stderr : io.stdout, first, args, io);
   }
   if (first === "--version" || first === "-v" || first === "-V") return dispatch(["version"], io, words);
+  if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv)))
+    return dispatch(["spawn", ...argv], io, words);
   const { command, rest } = await find(first, args, words);
   if (asksForHelp(rest)) {
     const { commandHelp } = await import("./help.ts");
@@ -35,7 +37,8 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     command.refused?.(io, error, outputIn(rest));
     throw error;
   });
-  if (command.run !== undefined) return command.run(io, parsed);
+  const { run } = command;
+  if (run !== undefined) return withHint(argv, words, parsed, () => run(io, parsed));
   throw usageError(`expected one of ${Object.keys(command.subcommands ?? {}).join(", ")}`);
 }
 
@@ -64,8 +67,9 @@ async function find(
 ): Promise<{ command: Command; rest: string[] }> {
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
   if (entry === undefined) {
+    const { meantCommand } = await import("./meant-command.ts");
     const kind = name.startsWith("-") ? "flag" : "command";
-    throw usageError(`unknown ${kind} ${JSON.stringify(name)}${didYouMean(name, Object.keys(COMMANDS))}`);
+    throw usageError(`unknown ${kind} ${JSON.stringify(name)}${meantCommand(name, args)}`);
   }
   words.push(name);
   const command = (await entry.load()).default;
@@ -82,6 +86,35 @@ async function find(
   }
   words.push(word);
   return { command: sub, rest: args.slice(1) };
+}
+
+/** Whether the arguments are those of `rnix spawn` without its name: `rnix "fix the test" --check "npm test"`. */
+async function isIntent(argv: string[]): Promise<boolean> {
+  const { isSentence } = await import("./meant-command.ts");
+  const [first = ""] = argv;
+  if (!first.startsWith("-")) return isSentence(first);
+  // A misspelled flag is explained by the error for unknown commands.
+  const spawn = (await COMMANDS.spawn?.load())?.default;
+  const parsed = spawn && (await parse(argv, spawn.flags).catch(() => undefined));
+  const [intent = "", ...more] = parsed?.positionals ?? [];
+  return more.length === 0 && isSentence(intent);
+}
+
+/** Adds to the refusal of unquoted words that they may be an intent, as in `rnix show me the tests`. */
+async function withHint(
+  argv: string[],
+  words: string[],
+  { positionals }: Parsed,
+  run: () => Promise<number>,
+): Promise<number> {
+  try {
+    return await run();
+  } catch (error) {
+    if (exitCodeOf(error) !== EXIT.usage || !(error instanceof SyscallError) || words.length > 1) throw error;
+    const { unquotedIntent } = await import("./meant-command.ts");
+    const hint = positionals.length === argv.length - 1 ? unquotedIntent(argv) : undefined;
+    throw hint === undefined ? error : usageError(`${error.message}\nto run an agent:${hint}`);
+  }
 }
 
 /** The value of --output in arguments that can't be parsed. */

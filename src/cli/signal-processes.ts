@@ -3,9 +3,12 @@ import { EXIT, exitCodeOf } from "./exit.ts";
 import { type Io, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";
 import { SIGNALS } from "./signals.ts";
-import { target } from "./target.ts";
+import { lastRun, target } from "./target.ts";
 
-/** Signals all given processes, even if some fail; the exit code is that of the first failure. */
+/**
+ * Signals all given processes, even if some fail; the exit code is that of the first failure. Without one, the project's
+ * last live run gets the signal.
+ */
 export async function signalProcesses(
   io: Io,
   pids: string[],
@@ -16,7 +19,7 @@ export async function signalProcesses(
   const name = Object.entries(SIGNALS).find(([, number]) => number === signal)?.[0] ?? "";
   return withWire(io, async (wire) => {
     let code: number = EXIT.ok;
-    for (const to of targets) {
+    for (const to of targets.length > 0 ? targets : [await lastRun(io, wire, { alive: true })]) {
       try {
         const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
         io.stderr.write(`process ${answer.pid}: ${saidOf(name, answer)}\n`);

@@ -97,7 +97,7 @@ describe("rnix resume", () => {
   });
 
   test.each([
-    [[], "UUID is missing"],
+    [["--adopt", "--yes"], "--adopt needs the UUID"],
     [["nonsense"], "expected a PID, a UUID"],
     [["7", ""], "INPUT is empty"],
     [["7", "--from-step", "2"], "--from-step needs --fork"],
@@ -110,6 +110,20 @@ describe("rnix resume", () => {
     expect(code).toBe(64);
     expect(err).toContain(hint);
     expect(io.asked).toEqual([]);
+  });
+
+  test.each([
+    [[], undefined],
+    [["now the tests too"], "now the tests too"],
+  ])("%j resumes the project's last run and names it on stderr", async (args, input) => {
+    const answers = {
+      resume: { ...REF, resumed_from_step: 1 },
+      last_run: { ...REF, intent: "build it" },
+    };
+    const { code, err, io } = await resume(args, { answers });
+    expect(code).toBe(0);
+    expect(io.payloads("resume")).toMatchObject([{ uuid: REF.uuid, input }]);
+    expect(err).toContain(`process ${REF.pid}  ${REF.uuid}  build it`);
   });
 
   test("is refused inside a run", async () => {

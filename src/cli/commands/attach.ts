@@ -1,26 +1,26 @@
 /** `rnix attach`: follows a run to its end. */
 
+import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { Follower } from "../follow.ts";
 import { followRun } from "../follow-run.ts";
-import { withWire } from "../io.ts";
-import { target } from "../target.ts";
+import type { Wire } from "../io.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Follow a run to its end; Ctrl-C detaches and leaves it running",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: { quiet: bool("print no progress", { short: "q" }), json },
   examples: [
     { line: "rnix attach 3", about: "its steps from now on, then its answer; exits with its code" },
     { line: "rnix attach 3 --json", about: "every event as a line, the last is complete" },
   ],
-  run(io, flags, [pid = ""]) {
-    const payload = target(io, pid);
-    return withWire(io, async (wire) => {
+  run(io, flags, [pid]) {
+    const attach = async (wire: Wire, of: Target): Promise<number> => {
       const follower = new Follower(io, flags.json ? "jsonl" : "text", flags);
-      const stream = await wire.open("attach", payload);
+      const stream = await wire.open("attach", of);
       const detached = Promise.withResolvers<null>();
       const stop = [
         io.onSignal("SIGINT", () => detached.resolve(null)),
@@ -36,6 +36,7 @@ export default defineCommand({
       } finally {
         for (const off of stop) off();
       }
-    });
+    };
+    return withRun(io, pid, attach, { alive: true });
   },
 });

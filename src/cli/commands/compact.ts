@@ -1,15 +1,16 @@
 /** `rnix compact`: compacts the conversation of a live run. */
 
+import type { Target } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { withWire } from "../io.ts";
-import { target } from "../target.ts";
+import type { Wire } from "../io.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Shorten the conversation of a run before its next step",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: { json },
   examples: [
     { line: "rnix compact 3", about: "waits for the end of its step; prints the tokens before and after" },
@@ -18,12 +19,13 @@ export default defineCommand({
     "A run compacts by itself when its conversation fills the model's window (compact_at, see rnix config).",
     "Old tool results are shortened first, then the model summarises. The record keeps everything: rnix log, rnix steps.",
   ],
-  run(io, flags, [pid = ""]) {
-    return withWire(io, async (wire) => {
-      const answer = await wire.request("compact", target(io, pid), { timeoutMs: null });
+  run(io, flags, [pid]) {
+    const compact = async (wire: Wire, of: Target): Promise<number> => {
+      const answer = await wire.request("compact", of, { timeoutMs: null });
       io.stdout.write(flags.json ? `${JSON.stringify(answer, null, 2)}\n` : said(answer));
       return EXIT.ok;
-    });
+    };
+    return withRun(io, pid, compact, { alive: true });
   },
 });
 

@@ -3,24 +3,23 @@
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
 import { LogText, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: { follow: bool("keep printing until the run ends", { short: "f" }), json },
   examples: [
-    { line: "rnix log 3", about: "what it has done so far, or did" },
+    { line: "rnix log", about: "what the last run has done so far, or did" },
     { line: "rnix log 3 -f", about: "and what it does, until it ends" },
   ],
   notes: ["--json prints one entry per line; docs/ci.md describes them."],
-  run(io, flags, [pid = ""]) {
-    const payload = { ...target(io, pid), follow: flags.follow };
-    return withWire(io, async (wire) => {
+  run(io, flags, [pid]) {
+    return withRun(io, pid, async (wire, of) => {
+      const payload = { ...of, follow: flags.follow };
       const style = styleOf(io, io.stdout);
       const log = new LogText(style);
       let step = 0;

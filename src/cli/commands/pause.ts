@@ -3,10 +3,11 @@
 import { SIGPAUSE } from "../../kernel/types.ts";
 import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../signal-processes.ts";
+import { RUN_ARGUMENT } from "../target.ts";
 
 export default defineCommand({
   about: "Pause processes and everything they have spawned, before their next step",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one", many: true }],
+  args: [{ ...RUN_ARGUMENT, many: true }],
   flags: {},
   examples: [{ line: "rnix pause 3", about: "it waits, and spends nothing, until rnix continue 3" }],
   notes: ["Paused time counts towards no limit."],

@@ -10,7 +10,7 @@ import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
-import { target } from "../target.ts";
+import { isTarget, lastRun, target } from "../target.ts";
 
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;
@@ -18,7 +18,11 @@ const INTENT_WIDTH = 200;
 export default defineCommand({
   about: "Resume a run that was suspended or has ended, or fork any run",
   args: [
-    { name: "UUID", about: "its UUID, the beginning of it, or its PID" },
+    {
+      name: "UUID",
+      about: "its UUID, the beginning of it, or its PID; the project's last run by default",
+      optional: true,
+    },
     {
       name: "INPUT",
       about: 'a message for the model; "-", or none with a pipe, reads it from stdin',
@@ -51,7 +55,7 @@ export default defineCommand({
       line: "rnix resume 01975a2e",
       about: "continues where it stopped: after Ctrl-C, a daemon stop or a kill -9",
     },
-    { line: 'rnix resume 01975a2e "now do the same for the tests"', about: "continues a finished run" },
+    { line: 'rnix resume "now do the same for the tests"', about: "continues the last run" },
     { line: "rnix resume 01975a2e --budget 200000", about: "gives more budget to a run that has used it up" },
     {
       line: 'rnix resume 01975a2e --fork --from-step 4 "try it without the cache"',
@@ -66,7 +70,8 @@ export default defineCommand({
     "A tool call that was running when rnix was killed is repeated if that is safe. Otherwise the model is notified that the call may or may not have happened.",
   ],
   refused: printRefused,
-  async run(io, flags, [uuid = "", inputArgument]) {
+  async run(io, flags, args) {
+    const [uuid, inputArgument] = runAndInput(args);
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await printNotices(io, form, async () => {
       await refuseInsideRun(io, "resume");
@@ -78,15 +83,16 @@ export default defineCommand({
       }
       if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
       if (flags.yes && !flags.adopt) throw usageError("--yes needs --adopt");
+      if (flags.adopt && uuid === undefined) throw usageError("--adopt needs the UUID of the foreign run");
       checkStdinFlags(flags, inputArgument);
       const input =
         inputArgument === "-"
           ? await readIntent(io, { ...flags, asked: true, what: "input" })
           : inputArgument;
       if (input?.trim() === "") throw usageError("INPUT is empty: leave it out to resume without a message");
-      if (flags.adopt && !flags.yes) await askToAdopt(io, uuid, flags);
+      if (flags.adopt && uuid !== undefined && !flags.yes) await askToAdopt(io, uuid, flags);
       const request = {
-        ...target(io, uuid),
+        ...(uuid === undefined ? {} : target(io, uuid)),
         fork: flags.fork || undefined,
         adopt: flags.adopt || undefined,
         from_step: flags["from-step"],
@@ -112,15 +118,23 @@ export default defineCommand({
       ...form,
       env: {},
       detach: !request.stream,
-      open: (wire, { input, ...given }) => {
+      open: async (wire, { input, ...given }) => {
         const text =
           message === undefined ? { input: input?.trim() || undefined } : { input: message, attached: input };
-        return wire.open("resume", { ...request, ...given, ...text });
+        const last = uuid === undefined ? await lastRun(io, wire) : {};
+        return wire.open("resume", { ...last, ...request, ...given, ...text });
       },
     });
     return followed.receipt?.exit_code ?? EXIT.ok;
   },
 });
+
+/** A first argument that is a text and names no run is the message for the last run. */
+function runAndInput(args: string[]): [string | undefined, string | undefined] {
+  const [first, second] = args;
+  const isText = first !== undefined && !isTarget(first) && (first === "-" || /\s/.test(first.trim()));
+  return args.length === 1 && isText ? [undefined, first] : [first, second];
+}
 
 /** Shows the user what is adopted and asks for consent. Fails with PERMISSION without it. */
 async function askToAdopt(

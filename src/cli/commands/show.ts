@@ -4,25 +4,23 @@ import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { withWire } from "../io.ts";
 import { formatCost, formatElapsed, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: { json },
   examples: [
     { line: "rnix show 3", about: "live, or from its record" },
     { line: "rnix show 0199 --json", about: "by the beginning of its UUID, as one object" },
   ],
-  run(io, flags, [pid = ""]) {
-    const payload = target(io, pid);
-    return withWire(io, async (wire) => {
-      const detail = await wire.request("show", payload);
+  run(io, flags, [pid]) {
+    return withRun(io, pid, async (wire, of) => {
+      const detail = await wire.request("show", of);
       io.stdout.write(
         flags.json ? `${JSON.stringify(detail, null, 2)}\n` : text(detail, styleOf(io, io.stdout)),
       );

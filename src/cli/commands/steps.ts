@@ -1,38 +1,34 @@
 /** `rnix steps`: lists the steps of a process or prints one in full. */
 
-import type { StepDetail, StepSummary } from "../../protocol/methods.ts";
+import type { StepDetail, StepSummary, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { type Io, type Wire, withWire } from "../io.ts";
+import type { Io, Wire } from "../io.ts";
 import { damageText } from "../output/damage.ts";
 import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
 import { messageText } from "../output/message.ts";
 import { promptText } from "../output/prompt.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 const PAGE = 1000;
 
 export default defineCommand({
   about: "List the steps of a process, or print one in full",
-  args: [
-    { name: "PID", about: "a PID, a UUID or the beginning of one" },
-    { name: "N", about: "the step to print in full", optional: true },
-  ],
+  args: [RUN_ARGUMENT, { name: "N", about: "the step to print in full", optional: true }],
   flags: { json, prompt: bool("print what the model was sent for step N: system prompt, tools, messages") },
   examples: [
-    { line: "rnix steps 3", about: "one line for each step" },
+    { line: "rnix steps", about: "one line for each step of the last run" },
     { line: "rnix steps 3 2", about: "step 2: messages, tool calls with their input and result" },
     { line: "rnix steps 3 2 --prompt", about: "the whole prompt that step 2 answers, as it was sent" },
   ],
-  run(io, flags, [pid = "", n]) {
-    const of = target(io, pid);
+  run(io, flags, [pid, n]) {
     const step = n === undefined ? undefined : stepNumber(n);
     if (flags.prompt && step === undefined)
       throw usageError("--prompt needs N: the step whose prompt to print");
-    return withWire(io, async (wire) => {
+    return withRun(io, pid, async (wire, of) => {
       const style = styleOf(io, io.stdout);
       if (step !== undefined && flags.prompt) {
         const prompt = await wire.request("get_step_prompt", { ...of, step });
@@ -52,7 +48,7 @@ export default defineCommand({
   },
 });
 
-async function all(io: Io, wire: Wire, of: ReturnType<typeof target>): Promise<StepSummary[]> {
+async function all(io: Io, wire: Wire, of: Target): Promise<StepSummary[]> {
   const listed: StepSummary[] = [];
   for (;;) {
     const after = listed.at(-1)?.step;

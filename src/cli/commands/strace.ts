@@ -1,17 +1,18 @@
 /** `rnix strace`: prints the syscalls of a process. */
 
+import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { withWire } from "../io.ts";
+import { type Wire, withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one; 0 is the kernel itself" }],
+  args: [{ ...RUN_ARGUMENT, about: `${RUN_ARGUMENT.about}; 0 is the kernel itself` }],
   flags: { json },
   examples: [
     { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
@@ -21,11 +22,10 @@ export default defineCommand({
     "For a running process, it prints new syscalls; for an ended one, all recorded syscalls.",
     "PID 0 makes the syscalls that belong to no process or to an ended one; the latest of them stay in memory.",
   ],
-  run(io, flags, [pid = ""]) {
-    const payload = pid === "0" ? { pid: 0 } : target(io, pid);
-    return withWire(io, async (wire) => {
+  run(io, flags, [pid]) {
+    const trace = async (wire: Wire, of: Target): Promise<number> => {
       const style = styleOf(io, io.stdout);
-      for await (const event of await wire.open("attach_debug", payload)) {
+      for await (const event of await wire.open("attach_debug", of)) {
         if (event.type === "eof") io.stderr.write(endText(event.payload, "events"));
         if (event.type !== "syscall_event") continue;
         io.stdout.write(
@@ -35,6 +35,7 @@ export default defineCommand({
         if (io.stdout.closed) break;
       }
       return EXIT.ok;
-    });
+    };
+    return pid === "0" ? withWire(io, (wire) => trace(wire, { pid: 0 })) : withRun(io, pid, trace);
   },
 });

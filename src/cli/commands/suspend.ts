@@ -1,15 +1,16 @@
 /** `rnix suspend`: suspends a run and sets its wake. */
 
+import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, duration, json } from "../flags.ts";
-import { withWire } from "../io.ts";
+import type { Wire } from "../io.ts";
 import { waitsFor } from "../output/suspension.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Suspend a run; resume it later",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: {
     for: duration("resume it after this time"),
     "until-message": bool("resume it when another process sends it a message"),
@@ -20,22 +21,22 @@ export default defineCommand({
     { line: "rnix suspend 3 --for 2h", about: "the daemon resumes it in two hours" },
   ],
   notes: ["If the run is already suspended and would resume by itself, it now waits for rnix resume."],
-  run(io, flags, [pid = ""]) {
+  run(io, flags, [pid]) {
     if (flags.for !== undefined && flags["until-message"]) {
       throw usageError("--for and --until-message exclude each other: a run waits for one thing");
     }
     const wake = wakeOf(flags.for, flags["until-message"]);
-    const payload = { ...target(io, pid), wake };
     const waits = wake ? `; it waits ${wake.on === "message" ? "for " : ""}${waitsFor({ wake })}` : "";
-    return withWire(io, async (wire) => {
-      const answer = await wire.request("suspend", payload, { timeoutMs: null });
+    const suspend = async (wire: Wire, of: Target): Promise<number> => {
+      const answer = await wire.request("suspend", { ...of, wake }, { timeoutMs: null });
       if (flags.json) io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
       else
         io.stderr.write(
           `process ${answer.pid}: suspended at step ${answer.step}${waits}; to resume it: rnix resume ${answer.uuid}\n`,
         );
       return EXIT.ok;
-    });
+    };
+    return withRun(io, pid, suspend, { alive: true });
   },
 });
 

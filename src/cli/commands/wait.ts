@@ -1,27 +1,31 @@
 /** `rnix wait`: waits for the end of a process and prints its answer. */
 
+import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";
 import { orLostRun } from "../follow-run.ts";
-import { withWire } from "../io.ts";
+import type { Wire } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { suspendedLine } from "../output/suspension.ts";
-import { target } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
   about: "Wait for a process to end, print its answer and exit with its code",
-  args: [{ name: "PID", about: "a PID, a UUID or the beginning of one" }],
+  args: [RUN_ARGUMENT],
   flags: { timeout: duration("give up after this time, with exit 1; the process goes on"), json },
   examples: [
     { line: "rnix wait 3", about: "blocks until process 3 has ended" },
     { line: "rnix wait 3 --timeout 5m --json", about: "its receipt, or exit 1 after five minutes" },
   ],
   notes: ["A suspended process answers at once, with exit 75."],
-  run(io, flags, [pid = ""]) {
-    const payload = { ...target(io, pid), timeout_ms: flags.timeout };
-    return withWire(io, async (wire) => {
-      const receipt = await orLostRun(pid, wire.request("wait", payload, { timeoutMs: null }));
+  run(io, flags, [pid]) {
+    const wait = async (wire: Wire, of: Target): Promise<number> => {
+      const payload = { ...of, timeout_ms: flags.timeout };
+      const receipt = await orLostRun(
+        pid ?? String(of.uuid),
+        wire.request("wait", payload, { timeoutMs: null }),
+      );
       if (flags.json) io.stdout.write(`${JSON.stringify(receipt)}\n`);
       else if (receipt.result) {
         io.stdout.write(`${io.stdout.isTTY ? printable(receipt.result) : receipt.result}\n`);
@@ -36,6 +40,7 @@ export default defineCommand({
         io.stderr.write(`process ${receipt.pid}: ${printable(said)}\n`);
       }
       return receipt.exit_code;
-    });
+    };
+    return withRun(io, pid, wait, { alive: true });
   },
 });

@@ -13,6 +13,7 @@ import { getProcDetail } from "./get-proc-detail.ts";
 import { getStepDetail } from "./get-step-detail.ts";
 import { getStepPrompt } from "./get-step-prompt.ts";
 import { kill } from "./kill.ts";
+import { lastRun } from "./last-run.ts";
 import { listAgents } from "./list-agents.ts";
 import { listAllProcs } from "./list-all-procs.ts";
 import { listEvents } from "./list-events.ts";
@@ -39,6 +40,7 @@ export const METHODS = {
   spawn,
   list_procs: listProcs,
   list_all_procs: listAllProcs,
+  last_run: lastRun,
   kill,
   signal_tree: signalTree,
   suspend,

@@ -19,6 +19,16 @@ interface Listing {
   live?: () => readonly ProcInfo[];
 }
 
+/** Which run of a project is the last one. */
+interface LastRun {
+  cwd: string;
+  /** The project's folder. */
+  project: string;
+  /** The kernel's live processes, which are newer than their records. */
+  live: () => readonly ProcInfo[];
+  alive?: boolean;
+}
+
 interface Listed {
   runs: ProcInfo[];
   /** Of all pages. */
@@ -89,6 +99,30 @@ export class History {
     const infos = await this.#infos(page);
     const runs = page.flatMap(({ uuid }) => held.get(uuid) ?? infos.get(uuid) ?? []);
     return { runs, total, unreadable };
+  }
+
+  /**
+   * The agent's run of this project that was started or resumed last, unless a parent started it. Foreign records do
+   * not count. `alive`: a live one, if there is any.
+   */
+  async last({ cwd, project, live, alive }: LastRun): Promise<ProcInfo | undefined> {
+    const counts = (run: Pick<RunRow, "kind" | "parent_uuid" | "project" | "foreign">): boolean =>
+      run.kind === "agent" && run.parent_uuid === null && run.project === project && !run.foreign;
+    let newest: (ListEntry & { row: RunRow }) | undefined;
+    for (const records of this.#stores(cwd)) {
+      const { rows } = await (await records.index()).list();
+      for (const row of rows.filter(counts))
+        if (newest === undefined || row.pid > newest.pid)
+          newest = { pid: row.pid, uuid: row.uuid, row, records };
+    }
+    // Checked after the disk was read, because a process may have ended meanwhile.
+    const own = live().filter(counts);
+    const running = own
+      .filter(({ ended_at_ms }) => ended_at_ms === null)
+      .reduce<ProcInfo | undefined>((best, one) => (best && best.pid > one.pid ? best : one), undefined);
+    if (running && (alive || newest === undefined || running.pid >= newest.pid)) return running;
+    const held = newest && own.find(({ uuid }) => uuid === newest?.uuid);
+    return held ?? (newest && (await this.#infos([newest])).get(newest.uuid));
   }
 
   /** The run that has this PID, or had it before it was resumed. */

@@ -1,0 +1,146 @@
+/** Finds the command that a user meant with a command line that begins with none. */
+
+import { nearestName } from "../lib/edit-distance.ts";
+import { COMMANDS } from "./commands.ts";
+
+/** Words of other programs, with the command to use and what it does. `alone`: without further words. */
+interface Meant {
+  command: string;
+  to: string;
+  alone?: string;
+}
+
+const OTHER_WORDS: Readonly<Record<string, Meant>> = {
+  run: { command: "spawn", to: "run an agent" },
+  exec: { command: "spawn", to: "run an agent" },
+  start: { command: "spawn", to: "run an agent", alone: "daemon start" },
+  ask: { command: "spawn", to: "run an agent" },
+  prompt: { command: "spawn", to: "run an agent" },
+  stop: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
+  halt: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
+  interrupt: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
+  cancel: { command: "kill", to: "end a run" },
+  abort: { command: "kill", to: "end a run" },
+  end: { command: "kill", to: "end a run" },
+  terminate: { command: "kill", to: "end a run" },
+  status: { command: "show", to: "see what a run does", alone: "ps" },
+  stat: { command: "show", to: "see what a run does", alone: "ps" },
+  info: { command: "show", to: "see what a run does", alone: "ps" },
+  inspect: { command: "show", to: "see what a run does" },
+  describe: { command: "show", to: "see what a run does" },
+  list: { command: "ps", to: "list the runs" },
+  ls: { command: "ps", to: "list the runs" },
+  jobs: { command: "ps", to: "list the runs" },
+  runs: { command: "ps -a", to: "list the runs" },
+  history: { command: "ps -a", to: "list the runs" },
+  fork: { command: "resume --fork", to: "start a new run from the steps of another" },
+  branch: { command: "resume --fork", to: "start a new run from the steps of another" },
+  retry: { command: "resume", to: "continue a run that was stopped or has failed" },
+  restart: {
+    command: "resume",
+    to: "continue a run that was stopped or has failed",
+    alone: "daemon restart",
+  },
+  unpause: { command: "continue", to: "let a paused run continue" },
+  follow: { command: "attach", to: "follow a run" },
+  watch: { command: "attach", to: "follow a run" },
+  tail: { command: "log -f", to: "follow what a run says and does" },
+  trace: { command: "strace", to: "see the syscalls of a run" },
+  grant: { command: "allow", to: "give a run a tool" },
+  revoke: { command: "deny", to: "take a tool from a run" },
+  settings: { command: "config", to: "see every setting" },
+  rm: { command: "gc", to: "remove old runs" },
+  clean: { command: "gc", to: "remove old runs" },
+  prune: { command: "gc", to: "remove old runs" },
+  example: { command: "demo", to: "see a run without a key" },
+};
+
+/** Languages that are written without spaces between words. */
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+/** A word of a sentence, as opposed to a path, a number, a UUID or a pattern. */
+const WORD = /^[\p{L}\p{M}][\p{L}\p{M}'’-]*[,.;:!?]*$/u;
+
+/** Whether this argument is a text for a model, not a name or a misspelled command. */
+export function isSentence(argument: string): boolean {
+  const text = argument.trim();
+  return (
+    !text.startsWith("-") && (/\s/.test(text) || UNSPACED.test(text)) && quotedCommand(text) === undefined
+  );
+}
+
+/**
+ * What the user most probably meant, with a line to paste: the text after "unknown command". `args`: the words after
+ * `name`.
+ */
+export function meantCommand(name: string, args: readonly string[]): string {
+  const quoted = quotedCommand(name);
+  if (quoted !== undefined) return `; it was quoted. Without quotes:${line(quoted, args)}`;
+  if (PRINT_FLAGS.has(name)) return `; an intent needs no flag:${line("", args)}`;
+  if (name.startsWith("-")) return `; the command comes first:${line("spawn", [name, ...args])}`;
+  if (args[0] === "daemon" && SUBCOMMANDS.daemon?.includes(name))
+    return `; use:${line(`daemon ${name}`, [])}`;
+  const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;
+  const other = Object.hasOwn(OTHER_WORDS, name) ? OTHER_WORDS[name] : undefined;
+  if (other !== undefined && !isText) return otherWord(other, args);
+  const near = other === undefined ? nearestName(name, Object.keys(COMMANDS)) : undefined;
+  const sentence = asSentence(name, args);
+  if (near !== undefined) {
+    const also = isText ? `\nor, for an agent:${sentence}` : "";
+    return `; did you mean ${near}?${line(near, args)}${also}`;
+  }
+  const what = args.length > 0 ? "an intent is one argument, in quotes" : "to run an agent";
+  return `; ${what}:${sentence ?? line("spawn", [name, ...args])}`;
+}
+
+/** With these flags other agents take an intent. */
+const PRINT_FLAGS: ReadonlySet<string> = new Set(["-p", "--print", "--prompt"]);
+
+/** The line to paste for words of a sentence without quotes, such as `rnix show me the tests`; undefined for others. */
+export function unquotedIntent(words: readonly string[]): string | undefined {
+  const [name = "", ...args] = words;
+  const end = words.findIndex((word) => word.startsWith("-"));
+  const text = end < 0 ? words : words.slice(0, end);
+  return text.length > 2 && text.every((word) => WORD.test(word)) ? asSentence(name, args) : undefined;
+}
+
+function otherWord({ command, to, alone }: Meant, args: readonly string[]): string {
+  if (args.length === 0 && alone !== undefined) return `; use:${line(alone, [])}`;
+  return `; to ${to}:${line(command, args)}`;
+}
+
+/** The words as one argument, with the flags after it; undefined when one of them was quoted, or there is only one. */
+function asSentence(name: string, args: readonly string[]): string | undefined {
+  const end = args.findIndex((arg) => arg.startsWith("-"));
+  const words = [name, ...(end < 0 ? args : args.slice(0, end))];
+  if (words.length < 2 || words.some((word) => /\s/.test(word))) return undefined;
+  return line("", [words.join(" "), ...(end < 0 ? [] : args.slice(end))]);
+}
+
+/** The command that a quoted text is: its name, and a flag, a number or a subcommand. */
+function quotedCommand(text: string): string | undefined {
+  const [name = "", second, ...more] = text.trim().split(/\s+/);
+  const command = Object.hasOwn(COMMANDS, name) ? name : nearestName(name, Object.keys(COMMANDS));
+  if (command === undefined || second === undefined || more.length > 1) return undefined;
+  const isArgument = /^(?:-.*|\d+|0[0-9a-f]{7}[0-9a-f-]*)$/.test(second);
+  const isSubcommand = more.length === 0 && SUBCOMMANDS[command]?.includes(second) === true;
+  return isArgument || isSubcommand ? [command, second, ...more].join(" ") : undefined;
+}
+
+/** Second words of commands. They are listed here because a mistyped line must not load every command. */
+const SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
+  daemon: ["start", "status", "stop", "restart", "logs"],
+  agents: ["new"],
+  skills: ["new", "check"],
+  plugins: ["new", "check"],
+};
+
+function line(command: string, args: readonly string[]): string {
+  return `\n  ${["rnix", command, ...args.map(shellWord)].filter((part) => part !== "").join(" ")}`;
+}
+
+/** An argument as a shell reads it. */
+function shellWord(text: string): string {
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`;
+}

@@ -1,0 +1,70 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine } from "./support/machine.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+
+setDefaultTimeout(120_000);
+
+test("commands take the project's last run when none is named, and say which", async () => {
+  await using machine = new Machine();
+  const held = Promise.withResolvers<void>();
+  const model = await machine.model(
+    scenes({
+      "the first": [says("One.")],
+      "the long": [
+        calls(["Agent", { agent: "default", intent: "the child" }]),
+        async () => {
+          await held.promise;
+          return says("Never seen.");
+        },
+        says("Long."),
+      ],
+      "the child": [says("Child.")],
+    }),
+  );
+  const empty = await machine.run(["log"]);
+  expect(empty).toMatchObject({ code: 64, stderr: expect.stringContaining("There is no run in") });
+
+  const long = await machine.run(["spawn", "the long", "--detach"]);
+  const [longPid = "", longUuid = ""] = long.stdout.trim().split(" ");
+  await model.arrived(3);
+  expect((await machine.run(["the first"])).code).toBe(0);
+
+  // The child of the long run is newer than the run, and no run of the user.
+  const shown = await machine.run(["show", "--json"]);
+  expect(JSON.parse(shown.stdout)).toMatchObject({ intent: "the first" });
+  expect(shown.stderr).toMatch(/^process \d+ {2}[0-9a-f-]{36} {2}the first\n$/);
+  for (const command of ["log", "steps"]) {
+    expect((await machine.run([command])).stderr).toContain("the first");
+  }
+
+  // What needs a live run takes the last live one.
+  const suspended = await machine.run(["suspend"]);
+  expect(suspended.stderr).toContain(`process ${longPid}  ${longUuid}  the long\n`);
+  expect(suspended.code).toBe(0);
+
+  held.resolve();
+  const resumed = await machine.run(["resume", longUuid]);
+  expect(resumed).toMatchObject({ code: 0, stdout: "Long.\n" });
+  // It was resumed after the other one began.
+  const again = await machine.run(["resume", "and again"]);
+  expect(again).toMatchObject({ code: 0, stdout: "Long.\n" });
+  expect(again.stderr).toContain(longUuid);
+
+  // Nothing that destroys guesses.
+  expect((await machine.run(["kill"])).code).toBe(64);
+  const elsewhere = await machine.run(["log"], { cwd: machine.elsewhere });
+  expect(elsewhere.code).toBe(64);
+});
+
+test("inside a run no run is guessed", async () => {
+  await using machine = new Machine();
+  await machine.model(
+    scenes({
+      "look at yourself": [calls(["Bash", { command: '"$RNIX_TESTED" log; echo "exit $?"' }]), says("Done.")],
+    }),
+  );
+  const { binary } = await import("./support/binary.ts");
+  const run = await machine.run(["spawn", "look at yourself", "--env", `RNIX_TESTED=${binary()}`]);
+  expect(run.code).toBe(0);
+  expect(run.stderr).toContain("Inside a run, name the run");
+});
