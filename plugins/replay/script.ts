@@ -74,6 +74,10 @@ export const ScriptItem: z.ZodType<ScriptItem> = z.lazy(() =>
   }),
 );
 
+const CALL = z.string().regex(/^\S+( (done|failed|denied|cancelled))?$/, {
+  error: "is no call: write the tool's name, or its name and done, failed, denied or cancelled",
+});
+
 const head = {
   /** The intent of the run that `rnix replay` starts with this script. */
   intent: z.string().optional(),
@@ -123,6 +127,10 @@ const head = {
           }),
         ])
         .optional(),
+      /** The calls in order: `Bash`, or with their state `Bash failed`. */
+      tool_calls: z.array(CALL).optional(),
+      /** Files that must not be there, relative to the run's folder. */
+      absent: z.array(z.string().min(1)).optional(),
     })
     .optional(),
 };

@@ -15,6 +15,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   suspend: { group: "Run", load: () => import("./commands/suspend.ts") },
   resume: { group: "Run", load: () => import("./commands/resume.ts") },
   replay: { group: "Run", load: () => import("./commands/replay.ts") },
+  test: { group: "Run", load: () => import("./commands/test.ts") },
   kill: { group: "Run", load: () => import("./commands/kill.ts") },
   compact: { group: "Run", load: () => import("./commands/compact.ts") },
   pause: { group: "Run", load: () => import("./commands/pause.ts") },

@@ -38,7 +38,8 @@ export interface Session {
   close(): Promise<void>;
 }
 
-export type ConnectOptions = Omit<SessionOptions, "env">;
+/** `env`: another environment than the command's, for a server inside it. */
+export type ConnectOptions = Omit<SessionOptions, "env"> & Partial<Pick<SessionOptions, "env">>;
 
 /** The outside world of a command. */
 export interface Io {

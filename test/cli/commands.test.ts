@@ -63,6 +63,7 @@ describe("every command", () => {
         "providers",
         "ps",
         "replay",
+        "test",
         "resume",
         "show",
         "skills",

@@ -7,11 +7,13 @@ import { bool, choice, json, list, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
-import { absoluteFolder, absolutePath } from "../paths.ts";
+import { absoluteFolder } from "../paths.ts";
+import { endDifferences } from "../replay/end-differences.ts";
 import { exportScript } from "../replay/export.ts";
 import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
-import { KINDS, outcomeDifferences, type Report, reportText, unplayedText } from "../replay/report.ts";
+import { KINDS, type Report, reportText, unplayedText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
+import { scriptRequest } from "../replay/script-request.ts";
 import { runAgent } from "../run.ts";
 import { target } from "../target.ts";
 
@@ -114,30 +116,17 @@ async function replayRun(io: Io, of: Target, flags: Options): Promise<Played> {
 }
 
 async function replayScript(io: Io, script: ScriptRun, flags: Options): Promise<Played> {
-  const { file, checks, check_attempts = 1, folders, limits, outcome } = script;
-  const { intent, agent, input, system_prompt, allow, deny, output_schema } = script;
-  const options = {
-    ...limits,
-    intent,
-    agent,
-    system_prompt,
-    allow,
-    deny,
-    output_schema,
-    provider: "replay",
-    model: file,
-    cwd: absoluteFolder(io, "--cwd", flags.cwd ?? "."),
-    add: folders?.map((path) => absolutePath(io, "folders", path)),
-    check: checks,
-    check_attempts,
-    max_cost: "unlimited",
-    trust: flags.trust || undefined,
-  } as const;
+  const { file, outcome } = script;
+  const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+  const { input, ...request } = scriptRequest(io, script, { cwd, trust: flags.trust });
   const replayed = await follow(io, flags, (wire, given) =>
-    wire.open("spawn", { ...options, ...given, input }),
+    wire.open("spawn", { ...request, ...given, input }),
   );
   if (isCutOff(replayed)) return { receipt: replayed };
-  return { recorded: file, differences: outcomeDifferences(outcome, replayed), unplayed_steps: 0, replayed };
+  const differences = await withSession(io, { inside: flags["no-daemon"] }, async (session) =>
+    endDifferences(await session.connect(), outcome, replayed, cwd),
+  );
+  return { recorded: file, differences, unplayed_steps: 0, replayed };
 }
 
 /** The run's progress and answer go to stderr, because the result of this command is the comparison. */

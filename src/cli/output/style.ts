@@ -23,7 +23,7 @@ interface Glyphs {
   trunk: string;
 }
 
-export function styleOf(io: Pick<Io, "env">, output: Output): Style {
+export function styleOf(io: Pick<Io, "env">, output: Pick<Output, "isTTY">): Style {
   const { env } = io;
   const colour = output.isTTY && !env.NO_COLOR && env.TERM !== "dumb";
   const paint = (on: number, off: number) => (text: string) =>

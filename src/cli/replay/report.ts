@@ -63,7 +63,11 @@ function comparisonText({ same, recorded, differences, replayed }: Report, style
     return `${style.green(`${style.glyph.ok} the same`)} as ${recorded}: ${what}\n`;
   }
   const head = `${style.red(`${style.glyph.failed} differs`)} from ${recorded} in ${plural(differences.length, "point")}:\n`;
-  return head + differences.map((one) => difference(one, style)).join("");
+  return head + differencesText(differences, style);
+}
+
+export function differencesText(differences: readonly Difference[], style: Style): string {
+  return differences.map((one) => difference(one, style)).join("");
 }
 
 function difference({ kind, step, message, recorded, replayed }: Difference, style: Style): string {

@@ -10,6 +10,9 @@ import { LARGEST_SCRIPT } from "./largest-script.ts";
 
 const Limit = z.union([z.number().int().positive(), z.literal("unlimited")]);
 const Text = z.union([z.string().min(1), z.array(z.string().min(1)).min(1)]);
+const Call = z.string().regex(/^\S+( (done|failed|denied|cancelled))?$/, {
+  error: "is no call: write the tool's name, or its name and done, failed, denied or cancelled",
+});
 const Pattern = z.string().refine(isPattern, { error: "is no regular expression" });
 
 /**
@@ -49,6 +52,8 @@ export const Head = z.looseObject({
           }),
         ])
         .optional(),
+      tool_calls: z.array(Call).optional(),
+      absent: z.array(z.string().min(1)).optional(),
     })
     .optional(),
 });
