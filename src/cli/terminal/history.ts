@@ -1,0 +1,93 @@
+/** What a person has typed into the conversations of a project: a file of the user's data folder, mode 0600. */
+
+import { closeSync, constants, fstatSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { errnoOf, readRegularSync } from "../../lib/regular-file.ts";
+
+/** The newest entries that are kept and offered. */
+const MAX_ENTRIES = 200;
+/** Longer texts, such as pasted files, are sent and not kept. */
+const MAX_ENTRY_CHARS = 20_000;
+/** A file beyond this size is written again with its newest entries. */
+const MAX_BYTES = 512 * 1024;
+const MAX_READ_BYTES = 16 * 1024 ** 2;
+
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+
+/** One JSON string per line, the oldest first. Several conversations may append to it. */
+export class History {
+  readonly #path: string;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** The newest entries, the oldest of them first. A damaged line is left out. */
+  load(): string[] {
+    return entriesIn(this.#read()).slice(-MAX_ENTRIES);
+  }
+
+  /** Appends what was typed. Returns false when it could not be kept; the conversation continues without it. */
+  add(text: string): boolean {
+    const entry = text.trim();
+    if (entry === "" || entry.length > MAX_ENTRY_CHARS) return true;
+    try {
+      mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+      const size = this.#append(`${JSON.stringify(entry)}\n`);
+      if (size > MAX_BYTES) this.#shorten();
+      return true;
+    } catch (error) {
+      if (errnoOf(error) === undefined) throw error;
+      return false;
+    }
+  }
+
+  #append(line: string): number {
+    const fd = openSync(this.#path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW, 0o600);
+    try {
+      writeSync(fd, line);
+      return fstatSync(fd).size;
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** Keeps half of what fits, so that this is rare. */
+  #shorten(): void {
+    const kept: string[] = [];
+    let bytes = 0;
+    for (const entry of this.load().toReversed()) {
+      bytes += Buffer.byteLength(entry);
+      if (bytes > MAX_BYTES / 2) break;
+      kept.unshift(`${JSON.stringify(entry)}\n`);
+    }
+    const temporary = `${this.#path}.${process.pid}.tmp`;
+    const fd = openSync(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+    try {
+      writeSync(fd, kept.join(""));
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temporary, this.#path);
+  }
+
+  #read(): string {
+    try {
+      return readRegularSync(this.#path, MAX_READ_BYTES).toString();
+    } catch {
+      // None yet, or one that another program has replaced by something else: the line editor works without it.
+      return "";
+    }
+  }
+}
+
+function entriesIn(text: string): string[] {
+  return text.split("\n").flatMap((line) => {
+    try {
+      const entry: unknown = JSON.parse(line);
+      return typeof entry === "string" ? [entry] : [];
+    } catch {
+      return [];
+    }
+  });
+}

@@ -1,0 +1,155 @@
+/** The files and folders of a project, as the completion of `@file` offers them: without what git ignores. */
+
+import { readdir, stat } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import type { Clock } from "../../lib/clock.ts";
+import { errnoOf, readRegular } from "../../lib/regular-file.ts";
+import { IgnoreRules } from "./ignore-rules.ts";
+
+/** Maximum entries that are offered; a search through more would be felt. */
+const MAX_ENTRIES = 100_000;
+/** An older list is made again at the next question, while the old one is used. */
+const FRESH_MS = 5000;
+const MAX_IGNORE_BYTES = 1024 ** 2;
+/** Folders read at the same time. */
+const READS_AT_ONCE = 16;
+/** Folders that are never what a user means, ignored or not. */
+const NEVER = new Set([".git", ".hg", ".svn", "node_modules", ".rnix/data"]);
+
+/** The rules of one .gitignore, and how a path of the project is written relative to its folder. */
+interface ScopedRules {
+  rules: IgnoreRules;
+  relative(path: string): string;
+}
+
+interface Folder {
+  /** Relative to the project; "" for the project itself. */
+  path: string;
+  rules: readonly ScopedRules[];
+}
+
+/** Lists a project's files in the background. The list can be used while it grows. */
+export class ProjectFiles {
+  readonly #dir: string;
+  readonly #clock: Pick<Clock, "monotonic">;
+  #entries: string[] = [];
+  #listedAt = Number.NEGATIVE_INFINITY;
+  #listing: Promise<void> | undefined;
+  #isClosed = false;
+
+  /** `dir`: absolute; paths are relative to it. */
+  constructor(dir: string, clock: Pick<Clock, "monotonic">) {
+    this.#dir = dir;
+    this.#clock = clock;
+  }
+
+  /** What is known now; folders end with "/". Begins a new list when this one is old. */
+  get entries(): readonly string[] {
+    if (this.#clock.monotonic() - this.#listedAt > FRESH_MS) void this.refresh();
+    return this.#entries;
+  }
+
+  /** The list that is being made; resolves at once when there is none. */
+  get complete(): Promise<void> {
+    return this.#listing ?? Promise.resolve();
+  }
+
+  /** Resolves when the list is complete. */
+  refresh(): Promise<void> {
+    this.#listing ??= this.#list().finally(() => {
+      this.#listing = undefined;
+      this.#listedAt = this.#clock.monotonic();
+    });
+    return this.#listing;
+  }
+
+  /** Ends a list under way. */
+  close(): void {
+    this.#isClosed = true;
+  }
+
+  async #list(): Promise<void> {
+    const found: string[] = [];
+    // The first list is shown while it grows; a later one replaces the earlier at its end.
+    if (this.#entries.length === 0) this.#entries = found;
+    let open: Folder[] = [{ path: "", rules: await this.#rulesAbove() }];
+    while (open.length > 0 && found.length < MAX_ENTRIES && !this.#isClosed) {
+      const now = open.splice(0, READS_AT_ONCE);
+      const below = await Promise.all(now.map((folder) => this.#read(folder, found)));
+      open = [...open, ...below.flat()];
+    }
+    this.#entries = found;
+  }
+
+  /** The rules of the folders above, up to the root of the work tree: the project may be a part of it. */
+  async #rulesAbove(): Promise<ScopedRules[]> {
+    const above: ScopedRules[] = [];
+    for (let dir = this.#dir; !(await exists(join(dir, ".git"))); ) {
+      if (dirname(dir) === dir) return [];
+      dir = dirname(dir);
+      const prefix = `${relative(dir, this.#dir)}/`;
+      above.unshift(...(await rulesIn(dir, (path) => prefix + path)));
+    }
+    return above;
+  }
+
+  async #read(folder: Folder, found: string[]): Promise<Folder[]> {
+    const names = await entriesOf(join(this.#dir, folder.path));
+    const isIgnoring = names.some(({ name }) => name === ".gitignore");
+    const own = folder.path === "" ? 0 : folder.path.length + 1;
+    const rules = isIgnoring
+      ? [...folder.rules, ...(await rulesIn(join(this.#dir, folder.path), (path) => path.slice(own)))]
+      : folder.rules;
+    const below: Folder[] = [];
+    for (const { name, isFolder } of names) {
+      const path = folder.path === "" ? name : `${folder.path}/${name}`;
+      if (found.length >= MAX_ENTRIES) break;
+      if (NEVER.has(name) || NEVER.has(path) || isIgnored(path, isFolder, rules)) continue;
+      found.push(isFolder ? `${path}/` : path);
+      if (isFolder) below.push({ path, rules });
+    }
+    return below;
+  }
+}
+
+function isIgnored(path: string, isFolder: boolean, rules: readonly ScopedRules[]): boolean {
+  for (let at = rules.length - 1; at >= 0; at--) {
+    const scoped = rules[at];
+    if (scoped === undefined) continue;
+    const verdict = scoped.rules.verdict(scoped.relative(path), isFolder);
+    if (verdict !== undefined) return verdict === "ignored";
+  }
+  return false;
+}
+
+async function rulesIn(dir: string, relativePath: ScopedRules["relative"]): Promise<ScopedRules[]> {
+  try {
+    const text = await readRegular(join(dir, ".gitignore"), MAX_IGNORE_BYTES);
+    return [{ rules: new IgnoreRules(text.toString()), relative: relativePath }];
+  } catch {
+    // None, or not readable: then it ignores nothing here.
+    return [];
+  }
+}
+
+/** Empty for a folder that can't be read. Links are offered and not followed. */
+async function entriesOf(folder: string): Promise<{ name: string; isFolder: boolean }[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries
+      .map((entry) => ({ name: entry.name, isFolder: entry.isDirectory() }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return [];
+    throw error;
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  try {
+    await stat(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
