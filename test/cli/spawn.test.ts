@@ -279,6 +279,34 @@ describe("what a user sees", () => {
     expect(err).toMatchSnapshot();
   });
 
+  test.each([
+    ["at a terminal", { stdoutTTY: true, stderrTTY: true }],
+    ["with stdout in a file", { stderrTTY: true }],
+    ["without a terminal", {}],
+  ])("%s the reasoning is shown before the answer it leads to, and once", async (_, terminals) => {
+    const thought = (text: string): StreamEvent => ({
+      type: "reasoning_delta",
+      payload: { ...REF, step: 1, text },
+    });
+    const events = [
+      SPAWNED,
+      step(1),
+      thought("First I"),
+      thought(" think.\nThen I"),
+      thought(" answer."),
+      delta(1, "The "),
+      delta(1, "answer."),
+      entry(1, "thought", "First I think.\nThen I answer."),
+      entry(1, "text", "The answer."),
+      complete(),
+    ];
+    const { io, out, err } = await spawn(["x"], { events, env: { NO_COLOR: "1" }, ...terminals });
+    expect(err.match(/ {2}First I think\.\n {2}Then I answer\.\n/g)).toHaveLength(1);
+    expect(err.indexOf("The answer.")).toSatisfy((at) => at < 0 || at > err.indexOf("Then I"));
+    expect(out).toBe("The answer.\n");
+    expect(io.stdout.text + io.stderr.text).toContain("completed");
+  });
+
   test("with stdout in a file the text is streamed on stderr and the file has only the answer", async () => {
     const { out, err } = await spawn(["x"], { events: streamed, stderrTTY: true, env: { NO_COLOR: "1" } });
     expect(out).toBe("The answer.\n");

@@ -36,7 +36,9 @@ export default defineCommand({
         const more =
           receipt.exit_code === EXIT.suspended ? `; to resume it: rnix resume ${receipt.uuid}` : "";
         const waits = receipt.suspended && receipt.suspended.wake.on !== "never";
-        const said = waits ? suspendedLine(receipt.uuid, receipt.suspended) : `${how}${more}`;
+        const said = waits
+          ? suspendedLine(`rnix resume ${receipt.uuid}`, receipt.suspended)
+          : `${how}${more}`;
         io.stderr.write(`process ${receipt.pid}: ${printable(said)}\n`);
       }
       return receipt.exit_code;

@@ -21,15 +21,18 @@ export function checkText(check: Receipt["checks"][number], style: Style): strin
 }
 
 /** Why a run did not complete, and how a suspended one resumes; null for a completed one. */
-export function whyText(end: End, style: Style, more = ""): string | null {
+export function whyText(
+  end: End,
+  style: Style,
+  { more = "", resume = `rnix resume ${end.uuid}` }: { more?: string; resume?: string } = {},
+): string | null {
   if (end.exit_code === EXIT.ok) return null;
-  if (end.exit_code === EXIT.suspended)
-    return style.yellow(printable(suspendedLine(end.uuid, end.suspended)));
+  if (end.exit_code === EXIT.suspended) return style.yellow(printable(suspendedLine(resume, end.suspended)));
   const why = end.error === null ? "" : `: ${printable(end.error.message)}`;
   const failed = style.red(`${style.glyph.failed} ${end.exit_reason} (exit ${end.exit_code})${why}${more}`);
   // A recording that came to its end, or differs, answers no better later.
   const mayAnswerLater = end.exit_reason === "llm_error" && end.provider !== "replay";
-  return mayAnswerLater ? `${failed}\nto resume it later: rnix resume ${end.uuid}` : failed;
+  return mayAnswerLater ? `${failed}\nto resume it later: ${resume}` : failed;
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */

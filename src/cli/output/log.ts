@@ -1,8 +1,9 @@
 /** Formats the log entries of a run for the terminal. */
 
 import type { StreamEvent } from "../../protocol/methods.ts";
+import { callText } from "./call-text.ts";
 import { endText } from "./end.ts";
-import { oneLine, printable } from "./format.ts";
+import { cut, oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 
 export type LogEntry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
@@ -15,7 +16,7 @@ const CALL = 160;
 const VALUE = 60;
 
 /** Formats one entry of a run's log, with its newline. */
-export function logEntry({ kind, text, end }: LogEntry, style: Style): string {
+export function logEntry({ kind, text, end, call }: LogEntry, style: Style): string {
   if (end) return endText(end, style);
   const clean = printable(text).trim();
   if (clean === "") return "";
@@ -26,9 +27,9 @@ export function logEntry({ kind, text, end }: LogEntry, style: Style): string {
     case "end":
       return `${clean}\n`;
     case "tool":
-      return `${style.cyan(`  ${style.glyph.tool} `)}${toolCall(clean)}\n`;
+      return `${style.cyan(`  ${style.glyph.tool} `)}${call ? writtenCall(call) : toolCall(clean)}\n`;
     case "result":
-      return `${style.dim(indent(head(clean), "    "))}\n`;
+      return `${resultText(clean, call, style)}\n`;
     case "inbox":
       return `${style.yellow(indent(head(clean), "  "))}\n`;
     case "compact":
@@ -67,6 +68,31 @@ export function stepTitle(step: number, total: number | null, style: Style): str
   const of = total === null ? "" : `/${total}`;
   return `${style.bold(`${style.glyph.step} step ${step}${of}`)}\n`;
 }
+
+/** A call as a person would write it. A command of several lines keeps them. */
+function writtenCall({ name, input }: NonNullable<LogEntry["call"]>): string {
+  const { name: shown, argument } = callText(name, input);
+  const lines = head(argument).split("\n");
+  const [first = "", ...rest] = lines.map((line) => cut(line.trimEnd(), CALL));
+  return [
+    `${shown} ${first}`.trimEnd(),
+    ...rest.map((line) => `${" ".repeat(5 + shown.length)}${line}`),
+  ].join("\n");
+}
+
+/** A failure begins with its status: its text alone could be a result. */
+function resultText(text: string, call: LogEntry["call"], style: Style): string {
+  const failure = call && FAILURES.get(call.state);
+  const shown = indent(head(failure === undefined ? text : `${failure}: ${text}`), "    ");
+  return failure === undefined ? style.dim(shown) : style.red(shown);
+}
+
+const FAILURES = new Map<string, string>([
+  ["failed", "failed"],
+  ["denied", "denied"],
+  ["cancelled", "stopped"],
+  ["unknown", "unknown outcome"],
+]);
 
 /** `Bash /dev/shell {"command":"ls"}` as `Bash ls`: the input's values, where it is whole and short. */
 function toolCall(text: string): string {

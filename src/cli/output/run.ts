@@ -9,11 +9,24 @@ import { type Style, styleOf } from "./style.ts";
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
 
+/** What shows a run while a command follows it. */
+export interface RunOutput {
+  show(event: StreamEvent): void;
+  /** Prints a line for the user on stderr, also with -q. */
+  say(line: string): void;
+  /** Prints notices about the run on stderr. */
+  notice(text: string): void;
+  /** Prints a notice at once, also with -q. */
+  warn(notice: string): void;
+  /** Ends the view: from then on the command prints by itself. Safe twice. */
+  close(): Promise<void>;
+}
+
 /**
- * Shows a run at the terminal: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
+ * Shows a run as plain lines: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
  * they arrive, and an answer shown that way is not printed again.
  */
-export class RunView {
+export class RunView implements RunOutput {
   readonly #io: Io;
   readonly #quiet: boolean;
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
@@ -23,6 +36,8 @@ export class RunView {
   /** The output for streamed words: stdout only if it is a terminal. */
   readonly #words: Io["stdout"] | null;
   #streamed = { step: 0, text: "" };
+  /** The reasoning that arrives: the step, and the line that is not complete. */
+  #thought = { step: 0, rest: "" };
   #midLine = false;
   /** Notices printed before the run began: its events repeat them. */
   readonly #warned = new Set<string>();
@@ -41,12 +56,16 @@ export class RunView {
 
   show(event: StreamEvent): void {
     if (event.type !== "complete") this.#printHeld();
+    if (event.type !== "reasoning_delta") this.#endThought();
     switch (event.type) {
       case "progress":
         this.#progress(event.payload);
         break;
       case "text_delta":
         this.#text(event.payload.step, event.payload.text);
+        break;
+      case "reasoning_delta":
+        this.#reasoning(event.payload.step, event.payload.text);
         break;
       case "log_entry":
         this.#entry(event.payload);
@@ -57,8 +76,6 @@ export class RunView {
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
-      // The reasoning is printed with the step, in one entry.
-      case "reasoning_delta":
       case "error":
       case "syscall_event":
       case "eof":
@@ -66,23 +83,22 @@ export class RunView {
     }
   }
 
-  /** Prints a line for the user on stderr, also with -q. */
   say(line: string): void {
     this.#endLine();
     this.#io.stderr.write(`${line}\n`);
   }
 
-  /** Prints notices about the run on stderr. */
   notice(text: string): void {
     if (this.#warned.delete(text)) return;
     this.#printProgress(this.#style.yellow(`note: ${printable(text)}`));
   }
 
-  /** Prints a notice at once, also with -q. */
   warn(notice: string): void {
     this.#warned.add(notice);
     this.say(this.#style.yellow(`note: ${notice}`));
   }
+
+  async close(): Promise<void> {}
 
   #printProgress(line: string): void {
     if (!this.#quiet) this.say(line);
@@ -125,7 +141,29 @@ export class RunView {
     if (shown !== "") this.#midLine = !shown.endsWith("\n");
   }
 
+  /** At a terminal the reasoning is printed line by line as it arrives, and so before the text that it leads to. */
+  #reasoning(step: number, text: string): void {
+    if (this.#words === null || this.#quiet) return;
+    this.#endLine();
+    this.#thought = { step, rest: this.#thought.rest + text };
+    const end = this.#thought.rest.lastIndexOf("\n");
+    if (end < 0) return;
+    this.#printThought(this.#thought.rest.slice(0, end));
+    this.#thought.rest = this.#thought.rest.slice(end + 1);
+  }
+
+  #endThought(): void {
+    this.#printThought(this.#thought.rest);
+    this.#thought.rest = "";
+  }
+
+  #printThought(text: string): void {
+    if (text.trim() === "") return;
+    this.#printEntry({ ts: "", step: this.#thought.step, kind: "thought", text });
+  }
+
   #entry(entry: LogEntry): void {
+    if (entry.kind === "thought" && this.#words !== null && this.#thought.step === entry.step) return;
     // Text that was streamed is not printed again.
     if (entry.kind === "text" && this.#words !== null && this.#streamed.step === entry.step) return;
     // The last text may be the answer, which belongs on stdout: the next event decides.
@@ -161,7 +199,7 @@ export class RunView {
       else this.say(text);
     }
     const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
-    const why = whyText(receipt, style, partial);
+    const why = whyText(receipt, style, { more: partial });
     if (why !== null) this.say(why);
     this.#printProgress(receiptText(receipt, style));
   }

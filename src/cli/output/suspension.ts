@@ -22,9 +22,8 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
   }
 }
 
-/** Why the run was suspended and how it resumes: the last line of its command. */
-export function suspendedLine(uuid: string, suspended: Suspended | null): string {
-  const command = `rnix resume ${uuid}`;
+/** Why the run was suspended and how `command` resumes it: the last line of its command. */
+export function suspendedLine(command: string, suspended: Suspended | null): string {
   if (suspended === null || suspended.wake.on === "never") return `suspended; to resume it: ${command}`;
   const why = suspended.reason.replace(/[.\s]+$/, "");
   const what = waitsFor(suspended);

@@ -1,0 +1,101 @@
+/** Formats a tool call in the form that a person would write it: `Bash npm test`, `Read src/a.ts:10-40`. */
+
+import { oneLine, printable } from "./format.ts";
+
+export interface CallText {
+  name: string;
+  /** The arguments that matter. A command keeps its lines. */
+  argument: string;
+}
+
+/** Columns of one of several values. */
+const VALUE = 60;
+/** Characters of a value that are looked at: an argument can be a megabyte. */
+const MAX_CHARS = 20_000;
+
+type Input = Record<string, unknown>;
+
+export function callText(name: string, input: Input): CallText {
+  return { name: printable(name), argument: (KNOWN.get(name)?.(input) ?? pairs(input)).trim() };
+}
+
+/** The call on one line of at most `width` columns. */
+export function callLine(name: string, input: Input, width: number): string {
+  const { name: shown, argument } = callText(name, input);
+  return oneLine(`${shown} ${argument}`, width);
+}
+
+/** The arguments of the stock tools. null: they are not as the tool expects, so all of them are shown. */
+const KNOWN: ReadonlyMap<string, (input: Input) => string | null> = new Map([
+  ["Bash", ({ command }: Input) => text(command)],
+  ["Read", readText],
+  ["Write", ({ path }: Input) => text(path)],
+  ["Edit", editText],
+  ["Glob", ({ pattern, path }: Input) => within(text(pattern), path)],
+  ["Grep", grepText],
+  ["Agent", agentText],
+  ["Plan", ({ steps }: Input) => (Array.isArray(steps) ? `${steps.length} steps` : null)],
+  ["Skill", ({ skill }: Input) => text(skill)],
+  ["Complete", ({ result }: Input) => (typeof result === "string" ? "" : null)],
+  ["SendMessage", ({ to, message }: Input) => joined(`to ${value(to, VALUE)}`, text(message))],
+]);
+
+function readText({ path, offset, limit }: Input): string | null {
+  const file = text(path);
+  if (file === null || (offset === undefined && limit === undefined)) return file;
+  const first = typeof offset === "number" ? offset : 1;
+  return `${file}:${first}-${typeof limit === "number" ? first + limit - 1 : ""}`;
+}
+
+function editText({ path, old_string, new_string, replace_all }: Input): string | null {
+  const file = text(path);
+  if (file === null || typeof old_string !== "string" || typeof new_string !== "string") return null;
+  return replace_all === true ? `${file} (all occurrences)` : file;
+}
+
+function grepText({ pattern, path, glob, case_insensitive }: Input): string | null {
+  const searched = text(pattern);
+  if (searched === null) return null;
+  const where = within(`"${searched}"`, path) ?? "";
+  const files = typeof glob === "string" ? ` (${printable(glob)})` : "";
+  return `${case_insensitive === true ? "-i " : ""}${where}${files}`;
+}
+
+function agentText({ intent, agent }: Input): string | null {
+  const task = text(intent);
+  if (task === null) return null;
+  return typeof agent === "string" ? `${printable(agent)}: ${task}` : task;
+}
+
+function within(what: string | null, path: unknown): string | null {
+  if (what === null) return null;
+  return typeof path === "string" && path !== "." ? `${what} in ${printable(path)}` : what;
+}
+
+function joined(head: string, message: string | null): string | null {
+  return message === null ? null : `${head}: ${message}`;
+}
+
+function text(given: unknown): string | null {
+  return typeof given === "string" && given.trim() !== "" ? printable(given.slice(0, MAX_CHARS)) : null;
+}
+
+/** `key=value` of a tool that Rnix does not know; the value alone if there is one. */
+function pairs(input: Input): string {
+  const fields = Object.entries(input).filter(([, given]) => given !== undefined);
+  const [only] = fields;
+  if (fields.length === 1 && only !== undefined && typeof only[1] === "string") {
+    return `${printable(only[0])}=${value(only[1], 4 * VALUE)}`;
+  }
+  return fields.map(([key, given]) => `${printable(key)}=${value(given, VALUE)}`).join(" ");
+}
+
+/** A value as on a command line: quoted only where that is needed. */
+function value(given: unknown, width: number): string {
+  const raw =
+    typeof given === "string"
+      ? given.slice(0, MAX_CHARS)
+      : (JSON.stringify(given)?.slice(0, MAX_CHARS) ?? "");
+  const shown = oneLine(raw, width);
+  return typeof given === "string" && /^$|[\s"'=]/.test(shown) ? `"${shown}"` : shown;
+}

@@ -1,0 +1,122 @@
+/** The lines of each part of the transcript. */
+
+import { callText } from "../../output/call-text.ts";
+import { formatElapsed, oneLine, plural } from "../../output/format.ts";
+import { type BlockSize, cutTo, type Look, plainLines, wrapTo } from "../look.ts";
+import type { Block, CallBlock, RunHead } from "../run-state.ts";
+import { callLines, formatSeconds, hasMore } from "./call.ts";
+import { childLine } from "./child.ts";
+
+type Shown = Exclude<Block, { kind: "end" }>;
+
+export function blockLines(block: Shown, size: BlockSize, look: Look): string[] {
+  const { columns, full = false } = size;
+  switch (block.kind) {
+    case "head":
+      return headLines(block.run, columns, look);
+    case "thought":
+      return thoughtLines(block, { columns, full }, look);
+    case "call":
+      return callLines(block.call, size, look);
+    case "agent":
+      return [childLine(block.child, { columns, now: block.child.endedMs ?? 0 }, look)];
+    case "reads":
+      return readLines(block.calls, size, look);
+    case "message":
+      return textLines(
+        block.text,
+        { columns, full, mark: look.cyan(look.mark.message) },
+        (line) => line,
+        look,
+      );
+    case "note": {
+      const paint = block.tone === "warning" ? look.yellow : look.dim;
+      return textLines(
+        block.text,
+        { columns, full, mark: paint(block.tone === "warning" ? "!" : look.mark.bar) },
+        paint,
+        look,
+      );
+    }
+  }
+}
+
+/** Whether Ctrl+O has more to show than these lines. */
+export function isFolded(block: Block): boolean {
+  switch (block.kind) {
+    case "call":
+      return hasMore(block.call);
+    case "reads":
+    case "thought":
+      return true;
+    case "message":
+    case "note":
+      return plainLines(block.text).length > TEXT_LINES;
+    case "head":
+    case "agent":
+    case "end":
+      return false;
+  }
+}
+
+/** Whether it takes one line only: such blocks follow each other without an empty line. */
+export function isBrief(block: Block, lines: readonly string[]): boolean {
+  return lines.length <= 1 && block.kind !== "head";
+}
+
+function headLines(run: RunHead, columns: number, look: Look): string[] {
+  const { pid, uuid, provider, model, agent, because, intent } = run;
+  const what =
+    provider === ""
+      ? [agent, oneLine(intent, 200)]
+      : [agent, model, because === "" ? provider : `${provider} (${because})`];
+  const parts = [...what, `process ${pid}`].join(look.glyph.dot);
+  const rest = columns - Bun.stringWidth(parts) - look.glyph.dot.length;
+  return [look.dim(cutTo(rest >= uuid.length ? `${parts}${look.glyph.dot}${uuid}` : parts, columns, look))];
+}
+
+function thoughtLines(
+  { text, ms }: Extract<Block, { kind: "thought" }>,
+  { columns, full }: { columns: number; full: boolean },
+  look: Look,
+): string[] {
+  const time = ms === null ? "thought" : `thought for ${ms < 1000 ? formatElapsed(ms) : formatSeconds(ms)}`;
+  const title = look.dim(`${look.mark.thought} ${time}`);
+  return full ? [title, ...thoughtText(text, columns).map((line) => look.dim(look.italic(line)))] : [title];
+}
+
+/** Reasoning as lines, indented. */
+export function thoughtText(text: string, columns: number): string[] {
+  return plainLines(text).flatMap((line) => wrapTo(line, columns - 2).map((part) => `  ${part}`.trimEnd()));
+}
+
+/** One file: a line as of any call. More: one line for all. */
+function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): string[] {
+  const [only] = calls;
+  if (size.full || (calls.length === 1 && only !== undefined))
+    return calls.flatMap((call) => callLines(call, size, look));
+  const title = `Read ${plural(calls.length, "file")}`;
+  const names = calls.map(({ name, input }) => oneLine(callText(name, input).argument, 100)).join(", ");
+  const ms = Math.max(...calls.map((call) => call.ms ?? 0));
+  const time = look.glyph.dot + formatElapsed(ms);
+  const room = size.columns - 3 - title.length - look.glyph.dot.length - time.length;
+  return [
+    `${look.green(look.mark.done)} ${look.bold(title)}${look.dim(look.glyph.dot)}${cutTo(names, room, look)}${look.dim(time)}`,
+  ];
+}
+
+/** Lines of a message or note that are shown unless all are asked for. */
+const TEXT_LINES = 8;
+
+function textLines(
+  text: string,
+  { columns, full, mark }: { columns: number; full: boolean; mark: string },
+  paint: (line: string) => string,
+  look: Look,
+): string[] {
+  const lines = plainLines(text).flatMap((line) => wrapTo(line, columns - 2));
+  const shown = full ? lines : lines.slice(0, TEXT_LINES);
+  if (shown.length < lines.length)
+    shown.push(`${look.mark.ellipsis} ${plural(lines.length - shown.length, "more line")}`);
+  return shown.map((line, i) => `${i === 0 ? mark : " "} ${paint(line)}`);
+}

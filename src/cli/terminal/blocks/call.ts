@@ -1,0 +1,179 @@
+/** A tool call as a block: its line with status and time, and the lines of its output or result below. */
+
+import { callText } from "../../output/call-text.ts";
+import { formatElapsed, plural } from "../../output/format.ts";
+import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
+import type { CallBlock } from "../run-state.ts";
+import { diffLines } from "./diff.ts";
+import { type Outcome, outcomeOf, TAIL_LINES } from "./outcome.ts";
+
+/** Lines of a long command that are shown unless all are asked for. */
+const ARGUMENT_LINES = 6;
+
+/** A call that has ended. */
+export function callLines(call: CallBlock, { columns, full = false }: BlockSize, look: Look): string[] {
+  const outcome = outcomeOf(call);
+  const isFailed = outcome.failure !== null;
+  const status = [
+    ...(outcome.failure === null ? [] : [look.red(outcome.failure)]),
+    ...outcome.facts.map((fact) => factText(fact, look)),
+    ...(call.ms === null || call.state === "waiting" || (isFailed && call.ms === 0)
+      ? []
+      : [look.dim(formatElapsed(call.ms))]),
+  ];
+  const mark = isFailed
+    ? look.red(look.mark.failed)
+    : call.state === "waiting"
+      ? look.mark.waiting
+      : look.green(look.mark.done);
+  const most = full ? Number.POSITIVE_INFINITY : ARGUMENT_LINES;
+  return [
+    ...titleLines(call, { mark, status, columns, most }, look),
+    ...bodyLines(outcome, { columns, full }, look),
+  ];
+}
+
+/** Whether Ctrl+O has more of it to show. */
+export function hasMore(call: CallBlock): boolean {
+  const { lines, diff, most } = outcomeOf(call);
+  const argument = callText(call.name, call.input).argument.split("\n").length;
+  return Math.max(lines.length, diff?.length ?? 0) > most || argument > ARGUMENT_LINES;
+}
+
+/** A call that runs, in at most `rows` lines: its line, and the end of its output. */
+export function runningLines(
+  call: CallBlock,
+  { columns, full = false, rows, now }: BlockSize & { rows: number; now: number },
+  look: Look,
+): string[] {
+  const elapsed = now - call.startedMs;
+  const status = elapsed < 1000 ? [] : [look.dim(formatSeconds(elapsed))];
+  const mark = look.cyan(spinnerAt(look, now));
+  const title = titleLines(call, { mark, status, columns, most: Math.min(ARGUMENT_LINES, rows) }, look);
+  const room = Math.min(full ? rows : TAIL_LINES + 1, rows - title.length);
+  return [...title, ...tailLines(call, { columns, rows: room }, look)];
+}
+
+/** Whole seconds, so that a running clock does not flicker. */
+export function formatSeconds(ms: number): string {
+  return ms < 60_000 ? `${Math.floor(ms / 1000)}s` : formatElapsed(ms);
+}
+
+function tailLines(
+  { tail, lines }: CallBlock,
+  { columns, rows }: { columns: number; rows: number },
+  look: Look,
+): string[] {
+  if (tail === "" || rows < 1) return [];
+  const all = plainLines(tail);
+  const most =
+    Math.min(rows, TAIL_LINES + 1) === rows && lines > rows
+      ? rows - 1
+      : Math.min(rows, Math.max(rows - 1, 1));
+  const shown = all.slice(-Math.max(1, most));
+  const hidden = Math.max(lines, all.length) - shown.length;
+  const above = hidden > 0 && rows > 1 ? [`${look.mark.ellipsis} ${plural(hidden, "line")} above`] : [];
+  return [
+    ...above.map((text) => look.dim(text)),
+    ...shown.map((line) => look.dim(cutTo(line, columns - 4, look))),
+  ].map((line) => barred(line, look));
+}
+
+/** The name and the argument, and the status behind its last line. */
+function titleLines(
+  { name, input }: CallBlock,
+  o: { mark: string; status: readonly string[]; columns: number; most: number },
+  look: Look,
+): string[] {
+  const { name: shown, argument } = callText(name, input);
+  const status = o.status.map((text) => `${look.dim(look.glyph.dot)}${text}`).join("");
+  const title = cutTo(shown, o.columns - 2, look);
+  const head = `${o.mark} ${look.bold(title)}`;
+  const first = 3 + Bun.stringWidth(title);
+  // Below a long name, the argument begins further left.
+  const indent = first > o.columns / 4 ? 4 : first;
+  const lines = argumentLines(argument, { first: o.columns - first, width: o.columns - indent });
+  if (lines.length === 0) return [`${head}${status}`];
+  const fitted = fitStatus(lines, { ...o, indent, first, status: Bun.stringWidth(status) }, look);
+  return fitted.map((line, i) => {
+    const end = i === fitted.length - 1 ? status : "";
+    return i === 0 ? `${head} ${line}${end}` : `${" ".repeat(indent)}${line}${end}`;
+  });
+}
+
+/** The argument wrapped: its first line stands behind the name, the others below it. */
+function argumentLines(argument: string, { first, width }: { first: number; width: number }): string[] {
+  if (argument === "") return [];
+  const [line = "", ...others] = plainLines(argument);
+  const [head = ""] = wrapTo(line, Math.max(1, first));
+  const rest = line.slice(head.length).trimStart();
+  return [
+    head,
+    ...(rest === "" ? [] : wrapTo(rest, width)),
+    ...others.flatMap((other) => wrapTo(other, width)),
+  ];
+}
+
+/** At most `most` lines, of which the last leaves room for the status. */
+function fitStatus(
+  lines: string[],
+  o: { columns: number; most: number; indent: number; first: number; status: number },
+  look: Look,
+): string[] {
+  const room = (at: number): number => o.columns - (at === 0 ? o.first : o.indent) - o.status;
+  const last = lines.length - 1;
+  const end = lines[last] ?? "";
+  const isLong = Bun.stringWidth(end) > room(last);
+  // The end of the argument goes to a line of its own, with the status.
+  const wrapped =
+    isLong && lines.length < o.most
+      ? [...lines.slice(0, -1), ...wrapTo(end, Math.max(8, room(last)))]
+      : lines;
+  const shown = wrapped.slice(0, o.most);
+  const hidden = wrapped.length - shown.length;
+  const at = shown.length - 1;
+  const more = hidden > 0 ? ` ${look.mark.ellipsis} ${plural(hidden, "more line")}` : "";
+  const cut = cutTo(shown[at] ?? "", Math.max(4, room(at) - more.length), look);
+  return [...shown.slice(0, -1), `${cut}${look.dim(more)}`];
+}
+
+function bodyLines(
+  outcome: Outcome,
+  { columns, full }: { columns: number; full: boolean },
+  look: Look,
+): string[] {
+  const { diff, lines, keep, isProse } = outcome;
+  const most = full ? Number.POSITIVE_INFINITY : outcome.most;
+  if (diff !== null) {
+    const shown = diffLines(diff.slice(0, most), columns - 4, look);
+    return [...shown, ...hiddenText(diff.length - shown.length, "more", look)].map((line) => `    ${line}`);
+  }
+  if (most === 0 || lines.length === 0) return [];
+  const whole = full || isProse ? lines.flatMap((line) => wrapTo(line, columns - 4)) : lines;
+  // One hidden line takes as much room as the note on it.
+  const isWhole = whole.length <= most + 1;
+  const shown = isWhole ? whole : keep === "first" ? whole.slice(0, most) : whole.slice(-most);
+  const paint = outcome.failure === null ? look.dim : (line: string) => line;
+  const body = shown.map((line) => paint(cutTo(line, columns - 4, look)));
+  const hidden = hiddenText(whole.length - shown.length, keep === "first" ? "more" : "above", look);
+  return (keep === "first" ? [...body, ...hidden] : [...hidden, ...body]).map((line) => barred(line, look));
+}
+
+function hiddenText(count: number, where: string, look: Look): string[] {
+  if (count <= 0) return [];
+  const text =
+    where === "more"
+      ? `${count} more ${count === 1 ? "line" : "lines"}`
+      : `${plural(count, "line")} ${where}`;
+  return [look.dim(`${look.mark.ellipsis} ${text}`)];
+}
+
+function barred(line: string, look: Look): string {
+  return `  ${look.dim(look.mark.bar)} ${line}`;
+}
+
+function factText(fact: string, look: Look): string {
+  const counts = /^(\+\d+) (-\d+)$/.exec(fact);
+  if (counts?.[1] === undefined || counts[2] === undefined) return look.dim(fact);
+  return `${look.green(counts[1])} ${look.red(counts[2])}`;
+}

@@ -1,0 +1,164 @@
+/** What a tool call came to: its status in words, the lines of its result that are shown, and how many are not. */
+
+import { formatCount, plural } from "../../output/format.ts";
+import { plainLines } from "../look.ts";
+import type { CallBlock } from "../run-state.ts";
+import { type DiffLine, editDiff } from "./diff.ts";
+
+export interface Outcome {
+  /** Why it failed, for the call's own line: "exited 2", "denied". null: it did not fail. */
+  failure: string | null;
+  /** Quiet facts for the call's own line: "120 lines", "+2 -1". */
+  facts: string[];
+  /** Text that is shown below the line. */
+  lines: string[];
+  diff: DiffLine[] | null;
+  /** Which end of the lines is shown when they are too many. */
+  keep: "first" | "last";
+  /** How many lines are shown unless all are asked for. */
+  most: number;
+  /** Long lines are wrapped: each word matters. Else they are cut. */
+  isProse: boolean;
+}
+
+/** Lines of a command's output that are shown, while it runs and afterwards. */
+export const TAIL_LINES = 5;
+const FAILED_LINES = 10;
+const HEAD_LINES = 5;
+const WRITE_LINES = 6;
+
+export function outcomeOf(call: CallBlock): Outcome {
+  if (call.state !== "done") return failed(call);
+  const result = call.result ?? "";
+  switch (call.name) {
+    case "Bash":
+      return ofCommand(result);
+    case "Read":
+      return readCounts(result);
+    case "Edit":
+      return ofEdit(call, result);
+    case "Write":
+      return ofWrite(call, result);
+    case "Glob":
+    case "Grep":
+      return ofSearch(call, result);
+    case "Agent":
+      return ofAgent(result);
+    case "Plan":
+      return shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true });
+    case "Skill":
+    case "SendMessage":
+    case "Complete":
+      return shown([]);
+    default:
+      return shown(linesOf(result));
+  }
+}
+
+function shown(lines: string[], o: Partial<Outcome> = {}): Outcome {
+  return {
+    failure: null,
+    facts: [],
+    diff: null,
+    keep: "first",
+    most: HEAD_LINES,
+    isProse: false,
+    ...o,
+    lines,
+  };
+}
+
+function failed(call: CallBlock): Outcome {
+  const text = call.error ?? call.result ?? "";
+  const lines = linesOf(text);
+  const o = { most: FAILED_LINES, isProse: true };
+  switch (call.state) {
+    case "denied":
+      return shown(lines, { ...o, failure: "denied" });
+    case "cancelled":
+      return shown([], { ...o, failure: "stopped" });
+    case "waiting":
+      return shown([], { ...o, facts: ["waiting"] });
+    case "unknown":
+      return shown(lines, { ...o, failure: "may or may not have happened" });
+    default:
+      return shown(lines, { ...o, failure: FAILURES.get(call.errorCode ?? "") ?? "failed" });
+  }
+}
+
+const FAILURES = new Map([
+  ["TIMEOUT", "timed out"],
+  ["PERMISSION", "denied"],
+  ["CANCELLED", "stopped"],
+  ["NOT_FOUND", "not found"],
+]);
+
+/** The shell names the end of a command in the last line of its output. */
+function ofCommand(result: string): Outcome {
+  const [end = ""] =
+    /\n?\[(?:exit code \d+|ended by signal \S+|timed out after \d+ ms[^\]]*)\]\s*$/.exec(result) ?? [];
+  const lines = linesOf(result.slice(0, result.length - end.length).replace(/^\[no output\]$/, ""));
+  const failure =
+    end === ""
+      ? null
+      : end
+          .replace(/^\n?\[exit code (\d+)\]\s*$/, "exited $1")
+          .replace(/^\n?\[ended by signal (\S+)\]\s*$/, "ended by signal $1")
+          .replace(/^\n?\[timed out after .*$/s, "timed out");
+  const most = failure === null ? TAIL_LINES : FAILED_LINES;
+  return shown(lines, { failure, keep: "last", most, facts: lines.length === 0 ? ["no output"] : [] });
+}
+
+/** The last line of the answer says what the agent has used. */
+function ofAgent(result: string): Outcome {
+  const [end = "", steps, tokens] =
+    /\s*\[process \d+, agent [^\]]*?, (\d+ steps?), (\d+) tokens\]\s*$/.exec(result) ?? [];
+  const facts = steps === undefined ? [] : [steps, `${formatCount(Number(tokens))} tokens`];
+  return shown(linesOf(result.slice(0, result.length - end.length)), { facts, isProse: true });
+}
+
+function readCounts(result: string): Outcome {
+  const lines = linesOf(result);
+  const count = lines.filter((line) => /^\s*\d+ {4}|^\s*\d+$/.test(line)).length;
+  const remark = lines.find((line) => /^\[.*\]$/.test(line));
+  const facts = count > 0 ? [plural(count, "line")] : remark === undefined ? [] : [remark.slice(1, -1)];
+  return shown(lines, { facts, most: 0 });
+}
+
+function ofEdit({ input }: CallBlock, result: string): Outcome {
+  const diff = editDiff(result);
+  if (diff === null) {
+    const created = typeof input.new_string === "string" ? linesOf(input.new_string) : linesOf(result);
+    return shown([], { facts: ["new file", `+${created.length}`], diff: added(created), most: WRITE_LINES });
+  }
+  const [plus, minus] = ["+", "-"].map((mark) => diff.filter((line) => line.mark === mark).length);
+  return shown([], { facts: [`+${plus} -${minus}`], diff, most: 30 });
+}
+
+function ofWrite({ input }: CallBlock, result: string): Outcome {
+  const lines = typeof input.content === "string" ? linesOf(input.content) : [];
+  const isNew = result.startsWith("Created");
+  return shown([], {
+    facts: [isNew ? "new file" : "replaced", plural(lines.length, "line")],
+    diff: added(lines),
+    most: WRITE_LINES,
+  });
+}
+
+function added(lines: string[]): DiffLine[] {
+  return lines.map((text, index) => ({ mark: "+", number: index + 1, text }));
+}
+
+function ofSearch({ name, input }: CallBlock, result: string): Outcome {
+  const lines = linesOf(result);
+  const found = lines.filter((line) => line !== "" && !/^\[.*\]$/.test(line)).length;
+  const isNone = /^No /.test(result) || found === 0;
+  const isContent = name === "Grep" && (input.output_mode === "content" || input.output_mode === "count");
+  const facts = [isNone ? "nothing found" : plural(found, isContent ? "line" : "file")];
+  return shown(lines, { facts, most: isNone ? 0 : isContent ? HEAD_LINES : 0 });
+}
+
+function linesOf(text: string): string[] {
+  const lines = plainLines(text);
+  return lines.length === 1 && lines[0] === "" ? [] : lines;
+}

@@ -1,0 +1,120 @@
+/** The bottom of the live view: what the run does now, and the footer with its use of tokens, money, window and time. */
+
+import { callLine } from "../../output/call-text.ts";
+import { formatCost, formatCount, formatElapsed, oneLine } from "../../output/format.ts";
+import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
+import type { RunState } from "../run-state.ts";
+import { formatSeconds } from "./call.ts";
+
+interface Place {
+  columns: number;
+  now: number;
+  /** Keys that the user may not know, on the right if there is room. */
+  hints: readonly string[];
+}
+
+/** What the run does now, with a spinner and the time it has taken so far. */
+export function statusLines(state: RunState, place: Place, look: Look): string[] {
+  if (state.retry !== null) return retryLines(state.retry, place, look);
+  const { columns, now } = place;
+  const { text, sinceMs, untilMs, isStill } = doing(state, now);
+  const clock = [
+    ...(now - sinceMs < 1000 ? [] : [formatSeconds(now - sinceMs)]),
+    ...(untilMs === null || untilMs <= now ? [] : [`${formatSeconds(untilMs - now + 999)} left`]),
+  ].map((part) => `${look.glyph.dot}${part}`);
+  const room = columns - 2 - Bun.stringWidth(clock.join(""));
+  const mark = isStill ? look.yellow(look.mark.waiting) : look.cyan(spinnerAt(look, now));
+  const shown = cutTo(oneLine(text, room), room, look);
+  const left = `${mark} ${isStill ? look.yellow(shown) : shown}${look.dim(clock.join(""))}`;
+  return [left + hint(place, Bun.stringWidth(left), look)];
+}
+
+function retryLines(retry: NonNullable<RunState["retry"]>, { columns, now }: Place, look: Look): string[] {
+  const parts = [
+    `attempt ${retry.attempt} failed`,
+    now < retry.untilMs ? `next in ${formatSeconds(retry.untilMs - now + 999)}` : "asking again",
+    ...(retry.endMs > now + 1000 ? [`gives up in ${formatElapsed(retry.endMs - now)}`] : []),
+  ];
+  const [reason = ""] = plainLines(retry.message);
+  const why = wrapTo(reason, columns - 2).slice(0, 2);
+  return [
+    `${look.yellow(spinnerAt(look, now))} ${look.yellow(cutTo(parts.join(look.glyph.dot), columns - 2, look))}`,
+    ...why.map((line) => look.dim(`  ${line}`)),
+  ];
+}
+
+interface Doing {
+  text: string;
+  sinceMs: number;
+  untilMs: number | null;
+  /** It waits for a person: nothing moves. */
+  isStill: boolean;
+}
+
+function doing(state: RunState, now: number): Doing {
+  const { activity, thought, isAnswering, calls } = state;
+  const since = activity?.since_ms ?? now;
+  if (thought !== null) return moving("thinking", thought.sinceMs);
+  if (isAnswering) return moving("answering", since);
+  if (activity === null) {
+    const [first] = calls.values();
+    if (first === undefined)
+      return moving(state.head === null ? "starting" : "waiting for the model", state.openedMs);
+    return moving(
+      calls.size === 1 ? callLine(first.name, first.input, 200) : `${calls.size} calls`,
+      first.startedMs,
+    );
+  }
+  const isStill = ["paused", "input", "ask"].includes(activity.kind);
+  return { text: activity.text, sinceMs: since, untilMs: activity.until_ms, isStill };
+}
+
+function moving(text: string, sinceMs: number): Doing {
+  return { text, sinceMs, untilMs: null, isStill: false };
+}
+
+/** As many of the hints as have room, right-aligned. */
+function hint({ columns, hints }: Place, used: number, look: Look): string {
+  for (let count = hints.length; count > 0; count--) {
+    const text = hints.slice(0, count).join(look.glyph.dot);
+    const gap = columns - used - Bun.stringWidth(text);
+    if (gap >= 3) return " ".repeat(gap) + look.dim(text);
+  }
+  return "";
+}
+
+/** Agent, model and use on one line; what matters least is left out where the line is too long. */
+export function footerLine(state: RunState, columns: number, now: number, look: Look): string {
+  const { head, step, tokens, costUsd, contextTokens, contextWindow } = state;
+  if (head === null) return "";
+  const share =
+    contextTokens === null
+      ? ""
+      : contextWindow === null
+        ? `${formatCount(contextTokens)} in context`
+        : `${percent(contextTokens / contextWindow)} of ${formatCount(contextWindow)}`;
+  // The larger the number, the sooner the part is left out.
+  const parts: [number, string][] = [
+    [5, head.agent],
+    [2, head.model],
+    [4, step === 0 ? "" : `step ${step}`],
+    [0, tokens === 0 ? "" : `${formatCount(tokens)} tokens`],
+    [1, costUsd === null ? "" : formatCost(costUsd)],
+    [1, share],
+    [3, formatSeconds(state.elapsedMs(now))],
+  ];
+  const shown = parts.filter(([, text]) => text !== "");
+  const text = (): string => shown.map(([, part]) => oneLine(part, 40)).join(look.glyph.dot);
+  while (shown.length > 1 && Bun.stringWidth(text()) > columns - 2) {
+    const least = Math.max(...shown.map(([rank]) => rank));
+    shown.splice(
+      shown.findIndex(([rank]) => rank === least),
+      1,
+    );
+  }
+  return look.dim(`  ${cutTo(text(), columns - 2, look)}`);
+}
+
+function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "<1%" : `${Math.round(share * 100)}%`;
+}

@@ -1,0 +1,399 @@
+/** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
+
+import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { Activity, ChildState } from "../../protocol/stream.ts";
+import type { LogEntry } from "../output/log.ts";
+
+/** A tool call and what is known of it so far. */
+export interface CallBlock {
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+  /** Unix ms. */
+  startedMs: number;
+  state: NonNullable<LogEntry["call"]>["state"];
+  result: string | null;
+  error: string | null;
+  errorCode: string | null;
+  /** How long it took. */
+  ms: number | null;
+  /** The end of its output so far, and how many whole lines that output has. */
+  tail: string;
+  lines: number;
+}
+
+/** A part of the transcript that will not change any more. */
+export type Block =
+  | { kind: "head"; run: RunHead }
+  | { kind: "thought"; text: string; ms: number | null }
+  | { kind: "call"; call: CallBlock; agents: ChildRun[] }
+  /** A child that no call waited for, when it ends. */
+  | { kind: "agent"; child: ChildRun }
+  /** Files that one answer read, in one line. */
+  | { kind: "reads"; calls: CallBlock[] }
+  | { kind: "message"; text: string }
+  | { kind: "note"; text: string; tone: "warning" | "quiet" }
+  | { kind: "end"; receipt: Receipt };
+
+/** What an event adds to the transcript. `answer` is text of the model as it arrives. */
+export type Change =
+  | { type: "block"; block: Block }
+  | { type: "answer"; text: string }
+  /** The text is over: what follows is another. */
+  | { type: "answer_end" }
+  /** The attempt failed: its text is not part of the answer. */
+  | { type: "answer_lost" };
+
+export type RunHead = Extract<ProgressPayload, { event: "spawn" }>;
+
+interface Retry {
+  attempt: number;
+  message: string;
+  /** When the next attempt is made. */
+  untilMs: number;
+  /** Until when failed attempts are retried. */
+  endMs: number;
+}
+
+/** Characters kept of the output of a running call. */
+const TAIL_CHARS = 8 * 1024;
+/** Characters kept of reasoning that arrives; its end is shown. */
+const THOUGHT_CHARS = 256 * 1024;
+/** Tools whose result a person seldom reads: several of one answer share a line. */
+const GROUPED: ReadonlySet<string> = new Set(["Read"]);
+
+export class RunState {
+  head: RunHead | null = null;
+  step = 0;
+  /** Maximum steps; null where there is no limit. */
+  total: number | null = null;
+  tokens = 0;
+  costUsd: number | null = null;
+  contextTokens: number | null = null;
+  contextWindow: number | null = null;
+  activity: Activity | null = null;
+  retry: Retry | null = null;
+  /** The reasoning that arrives now. */
+  thought: { text: string; sinceMs: number } | null = null;
+  /** Text of the model arrives now. */
+  isAnswering = false;
+  /** Running calls, in the order of their start. */
+  readonly calls = new Map<string, CallBlock>();
+  /** Files read by the present answer, not in the transcript yet. */
+  reads: CallBlock[] = [];
+  readonly children = new Map<string, ChildRun>();
+  receipt: Receipt | null = null;
+  /** Messages of the user that the model has not read. */
+  readonly queued = new Map<number, { text: string; when: "next_step" | "after_answer" }>();
+  /** When the view was opened. */
+  readonly openedMs: number;
+  #ranMs = 0;
+  /** null: the clock stands still. */
+  #runsSince: number | null;
+  #failedAttempts = 0;
+  /** The step whose reasoning and text arrived in pieces: the log's entries repeat them. */
+  #thoughtStep = -1;
+  #textStep = -1;
+  /** The last text of the model. */
+  #answer = "";
+  #notices = new Set<string>();
+
+  constructor(now: number) {
+    this.openedMs = now;
+    this.#runsSince = now;
+  }
+
+  apply(event: StreamEvent, now: number): Change[] {
+    switch (event.type) {
+      case "progress":
+        return this.#progress(event.payload, now);
+      case "reasoning_delta":
+        return this.#reasoning(event.payload, now);
+      case "text_delta":
+        return this.#text(event.payload, now);
+      case "log_entry":
+        return this.#entry(event.payload, now);
+      case "complete": {
+        const { event: _, ...receipt } = event.payload;
+        return this.#complete(receipt, now);
+      }
+      case "tool_output":
+        this.#output(event.payload);
+        return [];
+      case "error":
+      case "syscall_event":
+      case "eof":
+        return [];
+    }
+  }
+
+  #output({ call_id, text, lines }: Extract<StreamEvent, { type: "tool_output" }>["payload"]): void {
+    const call = this.calls.get(call_id);
+    if (call === undefined) return;
+    call.tail = (call.tail + text).slice(-TAIL_CHARS);
+    call.lines = lines;
+  }
+
+  /** A notice that was shown before the run began: its event repeats it. */
+  known(notice: string): void {
+    this.#notices.add(notice);
+  }
+
+  notice(text: string, now: number): Change[] {
+    if (this.#notices.delete(text)) return [];
+    return [...this.#settle(now), note(text, "warning")];
+  }
+
+  #progress(payload: ProgressPayload, now: number): Change[] {
+    switch (payload.event) {
+      case "spawn":
+        return this.#spawned(payload, now);
+      case "step": {
+        const done = this.#settle(now);
+        this.total = payload.total;
+        this.#used(payload);
+        return done;
+      }
+      case "usage":
+        this.#used(payload);
+        return [];
+      case "activity":
+        return this.#doing(payload.activity, now);
+      case "child":
+        return this.#child(payload.child, now);
+      case "message":
+        this.#message(payload);
+        return [];
+      case "retry":
+        return this.#retried(payload, now);
+      case "notice":
+        return this.notice(payload.text, now);
+    }
+  }
+
+  #spawned(payload: Extract<ProgressPayload, { event: "spawn" }>, now: number): Change[] {
+    // After a lost connection the present state is sent again.
+    const isKnown = this.head?.pid === payload.pid;
+    this.head = payload;
+    this.total = payload.max_steps;
+    this.contextWindow = payload.context_window;
+    this.#ranMs = payload.elapsed_ms;
+    this.#runsSince = now;
+    return isKnown ? [] : [{ type: "block", block: { kind: "head", run: payload } }];
+  }
+
+  #used(use: Extract<ProgressPayload, { event: "usage" | "step" }>): void {
+    this.step = use.step;
+    this.tokens = use.tokens_used;
+    this.costUsd = use.cost_usd;
+    this.contextTokens = use.context_tokens;
+    this.contextWindow = use.context_window ?? this.contextWindow;
+  }
+
+  /** Running time: it stands still while the run is paused or waits for the user. */
+  elapsedMs(now: number): number {
+    return this.#ranMs + (this.#runsSince === null ? 0 : Math.max(0, now - this.#runsSince));
+  }
+
+  #doing(activity: Activity, now: number): Change[] {
+    this.activity = activity;
+    const isStill = activity.kind === "paused" || activity.kind === "input";
+    if (isStill === (this.#runsSince === null)) return [];
+    this.#ranMs = this.elapsedMs(now);
+    this.#runsSince = isStill ? null : now;
+    return [];
+  }
+
+  #child(child: ChildState, now: number): Change[] {
+    const hasEnded = child.state === "done" || child.state === "failed";
+    this.children.set(child.uuid, { ...child, endedMs: hasEnded ? now : null });
+    const isCalled = child.call_id !== null || this.children.has(child.parent_uuid ?? "");
+    if (!hasEnded || isCalled) return [];
+    // No call of the run waits for it: its end is a line of its own.
+    this.#dropTree(child.uuid);
+    return [{ type: "block", block: { kind: "agent", child: { ...child, endedMs: now } } }];
+  }
+
+  #message({ seq, text, state, when }: Extract<ProgressPayload, { event: "message" }>): void {
+    if (state === "queued") this.queued.set(seq, { text, when });
+    else this.queued.delete(seq);
+  }
+
+  #retried(payload: Extract<ProgressPayload, { event: "retry" }>, now: number): Change[] {
+    const lost: Change[] = this.isAnswering ? [{ type: "answer_lost" }] : [];
+    this.isAnswering = false;
+    this.thought = null;
+    this.#answer = "";
+    this.#failedAttempts = payload.attempt;
+    this.retry = {
+      attempt: payload.attempt,
+      message: payload.message,
+      untilMs: now + payload.delay_ms,
+      endMs: now + payload.left_ms,
+    };
+    return lost;
+  }
+
+  /** The model answers again: the failed attempts become one line. */
+  #answered(): Change[] {
+    const { retry } = this;
+    if (retry === null) return [];
+    this.retry = null;
+    const times = this.#failedAttempts === 1 ? "1 attempt" : `${this.#failedAttempts} attempts`;
+    return [note(`${times} failed before the model answered: ${retry.message}`, "quiet")];
+  }
+
+  #reasoning({ step, text }: Delta, now: number): Change[] {
+    const done = [...this.#answered(), ...this.#endAnswer(), ...this.#flushReads()];
+    this.#thoughtStep = step;
+    this.thought ??= { text: "", sinceMs: now };
+    this.thought.text = (this.thought.text + text).slice(-THOUGHT_CHARS);
+    return done;
+  }
+
+  #text({ step, text }: Delta, now: number): Change[] {
+    if (text === "") return [];
+    // White space before a call is no answer.
+    if (!this.isAnswering && text.trim() === "") return [];
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#flushReads()];
+    if (!this.isAnswering) this.#answer = "";
+    this.isAnswering = true;
+    this.#textStep = step;
+    this.#answer += text;
+    return [...done, { type: "answer", text }];
+  }
+
+  #entry(entry: LogEntry, now: number): Change[] {
+    const { kind, step, text, call } = entry;
+    switch (kind) {
+      case "thought":
+        if (step === this.#thoughtStep || text.trim() === "") return [];
+        return [...this.#settle(now), { type: "block", block: { kind: "thought", text, ms: null } }];
+      case "text":
+        if (step === this.#textStep || text.trim() === "") return [];
+        return [...this.#text({ step, text }, now), ...this.#endAnswer()];
+      case "tool":
+        return call === undefined ? [] : this.#callStarted(call, now);
+      case "result":
+        return call === undefined ? [] : this.#callEnded(call, now);
+      case "inbox":
+        return [...this.#settle(now), { type: "block", block: { kind: "message", text } }];
+      case "compact":
+      case "unit":
+      case "model":
+        return [...this.#settle(now), note(text, "quiet")];
+      case "end":
+        return [];
+    }
+  }
+
+  #callStarted(call: LoggedCall, now: number): Change[] {
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    if (!this.calls.has(call.id)) this.calls.set(call.id, blockOf(call, now));
+    return done;
+  }
+
+  #callEnded(call: LoggedCall, now: number): Change[] {
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    this.calls.delete(call.id);
+    const block = blockOf(call, now);
+    if (GROUPED.has(call.name) && call.state === "done") {
+      this.reads.push(block);
+      return done;
+    }
+    const agents = this.#takeChildren(call.id);
+    return [...done, ...this.#flushReads(), { type: "block", block: { kind: "call", call: block, agents } }];
+  }
+
+  /** The children of a call that ended leave the live part with it. */
+  #takeChildren(callId: string): ChildRun[] {
+    const taken = [...this.children.values()].filter((child) => child.call_id === callId);
+    for (const { uuid } of taken) this.#dropTree(uuid);
+    return taken;
+  }
+
+  #dropTree(uuid: string): void {
+    this.children.delete(uuid);
+    for (const child of [...this.children.values()])
+      if (child.parent_uuid === uuid) this.#dropTree(child.uuid);
+  }
+
+  #complete(receipt: Receipt, now: number): Change[] {
+    const done = this.#settle(now);
+    // Calls that the end of the run cut off have no result.
+    for (const call of this.calls.values()) {
+      const cut: CallBlock = { ...call, state: "cancelled", ms: now - call.startedMs };
+      done.push({ type: "block", block: { kind: "call", call: cut, agents: this.#takeChildren(call.id) } });
+    }
+    this.calls.clear();
+    this.children.clear();
+    this.activity = null;
+    this.retry = null;
+    this.receipt = receipt;
+    this.tokens = receipt.tokens_used;
+    this.costUsd = receipt.cost_usd;
+    const result = receipt.result ?? "";
+    if (result.trim() !== "" && result.trim() !== this.#answer.trim()) {
+      done.push({ type: "answer", text: result }, { type: "answer_end" });
+    }
+    return [...done, { type: "block", block: { kind: "end", receipt } }];
+  }
+
+  /** Ends what arrives in pieces. */
+  #settle(now: number): Change[] {
+    return [...this.#endThought(now), ...this.#endAnswer(), ...this.#flushReads()];
+  }
+
+  #endThought(now: number): Change[] {
+    const { thought } = this;
+    this.thought = null;
+    if (thought === null || thought.text.trim() === "") return [];
+    const ms = now - thought.sinceMs;
+    return [...this.#flushReads(), { type: "block", block: { kind: "thought", text: thought.text, ms } }];
+  }
+
+  #endAnswer(): Change[] {
+    if (!this.isAnswering) return [];
+    this.isAnswering = false;
+    return [{ type: "answer_end" }];
+  }
+
+  #flushReads(): Change[] {
+    const calls = this.reads;
+    if (calls.length === 0) return [];
+    this.reads = [];
+    return [{ type: "block", block: { kind: "reads", calls } }];
+  }
+}
+
+type Delta = { step: number; text: string };
+type LoggedCall = NonNullable<LogEntry["call"]>;
+
+function blockOf(call: LoggedCall, now: number): CallBlock {
+  const { id, name, input, state, result, error, error_code, duration_ms } = call;
+  const started = Date.parse(call.started_at);
+  const startedMs = Number.isNaN(started) ? now : Math.min(started, now);
+  return {
+    id,
+    name,
+    input,
+    startedMs,
+    state,
+    result,
+    error,
+    errorCode: error_code,
+    ms: duration_ms,
+    tail: "",
+    lines: 0,
+  };
+}
+
+function note(text: string, tone: "warning" | "quiet"): Change {
+  return { type: "block", block: { kind: "note", text, tone } };
+}
+
+/** A descendant of the run. */
+export interface ChildRun extends ChildState {
+  /** When it ended, by the clock of this command. */
+  endedMs: number | null;
+}
