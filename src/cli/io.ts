@@ -28,6 +28,34 @@ interface Timer {
   cancel(): void;
 }
 
+/** The terminal that a command runs at, for what draws there. What is written is not filtered. */
+export interface Terminal {
+  /** Asks the system at each call. */
+  size(): { columns: number; rows: number };
+  /** Returns a function that stops listening. */
+  onResize(f: () => void): () => void;
+  /** Never blocks: what the terminal does not take now is written later. */
+  write(text: string): void;
+  /** The terminal has not taken everything (Ctrl-S, a slow line). */
+  readonly isBehind: boolean;
+  /** Resolves when everything has been taken, or never will be. */
+  drained(): Promise<void>;
+  /** The terminal is gone: writing is pointless. */
+  readonly closed: boolean;
+  /** Writes before it returns, for a process that ends. Gives up after a moment. */
+  writeNow(text: string): void;
+  /** Reads single keys, without echo, until it is closed. null when stdin is not a terminal. */
+  readKeys(f: (bytes: Uint8Array) => void): Keys | null;
+  /** The terminal's keys and signals go to this process. */
+  isForeground(): boolean;
+}
+
+/** The keys of a terminal while they are read. */
+export interface Keys {
+  /** Drops what was typed and not read, and gives the terminal back as it was. Safe twice. */
+  close(): void;
+}
+
 /** The part of a connection that commands use. A stream is its last use. */
 export type Wire = Pick<Client, "request" | "open" | "close">;
 
@@ -50,6 +78,8 @@ export interface Io {
   /** Results, and nothing else. */
   readonly stdout: Output;
   readonly stderr: Output;
+  /** The terminal of stdout. null unless stdout and stderr are terminals. */
+  terminal(): Terminal | null;
   timer(ms: number, f: () => void): Timer;
   /** Returns a function that stops listening. */
   onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;

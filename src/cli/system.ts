@@ -1,7 +1,8 @@
 import type { Stats } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Input, Io, Output } from "./io.ts";
-import { TerminalSink } from "./terminal-sink.ts";
+import { SystemTerminal } from "./system-terminal.ts";
+import { type Sink, TerminalSink } from "./terminal-sink.ts";
 import { terminalText } from "./terminal-text.ts";
 
 /**
@@ -10,12 +11,18 @@ import { terminalText } from "./terminal-text.ts";
  */
 export function systemIo(): Io {
   const stdin = new SystemInput();
+  let terminal: SystemTerminal | undefined;
   const io: Io = {
     env: process.env,
     cwd: process.cwd(),
     stdin,
     stdout: new SystemOutput(1),
     stderr: new SystemOutput(2),
+    terminal() {
+      if (!io.stdout.isTTY || !io.stderr.isTTY) return null;
+      terminal ??= new SystemTerminal(sinkOf(1, true));
+      return terminal;
+    },
     timer(ms, f) {
       const timer = setTimeout(f, ms);
       return { cancel: () => clearTimeout(timer) };
@@ -100,11 +107,6 @@ class SystemOutput implements Output {
       error instanceof Error && "code" in error && (error.code === "EPIPE" || error.code === "EIO");
     if (!gone) this.failure = error instanceof Error ? error : new Error(String(error));
   }
-}
-
-interface Sink {
-  write(data: string | Uint8Array): unknown;
-  flush(): unknown;
 }
 
 /** One sink for a terminal that is both stdout and stderr, so that their order is kept. */

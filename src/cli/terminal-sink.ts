@@ -1,15 +1,25 @@
 type Fs = typeof import("node:fs");
 
+/** What an output writes to. */
+export interface Sink {
+  write(data: string | Uint8Array): unknown;
+  flush(): unknown;
+  /** Blocks until the data is taken, or for a moment. */
+  flushNow?(): void;
+}
+
 /** Pause before the next try when the terminal takes no data, in ms. It doubles each time. */
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 50;
+/** How long the end of a process waits for the terminal. */
+const LAST_WORDS_MS = 200;
 
 /**
  * Writes to a terminal without blocking. A terminal that is stopped (Ctrl-S) or hangs takes no data, and a blocking
  * write, such as that of Bun's own sink, would block the kernel of a --no-daemon command. The terminal is opened again
  * because O_NONBLOCK on the inherited descriptor would also change the shell's.
  */
-export class TerminalSink {
+export class TerminalSink implements Sink {
   readonly #fs: Fs;
   readonly #fd: number;
   #unwritten: Uint8Array[] = [];
@@ -43,6 +53,12 @@ export class TerminalSink {
       this.#later();
     }
     return this.#flushed.promise;
+  }
+
+  /** Blocks until the terminal has taken everything; a terminal that takes nothing is given up after a moment. */
+  flushNow(): void {
+    const until = performance.now() + LAST_WORDS_MS;
+    while (!this.#takesAll() && performance.now() < until) Bun.sleepSync(FIRST_PAUSE_MS);
   }
 
   #later(): void {

@@ -1,4 +1,4 @@
-import type { ConnectOptions, Input, Io, Output, Session, Wire } from "../../src/cli/io.ts";
+import type { ConnectOptions, Input, Io, Output, Session, Terminal, Wire } from "../../src/cli/io.ts";
 import type { Stream } from "../../src/client/client.ts";
 import type { SyscallError } from "../../src/plugin/index.ts";
 import type { CompletePayload, Receipt, StreamEvent } from "../../src/protocol/methods.ts";
@@ -41,6 +41,7 @@ export interface FakeOptions extends Script {
   stdin?: Input;
   stdoutTTY?: boolean;
   stderrTTY?: boolean;
+  terminal?: Terminal;
 }
 
 interface Asked {
@@ -59,7 +60,7 @@ export class FakeIo implements Io {
   readonly sessions: ConnectOptions[] = [];
   readonly timers: { ms: number; fire: () => void }[] = [];
   openSessions = 0;
-  readonly #script: Script;
+  readonly #script: FakeOptions;
   readonly #handlers = new Map<string, Set<() => void>>();
   readonly #onTimer: (() => void)[] = [];
   readonly #onAsked: { method: Method; seen: () => void }[] = [];
@@ -71,6 +72,10 @@ export class FakeIo implements Io {
     this.stdout = new FakeOutput(o.stdoutTTY);
     this.stderr = new FakeOutput(o.stderrTTY);
     this.#script = o;
+  }
+
+  terminal(): Terminal | null {
+    return this.#script.terminal ?? null;
   }
 
   timer(ms: number, fire: () => void): { cancel(): void } {

@@ -1,0 +1,134 @@
+/** Reads the terminal's keys one by one, without echo, and gives the keyboard back as it was. */
+
+import { StdinBuffer } from "@earendil-works/pi-tui/dist/stdin-buffer.js";
+import type { Io, Keys, Terminal } from "../io.ts";
+import { TerminalGuard } from "./guard.ts";
+import { answersAreRead, takeReply } from "./replies.ts";
+
+export interface KeyHandlers {
+  /** One key as the terminal sends it: a character, a control character or an escape sequence. */
+  key(data: string): void;
+  /** A text that was pasted, in one piece, with its newlines. */
+  paste(text: string): void;
+}
+
+export interface KeyboardOptions {
+  /**
+   * Ask the terminal to tell Shift+Enter from Enter and Esc from other keys (kitty's protocol). For an input line that
+   * the user sees: a command that is killed leaves the terminal in this mode.
+   */
+  extended?: boolean;
+}
+
+const PASTE = "\u001b[?2004h";
+const PASTE_END = "\u001b[?2004l";
+/** Other modified keys, such as Shift+Enter, are sent as sequences; Ctrl-C and its like stay as they are. */
+const MODIFIED = "\u001b[>4;1m";
+const MODIFIED_END = "\u001b[>4;0m";
+const KITTY = "\u001b[>1u";
+const KITTY_END = "\u001b[<u";
+
+/** The keys that a terminal in its usual mode turns into signals. */
+const SIGNALS: Readonly<Record<string, NodeJS.Signals>> = { c: "SIGINT", z: "SIGTSTP", "\\": "SIGQUIT" };
+const CONTROLS: Readonly<Record<string, string>> = { "\u0003": "c", "\u001a": "z", "\u001c": "\\" };
+const CTRL = 4;
+/** Caps Lock and Num Lock: no key is another one by them. */
+const LOCKS = 64 | 128;
+
+export class Keyboard {
+  readonly #terminal: Terminal;
+  readonly #on: KeyHandlers;
+  readonly #extended: boolean;
+  readonly #remove: () => void;
+  readonly #input = new StdinBuffer();
+  #decoder = new TextDecoder();
+  /** The first half of a character of two UTF-16 units. */
+  #half = "";
+  #keys: Keys | null = null;
+  #endAnswers: (() => void) | undefined;
+  #closed = false;
+
+  private constructor(terminal: Terminal, on: KeyHandlers, extended: boolean) {
+    this.#terminal = terminal;
+    this.#on = on;
+    this.#extended = extended;
+    this.#input.on("data", (data) => this.#took(data));
+    this.#input.on("paste", (text) => this.#on.paste(text.replaceAll(/\r\n?/g, "\n")));
+    this.#remove = TerminalGuard.of(terminal).add({
+      restore: () => this.#release(),
+      renew: () => this.#grab(),
+    });
+  }
+
+  /** null when stdin is not a terminal. */
+  static open(io: Pick<Io, "terminal">, on: KeyHandlers, o: KeyboardOptions = {}): Keyboard | null {
+    const terminal = io.terminal();
+    if (terminal === null) return null;
+    const keyboard = new Keyboard(terminal, on, o.extended ?? false);
+    if (keyboard.#grab()) return keyboard;
+    keyboard.#remove();
+    return null;
+  }
+
+  /** Gives the keyboard back. What was typed and not handled is dropped. Safe twice. */
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#terminal.write(this.#release());
+    this.#remove();
+  }
+
+  #grab(): boolean {
+    this.#keys?.close();
+    this.#keys = this.#terminal.readKeys((bytes) =>
+      this.#input.process(this.#decoder.decode(bytes, { stream: true })),
+    );
+    if (this.#keys === null) return false;
+    this.#endAnswers = answersAreRead(this.#terminal);
+    this.#terminal.write(PASTE + MODIFIED + (this.#extended ? KITTY : ""));
+    return true;
+  }
+
+  #release(): string {
+    if (this.#keys === null) return "";
+    this.#endAnswers?.();
+    this.#keys.close();
+    this.#keys = null;
+    this.#input.clear();
+    this.#decoder = new TextDecoder();
+    this.#half = "";
+    return (this.#extended ? KITTY_END : "") + MODIFIED_END + PASTE_END;
+  }
+
+  #took(data: string): void {
+    if (this.#closed) return;
+    const signal = signalOf(data);
+    if (signal !== undefined) {
+      // To the whole group, as the terminal does: the other programs of a pipeline get it too.
+      process.kill(0, signal);
+      return;
+    }
+    if (takeReply(this.#terminal, data)) return;
+    // The library takes a string apart by UTF-16 units.
+    if (/^[\ud800-\udbff]$/.test(data)) this.#half = data;
+    else {
+      const whole = this.#half + data;
+      this.#half = "";
+      this.#on.key(whole);
+    }
+  }
+}
+
+function signalOf(data: string): NodeJS.Signals | undefined {
+  const key = CONTROLS[data] ?? controlKey(data);
+  return key === undefined ? undefined : SIGNALS[key];
+}
+
+/** The key of a sequence for Ctrl and a letter: `CSI 99;5u` of kitty, `CSI 27;5;99~` of xterm. */
+function controlKey(data: string): string | undefined {
+  const [, code, kittyModifiers, modifiers, otherCode] =
+    /^\u001b\[(?:(\d+)(?::\d*)*;(\d+)(?::[12])?u|27;(\d+);(\d+)~)$/.exec(data) ?? [];
+  const held = Number(kittyModifiers ?? modifiers) - 1;
+  if ((held & ~LOCKS) !== CTRL) return undefined;
+  return String.fromCodePoint(Number(code ?? otherCode));
+}

@@ -1,0 +1,83 @@
+/** Knows where the live region is after a resize: some terminals wrap long lines to the new width, others cut them. */
+
+import type { Clock } from "../../lib/clock.ts";
+import type { Io, Terminal } from "../io.ts";
+import { askTerminal, canAsk } from "./replies.ts";
+import { rowsOf } from "./width.ts";
+
+/**
+ * What a terminal does with lines that are wider than its new width. `cuts`: they stay on their row. `wraps`: they take
+ * more rows, and the cursor stays at its character. `xterm.js`: as `wraps`, but the cursor's own line is cut, and the
+ * cursor also moves down for lines that are wrapped below it.
+ */
+type Kind = "cuts" | "wraps" | "xterm.js";
+
+interface Region {
+  lines: readonly string[];
+  row: number;
+  column: number;
+  size: { columns: number; rows: number };
+}
+
+/** The terminal's name and version, then what kind of terminal it says it is: nearly all answer the second. */
+const WHO_ARE_YOU = "\u001b[>0q\u001b[>c";
+const ANSWER_MS = 250;
+
+export class Reflow {
+  readonly #terminal: Terminal;
+  readonly #env: Io["env"];
+  readonly #clock: Clock;
+  #kind: Kind | undefined;
+
+  constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
+    this.#terminal = terminal;
+    this.#env = env;
+    this.#clock = clock;
+  }
+
+  /** A promise when the terminal must be asked what it did with the region; null when `rowsAbove` is certain. */
+  known(size: { columns: number }, region: Region | null): Promise<void> | null {
+    if (this.#kind !== undefined || region === null) return null;
+    const kinds: Kind[] = ["cuts", "wraps", "xterm.js"];
+    const answers = new Set(kinds.map((kind) => rowsAbove(kind, region, size.columns)));
+    if (answers.size === 1) return null;
+    if (!canAsk(this.#terminal)) {
+      this.#kind = kindByEnvironment(this.#env);
+      return null;
+    }
+    return askTerminal(this.#terminal, WHO_ARE_YOU, { clock: this.#clock, ms: ANSWER_MS }).then((reply) => {
+      this.#kind = kindByReply(reply) ?? kindByEnvironment(this.#env);
+    });
+  }
+
+  /** Rows from the region's top to the cursor after a resize. */
+  rowsAbove(region: Region, size: { columns: number }): number {
+    return rowsAbove(this.#kind ?? kindByEnvironment(this.#env), region, size.columns);
+  }
+}
+
+function rowsAbove(kind: Kind, { lines, row, column, size }: Region, columns: number): number {
+  if (kind === "cuts" || columns >= size.columns) return row;
+  const extra = (line: string): number => rowsOf(line, columns) - 1;
+  const sum = (some: readonly string[]): number => some.reduce((rows, line) => rows + extra(line), 0);
+  const above = row + sum(lines.slice(0, row));
+  if (kind === "xterm.js") return above + sum(lines.slice(row + 1));
+  return above + Math.floor(column / columns);
+}
+
+function kindByReply(reply: string): Kind | undefined {
+  if (/\|xterm\.js/i.test(reply) || /\[>0;276;/.test(reply)) return "xterm.js";
+  // xterm, GNU screen, PuTTY.
+  if (/\|XTerm\(/.test(reply) || /\[>(?:41|83);/.test(reply) || /\[>0;136;/.test(reply)) return "cuts";
+  return reply === "" ? undefined : "wraps";
+}
+
+/** A wrong "cuts" leaves some rows of an old frame; a wrong "wraps" would erase what is above the region. */
+function kindByEnvironment(env: Io["env"]): Kind {
+  if (env.TMUX) return "wraps";
+  if (env.TERM === "linux" || env.STY) return "cuts";
+  if (env.TERM_PROGRAM === "vscode") return "xterm.js";
+  const wraps = ["VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "WEZTERM_PANE", "ALACRITTY_WINDOW_ID"];
+  if (wraps.some((name) => env[name])) return "wraps";
+  return /^(?:iTerm|Apple_Terminal|ghostty|WezTerm)/.test(env.TERM_PROGRAM ?? "") ? "wraps" : "cuts";
+}

@@ -1,0 +1,364 @@
+/**
+ * Draws at the terminal: finished lines are printed once and stay in the scroll-back, and below them a live region is
+ * redrawn in place. Nothing above the live region is touched, and the scroll-back is never cleared.
+ */
+
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Io, Terminal } from "../io.ts";
+import { TerminalGuard } from "./guard.ts";
+import { Reflow } from "./reflow.ts";
+import { safeLine } from "./safe-text.ts";
+import { fit, widthOf, wrap } from "./width.ts";
+
+/** What the live region shows: styled lines, each at most `columns` wide. Without `cursor` the cursor is hidden. */
+export interface Frame {
+  lines: readonly string[];
+  cursor?: { row: number; column: number };
+}
+
+export interface Size {
+  columns: number;
+  rows: number;
+}
+
+export type View = (size: Size) => Frame;
+
+/** Shortest time between two frames. */
+const FRAME_MS = 33;
+
+const SYNC = "\u001b[?2026h";
+const SYNC_END = "\u001b[?2026l";
+const HIDE_CURSOR = "\u001b[?25l";
+const SHOW_CURSOR = "\u001b[?25h";
+const NO_AUTOWRAP = "\u001b[?7l";
+const AUTOWRAP = "\u001b[?7h";
+/** Not from the first column: at the screen's top-left corner tmux would copy the screen to the scroll-back first. */
+const ERASE_BELOW = "\r\u001b[K\u001b[C\u001b[J\r";
+const ERASE_RIGHT = "\u001b[K";
+const SAVE_TITLE = "\u001b[22;0t";
+const RESTORE_TITLE = "\u001b[23;0t";
+const BELL = "\u0007";
+const MAX_TITLE = 200;
+
+/** The live region as the terminal has it. */
+interface Drawn {
+  lines: readonly string[];
+  /** Where the cursor was left, from the region's top. */
+  row: number;
+  column: number;
+  size: Size;
+}
+
+export class Screen {
+  readonly #terminal: Terminal;
+  readonly #clock: Clock;
+  readonly #reflow: Reflow;
+  readonly #stop: (() => void)[];
+  #view: View = () => ({ lines: [] });
+  #uncommitted: string[] = [];
+  /** null: the cursor is at an unknown place of a line that is not ours. */
+  #drawn: Drawn | null = null;
+  #cursorShown = true;
+  #timer: Timer | undefined;
+  #lastFrame = Number.NEGATIVE_INFINITY;
+  /** A redraw waits for the terminal to take data, or to answer a question. */
+  #waiting = false;
+  #lent = false;
+  #closed = false;
+  #titled = false;
+
+  private constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
+    this.#terminal = terminal;
+    this.#clock = clock;
+    this.#reflow = new Reflow(terminal, env, clock);
+    const guard = TerminalGuard.of(terminal);
+    this.#stop = [
+      terminal.onResize(() => this.redraw()),
+      guard.add({ restore: () => this.#giveBack(), renew: () => this.#takeAgain() }),
+    ];
+  }
+
+  /** Fails with INVALID when stdout or stderr is not a terminal. */
+  static open(io: Pick<Io, "terminal" | "env">, { clock }: { clock: Clock }): Screen {
+    const terminal = io.terminal();
+    if (terminal === null)
+      throw new SyscallError("INVALID", "the screen needs stdout and stderr at a terminal");
+    return new Screen(terminal, io.env, clock);
+  }
+
+  get columns(): number {
+    return this.#terminal.size().columns;
+  }
+
+  get rows(): number {
+    return this.#terminal.size().rows;
+  }
+
+  /** Prints lines once, above the live region. Lines that are too wide are wrapped. */
+  commit(lines: readonly string[]): void {
+    if (this.#closed || lines.length === 0) return;
+    this.#uncommitted.push(...lines);
+    this.redraw();
+  }
+
+  /** Sets what the live region shows. It is called at each redraw. */
+  show(view: View): void {
+    this.#view = view;
+    this.redraw();
+  }
+
+  /** Draws soon: at once, but at most every 33 ms. */
+  redraw(): void {
+    if (this.#closed || this.#lent || this.#timer !== undefined) return;
+    const wait = Math.max(0, this.#lastFrame + FRAME_MS - this.#clock.monotonic());
+    this.#timer = this.#clock.timer(wait, () => {
+      this.#timer = undefined;
+      this.#draw();
+    });
+  }
+
+  /** Resolves when the terminal has taken what was drawn: a caller that commits much waits for it. */
+  drained(): Promise<void> {
+    return this.#terminal.drained();
+  }
+
+  /** Sets the window's title; null restores the one before. */
+  title(text: string | null): void {
+    if (this.#closed || this.#lent) return;
+    if (text === null) {
+      this.#terminal.write(this.#titleEnd());
+      return;
+    }
+    const shown = Bun.stripANSI(safeLine(text)).slice(0, MAX_TITLE);
+    this.#terminal.write(`${this.#titled ? "" : SAVE_TITLE}\u001b]0;${shown}\u0007`);
+    this.#titled = true;
+  }
+
+  bell(): void {
+    if (!this.#closed) this.#terminal.write(BELL);
+  }
+
+  /** Gives the terminal to another program, such as an editor, while `work` runs. */
+  suspendFor<T>(work: () => Promise<T>): Promise<T> {
+    return TerminalGuard.of(this.#terminal).lend(work);
+  }
+
+  /** Erases the live region, commits `last` and restores the terminal. Safe twice. */
+  async close(last: readonly string[] = []): Promise<void> {
+    if (this.#closed) return;
+    this.#uncommitted.push(...last);
+    this.#view = () => ({ lines: [] });
+    if (!this.#lent) {
+      await this.#reflow.known(this.#terminal.size(), this.#drawn);
+      this.#draw({ must: true });
+      this.#terminal.write(this.#modesEnd());
+    }
+    this.#end();
+    await this.#terminal.drained();
+  }
+
+  #end(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    for (const stop of this.#stop) stop();
+  }
+
+  /** For the guard: erases the live region and restores the terminal. */
+  #giveBack(): string {
+    this.#lent = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const frame = new FrameWriter();
+    if (this.#drawn !== null) frame.toTop(this.#reflow.rowsAbove(this.#drawn, this.#terminal.size()));
+    this.#takeUncommitted(frame, this.#terminal.size());
+    if (this.#drawn !== null) frame.add(ERASE_BELOW);
+    this.#drawn = null;
+    return frame.text() + this.#modesEnd();
+  }
+
+  #takeAgain(): void {
+    this.#lent = false;
+    this.#drawn = null;
+    this.redraw();
+  }
+
+  #modesEnd(): string {
+    const cursor = this.#cursorShown ? "" : SHOW_CURSOR;
+    this.#cursorShown = true;
+    return cursor + this.#titleEnd();
+  }
+
+  #titleEnd(): string {
+    const end = this.#titled ? RESTORE_TITLE : "";
+    this.#titled = false;
+    return end;
+  }
+
+  #draw({ must = false } = {}): void {
+    if (this.#lent || this.#terminal.closed) return;
+    if (!must && this.#mustWait()) return;
+    const size = this.#terminal.size();
+    const { lines, cursor } = this.#frame(size);
+    const frame = new FrameWriter();
+    const before = this.#regionTop(frame, size);
+    const left = this.#takeUncommitted(frame, size) ? [] : before;
+    frame.region(left, lines, size.columns);
+    if (frame.isEmpty && this.#isCursorAt(cursor)) return;
+    frame.park(cursor);
+    this.#write(frame.text(), cursor !== undefined);
+    this.#drawn = { lines, row: cursor?.row ?? 0, column: cursor?.column ?? 0, size };
+    this.#lastFrame = this.#clock.monotonic();
+  }
+
+  /** A stopped terminal gets no frames, and a resized one may have to say how it wraps lines. */
+  #mustWait(): boolean {
+    if (this.#waiting) return true;
+    const until = this.#terminal.isBehind
+      ? this.#terminal.drained()
+      : this.#reflow.known(this.#terminal.size(), this.#drawn);
+    if (until === null) return false;
+    this.#waiting = true;
+    until.then(() => {
+      this.#waiting = false;
+      this.redraw();
+    });
+    return true;
+  }
+
+  /** The view's frame, made safe and cut to the size. */
+  #frame(size: Size): Frame {
+    const { lines, cursor } = this.#view(size);
+    const most = Math.max(1, size.rows - 1);
+    const skipped = Math.max(0, lines.length - most);
+    const shown = lines.slice(skipped).map((line) => fit(safeLine(line), size.columns));
+    const row = (cursor?.row ?? -1) - skipped;
+    if (cursor === undefined || row < 0 || row >= shown.length) return { lines: shown };
+    const column = Math.max(0, Math.min(cursor.column, size.columns - 1));
+    return { lines: shown, cursor: { row, column } };
+  }
+
+  /** Moves to the top of the region. Returns what is drawn there now. */
+  #regionTop(frame: FrameWriter, size: Size): readonly (string | null)[] {
+    const drawn = this.#drawn;
+    if (drawn === null) {
+      frame.startLine(size.columns);
+      return [];
+    }
+    const resized = drawn.size.columns !== size.columns || drawn.size.rows !== size.rows;
+    if (!resized) {
+      frame.at(drawn.row, drawn.lines.length);
+      return drawn.lines;
+    }
+    frame.toTop(this.#reflow.rowsAbove(drawn, size));
+    frame.add(ERASE_BELOW);
+    return [];
+  }
+
+  /** Prints the committed lines from the region's top on. Returns false when there are none. */
+  #takeUncommitted(frame: FrameWriter, size: Size): boolean {
+    const lines = this.#uncommitted;
+    if (lines.length === 0) return false;
+    this.#uncommitted = [];
+    frame.commit(
+      lines.flatMap((line) => line.split("\n")).flatMap((line) => wrap(safeLine(line), size.columns)),
+      size.columns,
+    );
+    return true;
+  }
+
+  #isCursorAt(cursor: Frame["cursor"]): boolean {
+    const drawn = this.#drawn;
+    if (drawn === null || this.#cursorShown !== (cursor !== undefined)) return false;
+    return drawn.row === (cursor?.row ?? 0) && drawn.column === (cursor?.column ?? 0);
+  }
+
+  #write(text: string, cursor: boolean): void {
+    const before = this.#cursorShown ? HIDE_CURSOR : "";
+    this.#cursorShown = cursor;
+    this.#terminal.write(SYNC + before + text + (cursor ? SHOW_CURSOR : "") + SYNC_END);
+  }
+}
+
+/** Collects the movements and texts of one frame, with rows counted from the region's top. */
+class FrameWriter {
+  #text = "";
+  #row = 0;
+  /** Rows of the region that exist below the top; more are made by a newline. */
+  #exist = 1;
+  isEmpty = true;
+
+  text(): string {
+    return this.#text;
+  }
+
+  add(text: string): void {
+    this.#text += text;
+    this.isEmpty = false;
+  }
+
+  /** The cursor is in this row of a region of `rows`. */
+  at(row: number, rows: number): void {
+    this.#row = row;
+    this.#exist = Math.max(1, rows);
+  }
+
+  /** The region's top is `rows` above the cursor, and becomes the place to draw from. */
+  toTop(rows: number): void {
+    this.add(`${rows > 0 ? `\u001b[${rows}A` : ""}\r`);
+    this.#row = 0;
+    this.#exist = 1;
+  }
+
+  /** Begins a line without touching one that a program or the user left unfinished. */
+  startLine(columns: number): void {
+    // At the first column the spaces stay on the line; else they wrap to the next one.
+    this.add(`${" ".repeat(Math.max(0, columns - 1))}\r${ERASE_RIGHT}`);
+  }
+
+  commit(lines: readonly string[], columns: number): void {
+    this.#to(0);
+    this.#text += "\r";
+    for (const line of lines) this.add(`${line}${widthOf(line) < columns ? ERASE_RIGHT : ""}\r\n`);
+    this.#exist = Math.max(1, this.#exist - lines.length);
+    this.#stale = this.#exist;
+  }
+
+  /** Rows that still show what was there before a commit. */
+  #stale = 0;
+
+  /** Draws what differs from `before`. */
+  region(before: readonly (string | null)[], lines: readonly string[], columns: number): void {
+    const old = Math.max(before.length, this.#stale);
+    let wrapping = true;
+    lines.forEach((line, row) => {
+      if (before[row] === line) return;
+      this.#to(row);
+      // A character that is wider than we think must not push the rest of the region down.
+      if (wrapping) this.#text += NO_AUTOWRAP;
+      wrapping = false;
+      this.add(`\r${line}${widthOf(line) < columns ? ERASE_RIGHT : ""}`);
+    });
+    if (!wrapping) this.#text += AUTOWRAP;
+    if (old <= lines.length) return;
+    this.#to(lines.length);
+    this.add(ERASE_BELOW);
+  }
+
+  park(cursor: Frame["cursor"]): void {
+    this.#to(cursor?.row ?? 0);
+    this.#text += cursor === undefined || cursor.column === 0 ? "\r" : `\r\u001b[${cursor.column}C`;
+  }
+
+  #to(row: number): void {
+    if (row < this.#row) this.#text += `\u001b[${this.#row - row}A`;
+    const down = Math.min(row, this.#exist - 1) - this.#row;
+    if (down > 0) this.#text += `\u001b[${down}B`;
+    if (row >= this.#exist) {
+      this.#text += "\r\n".repeat(row - this.#exist + 1);
+      this.#exist = row + 1;
+    }
+    this.#row = row;
+  }
+}
