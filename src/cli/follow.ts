@@ -52,18 +52,23 @@ export class Follower {
     );
   }
 
-  /** Prints the error for programs (json, jsonl) when there is no receipt: one object for every ending. */
-  failed(error: unknown): void {
-    if (this.#hasEnded) return;
+  /**
+   * Prints the error for programs (json, jsonl) when there is no receipt: one object for every ending. Returns the
+   * receipt of the run that did not begin or was lost; null when the run has ended and has a receipt.
+   */
+  failed(error: unknown): Receipt | null {
+    if (this.#hasEnded) return null;
     const payload = {
       code: errorCodeOf(error),
       message: error instanceof Error ? error.message : String(error),
     };
-    if (this.#mode === "json") this.#print(receiptWithoutRun(exitCodeOf(error), payload, this.#ref));
+    const receipt = receiptWithoutRun(exitCodeOf(error), payload, this.#ref);
+    if (this.#mode === "json") this.#print(receipt);
     if (this.#mode === "jsonl") {
       const event = { event: "error" as const, error_message: payload.message, code: payload.code };
       this.#print({ type: "error", payload: event } satisfies StreamEvent);
     }
+    return receipt;
   }
 
   #print(value: object): void {

@@ -24,6 +24,8 @@ interface AgentRun {
   inside: boolean;
   output: OutputMode;
   quiet: boolean;
+  /** Called with the receipt. `session` is null when the run never began or was lost. */
+  ended?(receipt: Receipt, session: Session | null): Promise<void>;
 }
 
 /** The fields of every request for a run, besides the command's own options. */
@@ -59,7 +61,8 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
       await session.close();
     }
   } catch (error) {
-    follower.failed(error);
+    const receipt = follower.failed(error);
+    if (receipt) await run.ended?.(receipt, null);
     throw error;
   }
 }
@@ -101,6 +104,7 @@ async function begin(
   }
   interrupts.started(stream.answer);
   const receipt = await Promise.race([followRun(io, stream, follower), interrupts.abandoned]);
+  await run.ended?.(receipt, session);
   return { code: receipt.exit_code, receipt };
 }
 

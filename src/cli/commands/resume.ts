@@ -8,6 +8,7 @@ import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
+import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { isTarget, lastRun, target } from "../target.ts";
@@ -44,6 +45,7 @@ export default defineCommand({
     timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
     trust: bool("let it use everything the project brings, trusted or not"),
     ...STDIN_FLAGS,
+    ...REPORT_FLAGS,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("ask no questions (the default in CI)"),
@@ -110,6 +112,7 @@ export default defineCommand({
         input: isRead ? undefined : () => readAttached(io, flags),
         inside: flags["no-daemon"],
         unattended: flags["no-input"] || flags.detach,
+        ended: new Reports(io, flags).begin({ intent: input ?? `resume ${uuid ?? ""}`, cwd: io.cwd }),
       };
     });
     const { request, message } = wanted;

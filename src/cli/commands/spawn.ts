@@ -8,6 +8,7 @@ import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLi
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
+import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 
@@ -59,6 +60,7 @@ export default defineCommand({
     cwd: text("run in this folder", "DIR"),
     env: pairs("set a variable for the run's programs"),
     ...STDIN_FLAGS,
+    ...REPORT_FLAGS,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "resume-on-restart": bool("resume by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
@@ -143,6 +145,7 @@ export default defineCommand({
         unattended: flags["no-input"] || flags.detach,
         input: fromStdin ? undefined : () => readAttached(io, flags),
         inside: flags["no-daemon"],
+        ended: new Reports(io, flags).begin({ intent, cwd }),
       };
     });
     const { code } = await runAgent(io, { ...wanted, ...form });

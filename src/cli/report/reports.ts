@@ -1,0 +1,113 @@
+/** The reports of a run for a pipeline: a summary, JUnit, code quality, and GitHub's annotations. */
+
+import { accessSync, appendFileSync, constants, statSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type { FileChange, Receipt } from "../../protocol/methods.ts";
+import { usageError } from "../exit.ts";
+import { text } from "../flags.ts";
+import type { Io, Session } from "../io.ts";
+
+export const REPORT_FLAGS = {
+  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE"),
+  junit: text("write the run and its checks as a JUnit report", "FILE"),
+  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE"),
+};
+
+interface ReportFiles {
+  summary: string | undefined;
+  junit: string | undefined;
+  "code-quality": string | undefined;
+}
+
+/** What a report is about. */
+interface ReportedRun {
+  intent: string;
+  /** The folder of the run, absolute. */
+  cwd: string;
+  receipt: Receipt;
+  changes: readonly FileChange[] | null;
+}
+
+/** The files to write at the end. */
+export class Reports {
+  readonly #io: Io;
+  readonly #files: ReportFiles;
+
+  /** Fails with INVALID when a file could not be written: a run may cost money, so this is checked before it. */
+  constructor(io: Io, files: ReportFiles) {
+    this.#io = io;
+    this.#files = {
+      summary: writable(io, "--summary", files.summary),
+      junit: writable(io, "--junit", files.junit),
+      "code-quality": writable(io, "--code-quality", files["code-quality"]),
+    };
+  }
+
+  /**
+   * Called before the run. Returns the function that writes the reports at its end; undefined when there are none. On
+   * GitHub, what the run prints in between is no workflow command: it is the text of models and programs.
+   */
+  begin(
+    run: Omit<ReportedRun, "receipt" | "changes">,
+  ): ((receipt: Receipt, session: Session | null) => Promise<void>) | undefined {
+    if (Object.values(this.#files).every((file) => file === undefined) && !isGitHub(this.#io))
+      return undefined;
+    const token = crypto.randomUUID();
+    if (isGitHub(this.#io)) this.#io.stderr.write(`::stop-commands::${token}\n`);
+    return async (receipt) => {
+      if (isGitHub(this.#io)) this.#io.stderr.write(`::${token}::\n`);
+      await this.#write({ ...run, receipt, changes: null });
+    };
+  }
+
+  /** A file that can't be written is named on stderr, and does not change the exit code. */
+  async #write(run: ReportedRun): Promise<void> {
+    const { summary, junit, "code-quality": quality } = this.#files;
+    const step = isGitHub(this.#io) ? this.#io.env.GITHUB_STEP_SUMMARY : undefined;
+    const [{ problemsOf }, { summaryMarkdown }] = await Promise.all([
+      import("./problems.ts"),
+      import("./summary.ts"),
+    ]);
+    const problems = problemsOf(run.receipt, run.cwd);
+    const markdown = summaryMarkdown(run);
+    if (summary !== undefined && summary !== step) this.#try(summary, () => writeFileSync(summary, markdown));
+    if (step) this.#try(step, () => appendFileSync(step, markdown));
+    if (junit !== undefined) {
+      const { checkReport } = await import("./check-report.ts");
+      this.#try(junit, () => writeFileSync(junit, checkReport(run.intent, run.receipt)));
+    }
+    if (quality !== undefined) {
+      const { codeQuality } = await import("./code-quality.ts");
+      this.#try(quality, () => writeFileSync(quality, codeQuality(problems)));
+    }
+    if (!isGitHub(this.#io)) return;
+    const { annotations } = await import("./github.ts");
+    for (const line of annotations(run.receipt, problems)) this.#io.stderr.write(`${line}\n`);
+  }
+
+  #try(file: string, write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error)) throw error;
+      this.#io.stderr.write(`note: the report ${file} could not be written: ${error.message}\n`);
+    }
+  }
+}
+
+function isGitHub({ env }: Io): boolean {
+  return env.GITHUB_ACTIONS === "true";
+}
+
+function writable(io: Io, flag: string, path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const file = resolve(io.cwd, path);
+  const found = statSync(file, { throwIfNoEntry: false });
+  if (found?.isDirectory()) throw usageError(`${flag}: expected a file, got the folder ${path}`);
+  try {
+    accessSync(found ? file : dirname(file), constants.W_OK);
+  } catch {
+    throw usageError(`${flag}: ${path} can't be written: its folder is missing or closed to you`);
+  }
+  return file;
+}

@@ -1,0 +1,102 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { Machine } from "../support/machine.ts";
+
+setDefaultTimeout(120_000);
+
+const CHECK = 'echo "src/a.ts:3:4: error: bad, 100%"; echo "::set-output name=x::y"; exit 1';
+
+/** A machine whose script answers with Markdown that tries to leave its place. */
+function machineWithScript(): Machine {
+  const machine = new Machine();
+  machine.write("src/a.ts", "x\n");
+  machine.write(
+    "script.yaml",
+    `responses:\n  - tool_calls: [{ name: Write, input: { path: new.txt, content: x } }]\n  - text: ${JSON.stringify("done <b>\n\n# Heading\n\n::error::told by the model")}\n`,
+  );
+  return machine;
+}
+
+const SPAWN = [
+  "spawn",
+  "--no-daemon",
+  "--provider",
+  "replay",
+  "--model",
+  "script.yaml",
+  "--check-attempts",
+  "1",
+];
+
+describe("the reports of a run in a pipeline", () => {
+  test("a failed run: summary, JUnit and code quality name the check, its output and its places", async () => {
+    await using machine = machineWithScript();
+    const reports = ["--summary", "s.md", "--junit", "j.xml", "--code-quality", "q.json"];
+    const { code } = await machine.run([...SPAWN, ...reports, "--check", CHECK, "Fix *it*"]);
+    expect(code).toBe(1);
+    const summary = machine.read("s.md");
+    expect(summary).toStartWith("### Rnix: ❌ check_failed (exit 1)\n\n> Fix *it*\n");
+    expect(summary).toContain("❌ failed (exit 1)");
+    expect(summary).toContain("```\nsrc/a.ts:3:4: error: bad, 100%\n");
+    expect(summary).toContain("- `new.txt`");
+    expect(summary).toEndWith("> done &lt;b>\n> \n> # Heading\n> \n> ::error::told by the model\n");
+    expect(machine.read("j.xml")).toContain('tests="2" failures="2"');
+    expect(JSON.parse(machine.read("q.json"))).toMatchObject([
+      { description: "error: bad, 100%", location: { path: "src/a.ts", lines: { begin: 3 } } },
+    ]);
+  });
+
+  test("a run that completes, and one that never begins", async () => {
+    await using machine = machineWithScript();
+    expect((await machine.run([...SPAWN, "--summary", "s.md", "--junit", "j.xml", "x"])).code).toBe(0);
+    expect(machine.read("s.md")).toStartWith("### Rnix: ✅ completed\n");
+    expect(machine.read("j.xml")).toContain('tests="1" failures="0"');
+    const none = await machine.run([...SPAWN, "--agent", "nobody", "--summary", "s.md", "x"]);
+    expect(none.code).toBe(64);
+    expect(machine.read("s.md")).toStartWith("### Rnix: ❌ usage (exit 64)\n");
+    expect(machine.read("s.md")).toContain("nobody");
+  });
+
+  test("on GitHub: the step's summary is appended to, problems are annotated, and a run's text is no command", async () => {
+    await using machine = machineWithScript();
+    machine.write("step.md", "before\n");
+    const env = { GITHUB_ACTIONS: "true", GITHUB_STEP_SUMMARY: `${machine.project}/step.md` };
+    const { stderr } = await machine.run([...SPAWN, "--check", CHECK, "x"], { env });
+    expect(machine.read("step.md")).toStartWith("before\n### Rnix: ❌ check_failed (exit 1)\n");
+    const lines = stderr.split("\n");
+    const stop = lines.findIndex((line) => line.startsWith("::stop-commands::"));
+    const token = lines[stop]?.slice("::stop-commands::".length);
+    const resume = lines.indexOf(`::${token}::`);
+    expect(token).toMatch(/^[0-9a-f-]{36}$/);
+    expect(resume).toBeGreaterThan(stop);
+    const commands = lines.flatMap((line, at) => (line.trimStart().startsWith("::") ? [at] : []));
+    expect(commands.filter((at) => at < stop)).toEqual([]);
+    expect(lines.slice(resume + 1, -1)).toEqual([
+      expect.stringMatching(/^::error file=src\/a\.ts,line=3,col=4,title=.*::error: bad, 100%25$/),
+      expect.stringMatching(/^::error title=Rnix%3A check_failed::/),
+    ]);
+  });
+
+  test("a place that can't be written costs nothing: exit 64 before the run", async () => {
+    await using machine = machineWithScript();
+    for (const path of ["none/s.md", "src"]) {
+      const { code, stderr } = await machine.run([...SPAWN, "--summary", path, "x"]);
+      expect({ code, stderr }).toMatchObject({ code: 64, stderr: expect.stringContaining("--summary") });
+    }
+    expect(machine.has("new.txt")).toBe(false);
+  });
+
+  test("a summary that can't be written at the end is named, and the verdict stands", async () => {
+    await using machine = machineWithScript();
+    machine.write("out/keep", "");
+    const check = "chmod 500 out && rm -f out/s.md && mkdir -p out/s.md || true";
+    machine.write(
+      "script.yaml",
+      `responses:\n  - tool_calls: [{ name: Bash, input: { command: mkdir out/s.md } }]\n  - text: done\n`,
+    );
+    const { code, stderr } = await machine.run([...SPAWN, "--summary", "out/s.md", "--check", check, "x"]);
+    chmodSync(`${machine.project}/out`, 0o700);
+    expect(stderr).toContain("note: the report");
+    expect(code).toBe(0);
+  });
+});
