@@ -75,6 +75,11 @@ export const SETTINGS = {
   },
   compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
+  chat_idle: run(
+    "duration",
+    10 * MIN,
+    "how long a chat without a client waits for a message, then it is suspended",
+  ),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
   check_attempts: {
     ...run("count", 3, "how often the checks are run: after a failed attempt the model continues"),

@@ -4,6 +4,7 @@ import { DeviceRegistry } from "../vfs/registry.ts";
 import { TreeBudget } from "./budget/budget.ts";
 import { DailyBudget } from "./budget/daily-budget.ts";
 import { CapabilityManager } from "./capability-manager.ts";
+import { ChatControl } from "./chat/chat-control.ts";
 import { ConcurrencyManager } from "./concurrency-manager.ts";
 import { ContextManager } from "./context-manager.ts";
 import { Conversations } from "./conversation/conversations.ts";
@@ -16,6 +17,7 @@ import { FileSystem } from "./file-system.ts";
 import { EffectWindows } from "./files/effect-windows.ts";
 import { OpenContexts } from "./files/open-context.ts";
 import { InitManager } from "./init-manager.ts";
+import { asUserMessage } from "./ipc/inbox.ts";
 import { Inboxes } from "./ipc/inboxes.ts";
 import { WaitingRunMail } from "./ipc/mail.ts";
 import { IpcManager } from "./ipc-manager.ts";
@@ -54,11 +56,15 @@ export function buildCore(ports: KernelPorts) {
   const { clock } = ports;
   const debug = new Debugger(clock);
   const contexts = new Conversations();
-  const inboxes = new Inboxes();
   const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
     ports.log?.(level, source, text);
   const warn = (source: string, text: string): void => log("warn", source, text);
   const table = new ProcessTable();
+  const watchers = new ProcessEvents({ clock, parentOf: ({ ppid }) => table.find(ppid) });
+  const inboxes = new Inboxes((proc, entry) => {
+    if (entry.kind === "input")
+      watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+  });
   return {
     debug,
     contexts,
@@ -68,7 +74,7 @@ export function buildCore(ports: KernelPorts) {
     table,
     ctx: new ContextManager({ contexts, debug }),
     budget: TreeBudget.forKernel(ports.liveProcesses ?? null),
-    watchers: new ProcessEvents({ clock, parentOf: ({ ppid }) => table.find(ppid) }),
+    watchers,
     events: new LifecycleEvents(),
     /** Puts a notice into the inbox of a process, for its model. */
     async notify(proc: Process, source: string, text: string): Promise<void> {
@@ -231,6 +237,14 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     resumer,
     processes: manager,
     compactions: new ManualCompaction({ table, debug }),
+    chats: new ChatControl({
+      table,
+      inboxes,
+      files: io.files,
+      debug,
+      clock,
+      emit: (proc, event) => core.watchers.emit(proc, event),
+    }),
     children: new ChildAgents({
       ...ports,
       table,

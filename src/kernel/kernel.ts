@@ -1,6 +1,7 @@
 import type { Channel } from "../lib/channel.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
+import type { ChatControl } from "./chat/chat-control.ts";
 import type { ConcurrencyManager } from "./concurrency-manager.ts";
 import type { ContextManager } from "./context-manager.ts";
 import type { ManualCompaction } from "./conversation/manual-compaction.ts";
@@ -8,6 +9,7 @@ import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { InitManager } from "./init-manager.ts";
+import { asUserMessage } from "./ipc/inbox.ts";
 import type { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
 import {
@@ -65,6 +67,8 @@ export class Kernel {
   readonly calls: DirectCalls;
   /** Compaction on request; no syscall of the table. */
   readonly compactions: ManualCompaction;
+  /** What users ask of conversations; no syscalls of the table, but for Send. */
+  readonly chats: ChatControl;
   /** Use and reservations of all processes together. */
   readonly budget: TreeBudget;
 
@@ -95,6 +99,7 @@ export class Kernel {
     this.concurrency = processes.concurrency;
     this.processes = agents.processes;
     this.compactions = agents.compactions;
+    this.chats = agents.chats;
     this.supervisors = system.supervisors;
     this.init = system.init;
     this.lifecycle = system.lifecycle;
@@ -154,7 +159,12 @@ export class Kernel {
 
   /** All further events of a process, after one that says how it stands. Ends with `complete`. */
   attach(pid: PID): Channel<ProcessEvent> {
-    return this.#core.watchers.attach(this.#core.table.get(pid));
+    const { inboxes, table, watchers } = this.#core;
+    const proc = table.get(pid);
+    const channel = watchers.attach(proc);
+    for (const entry of inboxes.inputs(proc))
+      channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
+    return channel;
   }
 
   /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */

@@ -75,7 +75,8 @@ export class LifecycleManager {
    */
   async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
     const { table, debug } = this.#ports;
-    const { reason = "asked for", wake = { on: "never" }, by } = o;
+    const { reason = "asked for", by } = o;
+    const wake = o.wake ?? usualWake(table.find(pid));
     const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
       const found = table.get(pid);
       found.stop(suspendedFor(reason, { wake }));
@@ -161,9 +162,15 @@ export class LifecycleManager {
   }
 }
 
+/** What wakes a run that the user suspends, if he does not say: a chat, his next message. */
+function usualWake(proc: Process | undefined): Wake {
+  return proc?.spec.opts.chat || proc?.waitsForMessage ? { on: "message" } : { on: "never" };
+}
+
 interface SuspendOptions {
   /** Shown to users. */
   reason?: string;
+  /** Absent: of a chat a message, of any other run only the user's resume. */
   wake?: Wake;
   by?: Process;
 }

@@ -245,6 +245,8 @@ export interface SpawnOpts {
   effort?: Effort;
   sandbox?: string;
   attended?: boolean;
+  /** After each answer the run waits for a message of the user. The intent is the first one; empty: none yet. */
+  chat?: boolean;
   /** No client follows the run. While its model is down it is suspended instead of ended. */
   detached?: boolean;
   /** Notices about the start of the run: shown to clients that attach, and recorded. */
@@ -312,6 +314,15 @@ export interface RunUse {
   contextWindow: number | null;
 }
 
+/** A message of the user in a run's inbox. */
+export interface UserMessage {
+  /** Its number in the inbox. */
+  seq: number;
+  text: string;
+  /** When the model gets it: with its next step, or when its present answer is complete. */
+  when: "next_step" | "after_answer";
+}
+
 /** An event for attached clients. `complete` is always the last and never dropped. */
 export type ProcessEvent =
   | { type: "spawn"; info: ProcInfo }
@@ -324,6 +335,7 @@ export type ProcessEvent =
   | { type: "log"; entry: LogEntry }
   | { type: "retry"; step: number; attempt: number; delayMs: number; leftMs: number; message: string }
   | { type: "notice"; text: string }
+  | ({ type: "message"; state: "queued" | "read" | "taken_back" } & UserMessage)
   | { type: "complete"; info: ProcInfo };
 
 export interface ProcessDetail {

@@ -16,52 +16,60 @@ export function SpawnRequest() {
   const flag = z.boolean().optional();
   /** Absent or 0: the default. "unlimited": none. A negative number is INVALID. */
   const limit = z.union([z.int().nonnegative(), z.literal("unlimited")]).optional();
-  return z.object({
-    intent: z.string().min(1),
-    agent: text,
-    provider: text,
-    model: text,
-    max_steps: limit,
-    context_budget: limit,
-    /** In USD. */
-    max_cost: z.union([z.number().nonnegative(), z.literal("unlimited")]).optional(),
-    timeout_ms: limit,
-    allow: texts,
-    deny: texts,
-    /** MCP servers and skills beside the agent's. */
-    mcp: texts,
-    skill: texts,
-    sandbox: z.enum(["auto", "required", "off"]).optional(),
-    trust: flag,
-    check: texts,
-    /** Absent or 0: the default. */
-    check_attempts: z.int().nonnegative().max(100).optional(),
-    /** JSON Schema that the answer must fit. */
-    output_schema: z.record(z.string(), z.unknown()).optional(),
-    /** The model's reasoning effort. */
-    effort: z.enum(EFFORTS).optional(),
-    system_prompt: text,
-    /** Files to attach, absolute, and folders the run may touch. */
-    add: texts,
-    /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
-    files_read: texts,
-    /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */
-    cwd: text,
-    /** The spawner's whole environment: the daemon keeps it in memory only. Absent: the parent's, else the daemon's. */
-    env: z.record(z.string(), z.string()).optional(),
-    /** Names of the variables given by `--env`. */
-    env_given: texts,
-    /** Text attached from stdin. */
-    input: text,
-    notices: Notices(),
-    parent_uuid: Uuid().optional(),
-    /** A user is at the client's terminal. */
-    attended: flag,
-    /** Answer with pid and uuid only: no stream. */
-    detach: flag,
-    /** Resumes by itself when the server starts again after a crash or a stop. */
-    resume_on_restart: flag,
-  });
+  return z
+    .object({
+      /** With `chat` it may be empty: then the run waits for its first message. */
+      intent: z.string(),
+      agent: text,
+      provider: text,
+      model: text,
+      max_steps: limit,
+      context_budget: limit,
+      /** In USD. */
+      max_cost: z.union([z.number().nonnegative(), z.literal("unlimited")]).optional(),
+      timeout_ms: limit,
+      allow: texts,
+      deny: texts,
+      /** MCP servers and skills beside the agent's. */
+      mcp: texts,
+      skill: texts,
+      sandbox: z.enum(["auto", "required", "off"]).optional(),
+      trust: flag,
+      check: texts,
+      /** Absent or 0: the default. */
+      check_attempts: z.int().nonnegative().max(100).optional(),
+      /** JSON Schema that the answer must fit. */
+      output_schema: z.record(z.string(), z.unknown()).optional(),
+      /** The model's reasoning effort. */
+      effort: z.enum(EFFORTS).optional(),
+      system_prompt: text,
+      /** Files to attach, absolute, and folders the run may touch. */
+      add: texts,
+      /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
+      files_read: texts,
+      /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */
+      cwd: text,
+      /** The spawner's whole environment: the daemon keeps it in memory only. Absent: the parent's, else the daemon's. */
+      env: z.record(z.string(), z.string()).optional(),
+      /** Names of the variables given by `--env`. */
+      env_given: texts,
+      /** Text attached from stdin. */
+      input: text,
+      notices: Notices(),
+      parent_uuid: Uuid().optional(),
+      /** A user is at the client's terminal. */
+      attended: flag,
+      /** A conversation: after each answer the run waits for a message (`send_message`) instead of ending. */
+      chat: flag,
+      /** Answer with pid and uuid only: no stream. */
+      detach: flag,
+      /** Resumes by itself when the server starts again after a crash or a stop. */
+      resume_on_restart: flag,
+    })
+    .refine(({ intent, chat }) => intent !== "" || chat === true, {
+      path: ["intent"],
+      message: "expected a text that is not empty",
+    });
 }
 
 export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;

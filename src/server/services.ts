@@ -94,4 +94,5 @@ export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "atta
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;
+  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "end">;
 };

@@ -30,6 +30,7 @@ describe("the defaults", () => {
       tool_timeout: 2 * MIN,
       tool_result_chars: 30_000,
       grace: 10_000,
+      chat_idle: 10 * MIN,
       check_timeout: 10 * MIN,
       check_attempts: 3,
       spawn_depth: 5,

@@ -41,6 +41,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     exit_code: null,
     exit_reason: null,
     suspended: null,
+    chat: false,
     resume_on_restart: false,
     supervised: null,
     provider_by_flag: false,

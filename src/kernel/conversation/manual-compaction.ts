@@ -13,7 +13,7 @@ export class ManualCompaction {
   }
 
   /**
-   * Compacts before the next step, and resolves when that is done. Fails with NOT_FOUND if there is no such process,
+   * Compacts before the next step, in a chat that waits for a message now. Resolves when that is done. Fails with NOT_FOUND if there is no such process,
    * INVALID if it is paused, has ended or is not an agent, and CLOSED if it ends before another step.
    */
   compact(pid: PID): Promise<AppliedCompaction> {
@@ -36,6 +36,7 @@ async function made(proc: Process): Promise<AppliedCompaction> {
     throw refused(`PID ${pid} is paused. Continue it first: \`rnix continue ${pid}\`.`);
   }
   proc.compacting ??= Promise.withResolvers();
+  proc.onRequest?.();
   const ended = proc.done.then(({ reason }): never => {
     throw new SyscallError("CLOSED", `PID ${pid} ended (${reason}) before its next step.`, {
       pid,

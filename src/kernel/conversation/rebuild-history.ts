@@ -34,7 +34,7 @@ type Entry<T> = Extract<JournalEntry, { t: T }>;
 export function rebuildHistory(
   steps: readonly StepRecord[],
   journal: readonly JournalEntry[],
-  first: Message,
+  first: Message | undefined,
 ): SavedHistory {
   const step = lastOf(steps);
   const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
@@ -42,7 +42,7 @@ export function rebuildHistory(
   const recorded = conversationOf(steps, compactions);
   const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
   const opened = answer && withCalls(answer, journal);
-  const unrecorded = answer?.messages ?? (steps.length === 0 ? [first] : []);
+  const unrecorded = answer?.messages ?? (steps.length === 0 && first ? [first] : []);
   return {
     step,
     messages: [...recorded, ...unrecorded],

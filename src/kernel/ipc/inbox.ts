@@ -4,11 +4,14 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
+import type { UserMessage } from "../types.ts";
 
 /** Maximum size of one entry. For longer text, the sender writes a file and sends its path. */
 export const ENTRY_BYTES = 64 * 1024;
 /** Maximum size of the user's input to a resumed run: what a command reads from stdin, and a message before it. */
 const INPUT_BYTES = 4 * 1024 * 1024;
+/** Maximum messages of the user that wait. */
+const MAX_INPUTS = 64;
 /** Maximum entries and bytes of one inbox; beyond it, `put` fails with EXHAUSTED. The user's input is not limited by it. */
 const MAX_ENTRIES = 256;
 const MAX_BYTES = 1024 * 1024;
@@ -18,6 +21,8 @@ const DELIVERY_BYTES = 64 * 1024;
 const MAX_READERS = 64;
 
 export type MessageEntry = Extract<InboxEntry, { kind: "message" }>;
+/** A message of the user. */
+export type InputEntry = Extract<InboxEntry, { kind: "input" }>;
 
 interface Reader {
   /** Takes its messages. Called when there is one. */
@@ -33,20 +38,25 @@ export class Inbox {
   readonly #pid: number;
   /** A function, because an unused log costs nothing. */
   readonly #log: () => InboxLog;
+  /** Called with each new entry, before it can be delivered. */
+  readonly #queued: ((entry: InboxEntry) => void) | undefined;
   #queue: InboxEntry[] = [];
   /** By call: messages that go back to the queue unless the call succeeds. */
   readonly #lent = new Map<string, MessageEntry[]>();
   /** Entries that are being written to disk. */
   readonly #arrivals = new Set<Promise<void>>();
   readonly #readers = new Set<Reader>();
+  /** Called at the next entry. */
+  #onArrival: (() => void) | undefined;
   /** Counts and bytes of queued, lent and arriving entries. */
   #entries = 0;
   #bytes = 0;
   #closed: SyscallError | undefined;
 
-  constructor(pid: number, log: () => InboxLog) {
+  constructor(pid: number, log: () => InboxLog, queued?: (entry: InboxEntry) => void) {
     this.#pid = pid;
     this.#log = log;
+    this.#queued = queued;
   }
 
   /** Restores the unread entries of a resumed run. */
@@ -60,14 +70,20 @@ export class Inbox {
   /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
-    requireSpace(draft, this.#entries, this.#bytes, this.#pid);
+    requireSpace(
+      draft,
+      { entries: this.#entries, bytes: this.#bytes, inputs: this.inputs.length },
+      this.#pid,
+    );
     this.#count(draft);
     const arrival = Promise.withResolvers<void>();
     this.#arrivals.add(arrival.promise);
     try {
       const entry = await this.#log().add(draft);
+      this.#queued?.(entry);
       this.#insert(entry);
       this.#wake();
+      this.#onArrival?.();
       return entry;
     } catch (thrown) {
       this.#forget(draft);
@@ -78,12 +94,63 @@ export class Inbox {
     }
   }
 
-  /** Takes the entries for a new step, whose record acknowledges them. */
-  take(): InboxEntry[] {
-    const taken = firstDelivery(this.#queue);
-    this.#queue = this.#queue.slice(taken.length);
+  /**
+   * Takes the entries for a new step, whose record acknowledges them. `turnOver`: the answer before it is complete, so
+   * the oldest message that was to wait for that is among them.
+   */
+  take(turnOver = false): InboxEntry[] {
+    const follows = turnOver ? this.#queue.find(isFollowUp) : undefined;
+    const taken = firstDelivery(this.#queue.filter((entry) => !isFollowUp(entry) || entry === follows));
+    this.#remove(taken);
     for (const entry of taken) this.#forget(entry);
     return taken;
+  }
+
+  /** Queues entries again that `take` has returned: no step was made of them. */
+  putBack(entries: readonly InboxEntry[]): void {
+    for (const entry of entries) {
+      this.#count(entry);
+      this.#insert(entry);
+    }
+  }
+
+  /**
+   * Removes a message of the user that was not delivered yet; durable when it resolves. Fails with NOT_FOUND if there is
+   * none of this number.
+   */
+  async takeBack(seq: number): Promise<InputEntry> {
+    const entry = this.inputs.find((one) => one.seq === seq);
+    if (!entry) throw noneToTakeBack(seq, this.#pid);
+    // Taken at once: no step may get it while the disk is written.
+    this.#remove([entry]);
+    try {
+      await this.#log().takeBack(seq);
+    } catch (thrown) {
+      this.#insert(entry);
+      throw thrown;
+    }
+    this.#forget(entry);
+    return entry;
+  }
+
+  /** Calls `f` at each new entry. There is one listener: the loop, while it waits. */
+  onArrival(f: (() => void) | undefined): void {
+    this.#onArrival = f;
+  }
+
+  /** Messages of the user that were not delivered yet, oldest first. */
+  get inputs(): InputEntry[] {
+    return this.#queue.filter((entry) => entry.kind === "input");
+  }
+
+  /** Whether an entry waits that begins a turn, with a number above `after`: a notice does not. */
+  beginsTurn(after: number): boolean {
+    return this.#queue.some(({ kind, seq }) => kind !== "notice" && seq > after);
+  }
+
+  /** The highest number in the queue. */
+  get newest(): number {
+    return this.#queue.at(-1)?.seq ?? 0;
   }
 
   /**
@@ -137,11 +204,12 @@ export class Inbox {
 
   /**
    * Closes the inbox if every entry was delivered, and returns whether the process may end. Later entries could not
-   * be delivered.
+   * be delivered. With `inputs`, only messages of the user count.
    */
-  async finish(): Promise<boolean> {
-    while (this.#queue.length === 0 && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
-    if (this.#queue.length > 0) return false;
+  async finish({ inputs = false } = {}): Promise<boolean> {
+    const waits = (): boolean => (inputs ? this.inputs : this.#queue).length > 0;
+    while (!waits() && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
+    if (waits()) return false;
     this.close();
     return true;
   }
@@ -216,17 +284,37 @@ export class Inbox {
   }
 }
 
+/** A message of the user, as clients see it. */
+export function asUserMessage({ seq, text, when }: InputEntry): UserMessage {
+  return { seq, text, when: when ?? "next_step" };
+}
+
 /** The same check for a run without a process; `unread` is its inbox on disk. */
 export function requireSpaceOnDisk(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
   const bytes = unread.reduce((sum, entry) => sum + chargeOf(entry), 0);
-  requireSpace(draft, unread.length, bytes, pid);
+  const inputs = unread.filter(({ kind }) => kind === "input").length;
+  requireSpace(draft, { entries: unread.length, bytes, inputs }, pid);
+}
+
+interface InboxUse {
+  entries: number;
+  bytes: number;
+  /** Messages of the user. */
+  inputs: number;
 }
 
 /** Fails with INVALID if the entry is too long, EXHAUSTED if the inbox is full. */
-function requireSpace(draft: InboxDraft, entries: number, bytes: number, pid: number): void {
+function requireSpace(draft: InboxDraft, { entries, bytes, inputs }: InboxUse, pid: number): void {
   const isInput = draft.kind === "input";
   const most = isInput ? INPUT_BYTES : ENTRY_BYTES;
   if (sizeOf(draft) > most) throw tooLong(sizeOf(draft), most);
+  if (isInput && inputs >= MAX_INPUTS) {
+    throw new SyscallError(
+      "EXHAUSTED",
+      `${MAX_INPUTS} messages already wait for process ${pid}. Send more when it has read some.`,
+      { pid, retryable: true },
+    );
+  }
   if (isInput || (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES)) return;
   throw new SyscallError(
     "EXHAUSTED",
@@ -250,6 +338,18 @@ function firstDelivery<T extends InboxEntry>(entries: readonly T[]): T[] {
     return index > 0 && bytes > DELIVERY_BYTES;
   });
   return entries.slice(0, end < 0 ? entries.length : end);
+}
+
+function isFollowUp(entry: InboxEntry): boolean {
+  return entry.kind === "input" && entry.when === "after_answer";
+}
+
+function noneToTakeBack(seq: number, pid: number): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `No message ${seq} waits for process ${pid}: its model has read it, or it was taken back.`,
+    { pid },
+  );
 }
 
 /** What an entry takes of the inbox's bytes. */

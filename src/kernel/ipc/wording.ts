@@ -8,10 +8,19 @@ import type { MessageEntry } from "./inbox.ts";
  * text can't close, so that it is not mistaken for the user's words.
  */
 export function stepText(entries: readonly InboxEntry[]): string {
-  const texts = entries.map(formatEntry);
   const messages = entries.filter((entry) => entry.kind === "message");
-  if (messages.length > 0) texts.unshift(reminder(introduction(messages)));
+  const texts = messages.length > 0 ? [reminder(introduction(messages))] : [];
+  for (const [index, entry] of entries.entries()) {
+    // The user's own messages have no frame that would separate them.
+    const follows = entry.kind === "input" && entries[index - 1]?.kind === "input";
+    texts.push(`${follows ? "\n" : ""}${formatEntry(entry)}`);
+  }
   return texts.join("\n");
+}
+
+/** What the user has written, without the frame of other entries. */
+export function userText(entries: readonly InboxEntry[]): string {
+  return entries.flatMap((entry) => (entry.kind === "input" ? [entry.text] : [])).join("\n\n");
 }
 
 /** Only the user's own input has no frame. */

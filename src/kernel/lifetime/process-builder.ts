@@ -1,5 +1,5 @@
 import type { Clock } from "../../lib/clock.ts";
-import { type ImageRef, O_RDWR, SyscallError } from "../../plugin/index.ts";
+import { type Message, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceRegistry } from "../../vfs/registry.ts";
@@ -8,6 +8,7 @@ import type { ContextManager } from "../context-manager.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { firstMessage } from "../conversation/first-message.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
+import { storeImages } from "../conversation/store-images.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
@@ -177,8 +178,8 @@ export class ProcessBuilder {
     const { fork, info } = saved;
     if (!fork) return runs.reopen(info.uuid, opts.limits);
     const uuid = this.#ports.uuid();
-    const images = saved.spawned.images ?? [];
-    const files = images.map(({ file }) => file);
+    const sent = fork.steps.flatMap(({ messages }) => messages.flatMap(({ images = [] }) => images));
+    const files = [...new Set([...(saved.spawned.images ?? []), ...sent].map(({ file }) => file))];
     const origin = { uuid: info.uuid, steps: fork.steps, files, foreign: fork.adopted };
     const record = await runs.fork(uuid, origin, opts.limits);
     undo.push(() => runs.remove(uuid));
@@ -232,7 +233,12 @@ export class ProcessBuilder {
       maxSteps: budget.limits.steps,
       timeoutMs: budget.limits.timeMs,
       checks: terms?.spawned.checks ?? [...new Set([...agent.checks, ...(opts.checks ?? [])])],
-      checkAttempts: terms ? (terms.spawned.check_attempts ?? 1) : checkAttemptsOf(agent, opts),
+      // A chat ends when the user ends it: no attempt is left for a failed check.
+      checkAttempts: opts.chat
+        ? 1
+        : terms
+          ? (terms.spawned.check_attempts ?? 1)
+          : checkAttemptsOf(agent, opts),
       kernelId: this.#ports.kernelId,
       wakes: this.#ports.wakes,
       version: this.#ports.version,
@@ -280,8 +286,10 @@ export class ProcessBuilder {
       proc.notices.push(...saved.damage);
       if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
     } else {
-      proc.images = await keepImages(proc.record, images);
-      await ctx.append(proc, firstMessage(intent, opts.input, proc.images));
+      proc.images = await storeImages(proc.record, images);
+      const first = firstMessage(intent, opts.input, proc.images);
+      if (opts.chat) await this.#beginChat(proc, first, undo);
+      else await ctx.append(proc, first);
     }
     if (saved && saved.unread.length > 0) {
       undo.push(() => inboxes.clear(proc));
@@ -308,6 +316,20 @@ export class ProcessBuilder {
     if (!opts.provider) return;
     proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
     await fitToModel(files, proc);
+  }
+
+  /** The first message of a chat comes like all others: the user can take it back until the model has read it. */
+  async #beginChat(
+    proc: Process,
+    { content: text, images }: Message,
+    undo: (() => unknown)[],
+  ): Promise<void> {
+    const { clock, inboxes } = this.#ports;
+    proc.turnOver = true;
+    if (text === "") return;
+    undo.push(() => inboxes.clear(proc));
+    const ts = new Date(clock.now()).toISOString();
+    await inboxes.of(proc).put({ kind: "input", ts, text, images });
   }
 
   /** Shows the model its tools: of a resumed run as before. Returns notices for the user. */
@@ -385,19 +407,6 @@ export class ProcessBuilder {
       },
     });
   }
-}
-
-/** One after the other, because images are large. */
-async function keepImages(record: RunWriter, images: NonNullable<SpawnOpts["images"]>): Promise<ImageRef[]> {
-  const stored: ImageRef[] = [];
-  for (const { media_type, width, height, data } of images) {
-    const { file, sha256, bytes } = await record.storeBlob(
-      `image.${media_type.slice("image/".length)}`,
-      data,
-    );
-    stored.push({ media_type, file, sha256, bytes, width, height });
-  }
-  return stored;
 }
 
 function takesChildren(parent: Process): boolean {

@@ -200,9 +200,9 @@ function endStatusFor(proc: Process, child: Process): ExitStatus {
     : killed(SIGTERM, child.paused);
 }
 
-/** A supervisor itself decides what a child's failure means. */
+/** A supervisor itself decides what a child's failure means, and in a chat the user does. */
 function countedChildren(proc: Process): Process["childResults"] {
-  return proc.spec.kind === "supervisor" ? [] : proc.childResults;
+  return proc.spec.kind === "supervisor" || proc.spec.opts.chat ? [] : proc.childResults;
 }
 
 /** Only an agent's run can be resumed: a suspension terminates any other process. */

@@ -1,7 +1,8 @@
 import type { Clock } from "../../lib/clock.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
+import { storeImages } from "../conversation/store-images.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
@@ -12,7 +13,7 @@ import { orphanedRecord } from "../resume/orphaned-record.ts";
 import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
 import type { Claim, RunClaims } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
-import type { AgentInfo, PID, ProcInfo, SpawnOpts } from "../types.ts";
+import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { ProcessRunner } from "./process-runner.ts";
 
@@ -35,6 +36,8 @@ interface RunResumerPorts {
 export interface ResumeOptions {
   /** A message of the user, for the model. */
   input?: string;
+  /** Images attached to it. */
+  images?: readonly AttachedImage[];
   /**
    * Makes a new run that begins with the steps of this one, up to `step` or all that are recorded; this one does not
    * change. `adopt`: this one is foreign, and only its conversation is taken over.
@@ -48,6 +51,8 @@ export interface Resumed {
   uuid: string;
   /** The last complete step. */
   step: number;
+  /** The number of the user's message in its inbox, if there is one. */
+  seq?: number;
 }
 
 /** Makes new processes for runs that have ended, were suspended or were interrupted. */
@@ -77,16 +82,18 @@ export class RunResumer {
       const news = resumeMessage(saved, o.input);
       handedOn = true;
       let made = uuid;
+      let seq: number | undefined;
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
         if (!saved.fork) this.#ports.runner.forgetRecord(uuid);
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
-        if (news) await this.#notify(proc, news);
+        const images = await storeImages(proc.record, o.images);
+        if (news) seq = await this.#notify(proc, news, images);
         // Before its first step: otherwise it might end before its children are resumed.
         if (!saved.fork) await this.#ports.events.resumed(proc, saved);
       });
-      return { pid, uuid: made, step: saved.history.step };
+      return { pid, uuid: made, step: saved.history.step, seq };
     } catch (thrown) {
       if (!handedOn) opts.devices.release();
       throw namedError(thrown, "Resume", 0);
@@ -142,9 +149,12 @@ export class RunResumer {
     return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
   }
 
-  async #notify(proc: Process, news: ResumeNews): Promise<void> {
+  async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = []): Promise<number> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
-    await this.#ports.inboxes.put(proc, { ...news, text: proc.secrets.hide(news.text), ts });
+    const text = proc.secrets.hide(news.text);
+    const draft = news.kind === "input" && images.length > 0 ? { ...news, images } : news;
+    const { seq } = await this.#ports.inboxes.put(proc, { ...draft, text, ts });
+    return seq;
   }
 }
 

@@ -93,8 +93,9 @@ export class Shutdown {
 }
 
 /** A process that the user had paused must not resume by itself later. */
-function suspendedBy({ paused }: Process, cause: SuspendCause): ExitStatus {
+function suspendedBy({ paused, waitsForMessage }: Process, cause: SuspendCause): ExitStatus {
+  const wake = waitsForMessage ? ({ on: "message" } as const) : undefined;
   return paused
-    ? suspendedFor("rnix was stopped while it was paused", { cause: "asked" })
-    : suspendedFor("rnix was stopped", { cause });
+    ? suspendedFor("rnix was stopped while it was paused", { cause: "asked", wake })
+    : suspendedFor("rnix was stopped", { cause, wake });
 }

@@ -2,13 +2,15 @@ import type { Clock } from "../../lib/clock.ts";
 import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
 import { noUsage } from "../budget/usage.ts";
+import { type MessageWaitPorts, waitForMessage } from "../chat/message-wait.ts";
 import type { ContextManager } from "../context-manager.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { textEntry } from "../events/log-entry.ts";
+import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
-import { stepText } from "../ipc/wording.ts";
+import { stepText, userText } from "../ipc/wording.ts";
 import { cutShort } from "../llm/cut-short.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
@@ -25,7 +27,7 @@ import { type CheckPorts, Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
 
-export interface LoopPorts extends ModelCallPorts {
+export interface LoopPorts extends ModelCallPorts, MessageWaitPorts {
   clock: Clock;
   ctx: ContextManager;
   inboxes: Inboxes;
@@ -68,7 +70,7 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
 class ReasoningLoop implements AskEvents {
   readonly #ports: LoopPorts;
   readonly #proc: Process;
-  readonly #guard: LoopGuard;
+  #guard: LoopGuard;
   readonly #model: ModelCall;
   readonly #compactor: Compactor;
   readonly #finalAnswer: FinalAnswer;
@@ -111,6 +113,10 @@ class ReasoningLoop implements AskEvents {
     if (openStep) return this.#finishOpenStep(openStep);
     const outcome = answered === null ? undefined : await this.#finish(answered);
     if (outcome) return outcome;
+    if (proc.turnOver && proc.spec.opts.chat) {
+      const waited = await this.#awaitMessage();
+      if (waited !== "message") return waited;
+    }
     await this.#drainInbox();
     await this.#compactor.beforeStep(() => this.#request());
     this.#outcome = undefined;
@@ -131,7 +137,23 @@ class ReasoningLoop implements AskEvents {
   /** How the program that is the model ended the run by a step of its own, if it did. */
   #ofProgram(): RunOutcome | undefined | Promise<RunOutcome | undefined> {
     const outcome = this.#outcome;
-    return outcome?.kind === "finished" ? this.#checked(outcome) : outcome;
+    return outcome?.kind === "finished" ? this.#complete(outcome) : outcome;
+  }
+
+  /** Ends the run with the input of Complete, unless the user has sent a message: the model reads it first. */
+  async #complete(finished: RunOutcome): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    if (proc.spec.opts.chat) return this.#endTurn(proc.completion ?? "");
+    const inbox = this.#ports.inboxes.of(proc);
+    if (inbox.inputs.length === 0) {
+      const outcome = await this.#checked(finished);
+      if (outcome?.kind !== "finished" || (await inbox.finish({ inputs: true }))) return outcome;
+    }
+    proc.completion = null;
+    proc.output = null;
+    proc.turnOver = true;
+    this.#isAnswered = false;
+    return undefined;
   }
 
   // AskEvents. Methods instead of closures per call, because thousands of processes may wait for an answer.
@@ -249,6 +271,18 @@ class ReasoningLoop implements AskEvents {
     return (await this.#outcomeOf(answer)) ?? this.#checkLoop(calls);
   }
 
+  /** Waits for the message that begins the next turn; undefined: the run was stopped or something else is asked of it. */
+  async #awaitMessage(): Promise<"message" | RunOutcome | undefined> {
+    const proc = this.#proc;
+    const inbox = this.#ports.inboxes.of(proc);
+    if (proc.chatEnded && !inbox.beginsTurn(0) && (await inbox.finish()))
+      return this.#checked({ kind: "finished" });
+    if (proc.compacting) await this.#compactor.beforeStep(() => this.#request());
+    const end = await waitForMessage(this.#ports, proc, 0);
+    // It may have been paused meanwhile.
+    return end === "message" && !proc.paused ? end : undefined;
+  }
+
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
     if (this.#isAnswered) return;
@@ -271,13 +305,33 @@ class ReasoningLoop implements AskEvents {
 
   /** Appends what arrived in the inbox as one message. The record of the step acknowledges it. */
   async #drainInbox(): Promise<void> {
-    const entries = this.#ports.inboxes.take(this.#proc);
-    this.#ports.offerMessages(this.#proc, entries);
+    const proc = this.#proc;
+    const entries = this.#ports.inboxes.take(proc, proc.turnOver);
+    proc.turnOver = false;
+    this.#isAnswered = false;
+    this.#ports.offerMessages(proc, entries);
     this.#inboxSeqs = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
     this.#afterCheck = entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined);
     if (entries.length === 0) return;
     this.#inboxText = stepText(entries);
-    await this.#ports.ctx.append(this.#proc, { role: "user", content: this.#inboxText });
+    const images = entries.flatMap((entry) => (entry.kind === "input" ? (entry.images ?? []) : []));
+    const message: Message = { role: "user", content: this.#inboxText, ...(images.length > 0 && { images }) };
+    await this.#ports.ctx.append(proc, message);
+    this.#hearUser(entries);
+  }
+
+  /** What the user says begins something new: what was repeated before counts no longer. */
+  #hearUser(entries: readonly InboxEntry[]): void {
+    const proc = this.#proc;
+    const said = userText(entries);
+    if (said === "") return;
+    this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
+    // The first words of a chat that began without any.
+    if (proc.spec.intent === "") proc.spec.intent = said;
+    for (const entry of entries) {
+      if (entry.kind === "input")
+        this.#ports.emit(proc, { type: "message", state: "read", ...asUserMessage(entry) });
+    }
   }
 
   #request(): ModelRequest {
@@ -342,7 +396,8 @@ class ReasoningLoop implements AskEvents {
 
   /** Whether the answer would end the run, as far as that is known when its step is recorded. */
   #ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
-    const { completion } = this.#proc;
+    const { completion, spec } = this.#proc;
+    if (spec.opts.chat) return false;
     if (completion !== null) return this.#finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
     if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
@@ -354,7 +409,7 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     if (proc.completion !== null) {
       const outcome = this.#finalAnswer.take(proc.completion);
-      return outcome?.kind === "finished" ? this.#checked(outcome) : outcome;
+      return outcome?.kind === "finished" ? this.#complete(outcome) : outcome;
     }
     // A model that paused is called again, with its own text as the last message.
     if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
@@ -366,6 +421,10 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
     const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
+    if (proc.spec.opts.chat) {
+      if (cut?.kind === "broken") this.#ports.emit(proc, { type: "notice", text: cut.error.message });
+      return this.#endTurn(whole);
+    }
     if (cut === undefined) return this.#conclude(whole);
     if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
     proc.result = whole;
@@ -386,10 +445,23 @@ class ReasoningLoop implements AskEvents {
   /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
     if (!this.#finalAnswer.fits(answer)) return this.#finalAnswer.take(answer);
+    // If messages are waiting, they begin another turn.
+    this.#proc.turnOver = true;
     const inbox = this.#ports.inboxes.of(this.#proc);
     if (!inbox.isEmpty || (this.#checks.isLast && !(await inbox.finish()))) return undefined;
     const outcome = await this.#checked(this.#finalAnswer.take(answer));
     return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
+  }
+
+  /** The answer to the user's message is complete. The chat waits for the next one. */
+  async #endTurn(answer: string): Promise<undefined> {
+    const proc = this.#proc;
+    proc.completion = null;
+    proc.result = answer;
+    proc.partial = false;
+    proc.turnOver = true;
+    this.#isAnswered = true;
+    await this.#ports.saveInfo(proc);
   }
 
   /** Ends the run as `outcome` says, unless a check fails and the run continues with its output. */

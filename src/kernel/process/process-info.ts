@@ -53,6 +53,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,
     suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
+    chat: spec.opts.chat ?? false,
     resume_on_restart: spec.opts.resumeOnRestart ?? false,
     supervised: spec.opts.supervised ?? null,
     provider_facts: spec.kind === "agent" ? providerFacts(proc.provider) : null,

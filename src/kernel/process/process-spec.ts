@@ -28,6 +28,7 @@ export interface ProcessSpec {
   /** The run that it is a fork of. */
   originUuid: string | null;
   depth: number;
+  /** Set by the loop when a chat that began without one gets its first message. */
   intent: string;
   kind: ProcessKind;
   agent: AgentInfo;

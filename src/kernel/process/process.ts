@@ -129,6 +129,15 @@ export class Process {
   /** How often the final answer was rejected by the output schema. */
   corrections: number;
 
+  // Conversation with the user. Written by the loop, and by the parts that ask something of it.
+
+  /** The present answer is complete: before the next model call, a message is waited for. */
+  turnOver: boolean;
+  /** The user has ended the chat: it ends as soon as it would wait for a message. */
+  chatEnded = false;
+  /** Set while the loop waits for a message. Called when something else is asked of it. */
+  onRequest: (() => void) | undefined;
+
   // Verdict. Written by the task (result, output, partial, checks), the runner (ending) and what sees changed files.
 
   result: string | null = null;
@@ -154,7 +163,7 @@ export class Process {
   // Open files and watchers. Written by the file system, process events and the debugger.
 
   readonly fds = new FdTable<FileGrant>();
-  readonly watchers = new Set<Channel<ProcessEvent>>();
+  readonly watchers = new Watchers();
   readonly tracers = new Set<Channel<SyscallEvent>>();
   /** How it began, and what the builder had to leave out: for clients that attach, and for the record. */
   readonly notices: string[];
@@ -170,6 +179,7 @@ export class Process {
   #timeLimit: Timer | undefined;
   #resume: PromiseWithResolvers<void> | undefined;
   #pausedAtMs = 0;
+  #waitsForMessage = false;
   #endedAtMs: number | null = null;
   #endedElapsedMs = 0;
 
@@ -194,6 +204,7 @@ export class Process {
     this.plan = progress.plan;
     this.completion = progress.completion;
     this.corrections = progress.corrections;
+    this.turnOver = progress.turnOver;
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
     this.filesChanged = new Set(progress.filesChanged);
@@ -306,11 +317,26 @@ export class Process {
   /** No effect when the process is not paused. */
   resume(): void {
     if (!this.#resume) return;
-    this.clock.run();
+    if (!this.#waitsForMessage) this.clock.run();
     this.#pausedAtMs = 0;
     const gate = this.#resume;
     this.#resume = undefined;
     gate.resolve();
+  }
+
+  /** It waits for a message of the user: its clock stops, also while it is not paused. */
+  get waitsForMessage(): boolean {
+    return this.#waitsForMessage;
+  }
+
+  beginWait(): void {
+    this.#waitsForMessage = true;
+    this.clock.stop();
+  }
+
+  endWait(): void {
+    this.#waitsForMessage = false;
+    if (!this.paused) this.clock.run();
   }
 
   /** The spawn failed and the builder undoes it: releases the callers that wait for the process. */
@@ -377,6 +403,24 @@ export class Process {
   /** The process as proc-info.json and the protocol show it. */
   info(): ProcInfo {
     return procInfoOf(this);
+  }
+}
+
+/** The channels of attached clients. */
+class Watchers extends Set<Channel<ProcessEvent>> {
+  /** Called after each change. */
+  onChange: (() => void) | undefined;
+
+  override add(channel: Channel<ProcessEvent>): this {
+    super.add(channel);
+    this.onChange?.();
+    return this;
+  }
+
+  override delete(channel: Channel<ProcessEvent>): boolean {
+    const had = super.delete(channel);
+    this.onChange?.();
+    return had;
   }
 }
 

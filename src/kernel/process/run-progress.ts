@@ -52,6 +52,8 @@ export interface RunProgress {
   completion: string | null;
   /** How often a final answer was rejected, before `answered` or the open step. */
   corrections: number;
+  /** The present answer is complete: a message is waited for before the next model call. */
+  turnOver: boolean;
   /** Failed attempts of the checks, while attempts are left. */
   checks: readonly CheckResult[];
   /** Skills loaded at run time, beside those of the agent. */
@@ -85,6 +87,7 @@ export function initialProgress(clock: Clock): RunProgress {
     plan: null,
     completion: null,
     corrections: 0,
+    turnOver: false,
     checks: [],
     skills: [],
     children: [],

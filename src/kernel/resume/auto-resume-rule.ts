@@ -3,9 +3,10 @@ import type { ProcInfo } from "../types.ts";
 /**
  * Whether a suspended run resumes by itself when rnix starts again. A run that was suspended for another rnix does. A
  * run that a stop or a crash interrupted does if it was marked so or belongs to an init.yaml. A run that the user
- * suspended or paused never does. A child resumes with its parent, never before it.
+ * suspended or paused never does, nor does one that waited for a message. A child resumes with its parent, never before it.
  */
 export function resumesByItself({ suspended, resume_on_restart, supervised }: ProcInfo): boolean {
+  if (suspended?.wake.on === "message" && suspended.cause !== "crash") return false;
   switch (suspended?.cause) {
     case "restart":
       return true;

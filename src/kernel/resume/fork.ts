@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ProcInfo, StepRecord } from "../../store/runs/schema.ts";
-import { firstMessage } from "../conversation/first-message.ts";
+import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo } from "../types.ts";
@@ -39,14 +39,11 @@ export async function readFork(
   if (!o.adopt) requireOwnRecord(info, meta, lost);
   const steps = upTo(o.step, recorded, uuid);
   if (o.adopt) requireConversation(uuid, steps);
-  const history = rebuildHistory(
-    steps,
-    [],
-    firstMessage(info.intent, meta.spawned.input, meta.spawned.images),
-  );
+  const history = rebuildHistory(steps, [], recordedFirst(info, meta.spawned));
   const calls = callsOf(steps, history);
   const skills = skillsCalled(calls, agent);
   const last = steps.at(-1);
+  const answered = last !== undefined && answerOf(last) !== null;
   return {
     info,
     meta,
@@ -55,11 +52,17 @@ export async function readFork(
     before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
     unread: [],
     damage: damageTexts(lost),
-    progress: { ...initialProgress(o.clock), step: history.step, plan: lastPlan(calls), skills },
+    progress: {
+      ...initialProgress(o.clock),
+      step: history.step,
+      plan: lastPlan(calls),
+      skills,
+      turnOver: info.chat && (last === undefined || answered),
+    },
     fork: {
       steps,
       adopted: o.adopt === true,
-      answered: last !== undefined && answerOf(last) !== null,
+      answered,
       ended: steps.length === recorded.length && hasEnded(info),
     },
   };

@@ -19,6 +19,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     folders: spawned.folders,
     input: spawned.input ?? undefined,
     sandbox: info.sandbox,
+    chat: info.chat,
     effort: info.effort ?? undefined,
     outputSchema: spawned.output_schema,
     // A fork is another run, with settings of its own.

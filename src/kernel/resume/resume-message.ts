@@ -9,7 +9,9 @@ export function resumeMessage(saved: SavedRun, input: string | undefined): Resum
   const { info, history, fork } = saved;
   if (input !== undefined) return { kind: "input", text: input };
   if (fork ? !fork.ended : !hasEnded(info)) {
-    if (isAnswered(saved)) throw needsInput(saved);
+    // A chat waits for the user's next message.
+    const waits = info.chat && !fork?.adopted;
+    if (!waits && isAnswered(saved)) throw needsInput(saved);
     return undefined;
   }
   if (info.exit_reason === "completed") {

@@ -20,7 +20,7 @@ import type {
   ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
-import { firstMessage } from "../conversation/first-message.ts";
+import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
@@ -75,11 +75,7 @@ export async function readSavedRun(
   lost.add(JOURNAL, journal);
   lost.add(INBOX, inbox);
   requireOwnRecord(info, meta, lost);
-  const history = rebuildHistory(
-    steps,
-    journal.entries,
-    firstMessage(info.intent, spawned.input, spawned.images),
-  );
+  const history = rebuildHistory(steps, journal.entries, recordedFirst(info, spawned));
   const calls = callsOf(steps, history);
   const own = steps.filter(isOwn);
   const called = skillsCalled(calls, agent);
@@ -109,6 +105,7 @@ export async function readSavedRun(
       usage: usageOf(info, own, journal.entries),
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
+      turnOver: info.chat && steps.length === 0,
       corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : correctionsOf(own, journal.entries),
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       skills: called,

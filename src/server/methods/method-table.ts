@@ -7,6 +7,7 @@ import { compact } from "./compact.ts";
 import { compareRuns } from "./compare-runs.ts";
 import { daemonStatus } from "./daemon-status.ts";
 import { deny } from "./deny.ts";
+import { endChat } from "./end-chat.ts";
 import { exportScript } from "./export-script.ts";
 import { gc } from "./gc.ts";
 import { getProcDetail } from "./get-proc-detail.ts";
@@ -27,11 +28,13 @@ import type { PlainDefinition, StreamDefinition } from "./method.ts";
 import { ping } from "./ping.ts";
 import { replay } from "./replay.ts";
 import { resume } from "./resume.ts";
+import { sendMessage } from "./send-message.ts";
 import { show } from "./show.ts";
 import { shutdown } from "./shutdown.ts";
 import { signalTree } from "./signal-tree.ts";
 import { spawn } from "./spawn.ts";
 import { suspend } from "./suspend.ts";
+import { takeBackMessage } from "./take-back-message.ts";
 import { wait } from "./wait.ts";
 
 /** All methods by their names in the protocol. Each has its own file with payload, answer and handler. */
@@ -52,6 +55,9 @@ export const METHODS = {
   allow,
   deny,
   wait,
+  send_message: sendMessage,
+  take_back_message: takeBackMessage,
+  end_chat: endChat,
   attach,
   attach_debug: attachDebug,
   attach_log: attachLog,

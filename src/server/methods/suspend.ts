@@ -27,16 +27,17 @@ export const suspend = method({
     requireDescendant(services, unit, found, "suspended");
     requireAgent(found, "suspended");
     const ref = refOf(found.info);
-    const { wake = { on: "never" } as const } = payload;
+    const { wake } = payload;
     if (found.live) {
       // Another request may have ended it just before.
       const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake });
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;
-      await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "asked for", wake);
+      const next = wake ?? { on: found.info.chat ? "message" : "never" };
+      await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "asked for", next);
       services.waker?.began(ref.uuid);
-      services.waker?.suspended({ uuid: ref.uuid, wake });
+      services.waker?.suspended({ uuid: ref.uuid, wake: next });
     } else if (found.info.state !== "suspended") {
       throw hasEnded(ref.pid, found.info.exit_reason);
     }

@@ -81,6 +81,7 @@ export async function planSpawn(
   const parent = parentOf(request, unit, ports);
   if (parent && request.trust) throw trustFromInside();
   if (parent && request.resume_on_restart) throw restartFromInside();
+  if (request.chat) refuseInChat(request, parent);
   requireCommands(request.check);
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, sources, trusted, lease } = await ports.workspaces.at(where);
@@ -184,6 +185,7 @@ export async function planSpawn(
         effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: isUnconfined ? "unconfined" : "none",
         attended: request.attended,
+        chat: request.chat,
         detached: request.detach,
         resumeOnRestart: request.resume_on_restart,
         limits: settings.values,
@@ -275,6 +277,15 @@ function restartFromInside(): SyscallError {
     "INVALID",
     "--resume-on-restart is refused inside a run: a child resumes when its parent does.",
   );
+}
+
+/** A chat has many answers, and a user who reads them. */
+function refuseInChat({ output_schema }: PlacedSpawn, parent: Parent | undefined): void {
+  if (output_schema !== undefined) {
+    throw new SyscallError("INVALID", "output_schema: a chat has no single answer that could fit it.");
+  }
+  if (parent === undefined) return;
+  throw new SyscallError("PERMISSION", "A chat is for a user: it is refused inside a run.");
 }
 
 /** A flag overrides the agent's value. */

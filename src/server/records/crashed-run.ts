@@ -113,9 +113,10 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   };
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
   // A paused run is not resumed by itself.
+  const wake = info.chat ? ({ on: "message" } as const) : undefined;
   const status = info.is_paused
-    ? suspendedFor("its rnix died while it was paused")
-    : suspendedFor("its rnix died", { cause: "crash" });
+    ? suspendedFor("its rnix died while it was paused", { wake })
+    : suspendedFor("its rnix died", { cause: "crash", wake });
   const again = info.crashes?.step === recorded ? info.crashes.times : 0;
   return {
     ...ended,

@@ -22,6 +22,7 @@ export type RunReader = Pick<
   | "events"
   | "journal"
   | "linked"
+  | "claimant"
 >;
 
 /** A run and its records. */

@@ -1,4 +1,4 @@
-import { firstMessage } from "../../kernel/conversation/first-message.ts";
+import { recordedFirst } from "../../kernel/conversation/first-message.ts";
 import { conversationOf } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/model-schema.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
@@ -60,8 +60,8 @@ function openStep(
   const answer = journal.find((entry) => entry.t === "answer" && entry.step === number);
   if (answer?.t !== "answer") return undefined;
   const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
-  const first = number === 1 ? [firstMessage(info.intent, spawned?.input, spawned?.images)] : [];
-  return { step: number, compactions, messages: answer.messages ?? first };
+  const first = number === 1 ? recordedFirst(info, spawned) : undefined;
+  return { step: number, compactions, messages: answer.messages ?? (first ? [first] : []) };
 }
 
 /** Model, system prompt and tools of the request. */

@@ -33,7 +33,8 @@ interface InboxLogOptions {
 }
 
 interface Pending {
-  seq: number;
+  /** Of an entry; absent: a line about others. */
+  seq?: number;
   line: string;
   done: PromiseWithResolvers<void>;
 }
@@ -69,13 +70,17 @@ export class InboxLog {
   /** Numbers the entry and makes it durable. Fails with EXHAUSTED or UNAVAILABLE when the disk rejects it. */
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
+    await this.#pend({ seq: entry.seq, line: this.#o.seal(JSON.stringify(entry)) });
+    return entry;
+  }
+
+  async #pend(pending: Omit<Pending, "done">): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#pending.push({ seq: entry.seq, line: this.#o.seal(JSON.stringify(entry)), done });
+    this.#pending.push({ ...pending, done });
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = undefined;
     });
     await done.promise;
-    return entry;
   }
 
   /** Acknowledges the entries that a recorded step delivered to the model. */
@@ -87,6 +92,12 @@ export class InboxLog {
   taken(seq: number): void {
     this.#spend(seq);
     this.#taken.push(seq);
+  }
+
+  /** Acknowledges an entry that its sender takes back; durable when it resolves. */
+  async takeBack(seq: number): Promise<void> {
+    await this.#pend({ line: this.#takenLine([seq]) });
+    this.#spend(seq);
   }
 
   /** Ends the inbox after the run's steps are durable. A file without unread entries is emptied. */
@@ -137,7 +148,7 @@ export class InboxLog {
     await this.#log.sync();
     if (!this.#named) await syncDirectory(this.#o.dir, this.#o.fs);
     this.#named = true;
-    for (const { seq, line } of batch) this.#unread.set(seq, line);
+    for (const { seq, line } of batch) if (seq !== undefined) this.#unread.set(seq, line);
   }
 
   /**

@@ -220,8 +220,15 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     /** The failed attempt of the checks that it reports. */
     checks: z.array(CheckResult).optional(),
   }),
-  /** Text that the user added to a resumed run. */
-  z.object({ ...Arrived, kind: z.literal("input"), text: z.string() }),
+  /** From the user: a message to a run, and the text that a run is resumed with. */
+  z.object({
+    ...Arrived,
+    kind: z.literal("input"),
+    text: z.string(),
+    /** Delivered only when the present answer is complete. Absent: with the next step. */
+    when: z.literal("after_answer").optional(),
+    images: z.array(ImageRef).optional(),
+  }),
 ]);
 
 /** One line of inbox.jsonl: an entry, or the numbers of entries that a program took. */
@@ -343,6 +350,8 @@ export const ProcInfo = z.object({
     })
     .nullable()
     .default(null),
+  /** After each answer it waits for a message of the user instead of ending. */
+  chat: z.boolean().default(false),
   /** It resumes automatically when rnix starts after a crash or a stop. */
   resume_on_restart: z.boolean().default(false),
   /** The unit of init.yaml that it runs for. */

@@ -1,4 +1,5 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
+import type { OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { coalesceDeltas } from "../../../src/kernel/events/coalesce-deltas.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
@@ -15,6 +16,7 @@ import type {
   Signal,
   SpawnOpts,
   SyscallEvent,
+  UserMessage,
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
@@ -50,6 +52,9 @@ export class FakeKernel implements KernelApi {
   readonly capabilities = this;
   readonly calls = this;
   readonly compactions = this;
+  readonly chats = this;
+  /** What was sent to processes, by PID; a message's number is its position. */
+  readonly sent = new Map<PID, OutgoingMessage[]>();
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
 
@@ -125,6 +130,23 @@ export class FakeKernel implements KernelApi {
     const exit: ExitStatus = { code: 75, reason: "suspended" };
     await this.finish(pid, exit);
     return exit;
+  }
+
+  async send(pid: PID, message: OutgoingMessage): Promise<{ seq: number; suspended: boolean }> {
+    const sent = [...(this.sent.get(pid) ?? []), message];
+    this.sent.set(pid, sent);
+    return { seq: sent.length, suspended: false };
+  }
+
+  async takeBack(pid: PID, seq: number): Promise<UserMessage> {
+    const message = this.sent.get(pid)?.[seq - 1];
+    if (!message) throw new SyscallError("NOT_FOUND", `No message ${seq}.`);
+    return { seq, text: message.text, when: message.when };
+  }
+
+  async end(pid: PID): Promise<{ ended: boolean }> {
+    await this.finish(pid, { code: 0, reason: "completed" });
+    return { ended: true };
   }
 
   async compact(): Promise<AppliedCompaction> {

@@ -41,6 +41,10 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
           message: event.message,
         },
       };
+    case "message": {
+      const { seq, text, when, state } = event;
+      return { type: "progress", payload: { event: "message", ...ref, seq, text, when, state } };
+    }
     case "notice":
       return { type: "progress", payload: { event: "notice", ...ref, text: event.text } };
     case "complete":
@@ -62,7 +66,7 @@ export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
       model,
       because,
       agent,
-      chat: false,
+      chat: info.chat,
       max_steps,
       context_window: info.provider_facts?.context_window ?? null,
       started_at_ms: info.created_at_ms,

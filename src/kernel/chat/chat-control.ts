@@ -1,0 +1,124 @@
+/** What a user asks of a live run in a conversation. */
+
+import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { storeImages } from "../conversation/store-images.ts";
+import type { Debugger } from "../debugger.ts";
+import type { FileSystem } from "../file-system.ts";
+import { asUserMessage } from "../ipc/inbox.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { AttachedImage, PID, ProcessEvent, UserMessage } from "../types.ts";
+
+interface ChatControlPorts {
+  table: ProcessTable;
+  inboxes: Inboxes;
+  files: FileSystem;
+  debug: Debugger;
+  clock: Clock;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+/** A message of the user for a live run. */
+export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
+  images?: readonly AttachedImage[];
+}
+
+/** Messages of the user to a live run, and the end of a chat. */
+export class ChatControl {
+  readonly #ports: ChatControlPorts;
+
+  constructor(ports: ChatControlPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * Puts a message of the user into the inbox of a run; it is durable when this resolves. `suspended`: the run has been
+   * suspended meanwhile, and reads it after a resume. Fails with INVALID if the run is no agent's or its model takes no images, EXHAUSTED when too many
+   * messages wait, and CLOSED when the run has ended or is ending.
+   */
+  async send(
+    pid: PID,
+    { text, when, images = [] }: OutgoingMessage,
+  ): Promise<{ seq: number; suspended: boolean }> {
+    const send = async (): Promise<{ seq: number; suspended: boolean }> => {
+      const proc = this.#agent(pid);
+      if (images.length > 0) await this.#requireImages(proc);
+      const entry = await this.#ports.inboxes.put(proc, {
+        kind: "input",
+        ts: new Date(this.#ports.clock.now()).toISOString(),
+        text: proc.secrets.hide(text),
+        ...(when === "after_answer" && { when }),
+        ...(images.length > 0 && { images: await storeImages(proc.record, images) }),
+      });
+      const end = proc.stopped && (await proc.done);
+      return { seq: entry.seq, suspended: end?.reason === "suspended" };
+    };
+    const args = { to: pid, size: text.length, images: images.length, when };
+    return this.#call("Send", pid, args, send, ({ seq }) => seq);
+  }
+
+  /** Takes back a message that the model has not read; durable when it resolves. Fails with NOT_FOUND if it has. */
+  async takeBack(pid: PID, seq: number): Promise<UserMessage> {
+    const takeBack = async (): Promise<UserMessage> => {
+      const proc = this.#agent(pid);
+      const message = asUserMessage(await this.#ports.inboxes.of(proc).takeBack(seq));
+      this.#ports.emit(proc, { type: "message", state: "taken_back", ...message });
+      return message;
+    };
+    return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);
+  }
+
+  /** Whether a process waits for a message of its user now. */
+  waits(pid: PID): boolean {
+    return this.#ports.table.get(pid).waitsForMessage;
+  }
+
+  /**
+   * Ends a chat as completed, now or when its present answer and all waiting messages are done. Fails with INVALID for
+   * another run. Returns whether it has ended.
+   */
+  async end(pid: PID): Promise<{ ended: boolean }> {
+    const end = async (): Promise<{ ended: boolean }> => {
+      const proc = this.#agent(pid);
+      if (!proc.spec.opts.chat) {
+        throw new SyscallError("INVALID", `PID ${pid} is no chat: it ends by itself with its answer.`, {
+          pid,
+        });
+      }
+      proc.chatEnded = true;
+      if (!proc.waitsForMessage) return { ended: false };
+      proc.onRequest?.();
+      await proc.done;
+      return { ended: true };
+    };
+    return this.#call("EndChat", pid, { pid }, end, ({ ended }) => ended);
+  }
+
+  #agent(pid: PID): Process {
+    const proc = this.#ports.table.get(pid);
+    if (proc.spec.kind === "agent") return proc;
+    throw new SyscallError("INVALID", `PID ${pid} is not an agent: it has no conversation.`, { pid });
+  }
+
+  async #requireImages(proc: Process): Promise<void> {
+    const facts = proc.fds.has(proc.llmFd) ? await this.#ports.files.facts(proc, proc.llmFd) : undefined;
+    if (facts === undefined || facts.images === true) return;
+    throw new SyscallError(
+      "INVALID",
+      `The message has images, but ${proc.provider.device} accepts none. Leave them out, or choose another model.`,
+    );
+  }
+
+  #call<T>(
+    syscall: string,
+    pid: PID,
+    args: Record<string, unknown>,
+    work: () => Promise<T>,
+    result: (value: T) => unknown,
+  ): Promise<T> {
+    const { debug, table } = this.#ports;
+    return debug.awaitByPid0(table.find(pid), syscall, args, work, result);
+  }
+}

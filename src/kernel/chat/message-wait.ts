@@ -1,0 +1,59 @@
+/** The wait of a run for the next message of its user. */
+
+import { onceAborted } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import type { SuspendCause, Wake } from "../types.ts";
+
+export interface MessageWaitPorts {
+  clock: Clock;
+  inboxes: Inboxes;
+  /** Suspends the run. */
+  suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
+}
+
+/** Why the wait is over: a message is in the inbox, something else is asked of the loop, or the run must stop. */
+type WaitEnd = "message" | "request" | "stopped";
+
+/**
+ * Waits until a message with a number above `after` is in the inbox, or until the loop has another request. The clock of
+ * the process stands still meanwhile, and nothing polls. Without an attached client for `chat_idle`, the run is
+ * suspended until a message comes.
+ */
+export async function waitForMessage(
+  { clock, inboxes, suspend }: MessageWaitPorts,
+  proc: Process,
+  after: number,
+): Promise<WaitEnd> {
+  const inbox = inboxes.of(proc);
+  if (proc.stopped) return "stopped";
+  if (inbox.beginsTurn(after)) return "message";
+  if (proc.compacting) return "request";
+  const over = Promise.withResolvers<WaitEnd>();
+  const ms = proc.spec.opts.limits.chat_idle;
+  let idle: { cancel(): void } | undefined;
+  const watch = (): void => {
+    idle?.cancel();
+    if (proc.watchers.size > 0) return;
+    const why = `no message came for ${formatDuration(ms)}`;
+    idle = clock.timer(ms, () => suspend(proc, why, { on: "message" }));
+  };
+  const ignore = onceAborted(proc.signal, () => over.resolve("stopped"));
+  inbox.onArrival(() => void (inbox.beginsTurn(after) && over.resolve("message")));
+  proc.onRequest = () => over.resolve("request");
+  proc.watchers.onChange = watch;
+  proc.beginWait();
+  watch();
+  try {
+    return await over.promise;
+  } finally {
+    proc.endWait();
+    idle?.cancel();
+    proc.watchers.onChange = undefined;
+    proc.onRequest = undefined;
+    inbox.onArrival(undefined);
+    ignore();
+  }
+}

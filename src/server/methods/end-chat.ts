@@ -1,0 +1,30 @@
+import { SyscallError } from "../../plugin/index.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
+import { method } from "./method.ts";
+import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
+import { requireDescendant } from "./shared/require-descendant.ts";
+
+/**
+ * Ends a chat: at once if it waits for a message, else when its present answer and all waiting messages are done. Its
+ * checks run at its end and decide its verdict. Answers whether it has ended.
+ */
+export const endChat = method({
+  payload: Target,
+  async handle(payload, services, caller): Promise<ProcRef & { ended: boolean }> {
+    const unit = caller.unit();
+    const found = await findLiveRun(services, payload, "ended");
+    requireDescendant(services, unit, found, "ended");
+    requireAgent(found, "ended");
+    const ref = refOf(found.info);
+    if (found.live) return { ...ref, ...(await services.kernel.chats.end(found.pid)) };
+    const { state, exit_reason, pid, uuid } = found.info;
+    if (state !== "suspended") {
+      throw new SyscallError("INVALID", `PID ${pid} has ended (${exit_reason}) already.`);
+    }
+    throw new SyscallError(
+      "INVALID",
+      `PID ${pid} is suspended. Resume it to end it with its checks, or end it without them: rnix kill ${uuid}`,
+    );
+  },
+});

@@ -1,0 +1,65 @@
+import { z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import { Target } from "../../protocol/fields.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
+import { readAttachments } from "../plan/attachments.ts";
+import { method } from "./method.ts";
+import { deliverMessage } from "./shared/deliver-message.ts";
+import { findLiveRun, requireAgent } from "./shared/find-run.ts";
+import { requireDescendant } from "./shared/require-descendant.ts";
+
+const SendMessageRequest = () =>
+  Target().extend({
+    text: z.string().min(1),
+    /** Files to attach, absolute: their text, or an image. */
+    files: z.array(z.string()).max(100).optional(),
+    /** When the model gets it: with its next step (default), or when its present answer is complete. */
+    when: z.enum(["next_step", "after_answer"]).optional(),
+    /** As in a resume, for a suspended run. */
+    env: z.record(z.string(), z.string()).optional(),
+    attended: z.boolean().optional(),
+  });
+
+/**
+ * Sends a message of the user to a live run, or to a suspended one that waits for a message and is resumed by it. It is
+ * durable when the answer comes.
+ */
+export const sendMessage = method({
+  payload: SendMessageRequest,
+  async handle(payload, services, caller): Promise<ProcRef & { seq: number }> {
+    const unit = caller.unit();
+    const found = await findLiveRun(services, payload, "sent a message");
+    requireDescendant(services, unit, found, "sent a message");
+    requireAgent(found, "sent a message");
+    if (unit !== undefined) requireOther(unit, found.info.uuid, payload.files);
+    const { files = [], env, attended, when = "next_step" } = payload;
+    const attached = await readAttachments(services.clock, files);
+    const [folder] = attached.folders;
+    if (folder !== undefined) throw isFolder(folder);
+    const text = attached.text === undefined ? payload.text : `${payload.text}\n\n${attached.text}`;
+    const message = { text, when, images: attached.images };
+    return deliverMessage(services, found, message, { env, attended, mayResume: unit === undefined });
+  },
+});
+
+/** A run must not speak to itself as its user, nor attach files that its rights do not cover. */
+function requireOther(unit: string, uuid: string, files: readonly string[] = []): void {
+  if (unit === uuid) {
+    throw new SyscallError(
+      "PERMISSION",
+      `A message counts as the user's own word, and this run (${unit}) can't send one to itself. Send it from your own terminal.`,
+    );
+  }
+  if (files.length === 0) return;
+  throw new SyscallError(
+    "PERMISSION",
+    "files: a message that is sent from inside a run can't have attachments. Name the files in its text.",
+  );
+}
+
+function isFolder(path: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `files: ${path} is a folder, which can't be attached to a message. Name it in the text; the run's rights decide whether it may read it.`,
+  );
+}

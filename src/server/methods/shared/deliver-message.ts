@@ -1,0 +1,116 @@
+/** Brings a message of the user to a run: into its inbox, or by resuming it. */
+
+import type { OutgoingMessage } from "../../../kernel/chat/chat-control.ts";
+import type { ProcInfo } from "../../../kernel/types.ts";
+import { SyscallError } from "../../../plugin/index.ts";
+import type { ProcRef } from "../../../protocol/methods.ts";
+import type { Services } from "../../services.ts";
+import { type FoundRun, findRun, refOf } from "./find-run.ts";
+
+interface Sender {
+  /** As in a resume. */
+  env?: Record<string, string>;
+  attended?: boolean;
+  /** A program inside a run resumes no other. */
+  mayResume: boolean;
+}
+
+/** How often, and at which interval, to look for a run that another caller is resuming. */
+const TRIES = 100;
+const LOOK_MS = 20;
+
+/**
+ * Returns where the message is: the process that reads it, and its number. Fails with INVALID if the run has ended, or is
+ * suspended and waits for something else than a message.
+ */
+export async function deliverMessage(
+  services: Services,
+  first: FoundRun,
+  message: OutgoingMessage,
+  sender: Sender,
+): Promise<ProcRef & { seq: number }> {
+  const { uuid } = first.info;
+  let found = first;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await (found.live
+        ? toLiveRun(services, found, message, sender)
+        : byResume(services, found.info, message, sender));
+    } catch (thrown) {
+      if (!(await isTaken(services, found, thrown)) || tries === TRIES) throw thrown;
+      // It is being suspended, or another message or client is resuming it.
+      await new Promise<void>((resolve) => void services.clock.timer(LOOK_MS, resolve));
+      found = await findRun(services, { uuid });
+    }
+  }
+}
+
+/** Whether the run has another process, or none, than when it was looked for. */
+async function isTaken(services: Services, found: FoundRun, thrown: unknown): Promise<boolean> {
+  if (!(thrown instanceof SyscallError)) return false;
+  const { uuid } = found.info;
+  const now = await findRun(services, { uuid });
+  if (found.live) return thrown.code === "CLOSED" && now.info.exit_reason === "suspended";
+  return now.live || found.run.records.claimant(uuid) !== null;
+}
+
+async function toLiveRun(
+  services: Services,
+  { pid, info }: FoundRun & { live: true },
+  message: OutgoingMessage,
+  sender: Sender,
+): Promise<ProcRef & { seq: number }> {
+  const { seq, suspended } = await services.kernel.chats.send(pid, message);
+  if (!suspended || !sender.mayResume) return { ...refOf(info), seq };
+  // It was being suspended: the message waits in its inbox, and the run is resumed to read it.
+  const { pid: again } = await resume(services, info, undefined, sender);
+  return { pid: again, uuid: info.uuid, seq };
+}
+
+async function byResume(
+  services: Services,
+  info: ProcInfo,
+  message: OutgoingMessage,
+  sender: Sender,
+): Promise<ProcRef & { seq: number }> {
+  requireWaiting(info);
+  if (!sender.mayResume) throw notFromInside(info);
+  const { pid, seq } = await resume(services, info, message, sender);
+  if (seq === undefined) throw new SyscallError("INTERNAL", "A run was resumed without its message.");
+  return { pid, uuid: info.uuid, seq };
+}
+
+async function resume(
+  services: Services,
+  { uuid }: ProcInfo,
+  message: OutgoingMessage | undefined,
+  { env, attended }: Sender,
+): Promise<{ pid: number; seq?: number }> {
+  const run = await services.history.byUuid(uuid);
+  if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
+  const { agent, opts, notices } = await services.planResume(run, { env, attended, stream: true });
+  const input = message && { input: message.text, images: message.images };
+  return services.kernel.lifecycle.resume(uuid, agent, { ...opts, notices }, input);
+}
+
+function requireWaiting({ uuid, state, chat, suspended, exit_reason, pid }: ProcInfo): void {
+  const command = `rnix resume ${uuid} "…"`;
+  if (state !== "suspended") {
+    throw new SyscallError(
+      "INVALID",
+      `PID ${pid} has ended (${exit_reason}) and reads no messages. To continue it with one: ${command}`,
+    );
+  }
+  if (chat || suspended?.wake.on === "message") return;
+  throw new SyscallError(
+    "INVALID",
+    `PID ${pid} is suspended and does not wait for a message. To resume it with one: ${command}`,
+  );
+}
+
+function notFromInside({ pid }: ProcInfo): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `PID ${pid} is suspended, and a run can't be resumed from inside another. Send the message from your own terminal.`,
+  );
+}

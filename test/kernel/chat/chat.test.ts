@@ -1,0 +1,338 @@
+import { describe, expect, test } from "bun:test";
+import type { ProcInfo } from "../../../src/kernel/types.ts";
+import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
+import { crashInto } from "../../support/sealed-record.ts";
+import { until } from "../../support/until.ts";
+
+/** The conversation of a request, as roles and texts. */
+function said(request: LLMRequest | undefined): string[] {
+  return (request?.messages ?? []).map(({ role, content }) => `${role}: ${content}`);
+}
+
+/** A model that repeats the last message of the user. */
+const parrot: Model = ({ messages }) =>
+  says(`re: ${messages.findLast(({ role }) => role === "user")?.content}`);
+
+/** A tool that lasts until the test lets it end. */
+function slowTool() {
+  const begun = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  const device = toolDevice("Slow", async () => {
+    begun.resolve();
+    await end.promise;
+    return "done";
+  });
+  return { begun: begun.promise, end: end.resolve, devices: { "/dev/slow": device } };
+}
+
+function waits(h: KernelHarness, pid: number): Promise<void> {
+  return until(() => h.kernel.chats.waits(pid), "the chat waits for a message");
+}
+
+async function send(
+  h: KernelHarness,
+  pid: number,
+  text: string,
+  when: "next_step" | "after_answer" = "next_step",
+) {
+  return (await h.kernel.chats.send(pid, { text, when })).seq;
+}
+
+async function end(h: KernelHarness, pid: number): Promise<ProcInfo> {
+  await waits(h, pid);
+  expect(await h.kernel.chats.end(pid)).toEqual({ ended: true });
+  return (await h.follow(pid)).info;
+}
+
+function code(work: Promise<unknown>): Promise<string> {
+  return work.then(
+    () => "no error",
+    (thrown: unknown) => (thrown instanceof SyscallError ? thrown.code : String(thrown)),
+  );
+}
+
+describe("a chat", () => {
+  test("waits for a message after each answer, and continues with the next message as a new turn", async () => {
+    await using h = new KernelHarness({ model: script(says("hello"), says("a joke")) });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    expect(h.kernel.processes.info(pid)).toMatchObject({ state: "running", result: "hello", steps: 1 });
+    expect(await send(h, pid, "tell a joke")).toBe(2);
+    await until(() => h.requests.length === 2);
+    expect(said(h.requests[1])).toEqual(["user: hi", "assistant: hello", "user: tell a joke"]);
+    const info = await end(h, pid);
+    expect(info).toMatchObject({
+      exit_code: 0,
+      exit_reason: "completed",
+      result: "a joke",
+      steps: 2,
+      chat: true,
+    });
+    const { events } = await h.follow(pid);
+    const messages = events.filter((event) => event.type === "message");
+    expect(messages.map(({ seq, state }) => `${seq} ${state}`)).toEqual([
+      "1 queued",
+      "1 read",
+      "2 queued",
+      "2 read",
+    ]);
+  });
+
+  test("may begin without a message: the first one is its intent", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const pid = await h.spawn("", { chat: true });
+    await waits(h, pid);
+    expect(h.requests).toEqual([]);
+    await send(h, pid, "hi");
+    await until(() => h.requests.length === 1);
+    expect(await end(h, pid)).toMatchObject({ intent: "hi", result: "re: hi" });
+  });
+
+  test("does not end by the tool Complete, by a loop of failures, or by an answer that was cut off", async () => {
+    await using h = new KernelHarness({
+      model: script(
+        calls(["Complete", { result: "the result" }]),
+        [
+          { type: "text_delta", text: "cut" },
+          { type: "stop", reason: "max_tokens" },
+        ],
+        says("bye"),
+      ),
+    });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    expect(h.kernel.processes.info(pid).result).toBe("the result");
+    await send(h, pid, "more");
+    await until(() => h.requests.length === 2);
+    await waits(h, pid);
+    expect(h.kernel.processes.info(pid).result).toBe("cut");
+    await send(h, pid, "more");
+    await until(() => h.requests.length === 3);
+    expect(await end(h, pid)).toMatchObject({ exit_code: 0, result: "bye" });
+  });
+
+  test("stops its clock while it waits, and costs nothing", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ clock, model: parrot, limits: { timeout: 60_000 } });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    // The test follows it: it is not suspended.
+    expect(clock.waits).toEqual([]);
+    await clock.advance(3_600_000);
+    expect(h.kernel.processes.info(pid)).toMatchObject({ state: "running", elapsed_ms: 0 });
+    expect(await end(h, pid)).toMatchObject({ exit_code: 0, elapsed_ms: 0 });
+  });
+
+  test("is suspended when no client has followed it for a while; its next message resumes it", async () => {
+    const clock = new FakeClock();
+    await using h = new KernelHarness({ clock, model: parrot, limits: { chat_idle: 60_000 } });
+    const pid = await h.kernel.processes.spawn("hi", null, h.opts({ chat: true }));
+    const { uuid } = h.kernel.processes.info(pid);
+    await waits(h, pid);
+    const client = h.kernel.attach(pid);
+    await clock.advance(120_000);
+    expect(h.kernel.processes.info(pid).state).toBe("running");
+    client.end();
+    await clock.advance(59_999);
+    expect(h.kernel.processes.info(pid).state).toBe("running");
+    await clock.advance(1);
+    await until(() => h.kernel.processes.count === 0);
+    expect(await h.runs.info(uuid)).toMatchObject({
+      state: "suspended",
+      suspended: { wake: { on: "message" }, reason: "no message came for 1m" },
+    });
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { input: "still there?" });
+    expect(again.seq).toBe(2);
+    await until(() => h.requests.length === 2);
+    expect(said(h.requests[1])).toEqual(["user: hi", "assistant: re: hi", "user: still there?"]);
+    expect(await end(h, again.pid)).toMatchObject({ uuid, result: "re: still there?", elapsed_ms: 0 });
+  });
+
+  test("waits again when it is resumed without a message", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    const { suspended } = await h.kernel.lifecycle.suspend(pid);
+    expect(suspended?.wake).toEqual({ on: "message" });
+    const { uuid } = (await h.follow(pid)).info;
+    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts());
+    await waits(h, again.pid);
+    expect(h.requests).toHaveLength(1);
+    expect(await end(h, again.pid)).toMatchObject({ exit_code: 0, result: "re: hi" });
+  });
+
+  test("ends with its checks, and a failed child does not decide", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const good = await h.spawn("hi", { chat: true, checks: ["true"] });
+    expect(await end(h, good)).toMatchObject({ exit_code: 0, checks: [{ command: "true", exit_code: 0 }] });
+    const bad = await h.spawn("hi", { chat: true, checks: ["false"], checkAttempts: 3 });
+    expect(await end(h, bad)).toMatchObject({ exit_code: 1, exit_reason: "check_failed", steps: 1 });
+  });
+
+  test("that is asked to end while it works ends after its answer and the messages that wait", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: script(calls(["Slow", {}]), says("first"), says("second")),
+    });
+    const pid = await h.spawn("hi", { chat: true });
+    await slow.begun;
+    await send(h, pid, "and then", "after_answer");
+    expect(await h.kernel.chats.end(pid)).toEqual({ ended: false });
+    slow.end();
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "second", steps: 3 });
+  });
+
+  test("ends truthfully when its steps are used up, and is resumed with more", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const pid = await h.spawn("one", { chat: true, maxSteps: 1 });
+    await waits(h, pid);
+    await send(h, pid, "two");
+    const { info } = await h.follow(pid);
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 1 });
+    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts({ maxSteps: 9 }));
+    await until(() => h.requests.length === 2);
+    expect(said(h.requests[1])).toEqual(["user: one", "assistant: re: one", expect.stringContaining("two")]);
+    expect(await end(h, again.pid)).toMatchObject({ exit_code: 0, steps: 2 });
+  });
+
+  test("is compacted on request while it waits", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const pid = await h.spawn("x".repeat(40_000), { chat: true });
+    await waits(h, pid);
+    const { tokensBefore, tokensAfter } = await h.kernel.compactions.compact(pid);
+    expect(tokensAfter).toBeLessThanOrEqual(tokensBefore);
+    await end(h, pid);
+  });
+});
+
+describe("a message of the user", () => {
+  test("steers any run: its model gets it with its next step, as the user's words", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: script(calls(["Slow", {}]), says("as you say")),
+    });
+    const pid = await h.spawn("go");
+    await slow.begun;
+    await send(h, pid, "use tabs");
+    await send(h, pid, "and no semicolons");
+    slow.end();
+    const { info } = await h.follow(pid);
+    expect(info).toMatchObject({ exit_code: 0, result: "as you say", steps: 2 });
+    expect(said(h.requests[1]).at(-1)).toBe("user: use tabs\n\nand no semicolons");
+  });
+
+  test("reaches a run that says it is done: by an answer, and by the tool Complete", async () => {
+    for (const last of [says("done"), calls(["Complete", { result: "done" }])]) {
+      const asked = Promise.withResolvers<void>();
+      const go = Promise.withResolvers<void>();
+      const model: Model = async ({ messages }) => {
+        if (messages.length > 1) return says("done again");
+        asked.resolve();
+        await go.promise;
+        return [...last];
+      };
+      await using h = new KernelHarness({ model });
+      const pid = await h.spawn("go");
+      await asked.promise;
+      await send(h, pid, "one more thing", "after_answer");
+      go.resolve();
+      expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "done again", steps: 2 });
+      expect(said(h.requests[1]).at(-1)).toBe("user: one more thing");
+    }
+  });
+
+  test("for after the answer waits for it, one for each turn, while others go first", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: (request, signal) =>
+        request.messages.length === 1 ? calls(["Slow", {}]) : parrot(request, signal),
+    });
+    const pid = await h.spawn("go", { chat: true });
+    await slow.begun;
+    await send(h, pid, "A", "after_answer");
+    await send(h, pid, "B");
+    await send(h, pid, "C", "after_answer");
+    slow.end();
+    await until(() => h.requests.length === 4);
+    const last = h.requests.map((request) => said(request).at(-1));
+    expect(last.slice(1)).toEqual(["user: B", "user: A", "user: C"]);
+    expect(await end(h, pid)).toMatchObject({ result: "re: C" });
+  });
+
+  test("can be taken back until the model has read it; then never", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: script(calls(["Slow", {}]), says("ok"), says("bye")),
+    });
+    const pid = await h.spawn("go", { chat: true });
+    const { uuid } = h.kernel.processes.info(pid);
+    await slow.begun;
+    const seq = await send(h, pid, "wrong");
+    expect(await h.kernel.chats.takeBack(pid, seq)).toEqual({ seq, text: "wrong", when: "next_step" });
+    expect((await h.runs.inbox(uuid)).unread.map((entry) => entry.seq)).toEqual([1]);
+    expect(await code(h.kernel.chats.takeBack(pid, seq))).toBe("NOT_FOUND");
+    expect(await code(h.kernel.chats.takeBack(pid, 1))).toBe("NOT_FOUND");
+    slow.end();
+    await waits(h, pid);
+    expect(said(h.requests[1]).join()).not.toContain("wrong");
+    await end(h, pid);
+  });
+
+  test("fails for a run that has ended, and beyond 64 that wait", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: script(calls(["Slow", {}]), says("ok")),
+    });
+    const pid = await h.spawn("go");
+    await slow.begun;
+    for (let i = 0; i < 64; i++) await send(h, pid, `${i}`);
+    expect(await code(send(h, pid, "too many"))).toBe("EXHAUSTED");
+    slow.end();
+    await h.follow(pid);
+    expect(["CLOSED", "NOT_FOUND"]).toContain(await code(send(h, pid, "too late")));
+  });
+});
+
+describe("after kill -9", () => {
+  test("a chat that waited waits for the next message, in the same conversation", async () => {
+    await using first = new KernelHarness({ model: parrot });
+    await using second = new KernelHarness({ model: parrot });
+    const pid = await first.spawn("hi", { chat: true });
+    const { uuid } = first.kernel.processes.info(pid);
+    await waits(first, pid);
+    crashInto(second, first);
+    const again = await second.kernel.lifecycle.resume(uuid, null, second.opts(), { input: "again" });
+    await until(() => second.requests.length === 1);
+    expect(said(second.requests[0])).toEqual(["user: hi", "assistant: re: hi", "user: again"]);
+    expect(await end(second, again.pid)).toMatchObject({ steps: 2, result: "re: again" });
+  });
+
+  test("a queued message and one that resumes the chat are read once, in order", async () => {
+    const slow = slowTool();
+    await using first = new KernelHarness({
+      devices: slow.devices,
+      model: script(calls(["Slow", {}]), says("ok")),
+    });
+    await using second = new KernelHarness({ model: parrot, devices: slowTool().devices });
+    const pid = await first.spawn("hi", { chat: true });
+    const { uuid } = first.kernel.processes.info(pid);
+    await slow.begun;
+    const taken = await send(first, pid, "not this");
+    await send(first, pid, "queued");
+    await first.kernel.chats.takeBack(pid, taken);
+    crashInto(second, first);
+    slow.end();
+    const again = await second.kernel.lifecycle.resume(uuid, null, second.opts(), { input: "new" });
+    await until(() => second.requests.length === 1);
+    expect(said(second.requests[0]).at(-1)).toBe("user: queued\n\nnew");
+    await end(second, again.pid);
+    expect((await second.runs.inbox(uuid)).unread).toEqual([]);
+  });
+});
