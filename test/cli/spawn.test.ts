@@ -107,7 +107,7 @@ describe("the request", () => {
     expect(io.sessions).toEqual([]);
   });
 
-  test.each(["--on-ask", "--summary", "--base", "--network"])(
+  test.each(["--on-ask", "--base", "--network"])(
     "%s is not supported yet, so it is unknown",
     async (flag) => {
       const { code, err } = await spawn(["x", flag]);

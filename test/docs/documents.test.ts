@@ -20,7 +20,7 @@ const FOREIGN_FLAGS: Record<string, string[]> = {
   "docs/providers.md": ["force"],
 };
 /** A placeholder of a command. */
-const KNOWN_ALONE = new Set(["--help", "--version", "COMMAND"]);
+const KNOWN_ALONE = new Set(["--help", "--version", "COMMAND", "TEXT"]);
 /** `max_steps`, `tokens_used`, `RNIX_MODEL`, `EXHAUSTED`. */
 const IDENTIFIER = /\b(?:[a-z]+(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*[A-Z0-9]{2})\b/g;
 /** Names that a document makes up, or that are of other programs. */
