@@ -18,6 +18,7 @@ interface Glyphs {
   step: string;
   tool: string;
   dot: string;
+  prompt: string;
   branch: string;
   lastBranch: string;
   trunk: string;
@@ -46,6 +47,7 @@ const UNICODE: Glyphs = {
   step: "●",
   tool: "→",
   dot: " · ",
+  prompt: "❯",
   branch: "├─ ",
   lastBranch: "└─ ",
   trunk: "│  ",
@@ -58,6 +60,7 @@ const ASCII: Glyphs = {
   step: "*",
   tool: ">",
   dot: ", ",
+  prompt: ">",
   branch: "|- ",
   lastBranch: "`- ",
   trunk: "|  ",

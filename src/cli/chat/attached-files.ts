@@ -1,0 +1,48 @@
+/** The files that a message mentions as `@path` and that are sent with it. */
+
+import { statSync } from "node:fs";
+import { basename } from "node:path";
+import { openRegular } from "../../lib/regular-file.ts";
+import { formatBytes } from "../output/format.ts";
+import { mentionedFile, mentionedPaths } from "../terminal/completion.ts";
+
+/** A larger text is only named: the model reads the parts that it needs. */
+const MAX_TEXT_BYTES = 128 * 1024;
+const HEAD_BYTES = 8192;
+const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
+
+interface Attached {
+  /** Absolute. */
+  files: string[];
+  /** Why a mentioned file was not attached. */
+  notes: string[];
+}
+
+/** Mentions of files that do not exist are words, and a folder is for the model's tools. */
+export async function attachedFiles(text: string, cwd: string): Promise<Attached> {
+  const found: Attached = { files: [], notes: [] };
+  for (const mention of mentionedPaths(text)) {
+    const path = mentionedFile(mention, cwd);
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (!stat?.isFile()) continue;
+    const isImage = IMAGE.test(path);
+    if (!isImage && stat.size > MAX_TEXT_BYTES)
+      found.notes.push(
+        `${basename(path)} is named only: it has ${formatBytes(stat.size)}, and the agent can read it`,
+      );
+    else if (isImage || (await isText(path))) found.files.push(path);
+    else found.notes.push(`${basename(path)} is named only: it is neither text nor a picture`);
+  }
+  return found;
+}
+
+/** Text as other programs decide it: without a zero byte at its beginning. */
+async function isText(path: string): Promise<boolean> {
+  const { handle } = await openRegular(path);
+  try {
+    const { buffer, bytesRead } = await handle.read(new Uint8Array(HEAD_BYTES));
+    return !buffer.subarray(0, bytesRead).includes(0);
+  } finally {
+    await handle.close();
+  }
+}

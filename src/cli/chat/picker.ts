@@ -1,0 +1,83 @@
+/** A list to choose from, in the place of the input line: arrows move, letters filter, Enter takes, Esc leaves it. */
+
+import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { cut } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+import { fuzzyScore } from "../terminal/fuzzy.ts";
+
+const MAX_ROWS = 10;
+
+export interface Choice<T> {
+  value: T;
+  label: string;
+  /** Right of the label, dim. */
+  about: string;
+}
+
+export class Picker<T> {
+  readonly #title: string;
+  readonly #choices: readonly Choice<T>[];
+  readonly #style: Style;
+  #query = "";
+  #selected = 0;
+  /** The chosen value; null when the list was left. */
+  readonly #done: (value: T | null) => void;
+
+  constructor(title: string, choices: readonly Choice<T>[], style: Style, done: (value: T | null) => void) {
+    this.#title = title;
+    this.#choices = choices;
+    this.#style = style;
+    this.#done = done;
+  }
+
+  key(data: string): void {
+    const shown = this.#shown();
+    if (matchesKey(data, "escape")) this.#done(null);
+    else if (matchesKey(data, "enter")) {
+      const choice = shown[this.#selected];
+      if (choice !== undefined) this.#done(choice.value);
+    } else if (matchesKey(data, "up") && shown.length > 0)
+      this.#selected = (this.#selected + shown.length - 1) % shown.length;
+    else if (matchesKey(data, "down") && shown.length > 0)
+      this.#selected = (this.#selected + 1) % shown.length;
+    else if (matchesKey(data, "backspace")) this.#filter(this.#query.slice(0, -1));
+    else if (!/[\p{Cc}]/u.test(data)) this.#filter(this.#query + data);
+  }
+
+  lines(columns: number): string[] {
+    const { glyph, dim, cyan, bold } = this.#style;
+    const shown = this.#shown();
+    const first = Math.max(0, Math.min(this.#selected - MAX_ROWS + 3, shown.length - MAX_ROWS));
+    const width = Math.max(10, columns - 4);
+    const rows = shown.slice(first, first + MAX_ROWS).map(({ label, about }, at) => {
+      const side = cut(about, Math.floor(width / 2));
+      const name = cut(label, width - Bun.stringWidth(side) - 2);
+      const gap = " ".repeat(Math.max(2, width - Bun.stringWidth(name) - Bun.stringWidth(side)));
+      return first + at === this.#selected
+        ? cyan(`${glyph.prompt} ${name}${gap}${side}`)
+        : `  ${name}${dim(gap + side)}`;
+    });
+    const filter =
+      this.#query === "" ? dim("  type to filter, enter to choose, esc to leave") : `  ${this.#query}`;
+    const none = shown.length === 0 ? [dim("  nothing fits")] : [];
+    const count = shown.length > MAX_ROWS ? [dim(`  ${this.#selected + 1} of ${shown.length}`)] : [];
+    return [bold(cut(this.#title, columns)), cut(filter, columns), ...rows, ...none, ...count];
+  }
+
+  #filter(query: string): void {
+    this.#query = query;
+    this.#selected = 0;
+  }
+
+  #shown(): Choice<T>[] {
+    const query = this.#query.toLowerCase();
+    if (query === "") return [...this.#choices];
+    return this.#choices
+      .flatMap((choice) => {
+        const score = fuzzyScore(query, choice.label);
+        return score === null ? [] : [{ choice, score }];
+      })
+      .toSorted((a, b) => b.score - a.score)
+      .map(({ choice }) => choice);
+  }
+}

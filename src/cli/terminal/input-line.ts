@@ -1,0 +1,373 @@
+/** The line a person types into: several lines, history, long pastes as markers, and suggestions below it. */
+
+import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { cut } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+import { type Completer, fileMention, type Suggestion, type Suggestions } from "./completion.ts";
+import { EditorField } from "./editor-field.ts";
+import type { History } from "./history.ts";
+
+/** Rows of suggestions that are visible at once. */
+const MENU_ROWS = 7;
+/** Columns of the prompt before the text. */
+const PROMPT_WIDTH = 2;
+const MARKER = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]/g;
+const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
+
+export interface InputOptions {
+  style: Style;
+  /** The terminal's height. */
+  rows(): number;
+  redraw(): void;
+  completer: Completer | null;
+  history: Pick<History, "load" | "add"> | null;
+  /** Whether a path names a file, for a path that was dropped on the terminal. */
+  isFile(path: string): boolean;
+}
+
+/** Text with its pastes, as it can be put back into the line. */
+export interface Draft {
+  /** With a marker for each long paste. */
+  shown: string;
+  pastes: ReadonlyMap<number, string>;
+}
+
+export interface InputView {
+  lines: string[];
+  cursor: { row: number; column: number };
+}
+
+interface Menu extends Suggestions {
+  selected: number;
+  /** The text and the cursor that it is an answer to. */
+  state: string;
+}
+
+/**
+ * What a key did: it was used here, the text is to be sent ("submit"), or it means nothing here and the caller may use it.
+ */
+export type KeyOutcome = "used" | "submit" | "unused";
+
+export class InputLine {
+  readonly #o: InputOptions;
+  readonly #typed: string[];
+  #field: EditorField;
+  #pastes = new Map<number, string>();
+  #menu: Menu | null = null;
+  /** The text for which the menu was closed by hand. */
+  #dismissed: string | null = null;
+  #asked: AbortController | undefined;
+  /** What the last key led to, for which suggestions were asked. */
+  #state = "";
+
+  constructor(o: InputOptions) {
+    this.#o = o;
+    this.#typed = [...(o.history?.load() ?? [])];
+    this.#field = this.#newField();
+  }
+
+  get isEmpty(): boolean {
+    return this.#field.getText() === "";
+  }
+
+  /** A key such as Escape closes the suggestions first. */
+  get hasMenu(): boolean {
+    return this.#menu !== null;
+  }
+
+  /** The whole text, pastes included. */
+  get text(): string {
+    return expanded({ shown: this.#field.getText(), pastes: this.#pastes });
+  }
+
+  get draft(): Draft {
+    return { shown: this.#field.getText(), pastes: new Map(this.#pastes) };
+  }
+
+  /** Empties the line and returns what was in it. `remember`: Up offers it again, also in a later conversation. */
+  take(remember: boolean): Draft {
+    const draft = this.draft;
+    const text = expanded(draft).trim();
+    if (remember && text !== "" && this.#typed.at(-1) !== text) {
+      this.#typed.push(text);
+      this.#o.history?.add(text);
+    }
+    this.#reset();
+    this.#o.redraw();
+    return draft;
+  }
+
+  /** Replaces the text. */
+  put(draft: Draft): void {
+    this.#reset();
+    this.#insert(draft);
+    this.#o.redraw();
+  }
+
+  /** Puts text before what is typed already. */
+  putBefore(draft: Draft): void {
+    const typed = this.draft;
+    this.#reset();
+    this.#insert(draft);
+    if (typed.shown !== "") {
+      this.#field.insertTextAtCursor("\n");
+      this.#insert(typed);
+    }
+    this.#o.redraw();
+  }
+
+  setText(text: string): void {
+    this.put({ shown: text, pastes: new Map() });
+  }
+
+  insert(text: string): void {
+    this.#field.insertTextAtCursor(text);
+    this.#changed();
+  }
+
+  paste(text: string): void {
+    const content = text.replace(/\r\n?/g, "\n");
+    const image = droppedImage(content, this.#o.isFile);
+    if (image === null) this.#paste(content);
+    else this.insert(`${this.#afterWord() ? " " : ""}${fileMention(image)} `);
+    this.#changed();
+  }
+
+  key(data: string): KeyOutcome {
+    if (isKeyRelease(data)) return "used";
+    const outcome = (this.#menu && this.#menuKey(data, this.#menu)) ?? this.#fieldKey(data);
+    if (outcome === "used") this.#changed();
+    return outcome;
+  }
+
+  view(columns: number): InputView {
+    const { style } = this.#o;
+    const field = this.#field.view(columns - PROMPT_WIDTH);
+    const prompt = style.glyph.prompt;
+    const lines = field.lines.map((line, row) => `${row === 0 ? style.cyan(prompt) : " "} ${line}`);
+    const cursor = { row: field.cursor.row, column: field.cursor.column + PROMPT_WIDTH };
+    if (field.above > 0) {
+      lines.unshift(style.dim(`  … ${field.above} more above`));
+      cursor.row++;
+    }
+    if (field.below > 0) lines.push(style.dim(`  … ${field.below} more below`));
+    return { lines: [...lines, ...this.#menuLines(columns)], cursor };
+  }
+
+  close(): void {
+    this.#asked?.abort();
+  }
+
+  #fieldKey(data: string): KeyOutcome {
+    const field = this.#field;
+    if (isOneOf(data, ["shift+enter", "alt+enter", "ctrl+j"]) || data === "\n" || data === "\x1b\r") {
+      field.handleInput("\n");
+      return "used";
+    }
+    if (isOneOf(data, ["enter"])) {
+      if (!this.#beforeCursor().endsWith("\\")) return "submit";
+      field.handleInput(data);
+      return "used";
+    }
+    if (isOneOf(data, ["escape", "tab", "shift+tab", "ctrl+c", "ctrl+g", "ctrl+v", "alt+up"]))
+      return "unused";
+    if (matchesKey(data, "ctrl+d") && this.isEmpty) return "unused";
+    field.handleInput(data);
+    return "used";
+  }
+
+  /** undefined: the key is for the text. */
+  #menuKey(data: string, menu: Menu): KeyOutcome | undefined {
+    const { items } = menu;
+    if (isOneOf(data, ["up", "ctrl+p"])) menu.selected = (menu.selected + items.length - 1) % items.length;
+    else if (isOneOf(data, ["down", "ctrl+n"])) menu.selected = (menu.selected + 1) % items.length;
+    else if (matchesKey(data, "escape")) this.#dismiss();
+    else if (matchesKey(data, "tab")) this.#accept(menu);
+    else if (matchesKey(data, "enter")) return this.#enter(menu);
+    else return undefined;
+    this.#o.redraw();
+    return "used";
+  }
+
+  /** Enter takes the selected suggestion, and sends what is complete. */
+  #enter(menu: Menu): KeyOutcome {
+    const typed = this.#beforeCursor().slice(menu.from);
+    const item = menu.items[menu.selected];
+    const isStale = menu.state !== this.#stateNow();
+    const isWhole = menu.items.some(({ text }) => text.trim() === typed);
+    if (item === undefined || isStale || isWhole) {
+      this.#menu = null;
+      return "submit";
+    }
+    this.#accept(menu);
+    if (menu.kind === "file" || item.needsMore) return "used";
+    return "submit";
+  }
+
+  #accept(menu: Menu): void {
+    const item = menu.items[menu.selected];
+    if (item === undefined || menu.state !== this.#stateNow()) return;
+    const typed = this.#beforeCursor().length - menu.from;
+    for (let i = 0; i < typed; i++) this.#field.handleInput("\x7f");
+    this.#field.insertTextAtCursor(item.text);
+    this.#menu = null;
+    // A folder's entries are offered next.
+    if (!item.goesOn) this.#dismissed = this.#stateNow();
+  }
+
+  #dismiss(): void {
+    this.#menu = null;
+    this.#dismissed = this.#stateNow();
+    this.#asked?.abort();
+  }
+
+  /** Asks for suggestions for the text as it is now. */
+  #changed(): void {
+    const state = this.#stateNow();
+    if (state !== this.#state) {
+      this.#state = state;
+      this.#suggest(state);
+    }
+    this.#o.redraw();
+  }
+
+  #suggest(state: string): void {
+    const { completer } = this.#o;
+    this.#asked?.abort();
+    if (completer === null || state === this.#dismissed) return;
+    this.#dismissed = null;
+    const before = this.#beforeCursor();
+    const isFirst = this.#field.getCursor().line === 0;
+    const now = completer.now(before, isFirst);
+    if (now !== null) {
+      this.#show(now, state);
+      return;
+    }
+    const asked = new AbortController();
+    this.#asked = asked;
+    const isSame = this.#menu !== null && this.#menu.kind !== "command" && before.length > this.#menu.from;
+    if (!isSame) this.#menu = null;
+    completer.soon(before, isFirst, asked.signal).then(
+      (found) => {
+        if (!asked.signal.aborted) this.#show(found, state);
+      },
+      // A folder that can't be read: nothing is offered.
+      () => this.#show(null, state),
+    );
+  }
+
+  #show(found: Suggestions | null, state: string): void {
+    this.#menu = found === null || found.items.length === 0 ? null : { ...found, selected: 0, state };
+    this.#o.redraw();
+  }
+
+  #menuLines(columns: number): string[] {
+    const menu = this.#menu;
+    if (menu === null) return [];
+    const { style } = this.#o;
+    const { items, selected } = menu;
+    const first = Math.max(0, Math.min(selected - MENU_ROWS + 3, items.length - MENU_ROWS));
+    const shown = items.slice(first, first + MENU_ROWS);
+    const width = Math.min(
+      Math.max(...shown.map(({ label }) => Bun.stringWidth(label))),
+      Math.floor(columns / 2),
+    );
+    const lines = shown.map((item, at) =>
+      menuLine(item, { columns, width, style, isSelected: first + at === selected }),
+    );
+    if (items.length > MENU_ROWS) lines.push(style.dim(`  ${selected + 1} of ${items.length}`));
+    return lines;
+  }
+
+  #insert({ shown, pastes }: Draft): void {
+    let at = 0;
+    for (const match of shown.matchAll(MARKER)) {
+      const content = pastes.get(Number(match[1]));
+      if (content === undefined) continue;
+      this.#field.insertTextAtCursor(shown.slice(at, match.index));
+      this.#paste(content);
+      at = match.index + match[0].length;
+    }
+    this.#field.insertTextAtCursor(shown.slice(at));
+    this.#changed();
+  }
+
+  /** The library makes a marker of a long text, and tells its number only there. */
+  #paste(content: string): void {
+    this.#field.handleInput(`\x1b[200~${content.replaceAll("\x1b", "")}\x1b[201~`);
+    const marker = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]$/.exec(this.#beforeCursor());
+    if (marker !== null) this.#pastes.set(Number(marker[1]), content);
+  }
+
+  #beforeCursor(): string {
+    const { line, col } = this.#field.getCursor();
+    return (this.#field.getLines()[line] ?? "").slice(0, col);
+  }
+
+  #afterWord(): boolean {
+    return /\S$/.test(this.#beforeCursor());
+  }
+
+  #stateNow(): string {
+    const { line, col } = this.#field.getCursor();
+    return `${line}:${col}:${this.#field.getText()}`;
+  }
+
+  /** A new field, because the old one keeps a copy of the text for each undo. */
+  #reset(): void {
+    this.#asked?.abort();
+    this.#menu = null;
+    this.#dismissed = null;
+    this.#pastes = new Map();
+    this.#field = this.#newField();
+    this.#state = this.#stateNow();
+  }
+
+  #newField(): EditorField {
+    const field = new EditorField(
+      () => this.#o.rows(),
+      () => this.#o.redraw(),
+    );
+    for (const text of this.#typed) field.addToHistory(text);
+    return field;
+  }
+}
+
+/** The whole text of a draft. */
+export function expanded({ shown, pastes }: Draft): string {
+  return shown.replace(MARKER, (marker, number) => pastes.get(Number(number)) ?? marker);
+}
+
+function menuLine(
+  { label, about }: Suggestion,
+  o: { columns: number; width: number; style: Style; isSelected: boolean },
+): string {
+  const { style } = o;
+  const name = cut(label, o.width);
+  const left = o.columns - o.width - 6;
+  const text = about === "" || left < 10 ? "" : `  ${cut(about.replaceAll(/\s+/g, " "), left)}`;
+  const padding = text === "" ? "" : " ".repeat(Math.max(0, o.width - Bun.stringWidth(name)));
+  if (o.isSelected) return style.cyan(`${style.glyph.prompt} ${name}${padding}${text}`);
+  return `  ${name}${padding}${style.dim(text)}`;
+}
+
+function isOneOf(data: string, keys: readonly KeyId[]): boolean {
+  return keys.some((key) => matchesKey(data, key));
+}
+
+/** The path of a picture that was dropped on the terminal, as terminals write it: quoted, escaped, or as a URL. */
+function droppedImage(text: string, isFile: (path: string) => boolean): string | null {
+  const line = text.trim();
+  if (line.includes("\n") || line.length > 4096) return null;
+  const unquoted = /^(["'])(.*)\1$/.exec(line)?.[2] ?? line.replace(/\\(.)/g, "$1");
+  const path = unquoted.startsWith("file://") ? pathOfUrl(unquoted) : unquoted;
+  return /^(?:\/|~\/)/.test(path) && IMAGE.test(path) && isFile(path) ? path : null;
+}
+
+function pathOfUrl(url: string): string {
+  try {
+    return decodeURIComponent(new URL(url).pathname);
+  } catch {
+    return url;
+  }
+}
