@@ -19,6 +19,7 @@ export default definePlugin({
         keyEnvs: ["ANTHROPIC_API_KEY"],
         needsKey: true,
         baseUrlEnv: "ANTHROPIC_BASE_URL",
+        listsModels: true,
         service: "https://api.anthropic.com",
         detect: async (env) => (env.ANTHROPIC_API_KEY ? { model: DEFAULT_MODEL } : null),
       },
@@ -41,6 +42,10 @@ function connect({ base_url, extra }: Settings): Connection {
     },
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/v1`, access),
+    list: (key) => ({
+      url: `${url}/v1/models?limit=1000`,
+      headers: { "x-api-key": key, "anthropic-version": "2023-06-01" },
+    }),
     options: (options, request) => ({
       ...withCacheMarks(options),
       ...responseFormat(request),

@@ -19,6 +19,7 @@ export default definePlugin({
         keyEnvs: ["GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"],
         needsKey: true,
         baseUrlEnv: "GOOGLE_GEMINI_BASE_URL",
+        listsModels: true,
         service: "https://generativelanguage.googleapis.com",
         detect: async (env) =>
           env.GEMINI_API_KEY || env.GOOGLE_GENERATIVE_AI_API_KEY ? { model: DEFAULT_MODEL } : null,
@@ -43,6 +44,11 @@ function connect({ base_url, extra }: Settings): Connection {
     },
     needsKey: true,
     languageModel: (access) => languageModel(`${url}/${VERSION}`, access),
+    list: (key) => ({
+      url: `${url}/${VERSION}/models?pageSize=1000`,
+      headers: { "x-goog-api-key": key },
+      talks: (id) => !/embedding|imagen|image|veo|tts|audio|aqa/.test(id),
+    }),
     options: (options, request) => ({
       ...options,
       ...responseFormat(request),

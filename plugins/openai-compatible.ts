@@ -26,6 +26,7 @@ export default definePlugin({
       provider: {
         keyEnvs: ["OPENAI_API_KEY"],
         baseUrlEnv: "OPENAI_BASE_URL",
+        listsModels: true,
         needsBaseUrl: true,
         // The environment does not name a model of such a server: that takes an entry, or --model.
         detect: async () => null,

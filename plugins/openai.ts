@@ -2,6 +2,7 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
 import { isObject } from "./_lib/is-object.ts";
 import { answerForm } from "./_model/answer-form.ts";
+import type { ListRequest } from "./_model/model-list.ts";
 import type { Access, Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";
 
@@ -17,13 +18,14 @@ export default definePlugin({
   devices: {
     "/dev/llm/openai": {
       factory: async (_subpath, _flags, context) => {
-        const [{ openModel }, { compatible }] = await Promise.all([
+        const [{ openModel }, { compatible, modelsAt }] = await Promise.all([
           import("./_model/open.ts"),
           import("./_model/compatible.ts"),
         ]);
         const connect = (settings: Settings): Connection => {
           const { own, url, api, extra } = targetOf(settings);
-          const speaks = api === "compatible" ? compatible(url, extra) : openai(url, api, extra);
+          const list = (key: string): ListRequest => ({ ...modelsAt(url, key), ...(own && { talks }) });
+          const speaks = api === "compatible" ? compatible(url, extra) : { ...openai(url, api, extra), list };
           return { blame: blameOf(own, url), needsKey: own, ...speaks };
         };
         return openModel(context, { name: "openai", models: [DEFAULT_MODEL], connect });
@@ -32,12 +34,20 @@ export default definePlugin({
         keyEnvs: ["OPENAI_API_KEY"],
         needsKey: true,
         baseUrlEnv: "OPENAI_BASE_URL",
+        listsModels: true,
         service: "https://api.openai.com",
         detect: async (env) => (env.OPENAI_API_KEY ? { model: DEFAULT_MODEL } : null),
       },
     },
   },
 });
+
+/** Its list also has models for other purposes. */
+function talks(id: string): boolean {
+  return !/embedding|whisper|tts|dall-e|moderation|image|audio|realtime|transcribe|sora|davinci|babbage/.test(
+    id,
+  );
+}
 
 const DEFAULT_MODEL = "gpt-6-astra";
 const OPENAI_URL = "https://api.openai.com/v1";

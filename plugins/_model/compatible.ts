@@ -1,4 +1,5 @@
 import type { LanguageModelV4 } from "@ai-sdk/provider";
+import type { ListRequest } from "./model-list.ts";
 import type { Access, Connection } from "./open.ts";
 import type { Settings } from "./settings.ts";
 
@@ -6,11 +7,18 @@ import type { Settings } from "./settings.ts";
 export function compatible(
   url: string,
   extra: Settings["extra"],
-): Pick<Connection, "languageModel" | "options"> {
+): Pick<Connection, "languageModel" | "options" | "list"> {
   return {
+    list: (key) => modelsAt(url, key),
     languageModel: (access) => languageModel(url, access),
     options: (options) => ({ ...options, providerOptions: { compatible: extra } }),
   };
+}
+
+/** The list of models in OpenAI's protocol. */
+export function modelsAt(url: string, key: string): ListRequest {
+  const headers: Record<string, string> = key === "" ? {} : { authorization: `Bearer ${key}` };
+  return { url: `${url.replace(/\/+$/, "")}/models`, headers };
 }
 
 async function languageModel(url: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {

@@ -3,17 +3,21 @@
 import {
   type Data,
   type FileStat,
+  type ListedModel,
   type LLMAnswer,
   type LLMEvent,
   type LLMRequest,
+  type ModelList,
   SyscallError,
   type VFSFile,
 } from "rnix/plugin";
-import { parseRequest } from "./request.ts";
+import { asksForModels, parseRequest } from "./request.ts";
 
 /** How a model driver answers one request. Throws SyscallErrors, and never retries. */
 export interface Model {
   answer(request: LLMRequest, signal: AbortSignal): Promise<LLMAnswer>;
+  /** The models of its service. Absent: the driver can't tell. */
+  list?(signal: AbortSignal): Promise<ListedModel[]>;
   /** Resolves when the answer begins. The last event is `stop`; an answer that breaks off throws. */
   stream(request: LLMRequest, signal: AbortSignal): Promise<AsyncIterable<LLMEvent>>;
 }
@@ -46,6 +50,13 @@ export class ModelFile implements VFSFile {
     this.#answer?.end();
     const answer = new Answer();
     this.#answer = answer;
+    const { list } = this.#model;
+    if (list !== undefined && asksForModels(data)) {
+      await answer.during(signal, async (ended) => {
+        answer.documents = single({ models: await list(ended) });
+      });
+      return;
+    }
     const request = parseRequest(data);
     await answer.during(signal, async (ended) => {
       if (request.stream === true) answer.documents = documents(await this.#model.stream(request, ended));
@@ -132,7 +143,7 @@ async function* documents(events: AsyncIterable<LLMEvent>): AsyncGenerator<strin
   for await (const event of events) yield JSON.stringify(event);
 }
 
-async function* single(answer: LLMAnswer): AsyncGenerator<string> {
+async function* single(answer: LLMAnswer | ModelList): AsyncGenerator<string> {
   yield JSON.stringify(answer);
 }
 

@@ -1,12 +1,13 @@
 /** Opens the model device of a driver that speaks HTTP. */
 
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
+import type { ListedModel, LLMRequest, OpenContext, VFSFile } from "rnix/plugin";
 import { AiSdkModel } from "./ai-sdk.ts";
 import type { Blame } from "./failure.ts";
 import { requestFetch } from "./fetch.ts";
 import { Memo } from "./memo.ts";
 import { ModelFile } from "./model-file.ts";
+import type { ListRequest } from "./model-list.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
 
 /** What is specific to one driver behind a provider package. */
@@ -27,6 +28,8 @@ export interface Connection {
   needsKey: boolean;
   /** The package's model; the package is loaded here, with the first request. */
   languageModel(access: Access): Promise<LanguageModelV4>;
+  /** Asks for the service's list of models. */
+  list(key: string): ListRequest;
   /** Adds the driver's part to a request's common form. */
   options(options: LanguageModelV4CallOptions, request: LLMRequest): LanguageModelV4CallOptions;
   /** For a package that silently drops the effort where it believes the model has none. */
@@ -79,7 +82,17 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
       },
     };
   });
-  return new ModelFile(model, {
+  const list = async (signal: AbortSignal): Promise<ListedModel[]> => {
+    const key = await keyOf(context, { required: connection.needsKey });
+    const { listModels } = await import("./model-list.ts");
+    return listModels(connection.list(key), { ...connection.blame, model: "", key }, context.env, signal);
+  };
+  const listing = {
+    answer: (request: LLMRequest, signal: AbortSignal) => model.answer(request, signal),
+    stream: (request: LLMRequest, signal: AbortSignal) => model.stream(request, signal),
+    list,
+  };
+  return new ModelFile(listing, {
     name,
     devicePath: `/dev/llm/${name}`,
     models,

@@ -1,4 +1,11 @@
-import { type Data, EFFORTS, IMAGE_TYPES, type LLMRequest, SyscallError } from "rnix/plugin";
+import {
+  type Data,
+  EFFORTS,
+  IMAGE_TYPES,
+  type LLMRequest,
+  type ModelListRequest,
+  SyscallError,
+} from "rnix/plugin";
 import { z } from "zod";
 import { isObject } from "../_lib/is-object.ts";
 import { issueText } from "../_lib/issue-text.ts";
@@ -19,6 +26,17 @@ export function parseRequest(data: Data): LLMRequest {
   if (result.success) return result.data;
   const message = `a model device takes {intent, system_prompt, model, messages, …}: ${issueText(result.error)}`;
   throw new SyscallError("INVALID", message, { cause: result.error });
+}
+
+const LIST: ModelListRequest = { op: "models" };
+const LIST_TEXT = JSON.stringify(LIST);
+
+/** Whether the service's list of models is asked for, and no answer. */
+export function asksForModels(data: Data): boolean {
+  return (
+    data.length === LIST_TEXT.length &&
+    (typeof data === "string" ? data : new TextDecoder().decode(data)) === LIST_TEXT
+  );
 }
 
 function isRequest(value: unknown): value is LLMRequest {

@@ -32,6 +32,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   agents: { group: "List what is available", load: () => import("./commands/agents.ts") },
   skills: { group: "List what is available", load: () => import("./commands/skills.ts") },
   providers: { group: "List what is available", load: () => import("./commands/providers.ts") },
+  models: { group: "List what is available", load: () => import("./commands/models.ts") },
   tools: { group: "List what is available", load: () => import("./commands/tools.ts") },
   plugins: { group: "List what is available", load: () => import("./commands/plugins.ts") },
   config: { group: "List what is available", load: () => import("./commands/config.ts") },

@@ -45,7 +45,16 @@ export function modelFacts(file: ModelFacts = {}, at: ModelAddress, now: number)
   };
 }
 
-function serviceAt({ url, driver }: ModelAddress): ModelService | undefined {
+/** The names of the models that are known at an address, and those that a program has for them. */
+export function knownModels(at: Omit<ModelAddress, "model">): string[] {
+  const service = serviceAt(at);
+  const { models = {}, baseUrl, isProgram } = at.driver ?? {};
+  if (isProgram) return Object.keys(service?.aliases ?? {});
+  const isDefault = at.url === undefined || at.url === baseUrl;
+  return [...Object.keys(service?.models ?? {}), ...(isDefault ? Object.keys(models) : [])];
+}
+
+function serviceAt({ url, driver }: Pick<ModelAddress, "url" | "driver">): ModelService | undefined {
   const origin = url !== undefined && URL.canParse(url) ? new URL(url).origin : url;
   return MODEL_SERVICES.find((one) => one.origin === (origin ?? driver?.service));
 }

@@ -92,6 +92,25 @@ export async function loadProviders(
   return result;
 }
 
+/** The providers with one more entry, as if the user's file had it. Fails with INVALID for a malformed one. */
+export function withEntry(
+  providers: Providers,
+  name: string,
+  entry: unknown,
+  { configDir, home }: Pick<ConfigSources, "configDir" | "home">,
+): Providers {
+  const checked = ProvidersFile.safeParse({ providers: { [name]: entry } });
+  const value = checked.data?.providers?.[name];
+  if (value === undefined) {
+    const why = checked.error?.issues.map(({ path, message }) => `${path.slice(1).join(".")}: ${message}`);
+    throw new SyscallError("INVALID", why?.join("; ") ?? `the entry ${name} is empty`);
+  }
+  const before = providers.byName.get(name) ?? providerOf(name, value);
+  const at = { file: join(configDir, FILE), cwd: home };
+  const merged: Provider = { ...merge(before, value, at), tier: "user", withheld: false };
+  return { ...providers, byName: new Map([...providers.byName, [name, merged]]) };
+}
+
 /** An entry that is in no file: a preset, or one for a driver of this name. */
 export function stockProvider(name: string, driver = name): Provider {
   const { keyEnvs, needsKey, defaultModel } = presetOf({ name, driver }) ?? {};

@@ -341,6 +341,21 @@ export interface DriverModel {
   price?: ModelPrice;
 }
 
+/** A model that a service offers, with what the service says of it. */
+export interface ListedModel extends DriverModel {
+  id: string;
+}
+
+/** What is written to a model device to ask for the service's models, if the driver `listsModels`. */
+export interface ModelListRequest {
+  op: "models";
+}
+
+/** The answer to it, as one JSON document. */
+export interface ModelList {
+  models: ListedModel[];
+}
+
 /** What Rnix knows of a model driver without calling it. An entry of providers.yaml changes it for one provider. */
 export interface DriverFacts {
   /** The variables that hold its key. The first one that is set counts. No tool gets them, and their values are redacted. */
@@ -357,6 +372,8 @@ export interface DriverFacts {
   service?: string;
   /** Facts of the models at its default address, by the model's name. */
   models?: Readonly<Record<string, DriverModel>>;
+  /** Its device answers a `ModelListRequest`, which costs nothing. */
+  listsModels?: boolean;
   /** Maximum concurrent requests with one key. */
   concurrency?: number;
   /** It runs a program that must be on the PATH. The program has its own names for models, and its own context window. */

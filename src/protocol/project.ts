@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import type { GateStatus } from "../kernel/llm/model-gate.ts";
-import type { Code, ToolAnnotations } from "../plugin/index.ts";
+import type { Code, ModelPrice, ToolAnnotations } from "../plugin/index.ts";
 
 /** The request of every method that lists what a spawn in a project can use. */
 export const ProjectRequest = () =>
@@ -65,6 +65,31 @@ export interface ProviderWire {
   queues?: QueueWire[];
   /** Only when probed. */
   probe?: { ok: boolean; ms: number; code?: Code; message: string };
+}
+
+export interface ModelWire {
+  provider: string;
+  model: string;
+  /** Tokens of a request and its answer together; null: not known. */
+  context_window: number | null;
+  max_output: number | null;
+  /** In USD per million tokens; null: not known. */
+  price: ModelPrice | null;
+  /** Where its name comes from: the service's own list, the table of known models, or providers.yaml. */
+  from: "service" | "table" | "file";
+  /** The model of a spawn without a flag. */
+  chosen: boolean;
+}
+
+/** What a model answered to one word. */
+export interface TriedModelWire {
+  model: string;
+  text: string;
+  /** Input and output together. */
+  tokens: number;
+  /** null: not known. */
+  cost_usd: number | null;
+  ms: number;
 }
 
 /** The state of one key of a provider; times in ms. */

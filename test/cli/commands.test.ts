@@ -54,6 +54,7 @@ describe("every command", () => {
         "init",
         "kill",
         "log",
+        "models",
         "pause",
         "plugins",
         "plugins check",

@@ -60,6 +60,7 @@ describe("the shape of a plugin", () => {
                 },
               },
             },
+            listsModels: false,
             concurrency: 2,
             isProgram: false,
             unconfined: false,

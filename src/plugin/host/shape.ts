@@ -75,6 +75,7 @@ const ProviderShape = z.strictObject({
     })
     .optional(),
   models: z.record(z.string(), DriverModel).optional(),
+  listsModels: z.boolean().optional(),
   concurrency: z.int({ error: "expected a whole number" }).positive().max(10_000).optional(),
   isProgram: z.boolean().optional(),
   unconfined: z.boolean().optional(),

@@ -1,17 +1,29 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { z } from "zod";
+import { costOf } from "../../kernel/budget/call-budget.ts";
 import { RedactingFile } from "../../kernel/files/redacting-file.ts";
 import { ModelGate } from "../../kernel/llm/model-gate.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
 import type { Children } from "../../os/children.ts";
-import { O_RDWR, type OpenContext, SyscallError, type VFSFile } from "../../plugin/index.ts";
+import {
+  type ListedModel,
+  type ModelListRequest,
+  O_RDWR,
+  type OpenContext,
+  SyscallError,
+  type Usage,
+  type VFSFile,
+} from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 
 /** The deadline of the whole answer: the user waits for the list. */
 const PROBE_MS = 20_000;
+const MAX_READ = 1024 ** 2;
 /** Enough for a model that thinks before it says "OK". */
 const MAX_OUTPUT = 512;
 
@@ -22,13 +34,90 @@ interface ProbePorts {
 
 type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
 
+/** What a model answered to a probe. */
+export interface ProbeAnswer {
+  text: string;
+  usage: Usage;
+  /** In USD; null: not known. */
+  cost: number | null;
+}
+
 /** Asks a provider's model for one word, as PID 0. Throws the error that a run would end with. */
-export async function probe(
+export function probe(
   choice: ProviderChoice,
   devices: Namespace,
   place: ProbePlace,
-  { clock, children }: ProbePorts,
-): Promise<void> {
+  ports: ProbePorts,
+): Promise<ProbeAnswer> {
+  return withModelDevice(choice, devices, place, ports, (file) => ask(choice, file, ports.clock));
+}
+
+/**
+ * Asks a provider's service for its models, as PID 0. Fails as a run would, with NOT_FOUND if the service has no list,
+ * and with TIMEOUT after `waitMs`.
+ */
+export function serviceModels(
+  choice: ProviderChoice,
+  devices: Namespace,
+  place: ProbePlace,
+  ports: ProbePorts & { waitMs: number },
+): Promise<ListedModel[]> {
+  return withModelDevice(choice, devices, place, ports, async (file) => {
+    const late = new AbortController();
+    const timer = ports.clock.timer(ports.waitMs, () =>
+      late.abort(
+        new SyscallError(
+          "TIMEOUT",
+          `${choice.name} sent no list of models within ${formatDuration(ports.waitMs)}`,
+        ),
+      ),
+    );
+    try {
+      const request: ModelListRequest = { op: "models" };
+      await file.write(JSON.stringify(request), late.signal);
+      return Listed.parse(JSON.parse(await allOf(file, late.signal))).models;
+    } catch (error) {
+      if (late.signal.aborted) throw late.signal.reason;
+      throw error;
+    } finally {
+      timer.cancel();
+      await file.close();
+    }
+  });
+}
+
+const usd = z.number().min(0);
+
+const Listed = z.lazy(() =>
+  z.object({
+    models: z.array(
+      z.object({
+        id: z.string().min(1),
+        contextWindow: z.number().positive().optional(),
+        maxOutput: z.number().positive().optional(),
+        price: z.object({ input: usd, cached: usd, output: usd }).optional(),
+      }),
+    ),
+  }),
+);
+
+async function allOf(file: VFSFile, signal: AbortSignal): Promise<string> {
+  let text = "";
+  for (;;) {
+    const piece = await file.read(MAX_READ, signal);
+    if (piece.length === 0) return text;
+    text += typeof piece === "string" ? piece : new TextDecoder().decode(piece);
+  }
+}
+
+/** Opens the model's device as PID 0. A refused key is fetched again, once. */
+async function withModelDevice<T>(
+  choice: ProviderChoice,
+  devices: Namespace,
+  place: ProbePlace,
+  { children }: ProbePorts,
+  use: (file: VFSFile) => Promise<T>,
+): Promise<T> {
   const { entry, subpath } = devices.resolve(choice.device);
   const secrets = new Secrets();
   const owner = `probe-${Bun.randomUUIDv7()}`;
@@ -48,14 +137,14 @@ export async function probe(
       return file;
     },
   };
-  const once = async (): Promise<void> =>
-    ask(choice, new RedactingFile(await entry.device.factory(subpath, O_RDWR, context), secrets), clock);
+  const once = async (): Promise<T> =>
+    use(new RedactingFile(await entry.device.factory(subpath, O_RDWR, context), secrets));
   try {
-    await once().catch(async (thrown) => {
+    return await once().catch(async (thrown) => {
       const refused =
         thrown instanceof SyscallError && thrown.code === "PERMISSION" ? secrets.last : undefined;
       if (refused === undefined || !(await choice.renewSecret?.(refused))) throw thrown;
-      await once();
+      return once();
     });
   } finally {
     await children.endOwner(owner);
@@ -63,9 +152,9 @@ export async function probe(
   }
 }
 
-async function ask(choice: ProviderChoice, file: VFSFile, clock: Clock): Promise<void> {
+async function ask(choice: ProviderChoice, file: VFSFile, clock: Clock): Promise<ProbeAnswer> {
   try {
-    await new ModelGate({ clock, random: Math.random }).call(
+    const { content, usage } = await new ModelGate({ clock, random: Math.random }).call(
       choice.gateKey,
       file,
       {
@@ -85,6 +174,7 @@ async function ask(choice: ProviderChoice, file: VFSFile, clock: Clock): Promise
         onRetry: () => undefined,
       },
     );
+    return { text: content, usage, cost: costOf(usage, choice.price) };
   } finally {
     await file.close();
   }

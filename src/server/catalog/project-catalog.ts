@@ -7,7 +7,7 @@ import type { Env } from "../../config/paths.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
 import { driverNames, keyNames } from "../../config/provider-needs.ts";
-import { loadProviders } from "../../config/providers.ts";
+import { loadProviders, withEntry } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import { loadSkills, type Skill } from "../../config/skills.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
@@ -23,18 +23,32 @@ import type { Children } from "../../os/children.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { AgentWire, Diagnostic, ProviderWire, SkillWire, ToolWire } from "../../protocol/methods.ts";
+import type {
+  AgentWire,
+  Diagnostic,
+  ProviderWire,
+  SkillWire,
+  ToolWire,
+  TriedModelWire,
+} from "../../protocol/methods.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
 import { agentMounts } from "./agent-mounts.ts";
-import { probe } from "./probe-provider.ts";
+import { listModels, type ModelsAnswer, type ModelsAsked } from "./list-models.ts";
+import { probe, serviceModels } from "./probe-provider.ts";
 
 /** Identifies a project: a command's folder and environment. */
 interface ProjectRef {
   /** Absolute. */
   cwd: string;
   env?: Record<string, string>;
+}
+
+interface TryAsked {
+  provider: string;
+  model: string;
+  entry?: unknown;
 }
 
 interface CatalogPorts {
@@ -107,18 +121,9 @@ export class ProjectCatalog {
     project: ProjectRef,
     ask: boolean,
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
-    const workspace = await this.#at(project);
     const diagnostics: Diagnostic[] = [];
-    return this.#withDevices(workspace, async (devices) => {
-      const request: ProviderRequest = {
-        providers: await loadProviders(workspace.sources, driverNames({ devices })),
-        devices,
-        env: project.env ?? this.#ports.env,
-        userEnv: userEnv(workspace.sources.configDir),
-        keys: this.#ports.keys,
-        clock: this.#ports.clock,
-        warn: (message) => void diagnostics.push({ path: "", message }),
-      };
+    const warn = (message: string): void => void diagnostics.push({ path: "", message });
+    return this.#withProviders(project, { warn }, async (request, devices, workspace) => {
       const chosen = await choiceOf(request);
       const lines = await describeProviders(request);
       const providers = lines.map((line) => providerWire(line, chosen));
@@ -128,23 +133,69 @@ export class ProjectCatalog {
     });
   }
 
+  /**
+   * The models of the usable providers, or of the one that is named, usable or not. Services with a key are asked for
+   * their lists, for at most `waitMs`; 0 asks none. `entry`: of the named provider, as if the user's file had it.
+   */
+  async models(project: ProjectRef, asked: ModelsAsked): Promise<ModelsAnswer> {
+    return this.#withProviders(project, asked, async (request, devices, workspace) => {
+      const place = placeOf(workspace, request);
+      return listModels(request, asked, (choice, waitMs) =>
+        serviceModels(choice, devices, place, { ...this.#ports, waitMs }),
+      );
+    });
+  }
+
+  /** Sends one word to a model and returns what came. Fails as a run of it would. */
+  async tryModel(project: ProjectRef, asked: TryAsked): Promise<TriedModelWire> {
+    return this.#withProviders(project, asked, async (request, devices, workspace) => {
+      const { provider, model } = asked;
+      const choice = await resolveProvider({ ...request, flags: { provider, model } });
+      const started = this.#ports.clock.monotonic();
+      const { text, usage, cost } = await probe(choice, devices, placeOf(workspace, request), this.#ports);
+      const ms = Math.round(this.#ports.clock.monotonic() - started);
+      const { input_tokens, output_tokens } = usage;
+      return { model: choice.model, text, tokens: input_tokens + output_tokens, cost_usd: cost, ms };
+    });
+  }
+
+  async #withProviders<T>(
+    project: ProjectRef,
+    o: { provider?: string; entry?: unknown; warn?(message: string): void },
+    use: (request: ProviderRequest, devices: Namespace, workspace: Workspace) => Promise<T>,
+  ): Promise<T> {
+    const { provider, entry, warn = () => undefined } = o;
+    const workspace = await this.#at(project);
+    const { sources } = workspace;
+    return this.#withDevices(workspace, async (devices) => {
+      const known = await loadProviders(sources, driverNames({ devices }));
+      const providers =
+        provider === undefined || entry === undefined ? known : withEntry(known, provider, entry, sources);
+      const request: ProviderRequest = {
+        providers,
+        devices,
+        env: project.env ?? this.#ports.env,
+        userEnv: userEnv(sources.configDir),
+        keys: this.#ports.keys,
+        clock: this.#ports.clock,
+        warn,
+      };
+      return use(request, devices, workspace);
+    });
+  }
+
   async #probe(
     line: ProviderWire,
     request: ProviderRequest,
     devices: Namespace,
-    { project, trusted }: Workspace,
+    workspace: Workspace,
   ): Promise<void> {
     const started = this.#ports.clock.monotonic();
     const took = (): number => Math.round(this.#ports.clock.monotonic() - started);
     try {
       const asked = await resolveProvider({ ...request, flags: { provider: line.name } });
       line.model = asked.model;
-      const place = {
-        project: { id: project.id, dir: project.dir, trusted },
-        cwd: project.dir,
-        env: toolEnvironment(request.env, keyNames(request)),
-      };
-      await probe(asked, devices, place, this.#ports);
+      await probe(asked, devices, placeOf(workspace, request), this.#ports);
       line.probe = { ok: true, ms: took(), message: `${asked.model} answers` };
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error;
@@ -168,6 +219,15 @@ export class ProjectCatalog {
       lease.release();
     }
   }
+}
+
+/** Where PID 0 works when it asks a model. */
+function placeOf({ project, trusted }: Workspace, request: ProviderRequest) {
+  return {
+    project: { id: project.id, dir: project.dir, trusted },
+    cwd: project.dir,
+    env: toolEnvironment(request.env, keyNames(request)),
+  };
 }
 
 /** null: a spawn without a provider would find none. */

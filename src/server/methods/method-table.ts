@@ -18,6 +18,7 @@ import { lastRun } from "./last-run.ts";
 import { listAgents } from "./list-agents.ts";
 import { listAllProcs } from "./list-all-procs.ts";
 import { listEvents } from "./list-events.ts";
+import { listModels } from "./list-models.ts";
 import { listPlugins } from "./list-plugins.ts";
 import { listProcs } from "./list-procs.ts";
 import { listProviders } from "./list-providers.ts";
@@ -35,6 +36,7 @@ import { signalTree } from "./signal-tree.ts";
 import { spawn } from "./spawn.ts";
 import { suspend } from "./suspend.ts";
 import { takeBackMessage } from "./take-back-message.ts";
+import { tryModel } from "./try-model.ts";
 import { wait } from "./wait.ts";
 
 /** All methods by their names in the protocol. Each has its own file with payload, answer and handler. */
@@ -73,6 +75,8 @@ export const METHODS = {
   list_agents: listAgents,
   list_skills: listSkills,
   list_providers: listProviders,
+  list_models: listModels,
+  try_model: tryModel,
   gc,
   daemon_status: daemonStatus,
   shutdown,

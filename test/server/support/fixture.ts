@@ -164,6 +164,8 @@ const EMPTY: Catalog = {
   agents: async () => ({ agents: [], diagnostics: [] }),
   skills: async () => ({ skills: [], diagnostics: [] }),
   providers: async () => ({ providers: [], diagnostics: [] }),
+  models: async () => ({ models: [], chosen: null, diagnostics: [] }),
+  tryModel: async (_project, { model }) => ({ model, text: "OK", tokens: 2, cost_usd: null, ms: 1 }),
 };
 
 interface Wire {

@@ -91,6 +91,11 @@ export class ModelServer {
     const path = new URL(incoming.url ?? "/", this.url).pathname;
     const text = await bodyText(incoming);
     if (text === undefined) return;
+    const isList = path === "/v1/models" || path === "/v1beta/models";
+    if (isList && !this.#opensWith(incoming.headers)) {
+      const error = { message: "Incorrect API key provided", type: "authentication_error" };
+      return reply.json(401, { type: "error", error });
+    }
     if (path === "/v1/models") return reply.json(200, { object: "list", data: this.#models() });
     if (path === "/v1beta/models")
       return reply.json(200, { models: this.#models().map(({ id }) => ({ name: `models/${id}` })) });
@@ -148,6 +153,13 @@ export class ModelServer {
     if (turn !== undefined) return turn;
     const message = `the script has ${turns.length} turns and was asked for turn ${at + 1}`;
     return { fault: { kind: "status", status: 400, message } };
+  }
+
+  /** Whether a script that asks for a key gets it. */
+  #opensWith({ authorization, ...headers }: IncomingMessage["headers"]): boolean {
+    const key = typeof this.#script === "function" ? undefined : this.#script.key;
+    const given = authorization?.replace(/^Bearer /, "") ?? headers["x-api-key"] ?? headers["x-goog-api-key"];
+    return key === undefined || given === key;
   }
 
   #models(): { id: string; object: string }[] {

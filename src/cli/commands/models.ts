@@ -1,0 +1,61 @@
+/** `rnix models`: lists the models of the providers, with windows and prices. */
+
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json, text } from "../flags.ts";
+import { project, withWire } from "../io.ts";
+import { MODEL_FACTS } from "../output/models.ts";
+import { styleOf } from "../output/style.ts";
+import { table } from "../output/table.ts";
+
+/** A service's own list is waited for this long; with --refresh longer. */
+const WAIT_MS = 1000;
+const REFRESH_MS = 15_000;
+/** Each service has its own deadline; this is for all of them and the keys' commands together. */
+const ANSWER_MS = 60_000;
+
+export default defineCommand({
+  about: "List the models, with context window and prices, and which one a run uses here and why",
+  flags: {
+    provider: text("only the models of this provider, with or without a key", "NAME"),
+    refresh: bool(
+      `wait up to ${REFRESH_MS / 1000}s for the services' own lists, instead of ${WAIT_MS / 1000}s`,
+    ),
+    json,
+  },
+  examples: [
+    { line: "rnix models", about: "the models of every provider that can be used here" },
+    { line: "rnix models --provider anthropic", about: "those of one provider" },
+  ],
+  notes: [
+    "Services with a key are asked for their own list. Without an answer, the models are those of the table of known models (docs/providers.md) and of providers.yaml.",
+    "Prices are in USD per million tokens. The cost of a run and its share of the context window are computed from the same figures.",
+  ],
+  run: (io, { provider, refresh, json }) =>
+    withWire(io, async (wire) => {
+      const asked = { ...project(io), provider, wait_ms: refresh ? REFRESH_MS : WAIT_MS };
+      const { models, chosen, diagnostics } = await wire.request("list_models", asked, {
+        timeoutMs: ANSWER_MS,
+      });
+      for (const { path, message } of diagnostics) {
+        io.stderr.write(`${path}: ${message.replace(/\.$/, "")}. Its models are those that Rnix knows.\n`);
+      }
+      if (json) {
+        io.stdout.write(`${JSON.stringify({ default: chosen, models }, null, 2)}\n`);
+        return EXIT.ok;
+      }
+      const style = styleOf(io, io.stdout);
+      const columns = [
+        { title: "MODEL", value: (row: (typeof models)[number]) => `${row.model}${row.chosen ? " *" : ""}` },
+        { title: "PROVIDER", value: (row: (typeof models)[number]) => row.provider },
+        ...MODEL_FACTS,
+      ];
+      if (models.length > 0) io.stdout.write(table(models, columns, io.stdout, style));
+      const why =
+        chosen === null
+          ? "No provider can be used here yet: rnix providers says what is missing."
+          : `* the default here: ${chosen.model} of ${chosen.provider} (${chosen.because}). USD per million tokens.`;
+      io.stderr.write(`${why}\n`);
+      return EXIT.ok;
+    }),
+});

@@ -1,0 +1,25 @@
+/** Lists the models of providers, with windows and prices. */
+
+import { z } from "zod";
+import { ProjectRequest } from "../../protocol/project.ts";
+import type { ModelsAnswer } from "../catalog/list-models.ts";
+import { method } from "./method.ts";
+import { requireUser } from "./shared/require-user.ts";
+
+/** How long services are waited for. */
+const WAIT_MS = 1000;
+const MAX_WAIT_MS = 60_000;
+
+export const listModels = method({
+  payload: () =>
+    ProjectRequest().extend({
+      provider: z.string().min(1).optional(),
+      /** As in providers.yaml, tried before it is written. */
+      entry: z.unknown().optional(),
+      wait_ms: z.int().min(0).max(MAX_WAIT_MS).optional(),
+    }),
+  async handle({ provider, entry, wait_ms, ...project }, { catalog }, caller): Promise<ModelsAnswer> {
+    if (entry !== undefined) requireUser(caller, "try a provider's entry");
+    return catalog.models(project, { provider, entry, waitMs: wait_ms ?? WAIT_MS });
+  },
+});

@@ -1,0 +1,21 @@
+/** Sends one word to a model and answers what came and what it cost. */
+
+import { z } from "zod";
+import type { TriedModelWire } from "../../protocol/methods.ts";
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
+import { requireUser } from "./shared/require-user.ts";
+
+export const tryModel = method({
+  payload: () =>
+    ProjectRequest().extend({
+      provider: z.string().min(1),
+      model: z.string().min(1),
+      /** As in providers.yaml, tried before it is written. */
+      entry: z.unknown().optional(),
+    }),
+  async handle({ provider, model, entry, ...project }, { catalog }, caller): Promise<TriedModelWire> {
+    requireUser(caller, "try a model");
+    return catalog.tryModel(project, { provider, model, entry });
+  },
+});

@@ -1,0 +1,51 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { Machine, OPENAI_KEY } from "./support/machine.ts";
+
+setDefaultTimeout(120_000);
+
+test("rnix models lists what the services offer, with windows, prices and the default", async () => {
+  await using machine = new Machine();
+  const model = await machine.model({ turns: [], models: ["m", "gpt-5", "own"] });
+  machine.write(
+    `${machine.configDir}/providers.yaml`,
+    "providers:\n  openai:\n    models:\n      own: { context_window: 64000, price: { input: 1, output: 2 } }\n",
+  );
+  const own = { ANTHROPIC_API_KEY: undefined, GEMINI_API_KEY: undefined };
+  const { code, stdout, stderr } = await machine.run(["models", "--provider", "openai"], { env: own });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^MODEL +PROVIDER +WINDOW +INPUT +CACHED +OUTPUT\n/);
+  // The address is not OpenAI's: what OpenAI charges does not count there.
+  expect(stdout).toMatch(/\ngpt-5 +openai +- +- +- +-\n/);
+  expect(stdout).toMatch(/\nm \* +openai +- +- +- +-\n/);
+  expect(stdout).toMatch(/\nown +openai +64k +\$1 +\$1 +\$2\n/);
+  expect(stderr).toBe("* the default here: m of openai (RNIX_PROVIDER). USD per million tokens.\n");
+  // Names only: no request was made that costs.
+  expect(model.requests).toEqual([]);
+
+  const json = await machine.run(["models", "--provider", "openai", "--json"], { env: own });
+  expect(JSON.parse(json.stdout)).toMatchObject({
+    default: { provider: "openai", model: "m", because: "RNIX_PROVIDER" },
+    models: expect.arrayContaining([
+      expect.objectContaining({ model: "own", context_window: 64_000, from: "service", chosen: false }),
+    ]),
+  });
+});
+
+test("without a provider, a key or an answer the table of known models is there", async () => {
+  await using machine = new Machine();
+  const none = await machine.run(["models"]);
+  expect(none.code).toBe(0);
+  expect(none.stdout).toMatch(/\nclaude-sonnet-5-5 +anthropic +1M +\$2 +\$0\.1 +\$10\n/);
+  expect(none.stderr).toContain("No provider can be used here yet");
+
+  const refused = await machine.model({ turns: [], key: "another" });
+  const out = await machine.run(["models", "--provider", "openai"]);
+  expect(out.stderr).toContain("openai: the model server answered 401");
+  expect(out.stderr).not.toContain(OPENAI_KEY);
+  expect(refused.requests).toEqual([]);
+
+  expect(await machine.run(["models", "--provider", "opnai"])).toMatchObject({
+    code: 64,
+    stderr: expect.stringContaining("openai"),
+  });
+});
