@@ -1,4 +1,5 @@
 import type { Channel } from "../lib/channel.ts";
+import type { Asks } from "./asks/asks.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
 import type { ChatControl } from "./chat/chat-control.ts";
@@ -63,6 +64,8 @@ export class Kernel {
   /** ConcurrencyManager (4). */
   readonly concurrency: ConcurrencyManager;
 
+  /** Questions to a person; no syscalls of their own. */
+  readonly asks: Asks;
   /** Calls that commands make; no syscalls of their own. */
   readonly calls: DirectCalls;
   /** Compaction on request; no syscall of the table. */
@@ -92,6 +95,7 @@ export class Kernel {
     this.budget = core.budget;
     this.files = io.files;
     this.mounts = io.mounts;
+    this.asks = io.asks;
     this.ipc = io.ipc;
     this.signals = processes.signals;
     this.groups = processes.groups;
@@ -130,6 +134,7 @@ export class Kernel {
       agents,
       children,
       supervisors,
+      asks: this.asks,
     });
   }
 
@@ -157,11 +162,14 @@ export class Kernel {
     };
   }
 
-  /** All further events of a process, after one that says how it stands. Ends with `complete`. */
-  attach(pid: PID): Channel<ProcessEvent> {
+  /**
+   * All further events of a process, after those that say how it stands. Ends with `complete`. `answers`: a person is
+   * there, who can answer its questions.
+   */
+  attach(pid: PID, { answers = false } = {}): Channel<ProcessEvent> {
     const { inboxes, table, watchers } = this.#core;
     const proc = table.get(pid);
-    const channel = watchers.attach(proc);
+    const channel = watchers.attach(proc, (attached) => this.asks.attach(proc, attached, answers));
     for (const entry of inboxes.inputs(proc))
       channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
     return channel;

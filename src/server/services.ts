@@ -91,6 +91,7 @@ export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "atta
     Kernel["lifecycle"],
     "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
   >;
+  readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;

@@ -17,16 +17,24 @@ export class ProcessEvents {
     this.#parentOf = ports.parentOf;
   }
 
-  /** Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. */
-  attach(proc: Process): Channel<ProcessEvent> {
+  /**
+   * Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. `begin`
+   * adds to the state; what it returns is called when the client has gone.
+   */
+  attach(proc: Process, begin?: (channel: Channel<ProcessEvent>) => () => void): Channel<ProcessEvent> {
+    let gone: (() => void) | undefined;
     const channel: Channel<ProcessEvent> = new Channel(
       WATCH_BUFFER,
-      () => proc.watchers.delete(channel),
+      () => {
+        proc.watchers.delete(channel);
+        gone?.();
+      },
       coalesceDeltas,
     );
     channel.push({ type: "spawn", info: proc.info() });
     for (const text of proc.notices) channel.push({ type: "notice", text });
     if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
+    if (!proc.settled) gone = begin?.(channel);
     if (proc.settled) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;

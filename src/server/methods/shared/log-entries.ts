@@ -61,6 +61,7 @@ function openCalls(journal: JournalEntry[]): LogEntry[] {
   const settled = new Set<string>();
   for (const entry of journal) {
     if (entry.t === "waiting") settled.add(`${entry.step} ${entry.id}`);
+    if (entry.t === "verdict") settled.delete(`${entry.step} ${entry.id}`);
     if (entry.t === "call_end") settled.add(`${entry.step} ${entry.call.id}`);
   }
   return journal.flatMap((entry) => {
@@ -84,6 +85,7 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
       return [compactEntry({ ts, step }, entry.compaction)];
     // Its start is logged, and its end when it comes.
     case "waiting":
+    case "verdict":
       return [];
     case "call_end":
       return [resultEntry({ ts: endOf(entry.call), step }, entry.call)];
