@@ -145,7 +145,7 @@ class ShellFile implements VFSFile {
 
   /** Collects the output until the command ends or the signal fires. */
   async #finish(child: Child, signal: AbortSignal): Promise<string> {
-    const output = new Output();
+    const output = new Output((text) => this.#context.output(text));
     const aborted = Promise.withResolvers<"aborted">();
     const onAbort = (): void => aborted.resolve("aborted");
     signal.addEventListener("abort", onAbort, { once: true });
@@ -215,6 +215,12 @@ class Output {
   #head = "";
   #tail = "";
   #length = 0;
+  readonly #show: (text: string) => void;
+
+  /** `show` gets the output while the command runs. */
+  constructor(show: (text: string) => void) {
+    this.#show = show;
+  }
 
   /** Each stream has its own decoder: a piece of one may arrive within a character of the other. */
   add(fd: 1 | 2, data: Uint8Array): void {
@@ -253,6 +259,7 @@ class Output {
   }
 
   #add(text: string): void {
+    if (text !== "") this.#show(text);
     this.#length += text.length;
     const room = HEAD_CHARS - this.#head.length;
     this.#head += text.slice(0, Math.max(0, room));

@@ -40,10 +40,10 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,
+    output: () => undefined,
     windows: { begin: () => () => undefined },
   });
-  const ask = async (): Promise<void> => undefined;
-  return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock, ask });
+  return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock });
 }
 
 /** What a syscall on the null device costs, and how much of it is its record: on disk, and sent to a tracer. */

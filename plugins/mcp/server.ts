@@ -287,7 +287,7 @@ function keyOf({ call }: OpenContext): { _meta?: Record<string, string> } {
   return call === undefined ? {} : { _meta: { [CALL_KEY]: call.key } };
 }
 
-function progress({ progress: report }: OpenContext) {
+function progress({ output }: OpenContext) {
   return ({ progress: done, total, message }: { progress: number; total?: number; message?: string }): void =>
-    report(`${done}${total === undefined ? "" : ` of ${total}`}${message ? `: ${message}` : ""}`);
+    output(`${done}${total === undefined ? "" : ` of ${total}`}${message ? `: ${message}` : ""}\n`);
 }

@@ -67,12 +67,18 @@ async function attached(session: Session, uuid: string): Promise<Stream<"attach"
   return (await session.connect()).open("attach", { uuid });
 }
 
-/** Without the events that describe the state at the time of attaching: they were shown before. */
+/**
+ * Without the events of the state at the time of attaching that were shown before: the start, notices, the step and the
+ * calls under way. What replaces an older state, such as the activity, is passed on.
+ */
 async function* afterState(stream: AsyncIterable<StreamEvent>): AsyncGenerator<StreamEvent> {
   let isState = true;
   for await (const event of stream) {
-    isState &&= event.type === "progress" && ["spawn", "notice"].includes(event.payload.event);
-    if (!isState) yield event;
+    const progress = event.type === "progress" ? event.payload.event : undefined;
+    // The activity is the last part of the state.
+    isState &&= progress !== "activity" && event.type !== "complete";
+    const isKnown = event.type === "log_entry" || ["spawn", "notice", "step"].includes(progress ?? "");
+    if (!isState || !isKnown) yield event;
   }
 }
 

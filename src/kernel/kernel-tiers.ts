@@ -1,7 +1,6 @@
 /** Builds the parts of the kernel in tiers, each on the ones before it. */
 
 import { DeviceRegistry } from "../vfs/registry.ts";
-import { Asks } from "./asks/asks.ts";
 import { TreeBudget } from "./budget/budget.ts";
 import { DailyBudget } from "./budget/daily-budget.ts";
 import { CapabilityManager } from "./capability-manager.ts";
@@ -12,7 +11,6 @@ import { Conversations } from "./conversation/conversations.ts";
 import { ManualCompaction } from "./conversation/manual-compaction.ts";
 import { Debugger } from "./debugger.ts";
 import { namedError } from "./errors/named-error.ts";
-import { callEntry, resultEntry } from "./events/log-entry.ts";
 import { ProcessEvents } from "./events/process-events.ts";
 import { FileSystem } from "./file-system.ts";
 import { EffectWindows } from "./files/effect-windows.ts";
@@ -61,7 +59,11 @@ export function buildCore(ports: KernelPorts) {
     ports.log?.(level, source, text);
   const warn = (source: string, text: string): void => log("warn", source, text);
   const table = new ProcessTable();
-  const watchers = new ProcessEvents({ clock, parentOf: ({ ppid }) => table.find(ppid) });
+  const watchers = new ProcessEvents({
+    clock,
+    parentOf: ({ ppid }) => table.find(ppid),
+    descendantsOf: (proc) => table.tree(proc).slice(1),
+  });
   const inboxes = new Inboxes((proc, entry) => {
     if (entry.kind === "input")
       watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
@@ -111,27 +113,9 @@ export function buildIo(ports: KernelPorts, core: Core) {
     log,
     inbox: notify,
     progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
+    output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
   });
-  const waiting = new WaitingCalls(clock);
-  const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
-  const asks = new Asks({
-    clock,
-    uuid: ports.uuid,
-    table,
-    waiting,
-    asker: ports.asker,
-    isStepCall: (proc, callId) => drain.isActive(proc, callId),
-    emit: (proc, event) => watchers.emit(proc, event),
-    suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
-    saveInfo: core.saveInfo,
-    warn: core.warn,
-  });
-  const files = new FileSystem({
-    debug,
-    contexts: openContexts,
-    clock,
-    ask: (proc, grant, asked, opened, signal) => asks.require(proc, grant, asked, opened, signal),
-  });
+  const files = new FileSystem({ debug, contexts: openContexts, clock });
   const mounts = new MountManager({
     ...ports,
     table,
@@ -146,9 +130,6 @@ export function buildIo(ports: KernelPorts, core: Core) {
     openContexts,
     files,
     mounts,
-    waiting,
-    drain,
-    asks,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
     changes: new ChangedFiles(openContexts, windows, clock),
@@ -193,6 +174,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       children,
       reap,
       callbacks,
+      watchers: core.watchers,
       runsIn: ports.runsIn,
       warn,
     }),
@@ -221,15 +203,17 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const { debug, events, inboxes, table } = core;
   const { builder, runner, signals } = processes;
   const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
-  const { waiting, drain } = io;
+  const waiting = new WaitingCalls(clock);
+  const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
-  const loop = loopPorts(ports, core, io, { gate, suspend, runner });
+  const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend, runner });
   const startMounts = new StartMounts({
     mounts: io.mounts,
     clock,
     preparation: (proc) => builder.preparation(proc),
     emit: (proc, text) => core.watchers.emit(proc, { type: "notice", text }),
+    doing: (proc, text) => core.watchers.doing(proc, "start", text),
     notify: (proc, text) => core.notify(proc, "kernel", text),
   });
   const manager = new ProcessManager({
@@ -241,6 +225,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     startMounts,
     debug,
     callbacks,
+    watchers: core.watchers,
     guarded: ports.guarded,
   });
   const store = {
@@ -286,11 +271,11 @@ export type Agents = ReturnType<typeof buildAgents>;
 
 function loopPorts(
   { callbacks, children, clock, random }: KernelPorts,
-  { ctx, debug, events, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
-  { asks, changes, drain, files, openContexts, waiting }: Io,
-  parts: Pick<LoopPorts, "gate" | "suspend"> & { runner: ProcessRunner },
+  { ctx, debug, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
+  { changes, files, openContexts }: Io,
+  parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain; runner: ProcessRunner },
 ): LoopPorts {
-  const { gate, runner, suspend } = parts;
+  const { drain, gate, runner, suspend, waiting } = parts;
   return {
     ctx,
     files,
@@ -313,9 +298,8 @@ function loopPorts(
       effect: (proc) => changes.call(proc),
       settleInbox: (proc, callId, hasResult) => inboxes.settle(proc, callId, hasResult),
       waitsFor: (proc, callId) => waiting.of(proc, callId),
-      takeVerdicts: (proc, callId) => asks.take(proc, callId),
-      onStart: (proc, call, path) => watchers.log(proc, (at) => callEntry(at, call, path)),
-      onEnd: (proc, record) => watchers.log(proc, (at) => resultEntry(at, record)),
+      onStart: (proc, call, path) => watchers.callBegun(proc, call, path),
+      onEnd: (proc, record) => watchers.callEnded(proc, record),
     },
     checks: {
       clock,
@@ -325,11 +309,11 @@ function loopPorts(
       endChildren: (proc) => runner.endChildren(proc),
       note: saveInfo,
       emit: (proc, event) => watchers.emit(proc, event),
+      doing: (proc, kind, text) => watchers.doing(proc, kind, text),
     },
     onStep: (proc) => {
       callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
       watchers.step(proc);
-      events.step(proc);
     },
     offerMessages: (proc, entries) => {
       if (proc.messaging || !hasCorrespondent(proc, entries, table)) return;
@@ -338,6 +322,7 @@ function loopPorts(
     },
     emit: (proc, event) => watchers.emit(proc, event),
     used: (proc) => watchers.used(proc),
+    doing: (proc, kind, text, untilMs) => watchers.doing(proc, kind, text, untilMs),
   };
 }
 

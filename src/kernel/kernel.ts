@@ -1,5 +1,4 @@
 import type { Channel } from "../lib/channel.ts";
-import type { Asks } from "./asks/asks.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
 import type { ChatControl } from "./chat/chat-control.ts";
@@ -8,6 +7,7 @@ import type { ContextManager } from "./context-manager.ts";
 import type { ManualCompaction } from "./conversation/manual-compaction.ts";
 import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
+import type { Watched } from "./events/process-events.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { InitManager } from "./init-manager.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
@@ -33,7 +33,7 @@ import type { ProcGroupManager } from "./proc-group-manager.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import type { SignalManager } from "./signal-manager.ts";
 import type { SupervisorManager } from "./supervisor-manager.ts";
-import type { PID, ProcessDetail, ProcessEvent, SyscallEvent } from "./types.ts";
+import type { Activity, PID, ProcessDetail, ProcessEvent, ProcInfo, SyscallEvent } from "./types.ts";
 
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
 export class Kernel {
@@ -64,8 +64,6 @@ export class Kernel {
   /** ConcurrencyManager (4). */
   readonly concurrency: ConcurrencyManager;
 
-  /** Questions to a person; no syscalls of their own. */
-  readonly asks: Asks;
   /** Calls that commands make; no syscalls of their own. */
   readonly calls: DirectCalls;
   /** Compaction on request; no syscall of the table. */
@@ -95,7 +93,6 @@ export class Kernel {
     this.budget = core.budget;
     this.files = io.files;
     this.mounts = io.mounts;
-    this.asks = io.asks;
     this.ipc = io.ipc;
     this.signals = processes.signals;
     this.groups = processes.groups;
@@ -134,7 +131,6 @@ export class Kernel {
       agents,
       children,
       supervisors,
-      asks: this.asks,
     });
   }
 
@@ -162,17 +158,19 @@ export class Kernel {
     };
   }
 
-  /**
-   * All further events of a process, after those that say how it stands. Ends with `complete`. `answers`: a person is
-   * there, who can answer its questions.
-   */
-  attach(pid: PID, { answers = false } = {}): Channel<ProcessEvent> {
+  /** All further events of a process, after one that says how it stands. Ends with `complete`. */
+  attach(pid: PID, watched?: Watched): Channel<ProcessEvent> {
     const { inboxes, table, watchers } = this.#core;
     const proc = table.get(pid);
-    const channel = watchers.attach(proc, (attached) => this.asks.attach(proc, attached, answers));
-    for (const entry of inboxes.inputs(proc))
-      channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
-    return channel;
+    const queued = inboxes
+      .inputs(proc)
+      .map((entry) => ({ type: "message", state: "queued", ...asUserMessage(entry) }) as const);
+    return watchers.attach(proc, watched, queued);
+  }
+
+  /** What a process does now; null for one that is not live here, has ended or is no agent. */
+  doing({ uuid }: Pick<ProcInfo, "uuid">): Activity | null {
+    return this.#core.table.ofUuid(uuid)?.doing() ?? null;
   }
 
   /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */

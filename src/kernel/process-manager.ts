@@ -2,6 +2,7 @@ import { orAborted } from "../lib/cancellation.ts";
 import { type GuardedFolder, SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import { namedError } from "./errors/named-error.ts";
+import type { ProcessEvents } from "./events/process-events.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
 import type { ProcessBuilder } from "./lifetime/process-builder.ts";
 import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
@@ -34,6 +35,7 @@ interface ProcessManagerPorts {
   debug: Debugger;
   signals: SignalManager;
   callbacks?: KernelCallbacks;
+  watchers: Pick<ProcessEvents, "begun">;
   /** Folders that no process may read or write. */
   guarded: readonly GuardedFolder[];
 }
@@ -254,7 +256,7 @@ export class ProcessManager {
   }
 
   async #run(proc: Process, syscall: "Spawn" | "Resume", args: Record<string, unknown>): Promise<void> {
-    const { callbacks, debug, table } = this.#ports;
+    const { callbacks, debug, table, watchers } = this.#ports;
     await debug.call(
       proc,
       syscall,
@@ -268,5 +270,6 @@ export class ProcessManager {
       () => proc.pid,
     );
     callbacks?.onSpawn(proc.pid, proc.spec.intent, proc.provider.name, proc.provider.model);
+    watchers.begun(proc);
   }
 }

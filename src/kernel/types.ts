@@ -2,7 +2,6 @@
 
 import type { RunSettings } from "../config/defaults.ts";
 import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../store/runs/ask-schema.ts";
 import type {
   PermissionRecord,
   ProcInfo,
@@ -12,7 +11,6 @@ import type {
   Wake,
 } from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
-import type { AskMode } from "./permission/ask-rules.ts";
 
 export type PID = number;
 
@@ -151,8 +149,6 @@ export interface AgentInfo {
   deferredSkills: SkillInfo[];
   /** "*" alone or in the list: all. Empty: none. */
   allowedTools: string[];
-  /** Calls that a person decides. */
-  ask?: string[];
   maxSteps?: Limit;
   contextBudget?: Limit;
   maxCost?: Limit;
@@ -222,6 +218,8 @@ export interface SpawnOpts {
   /** Attached text (stdin, --add files): it follows the intent in the first message. */
   input?: string;
   parentPid?: PID;
+  /** The parent's tool call that waits for it. */
+  parentCall?: string;
   /** The UUID, if the caller has recorded it already; absent: a new one. */
   uuid?: string;
   /** The run resumes by itself when rnix starts again after a crash or a stop. */
@@ -233,16 +231,6 @@ export interface SpawnOpts {
   /** Instead of the agent's list. An empty list is no tool at all. */
   allow?: string[];
   deny?: string[];
-  /** Calls that a person decides, beside the agent's. */
-  ask?: string[];
-  /** What a person decides without a rule. Absent: nothing. */
-  askMode?: AskMode;
-  /** Rules that a person has allowed in every run of the project. */
-  alwaysAllowed?: readonly string[];
-  /** What decides a question when no client can answer it. */
-  onAsk?: OnAsk;
-  /** For a replay: what a person has decided in the recorded run, by call. */
-  verdicts?: ReadonlyMap<string, AskVerdict[]>;
   /** Absent: the agent's, then `limits`. */
   maxSteps?: Limit;
   contextBudget?: Limit;
@@ -350,26 +338,49 @@ export type ProcessEvent =
   | { type: "retry"; step: number; attempt: number; delayMs: number; leftMs: number; message: string }
   | { type: "notice"; text: string }
   | ({ type: "message"; state: "queued" | "read" | "taken_back" } & UserMessage)
-  /** The process, or one below it, asks a person. */
-  | { type: "ask"; ask: LiveAsk }
-  /** The question is over. Without a verdict: its call has ended, or its run was suspended. */
-  | { type: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null }
+  | { type: "activity"; activity: Activity }
+  | { type: "child"; child: ChildState }
+  /** New output of a running call; `lines`: its whole lines so far. */
+  | { type: "tool_output"; step: number; callId: string; text: string; lines: number }
   | { type: "complete"; info: ProcInfo };
 
-/** A question to a person, with the process that asks it. */
-export interface LiveAsk {
-  pid: PID;
-  uuid: string;
-  agent: string;
-  /** 0 for a run that no run has spawned. */
-  depth: number;
-  intent: string;
-  ask: OpenAsk;
+/** What a process does now (src/protocol/stream.ts). */
+export interface Activity {
+  kind:
+    | "start"
+    | "model"
+    | "slot"
+    | "retry"
+    | "tool"
+    | "check"
+    | "compact"
+    | "paused"
+    | "input"
+    | "ask"
+    | "end";
+  /** One line. */
+  text: string;
+  since_ms: number;
+  /** When a wait ends, if that is known. */
+  until_ms: number | null;
 }
 
-/** What decides a question when no client can answer it: no, the question's default, or a person later. */
-export const ON_ASK = ["deny", "default", "park"] as const;
-export type OnAsk = (typeof ON_ASK)[number];
+/** A descendant, as its ancestors' watchers see it (src/protocol/stream.ts). */
+export interface ChildState {
+  pid: PID;
+  uuid: string;
+  parent_uuid: string | null;
+  call_id: string | null;
+  agent: string;
+  intent: string;
+  state: "running" | "suspended" | "done" | "failed";
+  step: number;
+  max_steps: Limit;
+  tokens_used: number;
+  cost_usd: number | null;
+  started_at_ms: number;
+  doing: Activity | null;
+}
 
 export interface ProcessDetail {
   info: ProcInfo;

@@ -1,10 +1,14 @@
-/** Joins two consecutive items; undefined if they can't be joined. */
-type Join<T> = (last: T, next: T) => T | undefined;
+/** How items are coalesced when the queue is half full. */
+interface Coalesce<T> {
+  /** Joins two consecutive items; undefined if they can't be joined. */
+  join?(last: T, next: T): T | undefined;
+  /** Whether a queued item says nothing more once `next` is queued: it is removed. */
+  supersedes?(queued: T, next: T): boolean;
+}
 
 /**
  * A bounded queue between one writer and one reader. A full queue drops new items and counts them, so a slow reader
- * never delays the writer. The item given to `end` is always delivered. With `join`, items are coalesced when the
- * queue is half full.
+ * never delays the writer. The item given to `end` is always delivered.
  */
 export class Channel<T> implements AsyncIterable<T> {
   readonly #capacity: number;
@@ -12,13 +16,13 @@ export class Channel<T> implements AsyncIterable<T> {
   #wake: (() => void) | undefined;
   #ended = false;
   #onClose: (() => void) | undefined;
-  readonly #join: Join<T> | undefined;
+  readonly #coalesce: Coalesce<T>;
   dropped = 0;
 
-  constructor(capacity = 256, onClose?: () => void, join?: Join<T>) {
+  constructor(capacity = 256, onClose?: () => void, coalesce: Coalesce<T> = {}) {
     this.#capacity = capacity;
     this.#onClose = onClose;
-    this.#join = join;
+    this.#coalesce = coalesce;
   }
 
   push(item: T): void {
@@ -68,10 +72,19 @@ export class Channel<T> implements AsyncIterable<T> {
   #joined(next: T): boolean {
     const last = this.#items.at(-1);
     if (last === undefined || this.#items.length < this.#capacity / 2) return false;
-    const joined = this.#join?.(last, next);
-    if (joined === undefined) return false;
+    const joined = this.#coalesce.join?.(last, next);
+    if (joined === undefined) {
+      this.#removeSuperseded(next);
+      return false;
+    }
     this.#items[this.#items.length - 1] = joined;
     return true;
+  }
+
+  #removeSuperseded(next: T): void {
+    const { supersedes } = this.#coalesce;
+    const at = supersedes ? this.#items.findIndex((queued) => supersedes(queued, next)) : -1;
+    if (at >= 0) this.#items.splice(at, 1);
   }
 
   #notify(): void {

@@ -134,7 +134,13 @@ export interface OpenContext extends Partial<Services> {
   call?: { id: string; tool: string; deadlineMs: number; key: string };
   /** The plugin's settings from config.yaml, checked against its configSchema. For a model device: the provider's entry. */
   config: unknown;
+  /** Shows the user a line about the call. */
   progress(text: string): void;
+  /**
+   * Shows output of the call while it runs. It is not part of the result. Attached clients get it coalesced; of much
+   * output, the newest. `skipped`: how many lines before it the driver has left out.
+   */
+  output(text: string, skipped?: number): void;
   /** Reports that the driver changed this file (absolute). */
   changed(file: string): void;
   log(level: "debug" | "info" | "warn", text: string): void;

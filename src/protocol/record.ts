@@ -3,6 +3,7 @@
 import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
+import type { Activity } from "./stream.ts";
 
 export interface StepSummary {
   step: number;
@@ -63,7 +64,16 @@ export interface AppliedCompaction extends Pick<Compaction, "ts" | "why" | "toke
   summary_by: "model" | "digest" | null;
 }
 
-export interface ProcDetail extends ProcInfo {
+/** How a process stands, for people. `state` has the kernel's own word, where `dead` is any end. */
+export type RunStatus = "running" | "paused" | "suspended" | "done" | "failed";
+
+export interface ListedProc extends ProcInfo {
+  status: RunStatus;
+  /** What it does now; null for one that has ended, is no agent or lives in another kernel. */
+  doing: Activity | null;
+}
+
+export interface ProcDetail extends ListedProc {
   /** The process is live in this kernel; else this is its record on disk. */
   live: boolean;
   fds: { fd: number; path: string }[];

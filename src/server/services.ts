@@ -81,7 +81,10 @@ export interface Draining {
 }
 
 /** The part of the kernel that the server uses. */
-export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "attachDebug" | "shutdown"> & {
+export type KernelApi = Pick<
+  Kernel,
+  "modelQueues" | "detail" | "doing" | "attach" | "attachDebug" | "shutdown"
+> & {
   readonly processes: Pick<
     Kernel["processes"],
     "spawn" | "kill" | "listProcs" | "infos" | "info" | "count" | "flushEvents"
@@ -91,7 +94,6 @@ export type KernelApi = Pick<Kernel, "modelQueues" | "detail" | "attach" | "atta
     Kernel["lifecycle"],
     "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
   >;
-  readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;

@@ -1,9 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
-import type { ProcInfo, Wake } from "../../src/kernel/types.ts";
+import type { Wake } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import type { ProcDetail, QueueWire, StepDetail, StreamEvent } from "../../src/protocol/methods.ts";
-import { procInfo } from "../support/samples.ts";
+import type {
+  ListedProc,
+  ProcDetail,
+  QueueWire,
+  StepDetail,
+  StreamEvent,
+} from "../../src/protocol/methods.ts";
+import { listedProc as procInfo } from "../support/samples.ts";
 import { complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
 async function run(argv: string[], o: FakeOptions = {}) {
@@ -38,7 +44,7 @@ describe("rnix ps", () => {
 
   test("shows what suspended runs wait for, a listed child by its PID", async () => {
     const [one, other] = [procInfo({ pid: 3 }), procInfo({ pid: 4, uuid: REF.uuid, suspended: null })];
-    const waits = (wake: Wake): ProcInfo => ({
+    const waits = (wake: Wake): ListedProc => ({
       ...one,
       state: "suspended",
       suspended: { reason: "", cause: "asked", wake },

@@ -30,12 +30,16 @@ describe("a run", () => {
       partial: false,
       state: "zombie",
     });
-    expect(events.map((event) => event.type)).toEqual([
+    expect(events.map((event) => (event.type === "activity" ? event.activity.text : event.type))).toEqual([
       "spawn",
+      "starting",
       "step",
+      "waiting for m",
+      "writing",
       "text_delta",
       "usage",
       "log",
+      "ending",
       "complete",
     ]);
     expect(h.requests[0]?.messages).toEqual([{ role: "user", content: "what is the answer?" }]);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { coalesceDeltas } from "../../src/kernel/events/coalesce-deltas.ts";
+import { joinEvents } from "../../src/kernel/events/coalesce-events.ts";
 import type { ProcessEvent } from "../../src/kernel/types.ts";
 import { Channel } from "../../src/lib/channel.ts";
 
@@ -37,7 +37,7 @@ describe("a channel that joins", () => {
     events.map((event) => (event.type === "text_delta" ? event.text : `<${event.type}>`)).join("");
 
   test("gives each delta to a reader that keeps up, and every character to one that is behind", async () => {
-    const channel = new Channel<ProcessEvent>(8, undefined, coalesceDeltas);
+    const channel = new Channel<ProcessEvent>(8, undefined, { join: joinEvents });
     for (const event of step(1, 1000)) channel.push(event);
     channel.end({ type: "notice", text: "" });
     const items = await all(channel);
@@ -48,7 +48,7 @@ describe("a channel that joins", () => {
   });
 
   test("separates deltas of different steps, and text from reasoning", async () => {
-    const channel = new Channel<ProcessEvent>(2, undefined, coalesceDeltas);
+    const channel = new Channel<ProcessEvent>(2, undefined, { join: joinEvents });
     channel.push({ type: "text_delta", step: 1, text: "a" });
     channel.push({ type: "reasoning_delta", step: 1, text: "b" });
     channel.push({ type: "text_delta", step: 1, text: "c" });
@@ -63,7 +63,7 @@ describe("a channel that joins", () => {
   });
 
   test("is bounded: what exceeds the bound is dropped and counted", async () => {
-    const channel = new Channel<ProcessEvent>(16, undefined, coalesceDeltas);
+    const channel = new Channel<ProcessEvent>(16, undefined, { join: joinEvents });
     const piece = "x".repeat(1000);
     for (let i = 0; i < 100_000; i++) channel.push({ type: "text_delta", step: 1, text: piece });
     channel.end();

@@ -269,6 +269,23 @@ describe("the services of a plugin in a Worker", () => {
     ]);
   });
 
+  test("output arrives coalesced: of much output its end, with the number of lines left out", async () => {
+    const worker = await start({
+      write: `
+        for (let i = 1; i <= 100_000; i++) context.output("line " + i + "\\n");
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        answer = "";`,
+    });
+    const pieces: { text: string; skipped: number }[] = [];
+    const file = await open(worker, { output: (text, skipped = 0) => void pieces.push({ text, skipped }) });
+    await exchange(file, "");
+    expect(pieces.length).toBeLessThan(50);
+    const lines = pieces.reduce((sum, { text, skipped }) => sum + skipped + text.split("\n").length - 1, 0);
+    expect(lines).toBe(100_000);
+    expect(pieces.at(-1)?.text.endsWith("line 99999\nline 100000\n")).toBe(true);
+    expect(pieces.every(({ text }) => text.length <= 8 * 1024)).toBe(true);
+  });
+
   test("hand a program over as a handle: its input, output, end and exit", async () => {
     const worker = await start({
       plugin: 'needs: ["exec"]',

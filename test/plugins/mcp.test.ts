@@ -219,8 +219,8 @@ describe("a server on stdin and stdout", () => {
     const calling = failure(() =>
       call(mounted, "slow", {}, { context: caller.context, signal: controller.signal }),
     );
-    await until(() => caller.notes.progress.length > 0);
-    expect(caller.notes.progress).toEqual(["1 of 3: still at it"]);
+    await until(() => caller.notes.output !== "");
+    expect(caller.notes.output).toBe("1 of 3: still at it\n");
     controller.abort(new SyscallError("CANCELLED", "enough"));
     expect(await calling).toMatchObject({ code: "CANCELLED", message: "enough" });
     await until(() => made.notes.log.some((line) => line.includes("slow was cancelled")));

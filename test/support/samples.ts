@@ -1,3 +1,4 @@
+import type { ListedProc } from "../../src/protocol/methods.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** A process that has just begun; `more` is what a test is about. */
@@ -42,7 +43,6 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     exit_reason: null,
     suspended: null,
     chat: false,
-    asks: [],
     resume_on_restart: false,
     supervised: null,
     provider_by_flag: false,
@@ -66,4 +66,9 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     env: { names: [], values: {} },
     ...more,
   };
+}
+
+/** As the server lists it. */
+export function listedProc(more: Partial<ListedProc> = {}): ListedProc {
+  return { ...procInfo(more), status: "running", doing: null, ...more };
 }

@@ -1,5 +1,5 @@
 import { lastAttempt } from "../../lib/check-attempts.ts";
-import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { ChildState, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
@@ -42,6 +42,8 @@ export class RunView implements RunOutput {
   /** Notices printed before the run began: its events repeat them. */
   readonly #warned = new Set<string>();
   #held: LogEntry | undefined;
+  /** The step of each child that was printed last, by UUID. */
+  readonly #childSteps = new Map<string, number>();
   /** Why the last attempt failed: the same reason is not printed twice in a row. */
   #lastFailure: string | undefined;
 
@@ -76,6 +78,8 @@ export class RunView implements RunOutput {
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
+      // The result has it.
+      case "tool_output":
       case "error":
       case "syscall_event":
       case "eof":
@@ -126,7 +130,23 @@ export class RunView implements RunOutput {
       case "notice":
         this.notice(payload.text);
         break;
+      case "child":
+        this.#child(payload.child);
+        break;
+      // For views that redraw: lines would repeat what the log's entries say.
+      case "activity":
+      case "usage":
+      case "message":
+        break;
     }
+  }
+
+  /** A line for each step of a child that a call of Agent waits for; its own log has the rest. */
+  #child({ pid, uuid, agent, call_id, step, max_steps, tokens_used }: ChildState): void {
+    if (call_id === null || step === 0 || this.#childSteps.get(uuid) === step) return;
+    this.#childSteps.set(uuid, step);
+    const of = max_steps === null ? "" : `/${max_steps}`;
+    this.notice(`Agent: process ${pid} (${agent}), step ${step}${of}, ${tokens_used} tokens`);
   }
 
   #text(step: number, text: string): void {

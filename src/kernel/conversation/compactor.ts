@@ -78,6 +78,7 @@ export class Compactor {
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const room = this.#room();
+    this.#ports.doing(proc, "compact", "compacting the conversation");
     const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
@@ -109,6 +110,7 @@ export class Compactor {
     const so_far: SoFar = usageSoFar(proc);
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#ports.ctx.compact(proc, compaction);
+    proc.contextTokens = compaction.tokens_after;
     this.#ports.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }

@@ -1,70 +1,218 @@
 import { Channel } from "../../lib/channel.ts";
-import type { Clock } from "../../lib/clock.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import type { ToolCall } from "../../plugin/index.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import { CallOutput } from "../process/call-output.ts";
 import type { Process } from "../process/process.ts";
-import type { LogEntry, ProcessEvent, RunUse } from "../types.ts";
-import { coalesceDeltas } from "./coalesce-deltas.ts";
+import type { RunningCall } from "../process/process-activity.ts";
+import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "../types.ts";
+import { joinEvents, supersedes } from "./coalesce-events.ts";
+import { callEntry, resultEntry } from "./log-entry.ts";
 
 /** Maximum events queued for one attached client. */
 const WATCH_BUFFER = 256;
+/** Maximum descendants in the state that a client gets when it attaches. */
+const MAX_CHILDREN = 64;
+/** The least time between two events of one call's output, and of one child's state. */
+const OUTPUT_EVERY_MS = 50;
+const CHILD_EVERY_MS = 100;
+
+interface ProcessEventPorts {
+  clock: Clock;
+  parentOf(proc: Process): Process | undefined;
+  /** Its live descendants, parents first. */
+  descendantsOf(proc: Process): Process[];
+}
+
+/** Which events a client gets: all, or those of the log. */
+export type Watched = "all" | "log";
 
 /** Emits the events of processes to attached clients, through channels that never delay the process. */
 export class ProcessEvents {
-  readonly #clock: Clock;
-  readonly #parentOf: (proc: Process) => Process | undefined;
+  readonly #ports: ProcessEventPorts;
+  /** The state of a child that is emitted when its timer fires; null: it was emitted just before. */
+  readonly #children = new Map<Process, { timer: Timer; changed: boolean }>();
+  /** Running calls with output that was not emitted yet. */
+  readonly #outputs = new Map<RunningCall, Timer>();
 
-  constructor(ports: { clock: Clock; parentOf(proc: Process): Process | undefined }) {
-    this.#clock = ports.clock;
-    this.#parentOf = ports.parentOf;
+  constructor(ports: ProcessEventPorts) {
+    this.#ports = ports;
   }
 
   /**
-   * Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. `begin`
-   * adds to the state; what it returns is called when the client has gone.
+   * Attaches a client: sends the current state, `more` of it included, then all events. Ends with `complete` once the end
+   * is on disk.
    */
-  attach(proc: Process, begin?: (channel: Channel<ProcessEvent>) => () => void): Channel<ProcessEvent> {
-    let gone: (() => void) | undefined;
-    const channel: Channel<ProcessEvent> = new Channel(
-      WATCH_BUFFER,
-      () => {
-        proc.watchers.delete(channel);
-        gone?.();
-      },
-      coalesceDeltas,
-    );
-    channel.push({ type: "spawn", info: proc.info() });
-    for (const text of proc.notices) channel.push({ type: "notice", text });
-    if (proc.step > proc.recordedStep) channel.push(stepEvent(proc));
-    if (!proc.settled) gone = begin?.(channel);
+  attach(proc: Process, watched: Watched = "all", more: ProcessEvent[] = []): Channel<ProcessEvent> {
+    const close = (): void => void proc.watchers.delete(channel);
+    const channel: Channel<ProcessEvent> =
+      watched === "log"
+        ? new LogChannel(WATCH_BUFFER, close)
+        : new Channel(WATCH_BUFFER, close, { join: joinEvents, supersedes });
+    if (watched === "all") for (const event of this.#stateOf(proc, more)) channel.push(event);
     if (proc.settled) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
-  }
-
-  /** The process and its live ancestors. */
-  *#lineOf(proc: Process): Generator<Process> {
-    for (let one: Process | undefined = proc; one; one = this.#parentOf(one)) yield one;
   }
 
   emit(proc: Process, event: ProcessEvent): void {
     for (const watcher of proc.watchers) watcher.push(event);
   }
 
+  /** The process runs; its first step follows. */
+  begun(proc: Process): void {
+    proc.onStanding = () => this.#changed(proc);
+    this.#emitChild(proc);
+  }
+
   step(proc: Process): void {
     this.emit(proc, stepEvent(proc));
+    this.#childChanged(proc);
+  }
+
+  /** The process enters a phase; no event if it is in it already. */
+  doing(proc: Process, kind: Activity["kind"], text: string, untilMs: number | null = null): void {
+    const phase = { kind, text, since_ms: this.#ports.clock.now(), until_ms: untilMs };
+    if (proc.activity.enter(phase)) this.#changed(proc);
+  }
+
+  /** A tool call begins. */
+  callBegun(proc: Process, call: ToolCall, path: string): void {
+    const { id, name, input } = call;
+    const startedAtMs = this.#ports.clock.now();
+    const output = new CallOutput(() => proc.secrets.stream());
+    proc.activity.begin({ id, name, input, path, step: proc.step, startedAtMs, output });
+    this.log(proc, (at) => callEntry(at, call, path));
+    this.#changed(proc);
+  }
+
+  /** A tool call is over. */
+  callEnded(proc: Process, record: ToolCallRecord): void {
+    const call = proc.activity.end(record.id);
+    if (call) this.#forgetOutput(call);
+    // A call that was refused before it began.
+    else this.log(proc, (at) => callEntry({ ...at, ts: record.started_at }, record, record.path));
+    this.log(proc, (at) => resultEntry(at, record));
+    if (call) this.#changed(proc);
+  }
+
+  /** A running call shows output. `skipped`: lines before it that were left out. */
+  output(proc: Process, callId: string, text: string, skipped = 0): void {
+    const call = proc.activity.call(callId);
+    if (!call) return;
+    call.output.add(text, skipped);
+    if (proc.watchers.size === 0 || this.#outputs.has(call)) return;
+    const timer = this.#ports.clock.timer(OUTPUT_EVERY_MS, () => this.#flushOutput(proc, call));
+    this.#outputs.set(call, timer);
   }
 
   /** A process has paid for a model call: what it has used counts for all of its ancestors. */
   used(proc: Process): void {
-    for (const one of this.#lineOf(proc)) {
+    for (let one: Process | undefined = proc; one; one = this.#ports.parentOf(one)) {
       if (one.watchers.size > 0) this.emit(one, { type: "usage", ...useOf(one) });
+      this.#childChanged(one);
     }
+  }
+
+  /** The end of a process is on disk. */
+  ended(proc: Process): void {
+    for (const { id } of proc.activity.calls) {
+      const call = proc.activity.end(id);
+      if (call) this.#forgetOutput(call);
+    }
+    proc.onStanding = undefined;
+    this.#emitChild(proc);
+    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info() });
   }
 
   /** `entry` is called only if a client is attached. */
   log(proc: Process, entry: (at: { ts: string; step: number }) => LogEntry): void {
     if (proc.watchers.size === 0) return;
-    const ts = new Date(this.#clock.now()).toISOString();
+    const ts = new Date(this.#ports.clock.now()).toISOString();
     this.emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
+  }
+
+  /** The state of a process that a client gets first. The activity is its last part. */
+  #stateOf(proc: Process, more: ProcessEvent[]): ProcessEvent[] {
+    const events: ProcessEvent[] = [{ type: "spawn", info: proc.info() }];
+    for (const text of proc.notices) events.push({ type: "notice", text });
+    for (const child of this.#ports.descendantsOf(proc).slice(0, MAX_CHILDREN)) {
+      events.push({ type: "child", child: childState(child, this.#ports.parentOf(child)) });
+    }
+    if (proc.step > proc.recordedStep) events.push(stepEvent(proc));
+    for (const call of proc.activity.calls) {
+      const { id, step, path, output } = call;
+      const ts = new Date(call.startedAtMs).toISOString();
+      events.push({ type: "log", entry: callEntry({ ts, step }, call, path) });
+      this.#flushOutput(proc, call);
+      const text = output.tail;
+      if (text !== "") events.push({ type: "tool_output", step, callId: id, text, lines: output.lines });
+    }
+    events.push(...more);
+    const activity = proc.doing();
+    if (activity) events.push({ type: "activity", activity });
+    return events;
+  }
+
+  #changed(proc: Process): void {
+    if (proc.watchers.size > 0) {
+      const activity = proc.doing();
+      if (activity) this.emit(proc, { type: "activity", activity });
+    }
+    this.#childChanged(proc);
+  }
+
+  /** Emits the state of a child to its ancestors, at most once in a while. */
+  #childChanged(proc: Process): void {
+    if (proc.ppid === 0 || !this.#isWatchedAbove(proc)) return;
+    const waiting = this.#children.get(proc);
+    if (waiting) waiting.changed = true;
+    else this.#emitChild(proc);
+  }
+
+  #emitChild(proc: Process): void {
+    this.#children.get(proc)?.timer.cancel();
+    this.#children.delete(proc);
+    if (proc.ppid === 0 || !this.#isWatchedAbove(proc)) return;
+    const child = childState(proc, this.#ports.parentOf(proc));
+    for (const one of this.#ancestors(proc)) this.emit(one, { type: "child", child });
+    if (proc.exit) return;
+    const timer = this.#ports.clock.timer(CHILD_EVERY_MS, () => {
+      const changed = this.#children.get(proc)?.changed ?? false;
+      this.#children.delete(proc);
+      if (changed) this.#emitChild(proc);
+    });
+    this.#children.set(proc, { timer, changed: false });
+  }
+
+  #isWatchedAbove(proc: Process): boolean {
+    for (const one of this.#ancestors(proc)) if (one.watchers.size > 0) return true;
+    return false;
+  }
+
+  *#ancestors(proc: Process): Generator<Process> {
+    const { parentOf } = this.#ports;
+    for (let one = parentOf(proc); one; one = parentOf(one)) yield one;
+  }
+
+  #flushOutput(proc: Process, call: RunningCall): void {
+    this.#forgetOutput(call);
+    const text = call.output.take();
+    if (text === "" || proc.watchers.size === 0) return;
+    const { id: callId, step, output } = call;
+    this.emit(proc, { type: "tool_output", step, callId, text, lines: output.lines });
+  }
+
+  #forgetOutput(call: RunningCall): void {
+    this.#outputs.get(call)?.cancel();
+    this.#outputs.delete(call);
+  }
+}
+
+/** The channel of a client that shows the log only. */
+class LogChannel extends Channel<ProcessEvent> {
+  override push(event: ProcessEvent): void {
+    if (event.type === "log" || event.type === "retry") super.push(event);
   }
 }
 
@@ -80,4 +228,28 @@ function useOf(proc: Process): RunUse {
     contextTokens: proc.contextTokens,
     contextWindow: proc.provider.contextWindow ?? null,
   };
+}
+
+function childState(proc: Process, parent: Process | undefined): ChildState {
+  const { spec, exit } = proc;
+  return {
+    pid: proc.pid,
+    uuid: proc.uuid,
+    parent_uuid: parent?.uuid ?? spec.parentUuid,
+    call_id: proc.parentCall,
+    agent: spec.agent.name,
+    intent: spec.intent,
+    state: exit === undefined ? "running" : stateOf(exit.reason, exit.code),
+    step: proc.step,
+    max_steps: spec.maxSteps,
+    tokens_used: proc.tokensUsed,
+    cost_usd: proc.costUsd,
+    started_at_ms: proc.createdAtMs,
+    doing: proc.doing(),
+  };
+}
+
+function stateOf(reason: string, code: number): ChildState["state"] {
+  if (reason === "suspended") return "suspended";
+  return code === 0 ? "done" : "failed";
 }

@@ -33,6 +33,8 @@ interface OpenContextPorts {
   windows: Pick<EffectWindows, "begin">;
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
+  /** Shows output of a running call; `skipped`: lines before it that were left out. */
+  output(proc: Process, callId: string, text: string, skipped: number): void;
 }
 
 /** A context names the process that opened the device and has the services that the plugin needs. */
@@ -63,6 +65,9 @@ export class OpenContexts {
       call,
       config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
       progress: (text) => this.#ports.progress(proc, call?.tool ?? entry.path, proc.secrets.hide(text)),
+      output: (text, skipped = 0) => {
+        if (call) this.#ports.output(proc, call.id, text, skipped);
+      },
       changed: (file) => addChangedFile(proc, file),
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => {

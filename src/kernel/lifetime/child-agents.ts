@@ -56,7 +56,6 @@ export class ChildAgents {
   constructor(ports: ChildAgentPorts) {
     this.#ports = ports;
     ports.events.subscribe({
-      onStep: (child) => this.#onStep(child),
       onResumed: (parent, saved) => this.#resumeChildren(parent, saved),
     });
   }
@@ -82,7 +81,9 @@ export class ChildAgents {
     const on = callId === undefined ? undefined : waiting.of(parent, callId);
     const child =
       on?.on === "child"
-        ? await this.#inOrder(parent, signal, () => this.#resumeOrAdopt(parent, wish, on.uuid, signal))
+        ? await this.#inOrder(parent, signal, () =>
+            this.#resumeOrAdopt(parent, wish, on.uuid, callId, signal),
+          )
         : await this.#spawnFor(parent, wish, callId, signal);
     if (!(child instanceof Process)) return child;
     const info = await this.#awaitEnd(parent, child, signal);
@@ -93,18 +94,6 @@ export class ChildAgents {
       signal.throwIfAborted();
     }
     return info;
-  }
-
-  /** Emits a line per child step to the parent's watchers; the child's own log has the rest. */
-  #onStep(child: Process): void {
-    const parent = this.#waiting.get(child.pid);
-    if (!parent || parent.watchers.size === 0) return;
-    const { maxSteps, agent } = child.spec;
-    const step = maxSteps === null ? `${child.step}` : `${child.step}/${maxSteps}`;
-    this.#ports.emit(
-      parent,
-      `Agent: process ${child.pid} (${agent.name}), step ${step}, ${child.tokensUsed} tokens`,
-    );
   }
 
   /**
@@ -167,7 +156,7 @@ export class ChildAgents {
         callId === undefined ? undefined : waiting.begin(parent, callId, { on: "child", uuid });
       const start = this.#inOrder(parent, signal, async () => {
         await recorded;
-        return this.#spawn(parent, wish, uuid, signal);
+        return this.#spawn(parent, wish, { uuid, parentCall: callId }, signal);
       });
       const [child] = await Promise.all([start, recorded]);
       return child;
@@ -221,12 +210,17 @@ export class ChildAgents {
     signal.throwIfAborted();
   }
 
-  async #spawn(parent: Process, wish: ChildRequest, uuid: string, signal: AbortSignal): Promise<Process> {
+  async #spawn(
+    parent: Process,
+    wish: ChildRequest,
+    as: Pick<SpawnOpts, "uuid" | "parentCall">,
+    signal: AbortSignal,
+  ): Promise<Process> {
     const { table, processes, planChild, emit } = this.#ports;
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
-    const pid = await processes.spawn(wish.intent, agent, { ...opts, notices, uuid, parentPid: parent.pid });
+    const pid = await processes.spawn(wish.intent, agent, { ...opts, ...as, notices, parentPid: parent.pid });
     for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return table.get(pid);
   }
@@ -236,32 +230,33 @@ export class ChildAgents {
     parent: Process,
     wish: ChildRequest,
     uuid: string,
+    callId: string | undefined,
     signal: AbortSignal,
   ): Promise<Process | ProcInfo> {
     const { table, resumer } = this.#ports;
     const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
-    if (here && !here.exit) return adopt(parent, here);
+    if (here && !here.exit) return adopt(parent, here, callId);
     if (here) await resumer.gone(here);
     const info = await runs.info(uuid);
     if (!info) {
       // It is in the journal, but was never spawned.
       await runs.remove(uuid);
-      return this.#spawn(parent, wish, uuid, signal);
+      return this.#spawn(parent, wish, { uuid, parentCall: callId }, signal);
     }
     requireOwn(info);
     if (!hasEnded(info)) {
       await this.#slot(parent, signal);
-      return this.#resumeChild(parent, uuid);
+      return this.#resumeChild(parent, uuid, callId);
     }
     takeResult(parent, info);
     return info;
   }
 
-  async #resumeChild(parent: Process, uuid: string): Promise<Process> {
+  async #resumeChild(parent: Process, uuid: string, parentCall?: string): Promise<Process> {
     const { table, planChildResume, emit } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
-    const child = table.get(await this.#resume(parent, uuid, agent, { ...opts, notices }));
+    const child = table.get(await this.#resume(parent, uuid, agent, { ...opts, notices, parentCall }));
     charge(parent, uuid, child.spec.budget);
     for (const notice of notices) emit(parent, `Agent: ${notice}`);
     return child;
@@ -306,7 +301,8 @@ function takeResult(parent: Process, info: ProcInfo): void {
 }
 
 /** The child was resumed before its parent: it becomes the parent's child again. */
-function adopt(parent: Process, child: Process): Process {
+function adopt(parent: Process, child: Process, callId: string | undefined): Process {
+  child.parentCall = callId ?? null;
   if (child.ppid === parent.pid) return child;
   child.ppid = parent.pid;
   parent.children.push(child.pid);

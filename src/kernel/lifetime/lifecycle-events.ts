@@ -3,8 +3,6 @@ import type { SavedRun } from "../resume/saved-run.ts";
 import type { ExitStatus } from "../types.ts";
 
 interface LifecycleListener {
-  /** A process begins a step. */
-  onStep?(proc: Process): void;
   /** A resumed run has a process again, which has not begun a step yet. */
   onResumed?(proc: Process, saved: SavedRun): Promise<void> | void;
   /** A suspended run was ended; it has no process. */
@@ -18,10 +16,6 @@ export class LifecycleEvents {
   /** Listeners are called in the order of their subscription, for as long as the kernel lives. */
   subscribe(listener: LifecycleListener): void {
     this.#listeners.push(listener);
-  }
-
-  step(proc: Process): void {
-    for (const listener of this.#listeners) listener.onStep?.(proc);
   }
 
   /** Waits for each listener before it calls the next. */

@@ -2,6 +2,7 @@ import type { Children } from "../../os/children.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/named-error.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
 import type { MountManager } from "../mount-manager.ts";
@@ -30,6 +31,7 @@ interface ProcessRunnerPorts {
   children: Children;
   reap: Omit<ReapPorts, "task">;
   callbacks?: KernelCallbacks;
+  watchers: Pick<ProcessEvents, "doing" | "ended">;
   runsIn?: KernelPorts["runsIn"];
   warn(source: string, text: string): void;
 }
@@ -104,7 +106,8 @@ export class ProcessRunner {
    * part is logged and the next one follows, because callers wait for the end.
    */
   async #finish(proc: Process, ran: RunOutcome): Promise<void> {
-    const { callbacks, children, files, mounts } = this.#ports;
+    const { callbacks, children, files, mounts, watchers } = this.#ports;
+    watchers.doing(proc, "end", "ending");
     await this.endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
       failed(namedError(thrown, "ChangedFiles", proc.pid)),
@@ -128,7 +131,7 @@ export class ProcessRunner {
       if (exit.error) callbacks?.onError(proc.pid, exit.error);
       callbacks?.onComplete(proc.pid, proc.result ?? "", exit);
     });
-    for (const watcher of [...proc.watchers]) watcher.end({ type: "complete", info: proc.info() });
+    watchers.ended(proc);
     proc.settle();
   }
 

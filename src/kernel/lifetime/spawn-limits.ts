@@ -7,7 +7,6 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
-import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";
 
@@ -59,8 +58,7 @@ export function permissionsOf(
   const rights = parent
     ? parent.permissions.withFacts(facts).child(allow, deny, opts.cwd)
     : Permissions.of({ allow, deny, ...facts, projectDir: opts.project.dir, cwd: opts.cwd });
-  const asking = withAsks(rights, opts, agent.ask);
-  return opts.allow === undefined ? asking : asking.fixed();
+  return opts.allow === undefined ? rights : rights.fixed();
 }
 
 /**

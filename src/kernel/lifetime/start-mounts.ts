@@ -27,6 +27,8 @@ interface StartMountsPorts {
   preparation(proc: Process): Preparation | undefined;
   /** Shows a notice to attached clients. */
   emit(proc: Process, text: string): void;
+  /** What the process does now. */
+  doing(proc: Process, text: string): void;
   /** Notifies the model at its next step. */
   notify(proc: Process, text: string): Promise<void>;
 }
@@ -80,7 +82,8 @@ export class StartMounts {
 
   /** Waits for the mounts, as long as the first step must. Returns notices for the user. */
   async #mount(proc: Process, begun: readonly Begun[]): Promise<string[]> {
-    const { clock, emit, mounts } = this.#ports;
+    const { clock, doing, emit, mounts } = this.#ports;
+    if (begun.length > 0) doing(proc, `starting ${namesOf(begun)}`);
     const announced = new Set<Begun>();
     const startedAt = clock.monotonic();
     const announcing = clock.timer(ANNOUNCE_MS, () => {

@@ -30,6 +30,10 @@ export class FairQueue<T extends QueueEntry> {
     return this.#queues.length;
   }
 
+  *all(): Generator<T> {
+    for (const { waiting } of this.#queues) yield* waiting;
+  }
+
   add(turn: T): void {
     const queue = this.#byTree.get(turn.tree) ?? this.#addTree(turn);
     const before = queue.waiting.findLastIndex(({ order }) => order < turn.order);

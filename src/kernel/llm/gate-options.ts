@@ -2,6 +2,7 @@ import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { ProviderChoice } from "../types.ts";
+import type { SlotWait } from "./key-limiter.ts";
 import type { ModelCallOptions, Retry } from "./model-gate.ts";
 import type { RetryLimits } from "./retry.ts";
 import type { SlotLease } from "./slot-lease.ts";
@@ -12,6 +13,9 @@ export interface GateObserver {
   readonly retryLimits: RetryLimits;
   onEvent(event: LLMEvent): void;
   onRetry(retry: Retry): void;
+  /** The call has a slot: an attempt begins, or a program asks its model again. */
+  onSlot(): void;
+  onWait(wait: SlotWait): void;
 }
 
 /** The gate's options for one call. A class, because thousands may wait, and methods take no memory per call. */
@@ -66,6 +70,15 @@ export class GateOptions implements ModelCallOptions {
 
   onSlot(slot: SlotLease): void {
     this.#programCalls?.setSlot(slot);
+    this.#observer.onSlot();
+  }
+
+  onWait(wait: SlotWait): void {
+    this.#observer.onWait(wait);
+  }
+
+  onGrant(): void {
+    this.#observer.onSlot();
   }
 
   busy(): boolean {

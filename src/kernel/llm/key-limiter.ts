@@ -14,6 +14,21 @@ export interface SlotRequest extends QueueEntry {
   readonly model: string;
   /** The longest hold that the call waits for, in ms. */
   readonly patienceMs: number;
+  readonly observer?: SlotObserver;
+}
+
+interface SlotObserver {
+  /** The call has no slot yet. Called again when the reason changes. */
+  onWait?(wait: SlotWait): void;
+  /** The call has waited and has its slot now. */
+  onGrant?(): void;
+}
+
+/** What a call waits for: a free slot, or the end of a rate limit. */
+export interface SlotWait {
+  for: "slot" | "rate_limit";
+  /** Unix ms, if it is known. */
+  untilMs: number | null;
 }
 
 /** The limits in the provider's configuration. */
@@ -49,6 +64,8 @@ export interface KeyLimiterStatus {
 class Waiter implements SlotRequest {
   /** Removes the abort listener. */
   detach = nothing;
+  isGranted = false;
+  #isNotified = false;
   readonly #request: SlotRequest;
   readonly #resolve: () => void;
   readonly #reject: (reason: unknown) => void;
@@ -79,7 +96,15 @@ class Waiter implements SlotRequest {
     return this.#request.patienceMs;
   }
 
+  /** The call waits for this. */
+  waits(wait: SlotWait): void {
+    this.#isNotified = true;
+    this.#request.observer?.onWait?.(wait);
+  }
+
   grant(): void {
+    this.isGranted = true;
+    if (this.#isNotified) this.#request.observer?.onGrant?.();
     this.detach();
     this.#resolve();
   }
@@ -151,6 +176,7 @@ export class KeyLimiter {
       });
       // During a hold the timer is set already, and thousands of calls may arrive.
       if (hold === undefined || this.#timer === undefined) this.admit();
+      if (!waiter.isGranted) waiter.waits(this.#waitOf(request.model));
     });
   }
 
@@ -236,6 +262,14 @@ export class KeyLimiter {
     return reported === undefined || asked.window.leftMs >= reported.window.leftMs ? asked : reported;
   }
 
+  #waitOf(model: string): SlotWait {
+    const hold = this.#holdOf(model);
+    if (hold !== undefined) return { for: "rate_limit", untilMs: Math.ceil(hold.window.endsAt) };
+    const minuteMs = this.#rate.waitMs(this.#clock.monotonic());
+    if (minuteMs <= 0) return { for: "slot", untilMs: null };
+    return { for: "rate_limit", untilMs: Math.ceil(this.#clock.now() + minuteMs) };
+  }
+
   /** Grants slots to all waiting calls that may start now, and sets a timer for the next one. */
   admit(): void {
     this.#cancelTimer();
@@ -288,6 +322,8 @@ export class KeyLimiter {
       (waiter) => waiter.model === model && leftMs > waiter.patienceMs,
     );
     for (const waiter of impatient) waiter.refuse(hold.error);
+    const wait = this.#waitOf(model);
+    for (const waiter of this.#waiters.all()) if (waiter.model === model) waiter.waits(wait);
   }
 }
 

@@ -1,3 +1,4 @@
+import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import {
@@ -13,9 +14,10 @@ import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
-import type { SuspendCause, Wake } from "../types.ts";
+import type { Activity, SuspendCause, Wake } from "../types.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
 import { type GateObserver, GateOptions } from "./gate-options.ts";
+import type { SlotWait } from "./key-limiter.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { ModelCallOptions, ModelGate, Retry } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
@@ -32,6 +34,8 @@ export interface ModelCallPorts extends FallbackPorts {
   random(): number;
   /** What the run has used has changed. */
   used(proc: Process): void;
+  /** What the process does now; `untilMs`: when a wait ends, if that is known. */
+  doing(proc: Process, kind: Activity["kind"], text: string, untilMs?: number | null): void;
   /** Suspends the run. */
   suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
 }
@@ -76,6 +80,8 @@ export class ModelCall implements GateObserver {
   /** Set while calls break off one after another after the program called a tool. */
   #breaks: RetrySchedule | undefined;
   #optional = false;
+  /** What arrives of the answer. */
+  #phase: "text_delta" | "reasoning_delta" | undefined;
 
   constructor(ports: ModelCallPorts, proc: Process) {
     this.#ports = ports;
@@ -270,13 +276,44 @@ export class ModelCall implements GateObserver {
   onEvent(event: LLMEvent): void {
     if (event.type === "usage") this.#spent.report(event.usage);
     this.#programCalls?.onEvent(event);
+    if (event.type === "turn") this.onSlot();
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
     if (event.type === "text_delta") this.#arriving += event.text;
+    this.#answering(event.type);
     this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
+  }
+
+  /** The call has its slot: the request is sent, and the answer is waited for. */
+  onSlot(): void {
+    this.#phase = undefined;
+    this.#doing("model", `waiting for ${this.#proc.provider.model}`);
+  }
+
+  onWait({ for: what, untilMs }: SlotWait): void {
+    const { name } = this.#proc.provider;
+    this.#doing(
+      "slot",
+      `waiting for ${what === "slot" ? "a free slot" : "the rate limit"} of ${name}`,
+      untilMs,
+    );
+  }
+
+  /** The first delta of each kind is a change of what the model does. */
+  #answering(phase: "text_delta" | "reasoning_delta"): void {
+    if (this.#phase === phase) return;
+    this.#phase = phase;
+    this.#doing("model", phase === "text_delta" ? "writing" : "thinking");
+  }
+
+  /** An optional call is a part of something else, such as a compaction. */
+  #doing(kind: Activity["kind"], text: string, untilMs: number | null = null): void {
+    if (!this.#optional) this.#ports.doing(this.#proc, kind, text, untilMs);
   }
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
     this.#arriving = "";
+    const untilMs = Math.ceil(this.#ports.clock.now() + delayMs);
+    this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
     this.#spent.nextAttempt();
     const { step } = this.#proc;
     this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, leftMs, message: error.message });

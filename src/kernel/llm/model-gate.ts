@@ -4,7 +4,13 @@ import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
 import { AnswerReader, type ModelDevice } from "./answer-reader.ts";
 import { IdleTimeout } from "./idle-timeout.ts";
-import { type CallOutcome, KeyLimiter, type KeyLimiterStatus, type SlotRequest } from "./key-limiter.ts";
+import {
+  type CallOutcome,
+  KeyLimiter,
+  type KeyLimiterStatus,
+  type SlotRequest,
+  type SlotWait,
+} from "./key-limiter.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { OpenRequests } from "./open-requests.ts";
 import { isRetryable, RetrySchedule, requestedWaitMs } from "./retry.ts";
@@ -36,6 +42,10 @@ export interface ModelCallOptions {
   tree?: string;
   /** Gets the slot of each attempt. A program releases it while its own tool calls run. */
   onSlot?(slot: SlotLease): void;
+  /** The call has no slot yet. Called again when the reason of the wait changes. */
+  onWait?(wait: SlotWait): void;
+  /** It has waited and has its slot now. */
+  onGrant?(): void;
   /** Asked at the deadlines: true while a program that is the model waits for its own tool call. */
   busy?(): boolean;
   /** Gets the events as they arrive. If an answer breaks off, `onRetry` says that it starts again. */
@@ -101,6 +111,7 @@ export class ModelGate {
       tree: options.tree ?? "",
       model: request.model,
       isRetry: false,
+      observer: options,
     };
     const reader = new AnswerReader(device, request, (event) => {
       if (event.type === "limits") limiter.report(request.model, event.limits);

@@ -1,3 +1,4 @@
+import { firstLine } from "../../lib/call-title.ts";
 import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempts.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -9,7 +10,7 @@ import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import { checkFailure } from "../process/verdict.ts";
 import type { Drain } from "../tools/drain.ts";
-import type { ProcessEvent } from "../types.ts";
+import type { Activity, ProcessEvent } from "../types.ts";
 
 /** Characters of a failed check's output that are kept and that the model is shown. */
 const OUTPUT_SHOWN = 4000;
@@ -24,6 +25,8 @@ export interface CheckPorts {
   /** Writes the process record. */
   note(proc: Process): Promise<void>;
   emit(proc: Process, event: ProcessEvent): void;
+  /** What the process does now. */
+  doing(proc: Process, kind: Activity["kind"], text: string): void;
 }
 
 /**
@@ -50,7 +53,7 @@ export class Checks {
    * an attempt is left. The verdict reads the results.
    */
   async pass(): Promise<boolean> {
-    const { contexts, drain, endChildren, note } = this.#ports;
+    const { drain, endChildren, note } = this.#ports;
     const proc = this.#proc;
     const { checks, checkAttempts } = proc.spec;
     if (checks.length === 0) return true;
@@ -59,7 +62,7 @@ export class Checks {
     await proc.gate();
     if (drain.isOn) await drain.waitForSuspend(proc);
     if (stopOf(proc)) return true;
-    const results = await runChecks(contexts, proc, attemptsOf(proc.checks) + 1);
+    const results = await this.#run(attemptsOf(proc.checks) + 1);
     const stopped = stopOf(proc);
     // After a resume they run again.
     if (stopped?.reason === "suspended") return true;
@@ -70,6 +73,27 @@ export class Checks {
     await this.#tellModel(failed, results);
     await note(proc);
     return false;
+  }
+
+  /** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
+  async #run(attempt: number): Promise<CheckResult[]> {
+    const { contexts, doing } = this.#ports;
+    const proc = this.#proc;
+    const done: CheckResult[] = [];
+    for (const [index, command] of proc.spec.checks.entries()) {
+      doing(proc, "check", `checking: ${firstLine(command)}`);
+      const { exit, output } = await runProgram(
+        (request) => contexts.exec(proc, request, `check-${index + 1}`),
+        { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
+        OUTPUT_SHOWN,
+        proc.signal,
+      );
+      const exit_code = exit.timedOut ? null : exit.code;
+      const failed = exit_code !== 0;
+      done.push({ command, exit_code, ...(failed && { output }), ...(attempt > 1 && { attempt }) });
+      if (failed || proc.stopped) break;
+    }
+    return done;
   }
 
   /** Puts the failure into the inbox: durable, and delivered once with the next step. */
@@ -99,22 +123,4 @@ function stopOf({ stopped }: Process): Process["stopped"] {
 
 function outputOf({ output = "" }: CheckResult): string {
   return output.trim() === "" ? "It printed nothing." : `The end of its output:\n${output.trim()}`;
-}
-
-/** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
-async function runChecks(contexts: OpenContexts, proc: Process, attempt: number): Promise<CheckResult[]> {
-  const done: CheckResult[] = [];
-  for (const [index, command] of proc.spec.checks.entries()) {
-    const { exit, output } = await runProgram(
-      (request) => contexts.exec(proc, request, `check-${index + 1}`),
-      { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
-      OUTPUT_SHOWN,
-      proc.signal,
-    );
-    const exit_code = exit.timedOut ? null : exit.code;
-    const failed = exit_code !== 0;
-    done.push({ command, exit_code, ...(failed && { output }), ...(attempt > 1 && { attempt }) });
-    if (failed || proc.stopped) break;
-  }
-  return done;
 }

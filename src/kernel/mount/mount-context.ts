@@ -59,6 +59,7 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
     env,
     config: opener.config,
     progress: (text) => log("debug", text),
+    output: (text) => log("debug", text),
     changed: (file) => log("debug", `changed ${file}`),
     log,
     spill: async () => {

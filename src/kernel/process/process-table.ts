@@ -34,6 +34,11 @@ export class ProcessTable {
     return proc;
   }
 
+  /** By its whole UUID. */
+  ofUuid(uuid: string): Process | undefined {
+    return this.#byUuid.get(uuid);
+  }
+
   /** By UUID or a prefix that only one live process has. */
   findByUuid(prefix: string): Process | undefined {
     const exact = this.#byUuid.get(prefix);

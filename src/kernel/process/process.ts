@@ -9,7 +9,6 @@ import {
   type ToolDef,
   type ToolOutcome,
 } from "../../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
@@ -24,6 +23,7 @@ import { TokenEstimate } from "../budget/token-estimate.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type {
+  Activity,
   AppliedCompaction,
   ExitStatus,
   PID,
@@ -33,6 +33,7 @@ import type {
   SkillInfo,
   SyscallEvent,
 } from "../types.ts";
+import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
 import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
@@ -53,6 +54,8 @@ export class Process {
   readonly uuid: string;
   /** 0 when the parent has ended, or when a signal ended the parent alone. */
   ppid: PID;
+  /** The parent's tool call that waits for it; null: none. Written here and by child agents. */
+  parentCall: string | null;
   readonly createdAtMs: number;
   /** Fixed when the process is built. */
   readonly spec: ProcessSpec;
@@ -161,18 +164,15 @@ export class Process {
   /** Results that no step record holds yet. */
   readonly newChildResults: ChildResult[] = [];
 
-  // Questions to a person. Written by the asks.
-
-  /** Questions without a verdict, by id. */
-  readonly asks: Map<string, OpenAsk>;
-  /** Verdicts of calls that have not ended, by call. */
-  readonly verdicts: Map<string, AskVerdict[]>;
-
   // Open files and watchers. Written by the file system, process events and the debugger.
 
   readonly fds = new FdTable<FileGrant>();
   readonly watchers = new Watchers();
   readonly tracers = new Set<Channel<SyscallEvent>>();
+  /** What it does now. Written by process events. */
+  readonly activity: ProcessActivity;
+  /** Called when it is paused, continued or stopped, or begins or ends a wait. Set by process events. */
+  onStanding: (() => void) | undefined;
   /** How it began, and what the builder had to leave out: for clients that attach, and for the record. */
   readonly notices: string[];
 
@@ -184,10 +184,12 @@ export class Process {
   #exit: ExitStatus | undefined;
   #settled = false;
   #stop: ExitStatus | undefined;
+  #stoppedAtMs = 0;
   #timeLimit: Timer | undefined;
   #resume: PromiseWithResolvers<void> | undefined;
   #pausedAtMs = 0;
   #waitsForMessage = false;
+  #waitsSinceMs = 0;
   #endedAtMs: number | null = null;
   #endedElapsedMs = 0;
 
@@ -196,6 +198,7 @@ export class Process {
     this.pid = spec.pid;
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
+    this.parentCall = spec.opts.parentCall ?? null;
     this.permissions = spec.permissions;
     this.provider = spec.opts.provider ?? NO_MODEL;
     this.fallbacks = [...(this.provider.fallbacks ?? [])];
@@ -215,14 +218,13 @@ export class Process {
     this.turnOver = progress.turnOver;
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
-    this.asks = new Map(progress.asks.map((ask) => [ask.id, ask]));
-    this.verdicts = new Map([...progress.verdicts, ...(spec.opts.verdicts ?? [])]);
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];
     this.switches = [...progress.switches];
     this.outageWaitMs = progress.outageWaitMs;
     this.#clock = spec.clock;
     this.clock = new ProcessClock(spec.clock, progress.elapsedMs);
+    this.activity = new ProcessActivity(spec.clock.now());
     this.createdAtMs = progress.createdAtMs;
     this.#createdMono = spec.clock.monotonic() - Math.max(0, spec.clock.now() - progress.createdAtMs);
   }
@@ -307,12 +309,14 @@ export class Process {
     if (status.code === KILLED) this.onKill?.();
     if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
+    this.#stoppedAtMs = this.#clock.now();
     this.#abort.abort(
       new SyscallError("CANCELLED", cancelReason(this.pid, status), {
         pid: this.pid,
       }),
     );
-    this.resume();
+    if (this.paused) this.resume();
+    else this.onStanding?.();
   }
 
   /** No effect when the process is paused already or must stop. */
@@ -322,6 +326,7 @@ export class Process {
     this.clock.stop();
     this.#pausedAtMs = this.#clock.now();
     this.#resume = Promise.withResolvers<void>();
+    this.onStanding?.();
   }
 
   /** No effect when the process is not paused. */
@@ -332,6 +337,7 @@ export class Process {
     const gate = this.#resume;
     this.#resume = undefined;
     gate.resolve();
+    this.onStanding?.();
   }
 
   /** It waits for a message of the user: its clock stops, also while it is not paused. */
@@ -341,12 +347,15 @@ export class Process {
 
   beginWait(): void {
     this.#waitsForMessage = true;
+    this.#waitsSinceMs = this.#clock.now();
     this.clock.stop();
+    this.onStanding?.();
   }
 
   endWait(): void {
     this.#waitsForMessage = false;
     if (!this.paused) this.clock.run();
+    this.onStanding?.();
   }
 
   /** The spawn failed and the builder undoes it: releases the callers that wait for the process. */
@@ -400,6 +409,26 @@ export class Process {
   /** 0 when it is not paused. */
   get pausedAtMs(): number {
     return this.#pausedAtMs;
+  }
+
+  /** What it does now; null for an ended process, and for one that is no agent. */
+  doing(): Activity | null {
+    if (this.spec.kind !== "agent" || this.#exit) return null;
+    const stop = this.#stop;
+    if (stop) {
+      const text = stop.reason === "suspended" ? "being suspended" : "stopping";
+      return { kind: "end", text, since_ms: this.#stoppedAtMs, until_ms: null };
+    }
+    if (this.paused) return { kind: "paused", text: "paused", since_ms: this.#pausedAtMs, until_ms: null };
+    if (this.#waitsForMessage) {
+      return {
+        kind: "input",
+        text: "waiting for your message",
+        since_ms: this.#waitsSinceMs,
+        until_ms: null,
+      };
+    }
+    return this.activity.now(this.spec.opts.cwd);
   }
 
   /** A child that was suspended and resumed has one result: its last. */

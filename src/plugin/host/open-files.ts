@@ -45,6 +45,7 @@ export class OpenFiles {
     const context = this.#contexts.get(file);
     if (!context) return;
     if (event.n === "progress") context.progress(event.text);
+    else if (event.n === "output") context.output(event.text, event.skipped);
     else if (event.n === "changed") context.changed(event.file);
     else context.log(event.level, event.text);
   }

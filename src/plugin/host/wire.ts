@@ -127,6 +127,7 @@ export interface ServiceAnswers {
 
 export type ContextEvent =
   | { n: "progress"; text: string }
+  | { n: "output"; text: string; skipped: number }
   | { n: "changed"; file: string }
   | { n: "log"; level: "debug" | "info" | "warn"; text: string };
 

@@ -1,6 +1,7 @@
 /** The context and services of a driver in a Worker. */
 
 import { type Child, type ExitInfo, type OpenContext, type Store, SyscallError } from "../index.ts";
+import { coalesced } from "./coalesced.ts";
 import { limited } from "./limited.ts";
 import { PendingCalls } from "./pending-calls.ts";
 import {
@@ -45,6 +46,7 @@ export class HostServices {
       ...data,
       env: Object.freeze({ ...data.env }),
       progress,
+      output: coalesced((text, skipped) => emit({ n: "output", text, skipped })),
       changed: (path) => emit({ n: "changed", file: path }),
       log: (level, text) => log[level](text),
       spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),

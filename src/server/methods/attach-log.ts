@@ -26,7 +26,8 @@ export const attachLog = streamMethod({
     if (found.info.kind === "command")
       return attachProgramLog(found, payload.follow !== false, services, out);
     // Attached before the records are read, so that no entry is missed in between.
-    const channel = found.live && payload.follow !== false ? services.kernel.attach(found.pid) : undefined;
+    const channel =
+      found.live && payload.follow !== false ? services.kernel.attach(found.pid, "log") : undefined;
     try {
       const run = await recordsOf(services, found);
       await out.accept(refOf(found.info));
@@ -81,7 +82,7 @@ async function attachProgramLog(
   services: Services,
   out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const channel = live && follow ? services.kernel.attach(now.pid) : undefined;
+  const channel = live && follow ? services.kernel.attach(now.pid, "log") : undefined;
   try {
     await out.accept(refOf(now));
     let info = now;

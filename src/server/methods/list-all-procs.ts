@@ -1,6 +1,7 @@
-import type { ProcInfo } from "../../kernel/types.ts";
 import { Listing } from "../../protocol/fields.ts";
+import type { ListedProc } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
+import { listedProc } from "./shared/listed-proc.ts";
 
 /** Lists the processes of this kernel and the ended runs on disk. */
 export const listAllProcs = method({
@@ -8,11 +9,11 @@ export const listAllProcs = method({
   async handle(
     payload,
     services,
-  ): Promise<{ processes: ProcInfo[]; total: number; unreadable: { path: string; message: string }[] }> {
+  ): Promise<{ processes: ListedProc[]; total: number; unreadable: { path: string; message: string }[] }> {
     const { cwd, after, limit, all_projects } = payload;
     const project = cwd === undefined || all_projects ? undefined : services.catalog.projectDir(cwd);
     const live = () => services.kernel.processes.listProcs();
     const { runs, total, unreadable } = await services.history.list({ cwd, project, after, limit, live });
-    return { processes: runs, total, unreadable };
+    return { processes: runs.map((info) => listedProc(services, info)), total, unreadable };
   },
 });

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { Listing } from "../../protocol/fields.ts";
+import type { ListedProc } from "../../protocol/methods.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
+import { listedProc } from "./shared/listed-proc.ts";
 
 /**
  * Lists the processes of this kernel by PID. `waiting`: also suspended runs that it resumes by itself. `cwd`: only
@@ -10,7 +12,7 @@ import { method } from "./method.ts";
  */
 export const listProcs = method({
   payload: () => Listing().extend({ waiting: z.boolean().optional() }),
-  async handle(payload, services): Promise<{ processes: ProcInfo[] }> {
+  async handle(payload, services): Promise<{ processes: ListedProc[] }> {
     const sleeping = payload.waiting ? await waiting(services) : [];
     // Checked after the disk was read, because a run may have been resumed meanwhile.
     const live = services.kernel.processes.listProcs();
@@ -18,7 +20,8 @@ export const listProcs = method({
     const processes = [...sleeping.filter(({ uuid }) => !held.has(uuid)), ...live].sort(
       (a, b) => a.pid - b.pid,
     );
-    return { processes: page(await ofProject(processes, payload, services), payload) };
+    const shown = page(await ofProject(processes, payload, services), payload);
+    return { processes: shown.map((info) => listedProc(services, info)) };
   },
 });
 

@@ -20,12 +20,7 @@ const WakeRequest = () =>
  * `wake` only a user's resume wakes it.
  */
 export const suspend = method({
-  payload: () =>
-    Target().extend({
-      wake: WakeRequest().optional(),
-      /** Its programs are killed without the grace after TERM. */
-      now: z.boolean().optional(),
-    }),
+  payload: () => Target().extend({ wake: WakeRequest().optional() }),
   async handle(payload, services, caller): Promise<ProcRef & { state: ProcInfo["state"]; step: number }> {
     const unit = caller.unit();
     const found = await findLiveRun(services, payload, "suspended");
@@ -35,7 +30,7 @@ export const suspend = method({
     const { wake } = payload;
     if (found.live) {
       // Another request may have ended it just before.
-      const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake, now: payload.now });
+      const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake });
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;

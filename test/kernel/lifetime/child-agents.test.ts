@@ -61,11 +61,10 @@ describe("the Agent tool", () => {
     );
     const { records } = await h.runs.steps(info.uuid);
     expect(records.map(({ action }) => action)).toEqual(["spawn", "complete"]);
-    const notices = events.flatMap((event) => (event.type === "notice" ? [event.text] : []));
-    expect(notices).toEqual([
-      `Agent: process ${pid} (none), step 1/99, 0 tokens`,
-      `Agent: process ${pid} (none), step 2/99, 15 tokens`,
-    ]);
+    const states = events.flatMap((event) => (event.type === "child" ? [event.child] : []));
+    const of = { pid, parent_uuid: info.uuid, agent: "none", intent: "part", max_steps: 99 };
+    expect(states[0]).toMatchObject({ ...of, call_id: expect.any(String), state: "running", step: 0 });
+    expect(states.at(-1)).toMatchObject({ ...of, state: "done", step: 2, tokens_used: 30, doing: null });
     expect((await h.runs.info(info.children[0]?.uuid ?? ""))?.parent_uuid).toBe(info.uuid);
   });
 

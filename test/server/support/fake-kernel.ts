@@ -1,6 +1,6 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
-import { coalesceDeltas } from "../../../src/kernel/events/coalesce-deltas.ts";
+import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
@@ -51,10 +51,6 @@ export class FakeKernel implements KernelApi {
   readonly lifecycle = this;
   readonly capabilities = this;
   readonly calls = this;
-  readonly asks = {
-    list: () => [],
-    answer: () => null,
-  };
   readonly compactions = this;
   readonly chats = this;
   /** What was sent to processes, by PID; a message's number is its position. */
@@ -237,15 +233,17 @@ export class FakeKernel implements KernelApi {
     };
   }
 
+  doing(): null {
+    return null;
+  }
+
   flushEvents(): void {}
 
   attach(pid: PID): Channel<ProcessEvent> {
     const proc = this.#get(pid);
-    const channel: Channel<ProcessEvent> = new Channel(
-      256,
-      () => proc.watchers.delete(channel),
-      coalesceDeltas,
-    );
+    const channel: Channel<ProcessEvent> = new Channel(256, () => proc.watchers.delete(channel), {
+      join: joinEvents,
+    });
     channel.push({ type: "spawn", info: proc.info });
     for (const text of proc.info.notices) channel.push({ type: "notice", text });
     proc.watchers.add(channel);

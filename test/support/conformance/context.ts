@@ -3,8 +3,13 @@ import { dirname, join } from "node:path";
 import type { OpenContext } from "../../../src/plugin/index.ts";
 
 /** What a driver reported to its process through the context, in order. */
+/** Characters of output that are kept. */
+const OUTPUT_KEPT = 64 * 1024;
+
 export interface Notes {
   progress: string[];
+  /** The end of it. */
+  output: string;
   changed: string[];
   log: string[];
   spilled: string[];
@@ -19,7 +24,7 @@ export function testContext(
   dir: string,
   more: Partial<OpenContext> = {},
 ): { context: OpenContext; notes: Notes } {
-  const notes: Notes = { progress: [], changed: [], log: [], spilled: [], inbox: [] };
+  const notes: Notes = { progress: [], output: "", changed: [], log: [], spilled: [], inbox: [] };
   const context: OpenContext = {
     process: { pid: 1, uuid: "test-process", agent: "test", depth: 0, attended: false, operator: false },
     project: { id: "test-project", dir, trusted: true },
@@ -29,6 +34,9 @@ export function testContext(
     env: { PATH: process.env.PATH ?? "", HOME: dir },
     config: undefined,
     progress: (text) => void notes.progress.push(text),
+    output: (text) => {
+      notes.output = (notes.output + text).slice(-OUTPUT_KEPT);
+    },
     changed: (file) => void notes.changed.push(file),
     log: (level, text) => void notes.log.push(`${level}: ${text}`),
     spill: async (name, data) => {

@@ -53,24 +53,31 @@ export function endEntries(info: ProcInfo): Extract<StreamEvent, { type: "log_en
 
 /** The log of the open step so far. `cutOff`: its process is gone. */
 export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: boolean }): LogEntry[] {
-  return [...journal.flatMap(entriesOf), ...(cutOff ? openCalls(journal) : [])];
+  const begun = new Set(
+    journal.flatMap((entry) => (entry.t === "call_start" ? callKey(entry.step, entry) : [])),
+  );
+  return [...journal.flatMap((entry) => entriesOf(entry, begun)), ...(cutOff ? openCalls(journal) : [])];
+}
+
+function callKey(step: number, { id }: { id: string }): string {
+  return `${step} ${id}`;
 }
 
 /** Calls whose end is unknown. Waiting calls and read-only calls are resumed, so they are left out. */
 function openCalls(journal: JournalEntry[]): LogEntry[] {
   const settled = new Set<string>();
   for (const entry of journal) {
-    if (entry.t === "waiting") settled.add(`${entry.step} ${entry.id}`);
-    if (entry.t === "verdict") settled.delete(`${entry.step} ${entry.id}`);
-    if (entry.t === "call_end") settled.add(`${entry.step} ${entry.call.id}`);
+    if (entry.t === "waiting") settled.add(callKey(entry.step, entry));
+    if (entry.t === "call_end") settled.add(callKey(entry.step, entry.call));
   }
   return journal.flatMap((entry) => {
-    if (entry.t !== "call_start" || entry.safe || settled.has(`${entry.step} ${entry.id}`)) return [];
+    if (entry.t !== "call_start" || entry.safe || settled.has(callKey(entry.step, entry))) return [];
     return [resultEntry({ ts: entry.ts, step: entry.step }, unknownCall(entry))];
   });
 }
 
-function entriesOf(entry: JournalEntry): LogEntry[] {
+/** `begun`: the calls with a start. One that was refused has none. */
+function entriesOf(entry: JournalEntry, begun: ReadonlySet<string>): LogEntry[] {
   const { ts, step } = entry;
   switch (entry.t) {
     case "answer":
@@ -85,10 +92,14 @@ function entriesOf(entry: JournalEntry): LogEntry[] {
       return [compactEntry({ ts, step }, entry.compaction)];
     // Its start is logged, and its end when it comes.
     case "waiting":
-    case "verdict":
       return [];
     case "call_end":
-      return [resultEntry({ ts: endOf(entry.call), step }, entry.call)];
+      return [
+        ...(begun.has(callKey(step, entry.call))
+          ? []
+          : [callEntry({ ts: entry.call.started_at, step }, entry.call, entry.call.path)]),
+        resultEntry({ ts: endOf(entry.call), step }, entry.call),
+      ];
   }
 }
 

@@ -1,0 +1,66 @@
+/** Pieces are joined beyond this number, so that many small ones stay cheap. */
+const MAX_PIECES = 64;
+
+/** The end of a text that comes in pieces: at most `max` characters, however much was added. */
+export class TextTail {
+  readonly #max: number;
+  #pieces: string[] = [];
+  #length = 0;
+  #dropped = 0;
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** `skipped`: lines that the caller has left out. */
+  add(text: string, skipped = 0): void {
+    this.#dropped += skipped;
+    if (text === "") return;
+    this.#pieces.push(text);
+    this.#length += text.length;
+    if (this.#length > 2 * this.#max || this.#pieces.length > MAX_PIECES) this.#trim();
+  }
+
+  get isEmpty(): boolean {
+    return this.#length === 0 && this.#dropped === 0;
+  }
+
+  /** The text so far, at most the newest `max` characters. */
+  get text(): string {
+    this.#trim();
+    return this.#pieces[0] ?? "";
+  }
+
+  /** The text, which this tail then forgets, and the number of lines that were left out. */
+  take(): { text: string; skipped: number } {
+    const { text } = this;
+    const skipped = this.#dropped;
+    this.#pieces = [];
+    this.#length = 0;
+    this.#dropped = 0;
+    return { text, skipped };
+  }
+
+  #trim(): void {
+    const whole = this.#pieces.length === 1 ? (this.#pieces[0] ?? "") : this.#pieces.join("");
+    const from = Math.max(0, whole.length - this.#max);
+    // Half a surrogate pair is no character.
+    const start = isLowSurrogate(whole, from) ? from + 1 : from;
+    if (start > 0) this.#dropped += countLines(whole, start);
+    const kept = start === 0 ? whole : whole.slice(start);
+    this.#pieces = kept === "" ? [] : [kept];
+    this.#length = kept.length;
+  }
+}
+
+/** Line ends in the text, or in its first `end` characters. */
+export function countLines(text: string, end = text.length): number {
+  let count = 0;
+  for (let at = text.indexOf("\n"); at >= 0 && at < end; at = text.indexOf("\n", at + 1)) count++;
+  return count;
+}
+
+function isLowSurrogate(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return at > 0 && code >= 0xdc00 && code <= 0xdfff;
+}
