@@ -77,11 +77,17 @@ export class TerminalGuard {
     for (const name of ENDING) on(name, () => this.#ending(name));
     on("SIGTSTP", this.#stop);
     on("SIGCONT", () => this.#continued());
-    const restore = () => this.#restore();
-    for (const name of ["exit", "uncaughtExceptionMonitor"]) {
-      process.on(name, restore);
-      this.#listeners.push(() => process.off(name, restore));
-    }
+    const onEvent = (name: string, f: (reason: unknown) => void): void => {
+      process.on(name, f);
+      this.#listeners.push(() => process.off(name, f));
+    };
+    onEvent("exit", () => this.#restore());
+    onEvent("uncaughtExceptionMonitor", () => this.#restore());
+    onEvent("unhandledRejection", (reason) => {
+      this.#restore();
+      // As without a handler.
+      if (process.listenerCount("unhandledRejection") === 1) throw reason;
+    });
   }
 
   #unlisten(): void {

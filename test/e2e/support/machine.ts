@@ -14,6 +14,8 @@ import { dirname, join, relative } from "node:path";
 import { failAtTheEnd } from "../../support/at-the-end.ts";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
+import type { ScreenOptions } from "../../support/screen-model.ts";
+import { TerminalSession } from "../../support/terminal.ts";
 import { binary } from "./binary.ts";
 import { filesBelow, isGone, processesOf, strayFiles, textOf } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
@@ -26,6 +28,8 @@ export interface RunOptions extends Pick<Command, "stdin"> {
   /** Another rnix than the one that is tested. */
   rnix?: string;
 }
+
+export interface TerminalOptions extends Omit<RunOptions, "stdin">, ScreenOptions {}
 
 /** A temporary file of a document's replacement is one of them: it stays when its writer was killed. */
 const DAEMONS_OWN =
@@ -144,6 +148,11 @@ export class Machine implements AsyncDisposable {
   /** Runs `rnix` at a terminal. */
   startAtTerminal(args: string[], options: Omit<RunOptions, "stdin"> = {}): AtTerminal {
     return new AtTerminal(this.#command(args, options));
+  }
+
+  /** Runs `rnix` at a terminal whose screen is modelled. */
+  terminal(args: string[], { columns, rows, reflow, ...options }: TerminalOptions = {}): TerminalSession {
+    return new TerminalSession(this.#command(args, options), { columns, rows, reflow });
   }
 
   /** Writes a file of the project, or one with an absolute path; returns its path. */
