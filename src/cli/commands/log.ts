@@ -6,19 +6,20 @@ import { bool, json } from "../flags.ts";
 import { endText } from "../output/damage.ts";
 import { LogText, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
+import { RUN_ARGUMENT } from "../target.ts";
 
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",
   args: [RUN_ARGUMENT],
-  flags: { follow: bool("keep printing until the run ends", { short: "f" }), json },
+  flags: { follow: bool("keep printing until the run ends", { short: "f" }), json, ...RECORD_FROM },
   examples: [
     { line: "rnix log", about: "what the last run has done so far, or did" },
     { line: "rnix log 3 -f", about: "and what it does, until it ends" },
   ],
   notes: ["--json prints one entry per line; docs/ci.md describes them."],
   run(io, flags, [pid]) {
-    return withRun(io, pid, async (wire, of) => {
+    return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const payload = { ...of, follow: flags.follow };
       const style = styleOf(io, io.stdout);
       const log = new LogText(style);

@@ -8,6 +8,7 @@ import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
+import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
@@ -46,6 +47,7 @@ export default defineCommand({
     trust: bool("let it use everything the project brings, trusted or not"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
+    ...RECORD_TO,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("ask no questions (the default in CI)"),
@@ -110,13 +112,14 @@ export default defineCommand({
         request,
         message: input,
         input: isRead ? undefined : () => readAttached(io, flags),
-        inside: flags["no-daemon"],
+        // The daemon does not look for runs in this folder.
+        inside: flags["no-daemon"] || flags.record !== undefined,
         unattended: flags["no-input"] || flags.detach,
         ended: new Reports(io, flags).begin({ intent: input ?? `resume ${uuid ?? ""}`, cwd: io.cwd }),
       };
     });
     const { request, message } = wanted;
-    const followed = await runAgent(io, {
+    const followed = await runAgent(recordingIn(io, flags.record), {
       ...wanted,
       ...form,
       env: {},

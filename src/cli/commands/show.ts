@@ -8,18 +8,19 @@ import { formatCost, formatElapsed, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
+import { RUN_ARGUMENT } from "../target.ts";
 
 export default defineCommand({
   about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",
   args: [RUN_ARGUMENT],
-  flags: { json },
+  flags: { json, ...RECORD_FROM },
   examples: [
     { line: "rnix show 3", about: "live, or from its record" },
     { line: "rnix show 0199 --json", about: "by the beginning of its UUID, as one object" },
   ],
   run(io, flags, [pid]) {
-    return withRun(io, pid, async (wire, of) => {
+    return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const detail = await wire.request("show", of);
       io.stdout.write(
         flags.json ? `${JSON.stringify(detail, null, 2)}\n` : text(detail, styleOf(io, io.stdout)),

@@ -8,6 +8,7 @@ import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLi
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
+import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
@@ -61,6 +62,7 @@ export default defineCommand({
     env: pairs("set a variable for the run's programs"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
+    ...RECORD_TO,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
     "resume-on-restart": bool("resume by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
@@ -148,7 +150,7 @@ export default defineCommand({
         ended: new Reports(io, flags).begin({ intent, cwd }),
       };
     });
-    const { code } = await runAgent(io, { ...wanted, ...form });
+    const { code } = await runAgent(recordingIn(io, flags.record), { ...wanted, ...form });
     return code;
   },
 });

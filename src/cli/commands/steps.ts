@@ -11,14 +11,19 @@ import { messageText } from "../output/message.ts";
 import { promptText } from "../output/prompt.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
+import { RUN_ARGUMENT } from "../target.ts";
 
 const PAGE = 1000;
 
 export default defineCommand({
   about: "List the steps of a process, or print one in full",
   args: [RUN_ARGUMENT, { name: "N", about: "the step to print in full", optional: true }],
-  flags: { json, prompt: bool("print what the model was sent for step N: system prompt, tools, messages") },
+  flags: {
+    json,
+    ...RECORD_FROM,
+    prompt: bool("print what the model was sent for step N: system prompt, tools, messages"),
+  },
   examples: [
     { line: "rnix steps", about: "one line for each step of the last run" },
     { line: "rnix steps 3 2", about: "step 2: messages, tool calls with their input and result" },
@@ -28,7 +33,7 @@ export default defineCommand({
     const step = n === undefined ? undefined : stepNumber(n);
     if (flags.prompt && step === undefined)
       throw usageError("--prompt needs N: the step whose prompt to print");
-    return withRun(io, pid, async (wire, of) => {
+    return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const style = styleOf(io, io.stdout);
       if (step !== undefined && flags.prompt) {
         const prompt = await wire.request("get_step_prompt", { ...of, step });

@@ -8,12 +8,13 @@ import { type Wire, withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
+import { RUN_ARGUMENT } from "../target.ts";
 
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",
   args: [{ ...RUN_ARGUMENT, about: `${RUN_ARGUMENT.about}; 0 is the kernel itself` }],
-  flags: { json },
+  flags: { json, ...RECORD_FROM },
   examples: [
     { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
     { line: "rnix strace 3 --json", about: "one event per line" },
@@ -36,6 +37,8 @@ export default defineCommand({
       }
       return EXIT.ok;
     };
-    return pid === "0" ? withWire(io, (wire) => trace(wire, { pid: 0 })) : withRun(io, pid, trace);
+    return pid === "0"
+      ? withWire(io, (wire) => trace(wire, { pid: 0 }))
+      : withRecordedRun(io, flags.record, pid, trace);
   },
 });

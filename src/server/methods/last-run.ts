@@ -8,13 +8,28 @@ import { method } from "./method.ts";
  * lives. Fails with NOT_FOUND in a project without runs, and with INVALID inside a run.
  */
 export const lastRun = method({
-  payload: () => z.object({ cwd: z.string(), alive: z.boolean().optional() }),
-  async handle({ cwd, alive }, { catalog, history, kernel }, caller): Promise<ProcRef & { intent: string }> {
+  payload: () =>
+    z.object({
+      cwd: z.string(),
+      alive: z.boolean().optional(),
+      /** Of all projects, foreign ones too: the data folder is a record that was kept. */
+      record: z.boolean().optional(),
+    }),
+  async handle(
+    { cwd, alive, record },
+    { catalog, history, kernel },
+    caller,
+  ): Promise<ProcRef & { intent: string }> {
     if (caller.unit() !== undefined) {
       throw new SyscallError("INVALID", "Inside a run, name the run that the command is for: see `rnix ps`.");
     }
     const project = catalog.projectDir(cwd);
-    const found = await history.last({ cwd, project, alive, live: () => kernel.processes.listProcs() });
+    const found = await history.last({
+      cwd,
+      project: record ? undefined : project,
+      alive,
+      live: () => kernel.processes.listProcs(),
+    });
     if (found) return { pid: found.pid, uuid: found.uuid, intent: found.intent };
     throw new SyscallError(
       "NOT_FOUND",

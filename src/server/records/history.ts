@@ -22,8 +22,8 @@ interface Listing {
 /** Which run of a project is the last one. */
 interface LastRun {
   cwd: string;
-  /** The project's folder. */
-  project: string;
+  /** The project's folder. Absent: of all projects, foreign runs too. */
+  project?: string;
   /** The kernel's live processes, which are newer than their records. */
   live: () => readonly ProcInfo[];
   alive?: boolean;
@@ -107,7 +107,9 @@ export class History {
    */
   async last({ cwd, project, live, alive }: LastRun): Promise<ProcInfo | undefined> {
     const counts = (run: Pick<RunRow, "kind" | "parent_uuid" | "project" | "foreign">): boolean =>
-      run.kind === "agent" && run.parent_uuid === null && run.project === project && !run.foreign;
+      run.kind === "agent" &&
+      run.parent_uuid === null &&
+      (project === undefined || (run.project === project && !run.foreign));
     let newest: (ListEntry & { row: RunRow }) | undefined;
     for (const records of this.#stores(cwd)) {
       const { rows } = await (await records.index()).list();
