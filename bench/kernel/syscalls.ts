@@ -43,7 +43,8 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     output: () => undefined,
     windows: { begin: () => () => undefined },
   });
-  return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock });
+  const ask = async (): Promise<void> => undefined;
+  return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock, ask });
 }
 
 /** What a syscall on the null device costs, and how much of it is its record: on disk, and sent to a tracer. */

@@ -9,6 +9,14 @@ import type { Io, Session } from "./io.ts";
 /** How long the command waits for a killed run to end. */
 const PATIENCE_MS = 30_000;
 
+/**
+ * A CI service that cancels a job sends INT, 7.5 s later TERM and 2.5 s later KILL (GitHub), or TERM and 10 s later KILL
+ * (GitLab, Kubernetes). So in CI, signals in this time after the first do not kill the run.
+ */
+const CI_GRACE_MS = 9_500;
+/** From then on, programs that ignore TERM are killed, so that the record is on disk in time. */
+const CI_HURRY_MS = 4_000;
+
 /** A run inside the command ends with it, so HUP (a closed terminal) counts like the others. */
 const INSIDE = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
@@ -35,7 +43,7 @@ export class HeldSignals {
 
 /**
  * Ctrl-C or TERM on the command (design §2): the first suspends the run, the second kills it, a third stops
- * waiting for that.
+ * waiting for that. In CI only the first counts for a while, because the second one comes by itself.
  */
 export class Interrupts {
   readonly #io: Io;
@@ -46,12 +54,16 @@ export class Interrupts {
   #count = 0;
   #ref: ProcRef | undefined;
   #timer: { cancel(): void } | undefined;
+  readonly #inCi: boolean;
+  /** In CI: signals have no effect until it fires. */
+  #ciGrace: { cancel(): void } | undefined;
   #over = false;
 
   constructor(io: Io, session: Session, say: (line: string) => void, o: { inside: boolean }) {
     this.#io = io;
     this.#session = session;
     this.#say = say;
+    this.#inCi = Boolean(io.env.CI);
     const signalled = () => this.#signalled();
     const names = o.inside ? INSIDE : (["SIGINT", "SIGTERM"] as const);
     this.#stop = names.map((name) => io.onSignal(name, signalled));
@@ -71,11 +83,21 @@ export class Interrupts {
   [Symbol.dispose](): void {
     this.#over = true;
     this.#timer?.cancel();
+    this.#ciGrace?.cancel();
     for (const stop of this.#stop) stop();
   }
 
   #signalled(): void {
+    if (this.#ciGrace !== undefined) {
+      this.#say("still suspending the run");
+      return;
+    }
     this.#count++;
+    if (this.#count === 1 && this.#inCi) {
+      this.#ciGrace = this.#io.timer(CI_GRACE_MS, () => {
+        this.#ciGrace = undefined;
+      });
+    }
     if (this.#count > 2 || (this.#count === 2 && this.#ref === undefined)) this.#giveUp();
     else if (this.#ref !== undefined) this.#act(this.#ref);
   }
@@ -100,11 +122,21 @@ export class Interrupts {
   }
 
   async #suspend(ref: ProcRef): Promise<void> {
-    this.#say("suspending the run; interrupt again to kill it");
-    // On a separate connection, because the run's stream occupies the other one.
+    this.#say(this.#inCi ? "suspending the run" : "suspending the run; interrupt again to kill it");
+    if (this.#inCi) {
+      this.#timer = this.#io.timer(CI_HURRY_MS, () => {
+        // The first request reports how the suspension went.
+        this.#request(ref, { now: true }).catch(() => undefined);
+      });
+    }
+    await this.#request(ref, {});
+  }
+
+  /** On a separate connection, because the run's stream occupies the other one. */
+  async #request(ref: ProcRef, o: { now?: true }): Promise<void> {
     const wire = await this.#session.connect();
     try {
-      await wire.request("suspend", ref);
+      await wire.request("suspend", { ...ref, ...o });
     } finally {
       wire.close();
     }
@@ -112,6 +144,7 @@ export class Interrupts {
 
   async #kill(ref: ProcRef): Promise<void> {
     this.#say("killing the run; interrupt again to stop waiting for it");
+    this.#timer?.cancel();
     this.#timer = this.#io.timer(PATIENCE_MS, () => this.#giveUp());
     const wire = await this.#session.connect();
     try {

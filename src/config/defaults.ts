@@ -160,7 +160,10 @@ export const SETTINGS = {
     none: true,
   },
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
-  question_timeout: later("duration", 5 * MIN, "a question to a person"),
+  question_timeout: run("duration", 5 * MIN, "how long a question waits for a person who is there"),
+  question_parked: {
+    ...run("age", 7 * DAY, "how long a suspended run waits for an answer; then no counts"),
+  },
   supervisor_restarts: {
     ...run("count", 3, "restarts of a supervisor's children within its window"),
     none: true,

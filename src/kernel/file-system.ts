@@ -19,6 +19,7 @@ import type { Debugger } from "./debugger.ts";
 import { FileGrants } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";
 import { RedactingFile } from "./files/redacting-file.ts";
+import type { Asked } from "./permission/ask-rights.ts";
 import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";
 
@@ -33,6 +34,20 @@ const MAX_PATH = 4096;
 /** Maximum characters of a path in a message. */
 const QUOTED = 200;
 
+interface FileSystemParts {
+  debug: Debugger;
+  contexts: OpenContexts;
+  clock: Clock;
+  /** Asks a person about a call, or about a file that it has opened. Fails when it is refused. */
+  ask(
+    proc: Process,
+    grant: FileGrant,
+    asked: Asked,
+    opened: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void>;
+}
+
 /**
  * See seeds 1.4. For every device it checks permissions, records events, enforces deadlines, and makes only one call of
  * a file at a time.
@@ -41,10 +56,12 @@ export class FileSystem {
   readonly #debug: Debugger;
   readonly #contexts: OpenContexts;
   readonly #clock: Clock;
+  readonly #ask: FileSystemParts["ask"];
   readonly #rights = new FileGrants();
   readonly #busy = new WeakSet<VFSFile>();
 
-  constructor(parts: { debug: Debugger; contexts: OpenContexts; clock: Clock }) {
+  constructor(parts: FileSystemParts) {
+    this.#ask = parts.ask;
     this.#debug = parts.debug;
     this.#contexts = parts.contexts;
     this.#clock = parts.clock;
@@ -70,7 +87,8 @@ export class FileSystem {
         if (right) args.rule = right.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right));
+          await this.#requireAnswer(proc, right, signal);
+          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal));
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
@@ -148,7 +166,8 @@ export class FileSystem {
         const right = this.#rights.check(proc, path, { kind: "process" }, true);
         right?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
-        const context = this.#contexts.make(proc, entry, { kind: "process" }, this.#access(proc, right));
+        const access = this.#access(proc, right, proc.signal);
+        const context = this.#contexts.make(proc, entry, { kind: "process" }, access);
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
           const open = () => opened(proc, entry, subpath, O_RDONLY, context);
@@ -171,8 +190,19 @@ export class FileSystem {
   }
 
   /** Returns the function by which a driver asks for files that it opens under this grant. */
-  #access(proc: Process, right: FileGrant | undefined): OpenContext["access"] {
-    return async (paths, also = []) => this.#rights.access(proc, right, paths, also);
+  #access(proc: Process, right: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
+    return (paths, also = []) =>
+      this.#rights.access(proc, right, paths, also, (grant, asked, opened) =>
+        this.#ask(proc, grant, asked, opened, signal),
+      );
+  }
+
+  /** Asks a person about the call, if an ask rule matches it. */
+  async #requireAnswer(proc: Process, right: FileGrant | undefined, signal: AbortSignal): Promise<void> {
+    const asked = right && proc.permissions.asks(right.call);
+    if (!right || !asked) return;
+    await this.#ask(proc, right, asked, undefined, signal);
+    if (right.withdrawn) throw right.withdrawn;
   }
 
   #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {

@@ -2,6 +2,7 @@ import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
+import type { Asker } from "./asks/asks.ts";
 import type { Secrets } from "./process/secrets.ts";
 import type { ChildPlan, ChildRequest, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
@@ -44,6 +45,8 @@ export interface KernelPorts {
   openRequests?: number;
   /** Whether a waker resumes suspended runs; their records say so. */
   wakes?: boolean;
+  /** What the server does for questions to a person; absent: nothing is stored for a project. */
+  asker?: Asker;
   /** A message arrived for a suspended run that waits for messages. */
   mailed?(uuid: string): void;
   callbacks?: KernelCallbacks;

@@ -1,6 +1,7 @@
 /** Builds the parts of the kernel in tiers, each on the ones before it. */
 
 import { DeviceRegistry } from "../vfs/registry.ts";
+import { Asks } from "./asks/asks.ts";
 import { TreeBudget } from "./budget/budget.ts";
 import { DailyBudget } from "./budget/daily-budget.ts";
 import { CapabilityManager } from "./capability-manager.ts";
@@ -115,7 +116,26 @@ export function buildIo(ports: KernelPorts, core: Core) {
     progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
   });
-  const files = new FileSystem({ debug, contexts: openContexts, clock });
+  const waiting = new WaitingCalls(clock);
+  const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
+  const asks = new Asks({
+    clock,
+    uuid: ports.uuid,
+    table,
+    waiting,
+    asker: ports.asker,
+    isStepCall: (proc, callId) => drain.isActive(proc, callId),
+    emit: (proc, event) => watchers.emit(proc, event),
+    suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
+    saveInfo: core.saveInfo,
+    warn: core.warn,
+  });
+  const files = new FileSystem({
+    debug,
+    contexts: openContexts,
+    clock,
+    ask: (proc, grant, asked, opened, signal) => asks.require(proc, grant, asked, opened, signal),
+  });
   const mounts = new MountManager({
     ...ports,
     table,
@@ -130,6 +150,9 @@ export function buildIo(ports: KernelPorts, core: Core) {
     openContexts,
     files,
     mounts,
+    waiting,
+    drain,
+    asks,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
     changes: new ChangedFiles(openContexts, windows, clock),
@@ -203,11 +226,10 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const { debug, events, inboxes, table } = core;
   const { builder, runner, signals } = processes;
   const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
-  const waiting = new WaitingCalls(clock);
-  const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
+  const { waiting, drain } = io;
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
-  const loop = loopPorts(ports, core, io, { gate, waiting, drain, suspend, runner });
+  const loop = loopPorts(ports, core, io, { gate, suspend, runner });
   const startMounts = new StartMounts({
     mounts: io.mounts,
     clock,
@@ -272,10 +294,10 @@ export type Agents = ReturnType<typeof buildAgents>;
 function loopPorts(
   { callbacks, children, clock, random }: KernelPorts,
   { ctx, debug, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
-  { changes, files, openContexts }: Io,
-  parts: Pick<LoopPorts, "gate" | "waiting" | "suspend"> & { drain: Drain; runner: ProcessRunner },
+  { asks, changes, drain, files, openContexts, waiting }: Io,
+  parts: Pick<LoopPorts, "gate" | "suspend"> & { runner: ProcessRunner },
 ): LoopPorts {
-  const { drain, gate, runner, suspend, waiting } = parts;
+  const { gate, runner, suspend } = parts;
   return {
     ctx,
     files,
@@ -298,6 +320,7 @@ function loopPorts(
       effect: (proc) => changes.call(proc),
       settleInbox: (proc, callId, hasResult) => inboxes.settle(proc, callId, hasResult),
       waitsFor: (proc, callId) => waiting.of(proc, callId),
+      takeVerdicts: (proc, callId) => asks.take(proc, callId),
       onStart: (proc, call, path) => watchers.callBegun(proc, call, path),
       onEnd: (proc, record) => watchers.callEnded(proc, record),
     },

@@ -1,4 +1,5 @@
 import type { Channel } from "../lib/channel.ts";
+import type { Asks } from "./asks/asks.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
 import type { ChatControl } from "./chat/chat-control.ts";
@@ -64,6 +65,8 @@ export class Kernel {
   /** ConcurrencyManager (4). */
   readonly concurrency: ConcurrencyManager;
 
+  /** Questions to a person; no syscalls of their own. */
+  readonly asks: Asks;
   /** Calls that commands make; no syscalls of their own. */
   readonly calls: DirectCalls;
   /** Compaction on request; no syscall of the table. */
@@ -93,6 +96,7 @@ export class Kernel {
     this.budget = core.budget;
     this.files = io.files;
     this.mounts = io.mounts;
+    this.asks = io.asks;
     this.ipc = io.ipc;
     this.signals = processes.signals;
     this.groups = processes.groups;
@@ -131,6 +135,7 @@ export class Kernel {
       agents,
       children,
       supervisors,
+      asks: this.asks,
     });
   }
 
@@ -158,14 +163,21 @@ export class Kernel {
     };
   }
 
-  /** All further events of a process, after one that says how it stands. Ends with `complete`. */
-  attach(pid: PID, watched?: Watched): Channel<ProcessEvent> {
+  /**
+   * All further events of a process, after those that say how it stands; or those of its log alone. Ends with
+   * `complete`. `answers`: a person is there, who can answer its questions.
+   */
+  attach(
+    pid: PID,
+    { answers = false, watched }: { answers?: boolean; watched?: Watched } = {},
+  ): Channel<ProcessEvent> {
     const { inboxes, table, watchers } = this.#core;
     const proc = table.get(pid);
-    const queued = inboxes
-      .inputs(proc)
-      .map((entry) => ({ type: "message", state: "queued", ...asUserMessage(entry) }) as const);
-    return watchers.attach(proc, watched, queued);
+    return watchers.attach(proc, watched, (channel) => {
+      for (const entry of inboxes.inputs(proc))
+        channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
+      return this.asks.attach(proc, channel, answers);
+    });
   }
 
   /** What a process does now; null for one that is not live here, has ended or is no agent. */

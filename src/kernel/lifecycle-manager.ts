@@ -71,15 +71,17 @@ export class LifecycleManager {
 
   /**
    * Ends a process so that its run can be resumed later: exit 75. A model call in progress is cancelled, and its text
-   * so far is recorded. Resolves with the exit status when the record is on disk, also when the process had ended.
+   * so far is recorded. Resolves with the exit status when the record is on disk, also when the process had ended. With
+   * `now`, the programs of the process and its children get no grace; so for one that is suspending already, too.
    */
   async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
-    const { table, debug } = this.#ports;
-    const { reason = "asked for", by } = o;
+    const { table, debug, children } = this.#ports;
+    const { reason = "asked for", by, now } = o;
     const wake = o.wake ?? usualWake(table.find(pid));
     const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
       const found = table.get(pid);
       found.stop(suspendedFor(reason, { wake }));
+      if (now) for (const member of table.tree(found)) children.hurryOwner(member.uuid);
       return found;
     });
     return await proc.done;
@@ -173,6 +175,7 @@ interface SuspendOptions {
   /** Absent: of a chat a message, of any other run only the user's resume. */
   wake?: Wake;
   by?: Process;
+  now?: boolean;
 }
 
 function endsNothing(signal: Signal): SyscallError {

@@ -2,6 +2,7 @@
 
 import type { RunSettings } from "../config/defaults.ts";
 import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
+import type { AskVerdict, OpenAsk } from "../store/runs/ask-schema.ts";
 import type {
   PermissionRecord,
   ProcInfo,
@@ -11,6 +12,7 @@ import type {
   Wake,
 } from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
+import type { AskMode } from "./permission/ask-rules.ts";
 
 export type PID = number;
 
@@ -149,6 +151,8 @@ export interface AgentInfo {
   deferredSkills: SkillInfo[];
   /** "*" alone or in the list: all. Empty: none. */
   allowedTools: string[];
+  /** Calls that a person decides. */
+  ask?: string[];
   maxSteps?: Limit;
   contextBudget?: Limit;
   maxCost?: Limit;
@@ -231,6 +235,16 @@ export interface SpawnOpts {
   /** Instead of the agent's list. An empty list is no tool at all. */
   allow?: string[];
   deny?: string[];
+  /** Calls that a person decides, beside the agent's. */
+  ask?: string[];
+  /** What a person decides without a rule. Absent: nothing. */
+  askMode?: AskMode;
+  /** Rules that a person has allowed in every run of the project. */
+  alwaysAllowed?: readonly string[];
+  /** What decides a question when no client can answer it. */
+  onAsk?: OnAsk;
+  /** For a replay: what a person has decided in the recorded run, by call. */
+  verdicts?: ReadonlyMap<string, AskVerdict[]>;
   /** Absent: the agent's, then `limits`. */
   maxSteps?: Limit;
   contextBudget?: Limit;
@@ -342,7 +356,26 @@ export type ProcessEvent =
   | { type: "child"; child: ChildState }
   /** New output of a running call; `lines`: its whole lines so far. */
   | { type: "tool_output"; step: number; callId: string; text: string; lines: number }
+  /** The process, or one below it, asks a person. */
+  | { type: "ask"; ask: LiveAsk }
+  /** The question is over. Without a verdict: its call has ended, or its run was suspended. */
+  | { type: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null }
   | { type: "complete"; info: ProcInfo };
+
+/** A question to a person, with the process that asks it. */
+export interface LiveAsk {
+  pid: PID;
+  uuid: string;
+  agent: string;
+  /** 0 for a run that no run has spawned. */
+  depth: number;
+  intent: string;
+  ask: OpenAsk;
+}
+
+/** What decides a question when no client can answer it: no, the question's default, or a person later. */
+export const ON_ASK = ["deny", "default", "park"] as const;
+export type OnAsk = (typeof ON_ASK)[number];
 
 /** What a process does now (src/protocol/stream.ts). */
 export interface Activity {

@@ -4,6 +4,7 @@
  * src/server/methods.
  */
 
+export type * from "./ask.ts";
 export type * from "./call.ts";
 export type * from "./changes.ts";
 export type * from "./daemon.ts";

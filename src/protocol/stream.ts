@@ -1,5 +1,6 @@
 /** What a streaming method sends after its answer. */
 
+import type { AskClosed, AskUser } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 
@@ -170,6 +171,10 @@ export type StreamEvent =
         end?: Omit<Receipt, "result" | "output">;
       };
     }
+  /** The run, or a run below it, asks a person. Also sent at attach, for each open question. */
+  | { type: "ask_user"; payload: AskUser }
+  /** The question is over: another client answered, its time is over, or its call has ended (`verdict` is null). */
+  | { type: "ask_closed"; payload: AskClosed }
   | { type: "syscall_event"; payload: Record<string, unknown> }
   /** `dropped`: the number of events that this client was too slow for. */
   | { type: "complete"; payload: CompletePayload; dropped?: number }

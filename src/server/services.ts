@@ -94,6 +94,7 @@ export type KernelApi = Pick<
     Kernel["lifecycle"],
     "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
   >;
+  readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;

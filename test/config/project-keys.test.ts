@@ -317,7 +317,7 @@ function beyond(key: string): string {
   if (!setting) throw new Error(`no setting ${key}`);
   if ("unlimited" in setting && setting.unlimited) return "unlimited";
   const value = (setting.default ?? 0) + 1;
-  if (setting.measure === "duration") return `${value}ms`;
+  if (setting.measure === "duration" || setting.measure === "age") return `${value}ms`;
   return setting.measure === "size" ? `${value}B` : `${value}`;
 }
 

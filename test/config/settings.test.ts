@@ -46,6 +46,8 @@ describe("the defaults", () => {
       socket_wait: 3000,
       socket_retry: 100,
       stdin_wait: 10_000,
+      question_timeout: 5 * MIN,
+      question_parked: 7 * DAY,
       bell: 0,
       desktop_notice: 0,
       drain: 10_000,
@@ -70,7 +72,6 @@ describe("the defaults", () => {
     const later = describeSettings(defaultSettings()).filter(({ works }) => !works);
     expect(Object.fromEntries(later.map(({ key, value }) => [key, value]))).toEqual({
       tools_shown: "40",
-      question_timeout: "5m",
       cron_grace: "1m",
     });
   });
@@ -184,7 +185,7 @@ describe("a mistake in config.yaml is INVALID and names line and column", () => 
   test.each([
     ["an unknown key", "max_steps: 1\nmax_stepz: 5\n", "2:1", 'did you mean "max_steps"?'],
     ["a key with no near one", "colour: red\n", "1:1", 'unknown key "colour"'],
-    ["a key of a later version", "grace: 1s\nquestion_timeout: 5m\n", "2:1", "does not work in this version"],
+    ["a key of a later version", "grace: 1s\ncron_grace: 5m\n", "2:1", "does not work in this version"],
     ["zero steps", "max_steps: 0\n", "1:12", "write unlimited for no limit"],
     ["zero as a text", 'timeout: "0"\n', "1:10", "write unlimited for no limit"],
     ["zero seconds", "tool_timeout: 0s\n", "1:15", "above 0"],

@@ -43,6 +43,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     exit_reason: null,
     suspended: null,
     chat: false,
+    asks: [],
     resume_on_restart: false,
     supervised: null,
     provider_by_flag: false,

@@ -120,6 +120,8 @@ export class RunState {
       case "tool_output":
         this.#output(event.payload);
         return [];
+      case "ask_user":
+      case "ask_closed":
       case "error":
       case "syscall_event":
       case "eof":
@@ -197,7 +199,7 @@ export class RunState {
 
   #doing(activity: Activity, now: number): Change[] {
     this.activity = activity;
-    const isStill = activity.kind === "paused" || activity.kind === "input";
+    const isStill = activity.kind === "paused" || activity.kind === "input" || activity.kind === "ask";
     if (isStill === (this.#runsSince === null)) return [];
     this.#ranMs = this.elapsedMs(now);
     this.#runsSince = isStill ? null : now;

@@ -1,6 +1,7 @@
 /** Rebuilds a run's conversation from its records. */
 
 import { type Message, SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { AskVerdict } from "../../store/runs/ask-schema.ts";
 import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import type { OpenStep } from "../process/run-progress.ts";
 import { applyCompaction } from "./apply-compaction.ts";
@@ -104,9 +105,15 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
   const { step, ts, message, reasoning, usage } = answer;
   const settled = new Map<string, ToolCallRecord>();
   const waiting = new Map<string, Wake>();
+  const verdicts = new Map<string, AskVerdict[]>();
   for (const entry of journal) {
     if (entry.step !== step) continue;
     if (entry.t === "waiting") waiting.set(entry.id, entry.on);
+    if (entry.t === "verdict") {
+      // From here on the call may have acted.
+      waiting.delete(entry.id);
+      verdicts.set(entry.id, [...(verdicts.get(entry.id) ?? []), entry.verdict]);
+    }
     if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));
     // A safe call without an end is made again.
     if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
@@ -124,6 +131,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     inbox: answer.inbox,
     settled: onlyCalled(message.tool_calls ?? [], settled),
     waiting,
+    verdicts,
   };
 }
 

@@ -40,16 +40,28 @@ export class ProcessEvents {
   }
 
   /**
-   * Attaches a client: sends the current state, `more` of it included, then all events. Ends with `complete` once the end
-   * is on disk.
+   * Attaches a client: sends the current state, then all events. Ends with `complete` once the end is on disk. `begin`
+   * adds to the state; what it returns is called when the client has gone.
    */
-  attach(proc: Process, watched: Watched = "all", more: ProcessEvent[] = []): Channel<ProcessEvent> {
-    const close = (): void => void proc.watchers.delete(channel);
+  attach(
+    proc: Process,
+    watched: Watched = "all",
+    begin?: (channel: Channel<ProcessEvent>) => () => void,
+  ): Channel<ProcessEvent> {
+    let gone: (() => void) | undefined;
+    const close = (): void => {
+      proc.watchers.delete(channel);
+      gone?.();
+    };
     const channel: Channel<ProcessEvent> =
       watched === "log"
         ? new LogChannel(WATCH_BUFFER, close)
         : new Channel(WATCH_BUFFER, close, { join: joinEvents, supersedes });
-    if (watched === "all") for (const event of this.#stateOf(proc, more)) channel.push(event);
+    // The calls under way are in the records of a log.
+    if (watched === "all") for (const event of this.#stateOf(proc)) channel.push(event);
+    if (!proc.settled) gone = begin?.(channel);
+    const activity = proc.doing();
+    if (activity) channel.push({ type: "activity", activity });
     if (proc.settled) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
@@ -132,8 +144,8 @@ export class ProcessEvents {
     this.emit(proc, { type: "log", entry: entry({ ts, step: proc.step }) });
   }
 
-  /** The state of a process that a client gets first. The activity is its last part. */
-  #stateOf(proc: Process, more: ProcessEvent[]): ProcessEvent[] {
+  /** The state of a process that a client gets first. Its last part, the activity, follows what else is added. */
+  #stateOf(proc: Process): ProcessEvent[] {
     const events: ProcessEvent[] = [{ type: "spawn", info: proc.info() }];
     for (const text of proc.notices) events.push({ type: "notice", text });
     for (const child of this.#ports.descendantsOf(proc).slice(0, MAX_CHILDREN)) {
@@ -148,9 +160,6 @@ export class ProcessEvents {
       const text = output.tail;
       if (text !== "") events.push({ type: "tool_output", step, callId: id, text, lines: output.lines });
     }
-    events.push(...more);
-    const activity = proc.doing();
-    if (activity) events.push({ type: "activity", activity });
     return events;
   }
 

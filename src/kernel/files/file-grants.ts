@@ -1,6 +1,7 @@
 /** The grants by which processes have files open. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import type { Asked } from "../permission/ask-rights.ts";
 import { FileGrant, type OpenAs } from "../permission/file-grant.ts";
 import type { Call } from "../permission/permissions.ts";
 import type { Process } from "../process/process.ts";
@@ -28,30 +29,39 @@ export class FileGrants {
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
     const rights = this.#ofProcess.get(proc) ?? new Set();
     this.#ofProcess.set(proc, rights);
-    const right = new FileGrant(call, decision.rule, () => rights.delete(right));
+    const right = new FileGrant(call, decision.rule, as, () => rights.delete(right));
     rights.add(right);
     return right;
   }
 
   /**
    * Decides by the process's current rules which of these files the grant covers: null, or the reason of the refusal.
-   * Opens of the kernel itself may have all.
+   * Opens of the kernel itself may have all. `ask` asks a person about a file, and fails when it is refused.
    */
-  access(
+  async access(
     proc: Process,
     right: FileGrant | undefined,
     paths: readonly string[],
     also: readonly string[],
-  ): (string | null)[] {
+    ask: (right: FileGrant, asked: Asked, opened: string) => Promise<void>,
+  ): Promise<(string | null)[]> {
     if (paths.length > MAX_PATHS || !paths.every((path) => path.startsWith("/"))) {
       throw new SyscallError("INVALID", `access takes at most ${MAX_PATHS} paths, all of them absolute.`);
     }
-    return paths.map((opened) => {
-      if (!right) return null;
-      const refusal = proc.permissions.refusalOfOpened({ ...right.call, opened }, also);
-      if (refusal === null) right.recordOpened(opened);
-      return refusal;
-    });
+    if (!right) return paths.map(() => null);
+    const answers: (string | null)[] = [];
+    for (const opened of paths) {
+      const refusal = refusalOf(proc, right, opened, also);
+      if (typeof refusal !== "object" || refusal === null) {
+        answers.push(refusal);
+        continue;
+      }
+      // Checked again by the grant, if the rights change while the person thinks.
+      await ask(right, refusal, opened);
+      answers.push(null);
+    }
+    for (const [i, answer] of answers.entries()) if (answer === null) right.recordOpened(paths[i] ?? "");
+    return answers;
   }
 
   /** Withdraws the grants that the process's rights no longer cover, and returns them. */
@@ -65,6 +75,22 @@ export class FileGrants {
     }
     return withdrawn;
   }
+}
+
+/** Why the file is refused, or what a person must be asked first; null when it is allowed. */
+function refusalOf(
+  { permissions }: Process,
+  right: FileGrant,
+  opened: string,
+  also: readonly string[],
+): string | Asked | null {
+  const call = { ...right.call, opened };
+  const refusal = permissions.refusalOfOpened(call, also);
+  if (refusal !== null) return refusal;
+  const asked = permissions.asksForOpened(call, also);
+  const left = asked && right.unapproved(asked, opened);
+  if (!left) return null;
+  return left.isSearch ? `A person has to allow it (ask rule ${left.rules.join(", ")}).` : left;
 }
 
 function firstRefusal(proc: Process, right: FileGrant): string | undefined {

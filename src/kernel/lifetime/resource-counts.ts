@@ -1,4 +1,5 @@
 import type { Children } from "../../os/children.ts";
+import type { Asks } from "../asks/asks.ts";
 import type { TreeBudget } from "../budget/budget.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { ModelGate } from "../llm/model-gate.ts";
@@ -18,6 +19,7 @@ export interface ResourceOwners {
   agents: ChildAgents;
   gate: ModelGate;
   budget: TreeBudget;
+  asks: Asks;
 }
 
 /** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */
@@ -34,11 +36,12 @@ type OtherHeld =
   | "modelCalls"
   | "budgets"
   | "reservations"
+  | "asks"
   | "programs";
 
 /** Counts the resources that the parts of the kernel hold for processes. */
 export function countResources(parts: ResourceOwners): ResourceCounts {
-  const { table, runner, contexts, children, holders, supervisors, agents, gate, budget } = parts;
+  const { table, runner, contexts, children, holders, supervisors, agents, gate, budget, asks } = parts;
   const live = table.all();
   const sum = (of: (proc: (typeof live)[number]) => number): number =>
     live.reduce((total, proc) => total + of(proc), 0);
@@ -59,6 +62,7 @@ export function countResources(parts: ResourceOwners): ResourceCounts {
     modelCalls: gate.calls,
     budgets: budget.live,
     reservations: budget.reserved.reservations,
+    asks: asks.size,
     programs: children.list().length,
   };
 }

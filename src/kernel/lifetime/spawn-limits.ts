@@ -7,6 +7,7 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
+import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from "../types.ts";
 
@@ -58,7 +59,8 @@ export function permissionsOf(
   const rights = parent
     ? parent.permissions.withFacts(facts).child(allow, deny, opts.cwd)
     : Permissions.of({ allow, deny, ...facts, projectDir: opts.project.dir, cwd: opts.cwd });
-  return opts.allow === undefined ? rights : rights.fixed();
+  const asking = withAsks(rights, opts, agent.ask);
+  return opts.allow === undefined ? asking : asking.fixed();
 }
 
 /**

@@ -22,6 +22,8 @@ export interface ToolFacts {
   readOnly?: boolean;
   /** Its driver asks for each file below its subject, so rules for these files do not refuse the call. */
   filters?: boolean;
+  /** It may change something outside the project's files, or reach a network. */
+  outside?: boolean;
 }
 
 /** The tools, devices and paths that rules are about. */

@@ -24,7 +24,16 @@ function factOf(named: NamedTool): ToolFacts {
     path: entry.path,
     readOnly: tool.annotations?.readOnlyHint === true,
     filters: tool.filters,
+    outside: actsOutside(named),
   };
   facts.set(named, made);
   return made;
+}
+
+/** Without hints, a tool that is not read-only may do anything, as MCP has it. The kernel's own tools do nothing outside. */
+function actsOutside({ tool: { annotations = {} }, entry }: NamedTool): boolean {
+  if (entry.layer === "kernel") return false;
+  const { readOnlyHint, destructiveHint, openWorldHint } = annotations;
+  if (openWorldHint === true || destructiveHint === true) return true;
+  return readOnlyHint !== true && (openWorldHint === undefined || destructiveHint === undefined);
 }

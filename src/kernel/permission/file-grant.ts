@@ -2,6 +2,7 @@
 
 import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import type { Asked } from "./ask-rights.ts";
 import type { Call } from "./permissions.ts";
 
 /** On whose behalf a path is opened. */
@@ -9,7 +10,16 @@ export type OpenAs =
   /** A raw open by the process itself: its rights must cover the device path. */
   | { kind: "process" }
   /** One tool call: its rights must cover the tool with this subject. `device`: the tool's, if the path is not below it. */
-  | { kind: "tool"; tool: string; callId: string; deadlineMs: number; subject?: string; device?: string }
+  | {
+      kind: "tool";
+      tool: string;
+      callId: string;
+      deadlineMs: number;
+      subject?: string;
+      device?: string;
+      /** Shown to a person who decides the call. */
+      input?: Record<string, unknown>;
+    }
   /** The kernel itself, for a process's model. */
   | { kind: "kernel" };
 
@@ -18,12 +28,17 @@ const MAX_OPENED = 16;
 
 export class FileGrant {
   readonly call: Call;
+  /** The tool call and its input; undefined for an open by the process itself. */
+  readonly callId: string | undefined;
+  readonly input: Record<string, unknown> | undefined;
   /** The rule of the process's own list that covers it. */
   readonly rule: string;
   /** The open file. */
   fd: number | undefined;
   /** Real paths of the files that its driver has opened, up to MAX_OPENED. */
   readonly #opened = new Set<string>();
+  /** The ask rules that a person has approved for this call, and the files that the person has seen. */
+  readonly #approved = { rules: new Set<string>(), files: new Set<string>() };
   /** Ends the grant. Called when the file is closed, or when opening it fails. */
   readonly end: () => void;
   #withdrawn: SyscallError | undefined;
@@ -31,8 +46,10 @@ export class FileGrant {
   #abort: Abort | undefined;
   #underWay: Promise<unknown> = Promise.resolve();
 
-  constructor(call: Call, rule: string, end: () => void) {
+  constructor(call: Call, rule: string, as: OpenAs, end: () => void) {
     this.call = call;
+    this.callId = as.kind === "tool" ? as.callId : undefined;
+    this.input = as.kind === "tool" ? as.input : undefined;
     this.rule = rule;
     this.end = end;
   }
@@ -50,6 +67,20 @@ export class FileGrant {
   /** The calls that must stay covered: the original one, and one for each file that its driver has opened. */
   get calls(): Call[] {
     return [this.call, ...[...this.#opened].map((opened) => ({ ...this.call, opened }))];
+  }
+
+  /** A person has allowed this call, or this file of it. */
+  approve({ rules, targets }: Asked, opened: string | undefined): void {
+    for (const rule of rules) this.#approved.rules.add(rule);
+    for (const file of opened === undefined ? targets : [opened]) this.#approved.files.add(file);
+  }
+
+  /** What is left to ask about an opened file. A search was approved with its rules, any other call with its files. */
+  unapproved(asked: Asked, opened: string): Asked | null {
+    const { rules, files } = this.#approved;
+    if (!asked.isSearch) return files.has(opened) ? null : asked;
+    const left = asked.rules.filter((rule) => !rules.has(rule));
+    return left.length === 0 ? null : { ...asked, rules: left };
   }
 
   /** Records a file that its driver has opened. */

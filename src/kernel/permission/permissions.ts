@@ -2,6 +2,8 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
+import { type Asked, AskLayers } from "./ask-rights.ts";
+import type { AskMode } from "./ask-rules.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { whyUncoverable } from "./command-pattern.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
@@ -17,6 +19,7 @@ import {
   touchesMount,
   touchesTool,
 } from "./rule-reach.ts";
+import { suggestRules } from "./suggest-rules.ts";
 
 export type { Call, Facts } from "./call-view.ts";
 
@@ -44,12 +47,14 @@ interface Rights {
   above: readonly Layer[];
   /** The deny rules of all its ancestors. */
   denyAbove: Layer;
+  /** Which of the covered calls a person decides. */
+  asks: AskLayers;
 }
 
 /**
  * A call is covered when every list allows it, the process's own and those of all its ancestors, and no deny rule
  * matches it. A process's own list may grow, but its parent's lists limit it. So no process has more rights than its
- * parent. Immutable.
+ * parent. Ask rules allow nothing: a person decides the covered calls that one of them matches. Immutable.
  */
 export class Permissions {
   readonly #parts: Rights;
@@ -91,6 +96,7 @@ export class Permissions {
         revoked: (record.revoked ?? []).map(({ rule, by }) => ({ rule: parseRule(rule), by })),
         above,
         denyAbove: (record.deny_above ?? []).map(parseRule),
+        asks: AskLayers.from(record),
       },
       facts,
     );
@@ -109,6 +115,7 @@ export class Permissions {
         deny: knownRules(deny, facts),
         above: this.#limits,
         denyAbove: this.#denials,
+        asks: this.#parts.asks.below(),
       },
       facts,
     );
@@ -116,7 +123,18 @@ export class Permissions {
 
   /** Returns these rights, limited by the parent's current rights. */
   within(parent: Permissions): Permissions {
-    return this.#with({ above: parent.#limits, denyAbove: parent.#denials });
+    const asks = this.#parts.asks.within(parent.#parts.asks);
+    return this.#with({ above: parent.#limits, denyAbove: parent.#denials, asks });
+  }
+
+  /** Returns the same rights with more ask rules. A stricter mode stays. Fails as `of` does. */
+  asking(ask: readonly string[], mode: AskMode = "off"): Permissions {
+    return this.#with({ asks: this.#parts.asks.asking(knownRules(ask, this.#facts), mode) });
+  }
+
+  /** Adds rules that a person has allowed: calls that they cover are not asked for. */
+  allowAlways(rules: readonly string[], where: "run" | "project"): Permissions {
+    return this.#grown({ asks: this.#parts.asks.allowing(rules.map(parseRule), where) });
   }
 
   /** Returns the same rights over other tools and devices, which mounts add and remove. */
@@ -211,10 +229,37 @@ export class Permissions {
     return "refusal" in decision ? decision.refusal : null;
   }
 
-  /** Like `refusal`, for a tool by its name, even if it is not shown to the model. */
+  /**
+   * Like `refusal`, for a tool by its name, even if it is not shown to the model. A call that a person has to decide is
+   * refused, too.
+   */
   toolRefusal(name: string, subject: string): string | null {
     const path = this.#facts.tools.find((tool) => tool.name === name)?.path ?? "";
-    return this.refusal({ tool: name, path, subject });
+    const call = { tool: name, path, subject };
+    const refusal = this.refusal(call);
+    if (refusal !== null) return refusal;
+    const asked = this.asks(call);
+    return asked && `A person has to decide it (ask rule ${asked.rules.join(", ")}): call ${name} itself.`;
+  }
+
+  /** Returns what a person must be asked about a covered call; null when nothing. */
+  asks(call: Call): Asked | null {
+    return this.#parts.asks.asks(() => new CallView(call, this.#facts));
+  }
+
+  /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
+  asksForOpened(call: Call & { opened: string }, also: readonly string[]): Asked | null {
+    return this.#parts.asks.asksForOpened(() => new CallView(call, this.#facts), also);
+  }
+
+  /** Returns the rules that "always" would allow for this call, as they are shown to the person; empty for none. */
+  suggestAlways(call: Call): string[] {
+    return suggestRules(new CallView(call, this.#facts));
+  }
+
+  /** Lists all ask rules, and the ask mode. */
+  askedTools(): string[] {
+    return this.#parts.asks.asked;
   }
 
   /**
@@ -280,13 +325,14 @@ export class Permissions {
 
   /** Returns the record of these rights, which is saved and restored as one unit. */
   record(): PermissionRecord {
-    const { own, deny, revoked, above, denyAbove, fixed } = this.#parts;
+    const { own, deny, revoked, above, denyAbove, fixed, asks } = this.#parts;
     return {
       allow: [own, ...above].map(textsOf),
       deny: textsOf(deny),
       ...(revoked.length > 0 && { revoked: revoked.map(({ rule, by }) => ({ rule: rule.text, by })) }),
       ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
       ...(fixed && { fixed }),
+      ...asks.record(),
     };
   }
 
@@ -296,8 +342,8 @@ export class Permissions {
 
   #grown(change: Partial<Rights>): Permissions {
     const grown = this.#with(change);
-    const { own, deny, revoked } = grown.#parts;
-    const rules = own.length + deny.length + revoked.length;
+    const { own, deny, revoked, asks } = grown.#parts;
+    const rules = own.length + deny.length + revoked.length + asks.always.length;
     if (rules > MAX_OWN_RULES) {
       throw new SyscallError(
         "EXHAUSTED",
@@ -350,6 +396,7 @@ const FRESH: Rights = {
   revoked: [],
   above: [],
   denyAbove: [],
+  asks: AskLayers.NONE,
 };
 
 function denialOf(rule: Rule): string {

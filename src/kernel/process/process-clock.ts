@@ -11,6 +11,9 @@ export class ProcessClock implements Clock {
   #zero: number;
   /** The time of this clock when it was stopped. */
   #stoppedAt: number | undefined;
+  #isPaused = false;
+  /** Holds that are not released. */
+  #holds = 0;
   /** Made with the first timer. */
   #timers: Set<HeldTimer> | undefined;
 
@@ -48,16 +51,39 @@ export class ProcessClock implements Clock {
     return this.#timers?.size ?? 0;
   }
 
-  /** No effect when it is stopped already. */
+  /** Stops it for the pause of its process. */
   stop(): void {
+    this.#isPaused = true;
+    this.#stop();
+  }
+
+  /** Ends the pause. It continues from where it was stopped, unless it is held. */
+  run(): void {
+    this.#isPaused = false;
+    this.#runUnlessHeld();
+  }
+
+  /** Stops it until the returned function is called, whatever else stops it. */
+  hold(): () => void {
+    this.#holds++;
+    this.#stop();
+    let isHeld = true;
+    return () => {
+      if (!isHeld) return;
+      isHeld = false;
+      this.#holds--;
+      this.#runUnlessHeld();
+    };
+  }
+
+  #stop(): void {
     if (this.#stoppedAt !== undefined) return;
     this.#stoppedAt = this.monotonic();
     for (const held of this.#timers ?? []) held.armed?.cancel();
   }
 
-  /** Continues from where it was stopped; no effect when it runs. */
-  run(): void {
-    if (this.#stoppedAt === undefined) return;
+  #runUnlessHeld(): void {
+    if (this.#stoppedAt === undefined || this.#isPaused || this.#holds > 0) return;
     this.#zero = this.#real.monotonic() - this.#stoppedAt;
     this.#stoppedAt = undefined;
     for (const held of this.#timers ?? []) this.#arm(held);

@@ -1,5 +1,5 @@
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
-import type { Suspension } from "../types.ts";
+import type { Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
 import { providerFacts } from "./provider-facts.ts";
 import { isSuspended } from "./run-progress.ts";
@@ -52,8 +52,9 @@ export function procInfoOf(proc: Process): ProcInfo {
     partial: proc.partial,
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,
-    suspended: exit?.suspended ? suspensionOf(exit.suspended, spec.wakes === true) : null,
     chat: spec.opts.chat ?? false,
+    suspended: exit?.suspended ? suspensionOf(exit.suspended, proc) : null,
+    asks: [...proc.asks.values()],
     resume_on_restart: spec.opts.resumeOnRestart ?? false,
     supervised: spec.opts.supervised ?? null,
     provider_facts: spec.kind === "agent" ? providerFacts(proc.provider) : null,
@@ -98,8 +99,15 @@ function suspendedChildren({ spec, childResults }: Process): ChildResult[] {
   return (spec.progress?.counted ?? []).filter((child) => isSuspended(child) && !ended.has(child.uuid));
 }
 
-function suspensionOf({ reason, cause, wake }: Suspension, wakes: boolean): ProcInfo["suspended"] {
-  return { reason, cause, wake, ...(wakes && wake.on !== "never" && { by_itself: true }) };
+/** A run that is suspended for another reason while it asks a person waits for the answer, too. */
+function suspensionOf(
+  { reason, cause, wake: given }: Suspension,
+  { asks, spec }: Process,
+): ProcInfo["suspended"] {
+  const [ask] = asks.values();
+  const wake: Wake =
+    given.on === "never" && ask ? { on: "answer", id: ask.id, until_ms: ask.until_ms } : given;
+  return { reason, cause, wake, ...(spec.wakes === true && wake.on !== "never" && { by_itself: true }) };
 }
 
 /** Variables whose values are recorded (design §2, "Environment"). */

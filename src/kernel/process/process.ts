@@ -9,6 +9,7 @@ import {
   type ToolDef,
   type ToolOutcome,
 } from "../../plugin/index.ts";
+import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
@@ -164,6 +165,13 @@ export class Process {
   /** Results that no step record holds yet. */
   readonly newChildResults: ChildResult[] = [];
 
+  // Questions to a person. Written by the asks.
+
+  /** Questions without a verdict, by id. */
+  readonly asks: Map<string, OpenAsk>;
+  /** Verdicts of calls that have not ended, by call. */
+  readonly verdicts: Map<string, AskVerdict[]>;
+
   // Open files and watchers. Written by the file system, process events and the debugger.
 
   readonly fds = new FdTable<FileGrant>();
@@ -218,6 +226,8 @@ export class Process {
     this.turnOver = progress.turnOver;
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
+    this.asks = new Map(progress.asks.map((ask) => [ask.id, ask]));
+    this.verdicts = new Map([...progress.verdicts, ...(spec.opts.verdicts ?? [])]);
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];
     this.switches = [...progress.switches];

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import type { Message, StopReason } from "../../plugin/index.ts";
+import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type {
   CheckResult,
   ChildResult,
@@ -27,6 +28,8 @@ export interface OpenStep {
   settled: ReadonlyMap<string, ToolCallRecord>;
   /** By call: what it was waiting for. The call is repeated and waits again. */
   waiting: ReadonlyMap<string, Wake>;
+  /** By call: what a person has decided about it. */
+  verdicts: ReadonlyMap<string, AskVerdict[]>;
 }
 
 /** The answer of a step that calls no tools. */
@@ -59,6 +62,10 @@ export interface RunProgress {
   /** Skills loaded at run time, beside those of the agent. */
   skills: readonly SkillInfo[];
   children: readonly ChildResult[];
+  /** Questions to a person that calls of the open step wait for. */
+  asks: readonly OpenAsk[];
+  /** By call of the open step: what a person has decided about it. */
+  verdicts: ReadonlyMap<string, AskVerdict[]>;
   /** Children whose usage is part of its own, with children suspended with it. */
   counted: readonly ChildResult[];
   filesChanged: readonly string[];
@@ -91,6 +98,8 @@ export function initialProgress(clock: Clock): RunProgress {
     checks: [],
     skills: [],
     children: [],
+    asks: [],
+    verdicts: new Map(),
     counted: [],
     filesChanged: [],
     filesChangedComplete: true,

@@ -5,6 +5,7 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
+import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { usableTools } from "../tools/tool-catalog.ts";
@@ -22,6 +23,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     chat: info.chat,
     effort: info.effort ?? undefined,
     outputSchema: spawned.output_schema,
+    onAsk: given.onAsk ?? spawned.on_ask,
     // A fork is another run, with settings of its own.
     resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),
@@ -58,7 +60,7 @@ export function savedPermissions(
   parent: Process | undefined,
 ): Permissions {
   const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd };
-  const saved = Permissions.from(info.permissions, facts);
+  const saved = withAsks(Permissions.from(info.permissions, facts), opts);
   return parent ? saved.within(parent.permissions) : saved;
 }
 

@@ -111,6 +111,8 @@ export async function readSavedRun(
       skills: called,
       children: childrenOf(info, steps),
       counted: info.ended_at_ms === null ? [] : info.children,
+      asks: asksOf(info, history),
+      verdicts: openStep?.verdicts ?? new Map(),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
       earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
@@ -120,6 +122,12 @@ export async function readSavedRun(
       notices: info.notices,
     },
   };
+}
+
+/** The questions that calls of the open step still wait for. */
+function asksOf({ asks }: ProcInfo, { openStep }: SavedHistory): ProcInfo["asks"] {
+  const waiting = [...(openStep?.waiting.values() ?? [])];
+  return asks.filter(({ id }) => waiting.some((wake) => wake.on === "answer" && wake.id === id));
 }
 
 function outageWaitOf({ ended_at_ms, suspended }: ProcInfo): number | undefined {

@@ -36,7 +36,14 @@ export async function callDevice(
   const deadline = withDeadline(proc.clock, until, ms, late);
   const subject = subjectOf(target, call);
   try {
-    const as = { kind: "tool", tool: call.name, callId: call.id, deadlineMs: ms, subject } as const;
+    const as = {
+      kind: "tool",
+      tool: call.name,
+      callId: call.id,
+      deadlineMs: ms,
+      subject,
+      input: call.input,
+    } as const;
     // A file of /proc takes no input. The tool's rules hold for it.
     const plain = isOfProc(path);
     const by = plain ? { ...as, device: target.entry.path } : as;

@@ -58,6 +58,11 @@ export class Drain {
     }
   }
 
+  /** Whether this call of the open step runs. */
+  isActive(proc: Process, callId: string): boolean {
+    return this.#calls.get(proc)?.has(callId) === true;
+  }
+
   /** Active calls that the drain waits for. */
   get activeCalls(): number {
     let count = 0;

@@ -2,7 +2,9 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
+import type { AskVerdict } from "../../store/runs/ask-schema.ts";
 import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
+import { instructionText } from "../asks/ask-text.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { awaitTools } from "./await-tools.ts";
@@ -26,6 +28,8 @@ export interface ToolCallPorts extends DeviceCallPorts {
   effect(proc: Process): () => void;
   /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
   settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
+  /** What a person has decided about the call. */
+  takeVerdicts(proc: Process, callId: string): AskVerdict[];
   /** What the call waits for, if it does. */
   waitsFor(proc: Process, callId: string): Wake | undefined;
   onStart(proc: Process, call: ToolCall, path: string): void;
@@ -116,6 +120,8 @@ export class StepCalls {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
+    const asked = this.#ports.takeVerdicts(proc, call.id);
+    const added = instructionText(asked);
     const inbox = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
     const record: ToolCallRecord = {
@@ -123,14 +129,15 @@ export class StepCalls {
       name: call.name,
       path,
       input: call.input,
-      result: outcome.result ?? null,
+      result: outcome.result === undefined ? null : outcome.result + added,
       ...(outcome.kept && { kept: outcome.kept }),
-      error: outcome.error?.message ?? null,
+      error: outcome.error ? outcome.error.message + added : null,
       error_code: outcome.error?.code ?? null,
       started_at: started,
       duration_ms: Math.round(this.#ports.clock.monotonic() - startedMono),
       state: waiting ? "waiting" : outcome.state,
       ...(inbox.length > 0 && { inbox }),
+      ...(asked.length > 0 && { asked }),
     };
     // The journal has what it waits for, which becomes its result.
     if (waiting) return record;

@@ -68,6 +68,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       mounts: (proc.spec.opts.mounts ?? []).map(({ type, name }) => ({ type, name })),
       depth: proc.spec.budget.limits.depth,
       system_prompt: proc.spec.opts.systemPrompt ?? null,
+      ...(proc.spec.opts.onAsk && { on_ask: proc.spec.opts.onAsk }),
       ...(proc.images.length > 0 && { images: [...proc.images] }),
       ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
     },

@@ -27,7 +27,9 @@ export const attachLog = streamMethod({
       return attachProgramLog(found, payload.follow !== false, services, out);
     // Attached before the records are read, so that no entry is missed in between.
     const channel =
-      found.live && payload.follow !== false ? services.kernel.attach(found.pid, "log") : undefined;
+      found.live && payload.follow !== false
+        ? services.kernel.attach(found.pid, { watched: "log" })
+        : undefined;
     try {
       const run = await recordsOf(services, found);
       await out.accept(refOf(found.info));
@@ -82,7 +84,7 @@ async function attachProgramLog(
   services: Services,
   out: StreamReply<ProcRef>,
 ): Promise<void> {
-  const channel = live && follow ? services.kernel.attach(now.pid, "log") : undefined;
+  const channel = live && follow ? services.kernel.attach(now.pid, { watched: "log" }) : undefined;
   try {
     await out.accept(refOf(now));
     let info = now;

@@ -20,7 +20,12 @@ const WakeRequest = () =>
  * `wake` only a user's resume wakes it.
  */
 export const suspend = method({
-  payload: () => Target().extend({ wake: WakeRequest().optional() }),
+  payload: () =>
+    Target().extend({
+      wake: WakeRequest().optional(),
+      /** Its programs are killed without the grace after TERM. */
+      now: z.boolean().optional(),
+    }),
   async handle(payload, services, caller): Promise<ProcRef & { state: ProcInfo["state"]; step: number }> {
     const unit = caller.unit();
     const found = await findLiveRun(services, payload, "suspended");
@@ -30,7 +35,7 @@ export const suspend = method({
     const { wake } = payload;
     if (found.live) {
       // Another request may have ended it just before.
-      const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake });
+      const { reason } = await services.kernel.lifecycle.suspend(found.pid, { wake, now: payload.now });
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;

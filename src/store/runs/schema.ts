@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { EFFORTS } from "../../plugin/index.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { AskVerdict, OpenAsk } from "./ask-schema.ts";
 import { ImageRef, KeptFile, Message, Usage } from "./message.ts";
 
 /**
@@ -36,6 +37,8 @@ export const ToolCallRecord = z.object({
   state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
   /** Numbers of the inbox entries in its result. */
   inbox: z.array(z.number()).optional(),
+  /** The questions that a person was asked about it, with their verdicts. */
+  asked: z.array(AskVerdict).optional(),
 });
 
 export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);
@@ -137,7 +140,8 @@ export const StepRecord = z.object({
 /** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: only the user resumes it. */
 export const Wake = z.discriminatedUnion("on", [
   z.object({ on: z.literal("at"), at_ms: z.number() }),
-  z.object({ on: z.literal("answer"), id: z.string() }),
+  /** `until_ms`: when the question's default counts. */
+  z.object({ on: z.literal("answer"), id: z.string(), until_ms: z.number().optional() }),
   z.object({ on: z.literal("child"), uuid: z.string() }),
   z.object({ on: z.literal("unit"), id: z.string() }),
   z.object({ on: z.literal("message") }),
@@ -179,6 +183,14 @@ export const JournalEntry = z.discriminatedUnion("t", [
   }),
   /** The call has done its work and waits for an event: its state is never `unknown`. */
   z.object({ t: z.literal("waiting"), step: z.number(), ts: z.string(), id: z.string(), on: Wake }),
+  /** The call has waited for a person, and has the verdict. What it does comes after this. */
+  z.object({
+    t: z.literal("verdict"),
+    step: z.number(),
+    ts: z.string(),
+    id: z.string(),
+    verdict: AskVerdict,
+  }),
   z.object({ t: z.literal("call_end"), step: z.number(), ts: z.string(), call: ToolCallRecord }),
   /** A compaction before the step's answer. */
   z.object({
@@ -264,6 +276,14 @@ export const PermissionRecord = z.object({
   deny_above: z.array(z.string()).optional(),
   /** The spawner fixed the process's own list: mounts add no rules to it. */
   fixed: z.literal(true).optional(),
+  /** Ask rules: a person decides each allowed call that one of them, or of `ask_above`, covers. */
+  ask: z.array(z.string()).optional(),
+  /** The ask rules of all its ancestors. */
+  ask_above: z.array(z.string()).optional(),
+  /** What is asked for without a rule. */
+  ask_mode: z.enum(["outside"]).optional(),
+  /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
+  always: z.array(z.string()).optional(),
 });
 
 /**
@@ -352,6 +372,8 @@ export const ProcInfo = z.object({
     .default(null),
   /** After each answer it waits for a message of the user instead of ending. */
   chat: z.boolean().default(false),
+  /** Its questions to a person that have no verdict yet. */
+  asks: z.array(OpenAsk).default([]),
   /** It resumes automatically when rnix starts after a crash or a stop. */
   resume_on_restart: z.boolean().default(false),
   /** The unit of init.yaml that it runs for. */
@@ -411,6 +433,8 @@ export const ProcessMeta = z.object({
       system_prompt: z.string().nullable().optional(),
       /** Attached images: they are in the first message. */
       images: z.array(ImageRef).optional(),
+      /** What decides a question when no client can answer it. Absent: the default. */
+      on_ask: z.enum(["deny", "default", "park"]).optional(),
       /** JSON Schema that its answer must fit. */
       output_schema: z.record(z.string(), z.unknown()).optional(),
     })

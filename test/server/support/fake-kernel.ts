@@ -51,6 +51,10 @@ export class FakeKernel implements KernelApi {
   readonly lifecycle = this;
   readonly capabilities = this;
   readonly calls = this;
+  readonly asks = {
+    list: () => [],
+    answer: () => null,
+  };
   readonly compactions = this;
   readonly chats = this;
   /** What was sent to processes, by PID; a message's number is its position. */

@@ -68,6 +68,7 @@ function openCalls(journal: JournalEntry[]): LogEntry[] {
   const settled = new Set<string>();
   for (const entry of journal) {
     if (entry.t === "waiting") settled.add(callKey(entry.step, entry));
+    if (entry.t === "verdict") settled.delete(callKey(entry.step, entry));
     if (entry.t === "call_end") settled.add(callKey(entry.step, entry.call));
   }
   return journal.flatMap((entry) => {
@@ -92,6 +93,7 @@ function entriesOf(entry: JournalEntry, begun: ReadonlySet<string>): LogEntry[] 
       return [compactEntry({ ts, step }, entry.compaction)];
     // Its start is logged, and its end when it comes.
     case "waiting":
+    case "verdict":
       return [];
     case "call_end":
       return [

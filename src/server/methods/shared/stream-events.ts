@@ -1,8 +1,8 @@
 /** Converts the kernel's events to stream events of the protocol. */
 
-import type { ProcessEvent, ProcInfo, RunUse } from "../../../kernel/types.ts";
+import type { LiveAsk, ProcessEvent, ProcInfo, RunUse } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
-import type { ProcRef, StreamEvent } from "../../../protocol/methods.ts";
+import type { AskUser, ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
 import { receiptOf } from "./receipt.ts";
 
@@ -47,6 +47,14 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     }
     case "notice":
       return { type: "progress", payload: { event: "notice", ...ref, text: event.text } };
+    case "ask":
+      return { type: "ask_user", payload: askOf(event.ask) };
+    case "ask_closed": {
+      const { verdict, by = null, via, text } = event.verdict ?? { verdict: null };
+      const said = { verdict, by, ...(via && { via }), ...(text && { text }) };
+      const { pid, uuid, ask } = event.ask;
+      return { type: "ask_closed", payload: { pid, uuid, request_id: ask.id, ...said } };
+    }
     case "activity":
       return { type: "progress", payload: { event: "activity", ...ref, activity: event.activity } };
     case "child":
@@ -58,6 +66,25 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     case "complete":
       return completeEvent(event.info, dropped);
   }
+}
+
+/** A question in the form of the protocol. */
+export function askOf({ pid, uuid, agent, depth, intent, ask }: LiveAsk): AskUser {
+  const { id, kind, step, asked_at_ms, until_ms, call, questions } = ask;
+  return {
+    request_id: id,
+    kind,
+    pid,
+    uuid,
+    agent,
+    depth,
+    intent,
+    step,
+    asked_at_ms,
+    until_ms,
+    call,
+    questions,
+  };
 }
 
 /** `because` says why this provider was taken; it is known to the spawn itself only. */

@@ -1,0 +1,70 @@
+/** The texts of a question about a tool call, and what its model reads about the verdict. */
+
+import { SyscallError } from "../../plugin/index.ts";
+import type { AskedCall, AskQuestion, AskVerdict } from "../../store/runs/ask-schema.ts";
+
+/** Maximum characters of a command line or path in a verdict and in a message. */
+const MAX_QUOTED = 500;
+
+/** What is asked about: the file that was opened, or the call's subject. */
+export function quoted({ opened, subject }: Pick<AskedCall, "opened" | "subject">): string {
+  const text = opened ?? subject;
+  return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED - 1)}…` : text;
+}
+
+/** The question about a tool call, with its choices. */
+export function permissionQuestion(call: AskedCall, o: { inProject: boolean }): AskQuestion {
+  const always = call.always.join(", ");
+  return {
+    question: `Allow ${nameOf(call)}?`,
+    options: [
+      { id: "yes", label: "Yes" },
+      ...(always === ""
+        ? []
+        : [{ id: "always", label: `Yes, and always ${always}`, about: "until this run ends" }]),
+      ...(always === "" || !o.inProject
+        ? []
+        : [
+            {
+              id: "always_project",
+              label: `Yes, and always ${always} in this project`,
+              about: "in every run, until you withdraw it with rnix trust --ask-again",
+            },
+          ]),
+      { id: "no", label: "No" },
+    ],
+    multi: false,
+    text: true,
+    default: ["no"],
+  };
+}
+
+/** The error of a refused call. Its message is for the model. */
+export function refusedBy(call: AskedCall, { by, rules, text }: AskVerdict): SyscallError {
+  const what = nameOf(call);
+  const rule = `ask rule ${rules.join(", ")}`;
+  const next = "Continue without it, and say in your answer what is left to do.";
+  const why = {
+    user: text
+      ? `The user said no to ${what}: ${text}`
+      : `The user said no to ${what}. Do not try it in another way. ${next}`,
+    rule: `${what} was refused by an earlier answer (${rule}). ${next}`,
+    on_ask: `${what} needs a person's yes (${rule}), and there is no person to ask. ${next}`,
+    expiry: `${what} needs a person's yes (${rule}), and no answer came in time. ${next}`,
+  }[by];
+  return new SyscallError("PERMISSION", why, { device: call.path });
+}
+
+/** `Bash(git push)`, or the path of a file that is opened itself. */
+function nameOf(call: AskedCall): string {
+  const { tool, path, opened, subject } = call;
+  if (tool === null) return opened ?? path;
+  const text = quoted(call);
+  return text === "" || (opened === undefined && subject.startsWith("{")) ? tool : `${tool}(${text})`;
+}
+
+/** The instruction that came with a yes, as it follows the result of the call; "" for none. */
+export function instructionText(verdicts: readonly AskVerdict[]): string {
+  const texts = verdicts.flatMap(({ verdict, text }) => (verdict !== "no" && text ? [text] : []));
+  return texts.map((text) => `\n\n[The user allowed this call and added: ${text}]`).join("");
+}

@@ -1,0 +1,460 @@
+/** Questions of processes to a person: who is asked, who answers, and what decides without an answer. */
+
+import { orAborted } from "../../lib/cancellation.ts";
+import type { Channel } from "../../lib/channel.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { AskAnswer, AskedCall, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { Asked } from "../permission/ask-rights.ts";
+import type { FileGrant } from "../permission/file-grant.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { LiveAsk, ProcessEvent, SpawnOpts, Wake } from "../types.ts";
+import { permissionQuestion, quoted, refusedBy } from "./ask-text.ts";
+import { checkAnswers } from "./check-answers.ts";
+
+/** Maximum answered questions that are remembered, so that a later answer gets a clear one. */
+const MAX_REMEMBERED = 1_000;
+/** How long a run that a person began waits for the person's client before its policy decides. */
+const CLIENT_MS = 1_000;
+/** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+/** Maximum characters of an input that is shown with a question. */
+const MAX_INPUT = 8_000;
+
+/** Who else takes part in a question: the server. */
+export interface Asker {
+  /** A run is suspended until it is answered, and no client can answer it. Must not throw. */
+  parked(ask: LiveAsk): void;
+  /** Stores what a person has allowed in every run of the project. */
+  allowInProject(project: SpawnOpts["project"], rules: readonly string[]): Promise<void>;
+}
+
+interface AsksPorts {
+  clock: Clock;
+  uuid(): string;
+  table: ProcessTable;
+  /** What calls wait for, in the journal. */
+  waiting: {
+    begin(proc: Process, callId: string, on: Wake): Promise<void>;
+    of(proc: Process, callId: string): Wake | undefined;
+    end(proc: Process, callId: string): void;
+  };
+  asker?: Asker;
+  /** Whether this call belongs to the open step, so that it is made again after a resume. */
+  isStepCall(proc: Process, callId: string): boolean;
+  emit(proc: Process, event: ProcessEvent): void;
+  suspend(proc: Process, reason: string, wake: Wake): void;
+  /** Writes the process's record. */
+  saveInfo(proc: Process): Promise<void>;
+  warn(source: string, text: string): void;
+}
+
+/** A call that its rules allow only with a person's yes. */
+interface Request {
+  call: AskedCall;
+  callId: string | undefined;
+}
+
+/** A question that is asked now. */
+interface Waiting {
+  proc: Process;
+  ask: OpenAsk;
+  grant: FileGrant;
+  /** How it ended; the first word counts. */
+  settled: PromiseWithResolvers<Settled>;
+  isSettled: boolean;
+}
+
+interface Settled {
+  by: AskVerdict["by"];
+  answer: AskAnswer;
+  via?: string;
+}
+
+const NO: AskAnswer = { choices: ["no"] };
+const YES: AskAnswer = { choices: ["yes"] };
+
+/**
+ * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
+ * Without such a client the run's policy decides at once: no, or suspend the run until a person answers. Each question
+ * has an end at which no counts. Time that a process waits for a person is not its running time.
+ */
+export class Asks {
+  readonly #ports: AsksPorts;
+  readonly #open = new Map<string, Waiting>();
+  /** How the last questions ended, by id. */
+  readonly #closed = new Map<string, string>();
+  readonly #answering = new WeakMap<Process, Set<Channel<ProcessEvent>>>();
+  /** Processes that had a client that can answer. */
+  readonly #met = new WeakSet<Process>();
+
+  constructor(ports: AsksPorts) {
+    this.#ports = ports;
+  }
+
+  /** Questions that are asked now. */
+  get size(): number {
+    return this.#open.size;
+  }
+
+  /** Resolves when a person has allowed the call. Fails with PERMISSION when it is refused. */
+  async require(
+    proc: Process,
+    grant: FileGrant,
+    asked: Asked,
+    opened: string | undefined,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const request = this.#request(proc, grant, asked, opened);
+    const verdict = this.#earlier(proc, request) ?? (await this.#decide(proc, grant, request, signal));
+    if (verdict.verdict === "no") throw refusedBy(request.call, verdict);
+    grant.approve(asked, opened);
+  }
+
+  /** The questions of all live processes, oldest first. */
+  list(): LiveAsk[] {
+    const asks = this.#ports.table
+      .all()
+      .flatMap((proc) => [...proc.asks.values()].map((ask) => liveAsk(proc, ask)));
+    return asks.sort((a, b) => a.ask.asked_at_ms - b.ask.asked_at_ms);
+  }
+
+  /**
+   * Answers a question. The first answer counts. Returns null when no live process asks it. Fails with CLOSED for a
+   * question that has its verdict, and INVALID for an answer that does not fit.
+   */
+  answer(id: string, answers: readonly AskAnswer[], via: string): LiveAsk | null {
+    const proc = this.#ports.table.all().find(({ asks }) => asks.has(id));
+    const ask = proc?.asks.get(id);
+    const waiting = this.#open.get(id);
+    if (ask?.answers || waiting?.isSettled || (!ask && this.#closed.has(id))) throw this.#over(id);
+    // The last record of an ended process is written: what it waits for is on disk.
+    if (!proc || !ask || proc.exit) return null;
+    checkAnswers(ask, answers);
+    const [answer = NO] = answers;
+    // A run that is being suspended or resumed in this moment takes the answer when it asks again.
+    proc.asks.set(id, { ...ask, answers: [...answers], answered_by: via });
+    if (waiting) this.#settle(waiting, { by: "user", answer, via });
+    else this.#remember(id, answeredText({ by: "user", answer, via }));
+    return liveAsk(proc, ask);
+  }
+
+  /** Shows a client the open questions of the process and its descendants. `answers`: it can answer them. */
+  attach(proc: Process, channel: Channel<ProcessEvent>, answers: boolean): () => void {
+    for (const one of this.#ports.table.tree(proc))
+      for (const ask of one.asks.values()) channel.push({ type: "ask", ask: liveAsk(one, ask) });
+    if (!answers) return () => undefined;
+    this.#met.add(proc);
+    const clients = this.#answering.get(proc) ?? new Set();
+    this.#answering.set(proc, clients.add(channel));
+    return () => {
+      if (clients.delete(channel) && clients.size === 0) this.#leftAlone();
+    };
+  }
+
+  /** The verdicts of a call, for its record. */
+  take(proc: Process, callId: string): AskVerdict[] {
+    const verdicts = proc.verdicts.get(callId) ?? [];
+    proc.verdicts.delete(callId);
+    return verdicts;
+  }
+
+  #request(
+    proc: Process,
+    { call, callId, input = {} }: FileGrant,
+    { rules }: Asked,
+    opened: string | undefined,
+  ): Request {
+    const { tool, path, subject } = call;
+    const text = JSON.stringify(input);
+    const reason = typeof input.description === "string" ? input.description : undefined;
+    const isNew = opened !== undefined && opened !== subject;
+    return {
+      callId,
+      call: {
+        tool,
+        path,
+        subject: proc.secrets.hide(subject ?? (tool === null ? path : text)),
+        input: text.length <= MAX_INPUT ? JSON.parse(proc.secrets.hide(text)) : {},
+        rules,
+        ...(isNew && { opened }),
+        ...(reason && { reason: proc.secrets.hide(reason) }),
+        always: proc.permissions.suggestAlways(isNew ? { ...call, opened } : call),
+      },
+    };
+  }
+
+  /** A verdict that this call had before it was cut off. */
+  #earlier(proc: Process, { call, callId }: Request): AskVerdict | undefined {
+    if (callId === undefined) return undefined;
+    return proc.verdicts.get(callId)?.find(({ what }) => what === quoted(call));
+  }
+
+  async #decide(proc: Process, grant: FileGrant, request: Request, signal: AbortSignal): Promise<AskVerdict> {
+    const { clock } = this.#ports;
+    const restored = this.#restored(proc, request);
+    const isAttended = this.#isAttended(proc);
+    const mayPark = request.callId !== undefined && this.#ports.isStepCall(proc, request.callId);
+    const ask = restored ?? this.#newAsk(proc, request, isAttended);
+    if (ask.answers) {
+      const [answer = NO] = ask.answers;
+      return this.#conclude(proc, ask, { by: "user", answer, via: ask.answered_by });
+    }
+    if (ask.until_ms <= clock.now())
+      return this.#conclude(proc, ask, { by: "expiry", answer: defaultOf(ask) });
+    if (!isAttended && !(mayPark && this.#policyOf(proc) === "park"))
+      return this.#conclude(proc, ask, { by: "on_ask", answer: defaultOf(ask) });
+    return this.#conclude(proc, ask, await this.#ask(proc, grant, ask, signal));
+  }
+
+  /** The question that this call waited for when its run was suspended. */
+  #restored(proc: Process, { call, callId }: Request): OpenAsk | undefined {
+    const on = callId === undefined ? undefined : this.#ports.waiting.of(proc, callId);
+    const ask = on?.on === "answer" ? proc.asks.get(on.id) : undefined;
+    return ask?.call && quoted(ask.call) === quoted(call) ? ask : undefined;
+  }
+
+  #newAsk(proc: Process, { call, callId }: Request, isAttended: boolean): OpenAsk {
+    const { clock, asker, uuid } = this.#ports;
+    const { limits, project } = proc.spec.opts;
+    const now = clock.now();
+    const inProject = asker !== undefined && project.id !== "user";
+    return {
+      id: uuid().slice(-8),
+      kind: "permission",
+      step: proc.step,
+      call_id: callId ?? null,
+      asked_at_ms: now,
+      until_ms: now + (isAttended ? limits.question_timeout : limits.question_parked),
+      call,
+      questions: [permissionQuestion(call, { inProject })],
+    };
+  }
+
+  /** Asks, and waits for the first word: an answer, the end of its time, or the run's policy. */
+  async #ask(proc: Process, grant: FileGrant, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
+    const { clock, emit, waiting: calls } = this.#ports;
+    const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
+    const release = this.#holdClocks(proc);
+    let late: Timer | undefined;
+    proc.asks.set(ask.id, ask);
+    this.#open.set(ask.id, waiting);
+    const timer = clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () =>
+      this.#settle(waiting, { by: "expiry", answer: defaultOf(ask) }),
+    );
+    try {
+      if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
+        await calls.begin(proc, ask.call_id, wakeOf(ask));
+      await this.#ports.saveInfo(proc);
+      for (const one of this.#above(proc)) emit(one, { type: "ask", ask: liveAsk(proc, ask) });
+      if (!this.#isAttended(proc)) this.#park(waiting);
+      late = clock.timer(CLIENT_MS, () => this.#giveUpClient(proc));
+      return await orAborted(waiting.settled.promise, signal);
+    } catch (thrown) {
+      this.#withdraw(waiting);
+      throw thrown;
+    } finally {
+      timer.cancel();
+      late?.cancel();
+      release();
+      this.#open.delete(ask.id);
+    }
+  }
+
+  /** The call ends without a verdict. A suspended run keeps its question. */
+  #withdraw({ proc, ask }: Waiting): void {
+    const isKept = proc.stopped?.reason === "suspended" && ask.call_id !== null;
+    if (!isKept) {
+      proc.asks.delete(ask.id);
+      if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
+      this.#remember(ask.id, "it was withdrawn, because its call ended");
+    }
+    for (const one of this.#above(proc))
+      this.#ports.emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+  }
+
+  #park({ proc, ask }: Waiting): void {
+    const what = ask.call ? quoted(ask.call) : (ask.questions[0]?.question ?? "");
+    const reason = `it waits for a person's answer ${ask.id}: ${ask.call?.tool ?? "open"} ${what.replaceAll(/\s+/g, " ").slice(0, 100)}`;
+    if (proc.stopped) return;
+    const parked = { ...ask, until_ms: Math.max(ask.until_ms, this.#parkedUntil(proc)) };
+    proc.asks.set(ask.id, parked);
+    this.#ports.suspend(proc, reason, wakeOf(parked));
+    this.#ports.asker?.parked(liveAsk(proc, parked));
+  }
+
+  #parkedUntil(proc: Process): number {
+    return this.#ports.clock.now() + proc.spec.opts.limits.question_parked;
+  }
+
+  /** The last client that could answer has gone: the policy decides. */
+  #leftAlone(): void {
+    for (const waiting of [...this.#open.values()]) {
+      const { proc, ask } = waiting;
+      if (waiting.isSettled || proc.stopped || this.#isAttended(proc)) continue;
+      const mayPark = ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id);
+      if (mayPark && this.#policyOf(proc) === "park") this.#park(waiting);
+      else this.#settle(waiting, { by: "on_ask", answer: defaultOf(ask) });
+    }
+  }
+
+  #settle(waiting: Waiting, settled: Settled): void {
+    if (waiting.isSettled) return;
+    waiting.isSettled = true;
+    this.#remember(waiting.ask.id, answeredText(settled));
+    waiting.settled.resolve(settled);
+  }
+
+  /** Records the verdict, and makes a yes durable before the call acts. */
+  async #conclude(proc: Process, ask: OpenAsk, settled: Settled): Promise<AskVerdict> {
+    const { clock, emit, waiting: calls } = this.#ports;
+    const verdict = verdictOf(ask, settled, clock.now());
+    const wasOpen = proc.asks.delete(ask.id);
+    if (ask.call_id !== null) {
+      proc.verdicts.set(ask.call_id, [...(proc.verdicts.get(ask.call_id) ?? []), verdict]);
+      if (this.#ports.isStepCall(proc, ask.call_id)) {
+        calls.end(proc, ask.call_id);
+        const ts = new Date(clock.now()).toISOString();
+        proc.record.journal({ t: "verdict", step: proc.step, ts, id: ask.call_id, verdict });
+        if (verdict.verdict !== "no") await proc.record.sync();
+      }
+    }
+    if (wasOpen) {
+      await this.#ports.saveInfo(proc);
+      for (const one of this.#above(proc))
+        emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict });
+    }
+    if (verdict.allowed) await this.#allowAlways(proc, verdict.allowed, verdict.verdict === "always_project");
+    return verdict;
+  }
+
+  /** Allows what a person has allowed in the whole tree, or in every run of the project. Open questions may be over by it. */
+  async #allowAlways(proc: Process, rules: readonly string[], inProject: boolean): Promise<void> {
+    const { asker, table, warn } = this.#ports;
+    const { project } = proc.spec.opts;
+    const roots = inProject
+      ? table
+          .all()
+          .filter(({ ppid, spec }) => table.find(ppid) === undefined && spec.opts.project.id === project.id)
+      : [this.#above(proc).at(-1) ?? proc];
+    for (const root of roots)
+      table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
+    if (inProject) {
+      try {
+        await asker?.allowInProject(project, rules);
+      } catch (thrown) {
+        warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
+      }
+    }
+    for (const waiting of this.#open.values()) {
+      const { proc: other, ask, grant } = waiting;
+      if (!ask.call || waiting.isSettled) continue;
+      const { opened } = ask.call;
+      const asked =
+        opened === undefined
+          ? other.permissions.asks(grant.call)
+          : other.permissions.asksForOpened({ ...grant.call, opened }, []);
+      if (asked === null) this.#settle(waiting, { by: "rule", answer: YES, via: rules.join(", ") });
+    }
+  }
+
+  /** The process and its live ancestors. */
+  #above(proc: Process): Process[] {
+    const found = [proc];
+    for (let one: Process | undefined = proc; one; ) {
+      one = one.ppid === 0 ? undefined : this.#ports.table.find(one.ppid);
+      if (one) found.push(one);
+    }
+    return found;
+  }
+
+  /** A client can answer, or the client that has just begun the run is about to attach. */
+  #isAttended(proc: Process): boolean {
+    const above = this.#above(proc);
+    const top = above.at(-1) ?? proc;
+    if (top.spec.opts.attended && !this.#met.has(top)) return true;
+    return above.some((one) => (this.#answering.get(one)?.size ?? 0) > 0);
+  }
+
+  /**
+   * What decides when no client can answer it: as the run or the nearest run above it says. A run that a person has started
+   * at a terminal waits for the person.
+   */
+  #policyOf(proc: Process): NonNullable<SpawnOpts["onAsk"]> {
+    const above = this.#above(proc).map(({ spec }) => spec.opts);
+    const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
+    return said ?? (above.at(-1)?.attended ? "park" : "deny");
+  }
+
+  /** The client that began the run has not come. */
+  #giveUpClient(proc: Process): void {
+    for (const one of this.#above(proc)) this.#met.add(one);
+    this.#leftAlone();
+  }
+
+  /** Time that is spent waiting for a person counts for no process. */
+  #holdClocks(proc: Process): () => void {
+    const releases = this.#above(proc).map(({ clock }) => clock.hold());
+    return () => {
+      for (const release of releases) release();
+    };
+  }
+
+  #remember(id: string, how: string): void {
+    this.#closed.set(id, how);
+    const [oldest] = this.#closed.keys();
+    if (this.#closed.size > MAX_REMEMBERED && oldest !== undefined) this.#closed.delete(oldest);
+  }
+
+  #over(id: string): SyscallError {
+    return new SyscallError(
+      "CLOSED",
+      `Question ${id} is over: ${this.#closed.get(id) ?? "it was answered"}.`,
+    );
+  }
+}
+
+function liveAsk({ pid, uuid, spec }: Process, ask: OpenAsk): LiveAsk {
+  return { pid, uuid, agent: spec.agent.name, depth: spec.depth, intent: spec.intent, ask };
+}
+
+function wakeOf({ id, until_ms }: OpenAsk): Wake {
+  return { on: "answer", id, until_ms };
+}
+
+function defaultOf({ questions }: OpenAsk): AskAnswer {
+  return { choices: questions[0]?.default ?? [] };
+}
+
+function verdictOf(ask: OpenAsk, { by, answer, via }: Settled, now: number): AskVerdict {
+  const [choice = "no"] = answer.choices;
+  const verdict = choice === "yes" || choice === "always" || choice === "always_project" ? choice : "no";
+  const isAlways = verdict === "always" || verdict === "always_project";
+  return {
+    id: ask.id,
+    verdict,
+    by,
+    ...(via && { via }),
+    what: ask.call ? quoted(ask.call) : "",
+    rules: ask.call?.rules ?? [],
+    ...(isAlways && { allowed: ask.call?.always ?? [] }),
+    ...(answer.text && { text: answer.text }),
+    asked_at: new Date(ask.asked_at_ms).toISOString(),
+    waited_ms: Math.max(0, now - ask.asked_at_ms),
+  };
+}
+
+function answeredText({ by, answer, via }: Settled): string {
+  const [choice = "no"] = answer.choices;
+  switch (by) {
+    case "user":
+      return `it was answered "${choice}"${via ? ` (${via})` : ""}, and the first answer counts`;
+    case "rule":
+      return `the answer to another question allowed it (${via})`;
+    case "expiry":
+      return `no answer came in time, so ${choice} counts`;
+    case "on_ask":
+      return `there was no person to ask, so ${choice} counts`;
+  }
+}

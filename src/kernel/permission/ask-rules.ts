@@ -1,0 +1,86 @@
+/** Decides whether a person must be asked for a call that the rules allow. */
+
+import type { CallView } from "./call-view.ts";
+import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
+import { isHarmless } from "./harmless-commands.ts";
+import type { Rule } from "./rule.ts";
+import { mayEvaluateCode } from "./shell-builtins.ts";
+import type { SimpleCommand } from "./shell-words.ts";
+
+/** What is asked for without a rule: nothing, or what changes something outside the project's files. */
+export const ASK_MODES = ["off", "outside"] as const;
+export type AskMode = (typeof ASK_MODES)[number];
+
+/** The name of the mode in place of a rule. */
+export const OUTSIDE = "the mode outside";
+
+/** The ask rules of a process and of its ancestors, and the rules that a person has allowed. */
+export interface AskRights {
+  rules: Layer;
+  mode: AskMode;
+  /** Calls that these cover are not asked for. */
+  always: Layer;
+}
+
+/**
+ * Returns the ask rules that match the call and that no "always" has answered; empty when there is nothing to ask. A
+ * call that can't be decided is asked for. Of a command line each command is decided by itself.
+ */
+export function askedBy(rights: AskRights, view: CallView): string[] {
+  const { commandLine } = lineOf(view);
+  if (commandLine) {
+    const found = commandLine.flatMap((command) => rulesFor(rights, view, command));
+    return [...new Set(found)];
+  }
+  const matching = rights.rules.filter((rule) => denies(rule, view)).map(({ text }) => text);
+  if (rights.mode === "outside" && isOutside(view)) matching.push(OUTSIDE);
+  return matching.length > 0 && coveredBy(rights.always, view) === null ? matching : [];
+}
+
+/** Returns the ask rules of these tools that match the opened file, and that no "always" has answered. */
+export function askedForOpened(
+  { rules, always }: AskRights,
+  tools: readonly string[],
+  view: CallView,
+): string[] {
+  const matching = rules.filter((rule) => deniedTo([rule], tools, view) !== undefined);
+  if (matching.length === 0) return [];
+  const allowed = always.filter((rule) => rule.kind === "pattern").filter(({ name }) => tools.includes(name));
+  const covered = view.targets.every((target) => allowed.some(({ path }) => path.covers(target)));
+  return covered ? [] : matching.map(({ text }) => text);
+}
+
+/** The commands of a line that is understood as a whole. */
+function lineOf(view: CallView): { commandLine: readonly SimpleCommand[] | null } {
+  if (view.kind !== "command" || view.commandLine === null) return { commandLine: null };
+  return { commandLine: mayEvaluateCode(view.commandLine) ? null : view.commandLine };
+}
+
+function rulesFor({ rules, mode, always }: AskRights, view: CallView, command: SimpleCommand): string[] {
+  const matching = rules.filter((rule) => asksFor(rule, view, command)).map(({ text }) => text);
+  if (mode === "outside" && isOutsideTool(view) && !isHarmless(command)) matching.push(OUTSIDE);
+  return always.some((rule) => covers(rule, view, command)) ? [] : matching;
+}
+
+function asksFor(rule: Rule, view: CallView, command: SimpleCommand): boolean {
+  if (rule.kind !== "pattern") return denies(rule, view);
+  return rule.name === view.tool?.name && rule.command.mayBe(command);
+}
+
+function covers(rule: Rule, view: CallView, command: SimpleCommand): boolean {
+  if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
+  return rule.name === view.tool?.name && rule.command.covers(command);
+}
+
+/** A tool for files is asked for when it writes outside the project. */
+function isOutside(view: CallView): boolean {
+  const { call, kind } = view;
+  if (call.tool === null) return view.toolsThere.some(({ outside }) => outside) && call.readOnly !== true;
+  if (kind !== "path") return isOutsideTool(view);
+  if (view.tool?.readOnly === true) return view.tool.outside === true;
+  return view.targets.length === 0 || view.targets.some(({ relative }) => relative === null);
+}
+
+function isOutsideTool({ tool }: CallView): boolean {
+  return tool?.outside === true;
+}

@@ -1,0 +1,38 @@
+/** Questions of runs to a person, as clients see them. */
+
+import type { AskAnswer, AskedCall, AskQuestion, AskVerdict } from "../store/runs/ask-schema.ts";
+
+export type { AskAnswer, AskedCall, AskQuestion };
+
+/** One open question of a run. `answer_user {request_id, answers[]}` answers it, with one answer for each of `questions`. */
+export interface AskUser {
+  request_id: string;
+  /** `permission`: whether a tool call may be made. `question`: the model asks. */
+  kind: "permission" | "question";
+  /** The process that asks: the run that the client follows, or one below it. */
+  pid: number;
+  uuid: string;
+  agent: string;
+  /** 0 for a run that no run has spawned. */
+  depth: number;
+  intent: string;
+  step: number;
+  asked_at_ms: number;
+  /** When its default counts. */
+  until_ms: number;
+  /** The tool call of a permission; else null. */
+  call: AskedCall | null;
+  questions: AskQuestion[];
+}
+
+/** A question is over. */
+export interface AskClosed {
+  pid: number;
+  uuid: string;
+  request_id: string;
+  /** null: withdrawn without a verdict. */
+  verdict: AskVerdict["verdict"] | null;
+  by: AskVerdict["by"] | null;
+  via?: string;
+  text?: string;
+}

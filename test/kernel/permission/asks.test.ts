@@ -1,0 +1,346 @@
+import { describe, expect, test } from "bun:test";
+import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
+
+const PROJECT = "/home/u/project";
+const FACTS: Facts = {
+  tools: [
+    { name: "Read", subject: "path", path: "/dev/fs", readOnly: true },
+    { name: "Write", subject: "path", path: "/dev/fs", outside: true },
+    { name: "Grep", subject: "path", path: "/dev/fs", readOnly: true, filters: true },
+    { name: "Bash", subject: "command", path: "/dev/shell", outside: true },
+    { name: "WebFetch", subject: "url", path: "/dev/web", readOnly: true, outside: true },
+    { name: "Complete", path: "/dev/kernel/complete" },
+    { name: "mcp__x__get", path: "/mnt/mcp/x", readOnly: true },
+    { name: "mcp__x__put", path: "/mnt/mcp/x", outside: true },
+  ],
+  devices: ["/dev/fs", "/dev/shell", "/dev/web", "/dev/kernel/complete", "/mnt/mcp/x"],
+  projectDir: PROJECT,
+  cwd: PROJECT,
+  realPath: (path) => (path.startsWith(`${PROJECT}/link`) ? path.replace("/link", "/.github") : path),
+  isThere: () => false,
+};
+
+/** `Read(src/a.ts)`, `Bash(git log)`, `Complete`, or a path opened raw. */
+function call(text: string): Call {
+  if (text.startsWith("/")) return { tool: null, path: text };
+  const open = text.indexOf("(");
+  const tool = open < 0 ? text : text.slice(0, open);
+  const path = FACTS.tools.find((known) => known.name === tool)?.path ?? "/dev/none";
+  return open < 0 ? { tool, path } : { tool, path, subject: text.slice(open + 1, -1) };
+}
+
+type Verdict = "allow" | "ask" | "deny";
+
+function verdictOf(permissions: Permissions, text: string): Verdict {
+  if (permissions.refusal(call(text)) !== null) return "deny";
+  return permissions.asks(call(text)) === null ? "allow" : "ask";
+}
+
+interface Rules {
+  allow?: string[];
+  deny?: string[];
+  ask?: string[];
+  mode?: "off" | "outside";
+  always?: string[];
+  project?: string[];
+}
+
+function of({
+  allow = ["*"],
+  deny = [],
+  ask = [],
+  mode = "off",
+  always = [],
+  project = [],
+}: Rules): Permissions {
+  return Permissions.of({ ...FACTS, allow, deny })
+    .asking(ask, mode)
+    .allowAlways(always, "run")
+    .allowAlways(project, "project");
+}
+
+function grid(title: string, rules: Rules, wanted: Partial<Record<Verdict, string[]>>): void {
+  describe(title, () => {
+    for (const [verdict, texts] of Object.entries(wanted))
+      for (const text of texts)
+        test(`${verdict}: ${text}`, () => expect<string>(verdictOf(of(rules), text)).toBe(verdict));
+  });
+}
+
+describe("deny wins over ask, and ask over allow", () => {
+  grid(
+    "the same tool in all lists",
+    { allow: ["Bash"], ask: ["Bash"], deny: ["Bash"] },
+    { deny: ["Bash(ls)"] },
+  );
+  grid("allowed and asked", { allow: ["Bash"], ask: ["Bash"] }, { ask: ["Bash(ls)"], deny: ["Write(a)"] });
+  grid(
+    "an ask rule allows nothing by itself",
+    { allow: ["Read"], ask: ["Bash", "Write"] },
+    { allow: ["Read(a)"], deny: ["Bash(ls)", "Write(a)"] },
+  );
+  grid(
+    "everything",
+    { ask: ["*"] },
+    { ask: ["Read(a)", "Bash(ls)", "Complete", "/dev/fs/a", "mcp__x__get"] },
+  );
+  grid(
+    "patterns of each",
+    { allow: ["Bash"], ask: ["Bash(git *)"], deny: ["Bash(git push *)"] },
+    { allow: ["Bash(ls)"], ask: ["Bash(git log)", "Bash(ls && git log)"], deny: ["Bash(git push origin)"] },
+  );
+  grid(
+    "a device",
+    { ask: ["/dev/shell"] },
+    { ask: ["Bash(ls)", "/dev/shell"], allow: ["Read(a)", "/dev/fs/a"] },
+  );
+  grid(
+    "MCP tools by a star",
+    { ask: ["mcp__x__*"] },
+    { ask: ["mcp__x__get", "mcp__x__put"], allow: ["Read(a)"] },
+  );
+});
+
+describe("a command line", () => {
+  grid(
+    "is asked for when one of its commands may match",
+    { ask: ["Bash(rm *)"] },
+    {
+      ask: [
+        "Bash(rm a)",
+        "Bash(ls; rm a)",
+        "Bash(ls | xargs rm)",
+        "Bash(/bin/rm a)",
+        "Bash(env X=1 rm a)",
+        "Bash(sh -c 'rm a')",
+        "Bash($CMD a)",
+        "Bash(echo $(rm a))",
+      ],
+      allow: ["Bash(ls)", "Bash(echo rm)", "Bash(git status)"],
+    },
+  );
+  grid(
+    "that a person has allowed is not asked for, alone or beside others",
+    { ask: ["Bash(git *)"], always: ["Bash(git push *)"] },
+    {
+      allow: ["Bash(git push origin)", "Bash(npm test && git push origin)"],
+      ask: [
+        "Bash(git pull)",
+        "Bash(git push && git pull)",
+        "Bash(git push $(git pull))",
+        "Bash(FOO=1 git push)",
+      ],
+    },
+  );
+  grid(
+    "that the whole tool covers",
+    { ask: ["Bash"], project: ["Bash"] },
+    { allow: ["Bash(rm -rf $X `y`)"] },
+  );
+  grid(
+    "the allowed rule never lifts a deny",
+    { ask: ["Bash"], deny: ["Bash(rm *)"], always: ["Bash"] },
+    { deny: ["Bash(rm a)"] },
+  );
+});
+
+describe("a file", () => {
+  grid(
+    "is asked for by where it really is",
+    { ask: ["Write(.github/**)"] },
+    {
+      ask: [
+        "Write(.github/x.yml)",
+        "Write(link/x.yml)",
+        "Write(src/../.github/x)",
+        `Write(${PROJECT}/.github/x)`,
+      ],
+      allow: ["Write(src/a)", "Read(.github/x.yml)"],
+    },
+  );
+  grid(
+    "that a person has allowed",
+    { ask: ["Write(.github/**)"], always: ["Write(.github/ok/**)"] },
+    { allow: ["Write(.github/ok/a)"], ask: ["Write(.github/x)"] },
+  );
+
+  test("an opened file is asked for where the call's own path was not", () => {
+    const rights = of({ ask: ["Write(.github/**)"] });
+    const written = call("Write(src/a)");
+    expect(rights.asks(written)).toBeNull();
+    expect(rights.asksForOpened({ ...written, opened: `${PROJECT}/.github/a` }, [])).toMatchObject({
+      rules: ["Write(.github/**)"],
+      isSearch: false,
+    });
+    expect(rights.asksForOpened({ ...written, opened: `${PROJECT}/src/a` }, [])).toBeNull();
+  });
+
+  test("a search is asked for files that Read is asked for", () => {
+    const rights = of({ ask: ["Read(secret/**)"], always: ["Read(secret/known)"] });
+    const search = call("Grep(.)");
+    const opened = (file: string) =>
+      rights.asksForOpened({ ...search, opened: `${PROJECT}/${file}` }, ["Read"]);
+    expect(rights.asks(search)).toBeNull();
+    expect(opened("secret/key")).toMatchObject({ rules: ["Read(secret/**)"], isSearch: true });
+    expect(opened("secret/known")).toBeNull();
+    expect(opened("src/a")).toBeNull();
+  });
+});
+
+describe("the mode outside", () => {
+  grid(
+    "asks for what changes something outside the project's files",
+    { mode: "outside" },
+    {
+      ask: [
+        "Bash(npm test)",
+        "Bash(rm a)",
+        "Bash(git push)",
+        "Bash(git commit -m x)",
+        "Bash(curl https://x)",
+        "Bash(ls > out)",
+        "Bash(find . -delete)",
+        "Bash(find . -exec rm {} +)",
+        "Bash(sort -o a b)",
+        "Bash(git diff --output=x)",
+        "Bash(git -c alias.x=!sh x)",
+        "Bash(git log --ext-diff)",
+        "Bash(env FOO=1 ls)",
+        "Bash(X=1 ls)",
+        "Bash(ls $(rm a))",
+        "Bash(eval ls)",
+        "Bash(rg --pre sh x)",
+        "Bash(uniq a b)",
+        "Bash(find $X)",
+        "Bash(./ls)",
+        "Bash(command ls)",
+        "Write(../other/a)",
+        "Write(/etc/passwd)",
+        "WebFetch(https://x)",
+        "mcp__x__put",
+        "/dev/shell",
+      ],
+      allow: [
+        "Read(a)",
+        "Read(../other/a)",
+        "Write(a)",
+        `Write(${PROJECT}/src/a)`,
+        "Grep(.)",
+        "Complete",
+        "mcp__x__get",
+        "Bash(ls -la)",
+        "Bash(cat a | grep b | wc -l)",
+        "Bash(git status && git diff HEAD~1)",
+        "Bash(git log -p -3)",
+        "Bash(find . -name '*.ts')",
+        "Bash(ls 2>/dev/null)",
+        "Bash(sort a)",
+        "Bash(cd src && pwd)",
+        "Bash([ -f a ] && echo yes)",
+      ],
+    },
+  );
+  grid(
+    "and a person's always",
+    { mode: "outside", project: ["Bash(npm test *)"] },
+    {
+      allow: ["Bash(npm test)", "Bash(cd a && npm test | tail -3)"],
+      ask: ["Bash(npm install)", "Bash(npm test; rm a)"],
+    },
+  );
+});
+
+describe("a child", () => {
+  const parent = of({ ask: ["Bash(rm *)"], mode: "outside", always: ["Bash(make *)"] });
+
+  test("keeps every question of its parent, whatever its own lists say", () => {
+    for (const child of [parent.child(["*"], []), parent.child(["Bash"], []).asking([], "off")]) {
+      expect(verdictOf(child, "Bash(rm a)")).toBe("ask");
+      expect(verdictOf(child, "Bash(npm test)")).toBe("ask");
+      expect(verdictOf(child, "Bash(make all)")).toBe("allow");
+    }
+  });
+
+  test("adds its own, which its parent does not get", () => {
+    const child = parent.child(["*"], []).asking(["Read(secret/**)"]);
+    expect(verdictOf(child, "Read(secret/a)")).toBe("ask");
+    expect(verdictOf(parent, "Read(secret/a)")).toBe("allow");
+  });
+
+  test("is asked what its parent is asked from now on, and keeps what a person has allowed", () => {
+    const child = of({}).child(["*"], []).allowAlways(["Bash(git *)"], "run");
+    const stricter = child.within(of({ ask: ["Bash"] }));
+    expect(verdictOf(stricter, "Bash(ls)")).toBe("ask");
+    expect(verdictOf(stricter, "Bash(git log)")).toBe("allow");
+  });
+
+  test("may not run by its options what a person has to decide", () => {
+    expect(parent.toolRefusal("Bash", "rm -rf x")).toContain(
+      "A person has to decide it (ask rule Bash(rm *)",
+    );
+    expect(parent.toolRefusal("Bash", "ls")).toBeNull();
+  });
+});
+
+describe("the record", () => {
+  test("holds questions and what was allowed for the run as one unit, and not what was allowed for the project", () => {
+    const rules = {
+      ask: ["Bash"],
+      mode: "outside",
+      always: ["Bash(make *)"],
+      project: ["Bash(npm *)"],
+    } as const;
+    const child = of({
+      ...rules,
+      ask: [...rules.ask],
+      always: [...rules.always],
+      project: [...rules.project],
+    })
+      .child(["*"], [])
+      .asking(["Write"]);
+    const record = child.record();
+    expect(record).toMatchObject({
+      ask: ["Write"],
+      ask_above: ["Bash"],
+      ask_mode: "outside",
+      always: ["Bash(make *)"],
+    });
+    const restored = Permissions.from(record, FACTS);
+    expect(restored.record()).toEqual(record);
+    expect(verdictOf(restored, "Bash(make a)")).toBe("allow");
+    expect(verdictOf(restored, "Bash(npm test)")).toBe("ask");
+    expect(verdictOf(restored, "Write(a)")).toBe("ask");
+  });
+
+  test("has no such keys for a run without questions", () => {
+    expect(Object.keys(of({}).record())).toEqual(["allow", "deny"]);
+  });
+
+  test("an unknown tool in an ask rule is an error", () => {
+    expect(() => of({ ask: ["Bsah"] })).toThrow('Did you mean "Bash"?');
+  });
+});
+
+describe("always offers", () => {
+  test.each([
+    ["Bash(git push origin main)", ["Bash(git push *)"]],
+    ["Bash(npm test && git push)", ["Bash(npm test *)", "Bash(git push *)"]],
+    ["Bash(npm run build -- --x)", ["Bash(npm run build *)"]],
+    ["Bash(rm -rf build)", ["Bash(rm -rf build)"]],
+    ["Bash(cat a | tee b)", ["Bash(tee b)"]],
+    ["Bash(npm run)", []],
+    ["Bash(rm $X)", []],
+    ["Bash(rm *.o)", []],
+    ["Bash(make > log)", []],
+    ["Bash(echo $(rm a))", []],
+    ["Bash(sh -c 'rm a')", []],
+    ["Write(.github/a.yml)", ["Write(.github/a.yml)"]],
+    ["Write(/etc/hosts)", ["Write(/etc/hosts)"]],
+    ["mcp__x__put", ["mcp__x__put"]],
+    ["/dev/shell", []],
+  ])("for %s the rules %p", (text, rules) => {
+    const rights = of({ ask: ["*"] });
+    expect(rights.suggestAlways(call(text))).toEqual(rules);
+    if (rules.length > 0) expect(verdictOf(of({ mode: "outside", always: rules }), text)).toBe("allow");
+  });
+});
