@@ -36,6 +36,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   tools: { group: "List what is available", load: () => import("./commands/tools.ts") },
   plugins: { group: "List what is available", load: () => import("./commands/plugins.ts") },
   config: { group: "List what is available", load: () => import("./commands/config.ts") },
+  setup: { group: "Set up", load: () => import("./commands/setup.ts") },
   init: { group: "Set up", load: () => import("./commands/init.ts") },
   trust: { group: "Set up", load: () => import("./commands/trust.ts") },
   daemon: { group: "Set up", load: () => import("./commands/daemon.ts") },

@@ -95,8 +95,7 @@ async function begin(
   run: AgentRun,
 ): Promise<FollowedRun> {
   using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), run);
-  const wire = await session.connect();
-  const stream = await Promise.race([run.open(wire, given), interrupts.abandoned]);
+  const stream = await Promise.race([openOrSetUp(io, session, given, run), interrupts.abandoned]);
   follower.begin(stream.answer, run.detach);
   if (run.detach) {
     stream.close();
@@ -106,6 +105,23 @@ async function begin(
   const receipt = await Promise.race([followRun(io, stream, follower), interrupts.abandoned]);
   await run.ended?.(receipt, session);
   return { code: receipt.exit_code, receipt };
+}
+
+/** Sends the request. A user at the terminal who has no provider yet may set one up first. */
+async function openOrSetUp(
+  io: Io,
+  session: Session,
+  given: Given,
+  run: AgentRun,
+): Promise<Stream<"spawn" | "resume" | "replay">> {
+  try {
+    return await run.open(await session.connect(), given);
+  } catch (error) {
+    if (!given.attended) throw error;
+    const { offerSetup } = await import("./setup/offer.ts");
+    if (!(await offerSetup(io, session, error))) throw error;
+    return run.open(await session.connect(), given);
+  }
 }
 
 /** Connects and reads stdin side by side, so that a silent pipe costs no time. */

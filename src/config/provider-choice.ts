@@ -261,5 +261,5 @@ function noModel({ name }: Provider): SyscallError {
 
 function nothingFound(request: ProviderRequest): string {
   const all = providerNames(request).join(", ");
-  return `No model provider found. The shortest way to one: export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… (OPENAI_BASE_URL=http://… for a server of your own), start Ollama, or name one with --provider (${all}). \`rnix demo\` needs none.`;
+  return `No model provider found. \`rnix setup\` sets one up. Or export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… (OPENAI_BASE_URL=http://… for a server of your own), start Ollama, or name one with --provider (${all}). \`rnix demo\` needs none.`;
 }

@@ -17,8 +17,8 @@ export interface ModelLine {
 }
 
 /**
- * The models that `listed`, the service's own list, has; without it, the known models of the provider's address.
- * Models of the files and the default model are always among them. Known ones come first, in the table's order.
+ * The models that `listed`, the service's own list, has; without it, the known models of the provider's address and its
+ * default model. Models of the files are always among them. Known ones come first, in the table's order.
  */
 export function modelLines(
   provider: Provider,
@@ -30,7 +30,7 @@ export function modelLines(
   const known = knownModels(at);
   const names = new Map<string, ModelLine["from"]>();
   for (const name of Object.keys(provider.models)) names.set(name, "file");
-  if (defaultModel !== undefined && !names.has(defaultModel)) {
+  if (defaultModel !== undefined && listed === undefined && !names.has(defaultModel)) {
     names.set(defaultModel, known.includes(defaultModel) ? "table" : "file");
   }
   for (const { id } of listed ?? []) names.set(id, "service");

@@ -92,20 +92,28 @@ export async function loadProviders(
   return result;
 }
 
-/** The providers with one more entry, as if the user's file had it. Fails with INVALID for a malformed one. */
+/**
+ * The providers with one more entry, as if the user's file had it. `null` removes a key of the entry. Fails with INVALID
+ * for a malformed one.
+ */
 export function withEntry(
   providers: Providers,
   name: string,
-  entry: unknown,
+  entry: Readonly<Record<string, unknown>>,
   { configDir, home }: Pick<ConfigSources, "configDir" | "home">,
 ): Providers {
-  const checked = ProvidersFile.safeParse({ providers: { [name]: entry } });
+  const given = Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null));
+  const checked = ProvidersFile.safeParse({ providers: { [name]: given } });
   const value = checked.data?.providers?.[name];
   if (value === undefined) {
     const why = checked.error?.issues.map(({ path, message }) => `${path.slice(1).join(".")}: ${message}`);
     throw new SyscallError("INVALID", why?.join("; ") ?? `the entry ${name} is empty`);
   }
-  const before = providers.byName.get(name) ?? providerOf(name, value);
+  const stock = providerOf(name, value);
+  const known = providers.byName.get(name) ?? stock;
+  const hasOtherKey = entry.api_key_env === null || entry.api_key_command === null;
+  const { keyEnvs, needsKey } = stock;
+  const before = hasOtherKey ? { ...known, keyEnvs, needsKey, keyCommand: undefined } : known;
   const at = { file: join(configDir, FILE), cwd: home };
   const merged: Provider = { ...merge(before, value, at), tier: "user", withheld: false };
   return { ...providers, byName: new Map([...providers.byName, [name, merged]]) };

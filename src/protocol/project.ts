@@ -77,6 +77,8 @@ export interface ModelWire {
   price: ModelPrice | null;
   /** Where its name comes from: the service's own list, the table of known models, or providers.yaml. */
   from: "service" | "table" | "file";
+  /** The provider's model if none is named. */
+  is_default: boolean;
   /** The model of a spawn without a flag. */
   chosen: boolean;
 }

@@ -66,6 +66,7 @@ describe("every command", () => {
         "replay",
         "test",
         "resume",
+        "setup",
         "show",
         "skills",
         "skills check",

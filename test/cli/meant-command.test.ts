@@ -47,6 +47,7 @@ describe("a command line without a command", () => {
     [["fork", "01975a2e", "try it $HOME"], "rnix resume --fork 01975a2e 'try it $HOME'"],
     [["cancel", "3"], "rnix kill 3"],
     [["list"], "rnix ps"],
+    [["login"], "rnix setup"],
     [["tail", "3"], "rnix log -f 3"],
     [["spwan", "do it"], 'rnix spawn "do it"'],
     [["kil", "3"], "rnix kill 3"],
@@ -70,7 +71,7 @@ describe("a command line without a command", () => {
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
       "describe list ls jobs runs history fork branch retry restart unpause follow watch tail trace";
-    const last = "grant revoke settings rm clean prune example";
+    const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {
         const [, line = ""] = /\n {2}rnix (.*)/.exec(meantCommand(word, args)) ?? [];

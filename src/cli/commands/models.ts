@@ -53,7 +53,7 @@ export default defineCommand({
       if (models.length > 0) io.stdout.write(table(models, columns, io.stdout, style));
       const why =
         chosen === null
-          ? "No provider can be used here yet: rnix providers says what is missing."
+          ? "No provider can be used here yet: rnix setup sets one up, rnix providers says what is missing."
           : `* the default here: ${chosen.model} of ${chosen.provider} (${chosen.because}). USD per million tokens.`;
       io.stderr.write(`${why}\n`);
       return EXIT.ok;

@@ -1,6 +1,6 @@
 /** Lists the models of providers: from their services, the table of known models and the files. */
 
-import { probeLocal } from "../../config/discovery.ts";
+import { offeredModel, probeLocal } from "../../config/discovery.ts";
 import { type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { type ModelLine, modelLines } from "../../config/provider-models.ts";
 import {
@@ -19,7 +19,7 @@ import type { Diagnostic, ModelWire } from "../../protocol/methods.ts";
 export interface ModelsAsked {
   /** Absent: every usable provider. */
   provider?: string;
-  entry?: unknown;
+  entry?: Readonly<Record<string, unknown>>;
   waitMs: number;
 }
 
@@ -67,9 +67,10 @@ export async function listModels(
       const local = models?.map((id) => ({ id }));
       const listed =
         local ?? (isUsable ? await listOf(one, request, waitMs, ask).catch(failed(name)) : undefined);
-      const defaultModel = chosen?.name === name ? chosen.model : one.defaultModel;
+      const usual = one.defaultModel ?? (isUsable ? await offeredModel(one, request) : null) ?? undefined;
+      const defaultModel = chosen?.name === name ? chosen.model : usual;
       const lines = modelLines(one, request, { listed, defaultModel, now: request.clock.now() });
-      return lines.map((line) => modelWire(name, line, chosen));
+      return lines.map((line) => modelWire(name, line, { chosen, usual }));
     }),
   );
   function failed(name: string): (error: unknown) => undefined {
@@ -105,7 +106,11 @@ async function listOf(
   return ask(choice, waitMs);
 }
 
-function modelWire(provider: string, line: ModelLine, chosen: ProviderChoice | null): ModelWire {
+function modelWire(
+  provider: string,
+  line: ModelLine,
+  { chosen, usual }: { chosen: ProviderChoice | null; usual: string | undefined },
+): ModelWire {
   const { model, contextWindow, maxOutput, price, from } = line;
   return {
     provider,
@@ -114,6 +119,7 @@ function modelWire(provider: string, line: ModelLine, chosen: ProviderChoice | n
     max_output: maxOutput ?? null,
     price: price ?? null,
     from,
+    is_default: model === usual,
     chosen: chosen?.name === provider && chosen.model === model,
   };
 }

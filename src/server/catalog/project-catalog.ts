@@ -48,7 +48,7 @@ interface ProjectRef {
 interface TryAsked {
   provider: string;
   model: string;
-  entry?: unknown;
+  entry?: Readonly<Record<string, unknown>>;
 }
 
 interface CatalogPorts {
@@ -161,7 +161,7 @@ export class ProjectCatalog {
 
   async #withProviders<T>(
     project: ProjectRef,
-    o: { provider?: string; entry?: unknown; warn?(message: string): void },
+    o: { provider?: string; entry?: Readonly<Record<string, unknown>>; warn?(message: string): void },
     use: (request: ProviderRequest, devices: Namespace, workspace: Workspace) => Promise<T>,
   ): Promise<T> {
     const { provider, entry, warn = () => undefined } = o;

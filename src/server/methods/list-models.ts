@@ -14,8 +14,8 @@ export const listModels = method({
   payload: () =>
     ProjectRequest().extend({
       provider: z.string().min(1).optional(),
-      /** As in providers.yaml, tried before it is written. */
-      entry: z.unknown().optional(),
+      /** As in providers.yaml, tried before it is written; null removes a key. */
+      entry: z.record(z.string(), z.unknown()).optional(),
       wait_ms: z.int().min(0).max(MAX_WAIT_MS).optional(),
     }),
   async handle({ provider, entry, wait_ms, ...project }, { catalog }, caller): Promise<ModelsAnswer> {

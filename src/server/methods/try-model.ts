@@ -11,8 +11,8 @@ export const tryModel = method({
     ProjectRequest().extend({
       provider: z.string().min(1),
       model: z.string().min(1),
-      /** As in providers.yaml, tried before it is written. */
-      entry: z.unknown().optional(),
+      /** As in providers.yaml, tried before it is written; null removes a key. */
+      entry: z.record(z.string(), z.unknown()).optional(),
     }),
   async handle({ provider, model, entry, ...project }, { catalog }, caller): Promise<TriedModelWire> {
     requireUser(caller, "try a model");

@@ -1,0 +1,144 @@
+/** Asks questions at the terminal, line by line: texts, secrets and choices. */
+
+import { SyscallError } from "../../plugin/index.ts";
+import type { Io } from "../io.ts";
+import { printable } from "../output/format.ts";
+import { Keyboard } from "../terminal/keyboard.ts";
+
+/** One line of a list to choose from. */
+export interface Item<T> {
+  name: string;
+  about?: string;
+  value: T;
+}
+
+interface Question {
+  /** The answer to an empty line. */
+  preset?: string;
+  /** The answer is not shown. */
+  hidden?: boolean;
+}
+
+const ENTER = ["\r", "\n"];
+const ERASE = ["\u007f", "\b"];
+const ERASE_LINE = "\u0015";
+const END = "\u0004";
+/** Longer answers are mistakes, such as a pasted file. */
+const MAX_ANSWER = 4096;
+
+export class Prompt implements Disposable {
+  readonly #io: Io;
+  readonly #cancelled = Promise.withResolvers<never>();
+  readonly #off: (() => void)[];
+  readonly #keyboard: Keyboard | null;
+  #line: { text: string; hidden: boolean; done(text: string): void } | undefined;
+
+  private constructor(io: Io) {
+    this.#io = io;
+    // It may reject while nothing waits for it.
+    this.#cancelled.promise.catch(() => undefined);
+    const cancel = () => this.#cancel();
+    this.#off = [
+      io.onSignal("SIGINT", cancel),
+      io.onSignal("SIGTERM", cancel),
+      io.onSignal("SIGHUP", cancel),
+    ];
+    this.#keyboard = Keyboard.open(io, {
+      key: (data) => this.#key(data),
+      paste: (text) => this.#paste(text),
+    });
+  }
+
+  /** null when no user is at a terminal. */
+  static open(io: Io): Prompt | null {
+    if (io.env.CI || io.stdin.kind !== "tty" || io.terminal() === null) return null;
+    const prompt = new Prompt(io);
+    if (prompt.#keyboard !== null) return prompt;
+    prompt[Symbol.dispose]();
+    return null;
+  }
+
+  [Symbol.dispose](): void {
+    this.#keyboard?.close();
+    for (const off of this.#off) off();
+  }
+
+  say(text: string): void {
+    this.#io.stderr.write(`${text}\n`);
+  }
+
+  /** Waits for work, or fails with CANCELLED at Ctrl-C. */
+  during<T>(work: Promise<T>): Promise<T> {
+    return Promise.race([work, this.#cancelled.promise]);
+  }
+
+  /** One line, trimmed. Fails with CANCELLED at Ctrl-C, and at Ctrl-D on an empty line. */
+  async ask(question: string, { preset, hidden = false }: Question = {}): Promise<string> {
+    this.#io.stderr.write(`${question}${preset === undefined ? "" : ` [${preset}]`}: `);
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#line = { text: "", hidden, done: resolve };
+    try {
+      const text = (await this.during(promise)).trim();
+      return text === "" ? (preset ?? "") : text;
+    } finally {
+      this.#line = undefined;
+      this.#io.stderr.write("\n");
+    }
+  }
+
+  /** One of the items, by its number or name; null for "back". */
+  async choose<T>(
+    question: string,
+    items: readonly Item<T>[],
+    o: { back?: boolean } = {},
+  ): Promise<T | null> {
+    const width = Math.max(...items.map(({ name }) => name.length));
+    this.say(question);
+    for (const [index, { name, about = "" }] of items.entries()) {
+      this.say(
+        `  ${String(index + 1).padStart(2)}  ${printable(name).padEnd(width)}  ${printable(about)}`.trimEnd(),
+      );
+    }
+    if (o.back) this.say("   0  back");
+    for (;;) {
+      const answer = await this.ask("Number or name", { preset: "1" });
+      if (o.back && answer === "0") return null;
+      const begins = items.filter(({ name }) => name.startsWith(answer));
+      const named =
+        items.find(({ name }) => name === answer) ?? (begins.length === 1 ? begins[0] : undefined);
+      const item = items[Number(answer) - 1] ?? named;
+      if (item !== undefined) return item.value;
+      this.say(`Expected a number from ${o.back ? 0 : 1} to ${items.length}, or a name of the list.`);
+    }
+  }
+
+  #cancel(): void {
+    this.#cancelled.reject(new SyscallError("CANCELLED", "stopped; nothing was changed"));
+  }
+
+  #paste(text: string): void {
+    for (const character of text.split("\n")[0] ?? "") this.#key(character);
+  }
+
+  #key(data: string): void {
+    const line = this.#line;
+    if (line === undefined) return;
+    if (ENTER.includes(data)) line.done(line.text);
+    else if (data === END) {
+      if (line.text === "") this.#cancel();
+    } else if (ERASE.includes(data)) this.#erase(line, 1);
+    else if (data === ERASE_LINE) this.#erase(line, line.text.length);
+    else if (!/\p{Cc}/u.test(data) && line.text.length + data.length <= MAX_ANSWER) {
+      line.text += data;
+      if (!line.hidden) this.#io.stderr.write(data);
+    }
+  }
+
+  #erase(line: { text: string; hidden: boolean }, count: number): void {
+    const characters = [...line.text];
+    const gone = characters.splice(Math.max(0, characters.length - count));
+    line.text = characters.join("");
+    const columns = line.hidden ? 0 : Bun.stringWidth(gone.join(""));
+    if (columns > 0) this.#io.terminal()?.write("\b \b".repeat(columns));
+  }
+}
