@@ -2,7 +2,14 @@ import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
-import { RunView } from "./output/run.ts";
+import { type RunOutput, RunView } from "./output/run.ts";
+import type { LiveOptions } from "./terminal/run-view.ts";
+
+/** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
+export function canDraw(io: Io): boolean {
+  const { env } = io;
+  return !env.NO_COLOR && !env.CI && env.TERM !== "dumb" && io.terminal() !== null;
+}
 
 export const OUTPUTS = ["text", "json", "jsonl"] as const;
 export type OutputMode = (typeof OUTPUTS)[number];
@@ -11,15 +18,22 @@ export type OutputMode = (typeof OUTPUTS)[number];
 export class Follower {
   readonly #io: Io;
   readonly #mode: OutputMode;
-  readonly view: RunView;
+  readonly view: RunOutput;
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
 
-  constructor(io: Io, mode: OutputMode, o: { quiet: boolean }) {
+  constructor(io: Io, mode: OutputMode, o: { quiet: boolean; view?: RunOutput }) {
     this.#io = io;
     this.#mode = mode;
-    this.view = new RunView(io, { ...o, answer: mode === "text" });
+    this.view = o.view ?? new RunView(io, { quiet: o.quiet, answer: mode === "text" });
+  }
+
+  /** With the live view where it can be used, which is loaded only then. */
+  static async open(io: Io, mode: OutputMode, o: LiveOptions & { quiet: boolean }): Promise<Follower> {
+    if (mode !== "text" || o.quiet || !canDraw(io)) return new Follower(io, mode, o);
+    const { openLiveView } = await import("./terminal/run-view.ts");
+    return new Follower(io, mode, { ...o, view: openLiveView(io, o) });
   }
 
   /** The run has a PID. For a detached run, this prints PID and UUID, and nothing follows. */

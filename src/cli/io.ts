@@ -67,7 +67,10 @@ export interface Session {
 }
 
 /** `env`: another environment than the command's, for a server inside it. */
-export type ConnectOptions = Omit<SessionOptions, "env"> & Partial<Pick<SessionOptions, "env">>;
+export interface ConnectOptions extends Omit<SessionOptions, "env">, Partial<Pick<SessionOptions, "env">> {
+  /** Gives the terminal to a question while `work` asks it. */
+  question?<T>(work: () => Promise<T>): Promise<T>;
+}
 
 /** The outside world of a command. */
 export interface Io {

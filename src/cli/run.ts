@@ -8,11 +8,14 @@ import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
+import type { RunOutput } from "./output/run.ts";
+import { ownName, shellWord } from "./own-name.ts";
 import type { FromStdin } from "./stdin.ts";
+import type { LiveOptions } from "./terminal/run-view.ts";
 
 interface AgentRun {
   /** Sends the request for the run. Called once the input is read and a server is connected. */
-  open(wire: Wire, given: Given): Promise<Stream<"spawn" | "resume" | "replay">>;
+  open(wire: Wire, given: Given, io: Io): Promise<Stream<"spawn" | "resume" | "replay">>;
   /** On top of the command's own environment. */
   env: Record<string, string>;
   /** Return once the run has begun. */
@@ -20,12 +23,14 @@ interface AgentRun {
   /** Ask no questions, even at a terminal. */
   unattended: boolean;
   /** The input from stdin, read while the connection is made. */
-  input?: () => Promise<FromStdin>;
+  input?: (io: Io) => Promise<FromStdin>;
   inside: boolean;
   output: OutputMode;
   quiet: boolean;
   /** Called with the receipt. `session` is null when the run never began or was lost. */
   ended?(receipt: Receipt, session: Session | null): Promise<void>;
+  /** The flags with which the user would resume this run. Absent: it is not resumed, and the user can't leave it. */
+  resumeFlags?: readonly string[];
 }
 
 /** The fields of every request for a run, besides the command's own options. */
@@ -47,10 +52,12 @@ interface FollowedRun {
 
 /** Spawns or resumes an agent and follows it to its end. The exit code is always that of the printed receipt. */
 export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
-  const follower = new Follower(io, run.output, run);
   using held = new HeldSignals(io, run);
+  // What the user types is read before anything is drawn.
+  const typed = io.stdin.kind === "tty" ? await run.input?.(io) : undefined;
+  const follower = await Follower.open(io, run.output, { ...run, ...liveOptions(io, run) });
   try {
-    const { session, input } = await prepare(io, run, held, follower);
+    const { session, input } = await prepare(run, held, follower, typed);
     try {
       const env = { ...environment(io), ...run.env };
       const notices = input.notices.length > 0 ? input.notices : undefined;
@@ -61,10 +68,31 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
       await session.close();
     }
   } catch (error) {
+    await follower.view.close();
     const receipt = follower.failed(error);
     if (receipt) await run.ended?.(receipt, null);
     throw error;
+  } finally {
+    await follower.view.close();
   }
+}
+
+function liveOptions(io: Io, { inside, resumeFlags }: AgentRun): LiveOptions {
+  const canLeave = !inside && resumeFlags !== undefined;
+  return {
+    resume: (uuid) => resumeFlags && [ownName(io), "resume", uuid, ...resumeFlags].join(" "),
+    keys: ["ctrl-c suspends", ...(canLeave ? ["ctrl-d leaves it running"] : [])],
+    canLeave,
+  };
+}
+
+/** The flags of a command that the record does not keep: the user gives them again to resume the run. */
+export function resumeFlags(
+  flags: Record<"trust" | "no-daemon" | "no-input", boolean> & { record: string | undefined },
+): readonly string[] {
+  const names = ["trust", "no-daemon", "no-input"] as const;
+  const given = names.filter((name) => flags[name]).map((name) => `--${name}`);
+  return flags.record === undefined ? given : [...given, "--record", shellWord(flags.record)];
 }
 
 /** Runs `prepare`, before the run exists, and prints its errors in the requested output form. */
@@ -94,17 +122,29 @@ async function begin(
   follower: Follower,
   run: AgentRun,
 ): Promise<FollowedRun> {
-  using interrupts = new Interrupts(io, session, (line) => follower.view.say(line), run);
-  const stream = await Promise.race([openOrSetUp(io, session, given, run), interrupts.abandoned]);
+  const { view } = follower;
+  using interrupts = new Interrupts(view.io, session, (line) => view.say(line), run);
+  const opening = openOrSetUp(io, session, given, run, view);
+  const stream = await Promise.race([opening, interrupts.abandoned]);
   follower.begin(stream.answer, run.detach);
   if (run.detach) {
     stream.close();
     return { code: EXIT.ok, receipt: null };
   }
   interrupts.started(stream.answer);
-  const receipt = await Promise.race([followRun(io, stream, follower), interrupts.abandoned]);
-  await run.ended?.(receipt, session);
-  return { code: receipt.exit_code, receipt };
+  view.listen();
+  const ended = followRun(view.io, stream, follower);
+  const receipt = await Promise.race([ended, interrupts.abandoned, view.left]);
+  if (receipt !== null) {
+    await view.close();
+    await run.ended?.(receipt, session);
+    return { code: receipt.exit_code, receipt };
+  }
+  stream.close();
+  ended.catch(() => undefined);
+  const { pid } = stream.answer;
+  view.say(`process ${pid} continues in the daemon: ${ownName(view.io)} attach ${pid}`);
+  return { code: EXIT.ok, receipt: null };
 }
 
 /** Sends the request. A user at the terminal who has no provider yet may set one up first. */
@@ -113,27 +153,34 @@ async function openOrSetUp(
   session: Session,
   given: Given,
   run: AgentRun,
+  view: RunOutput,
 ): Promise<Stream<"spawn" | "resume" | "replay">> {
   try {
-    return await run.open(await session.connect(), given);
+    return await run.open(await session.connect(), given, view.io);
   } catch (error) {
     if (!given.attended) throw error;
     const { offerSetup } = await import("./setup/offer.ts");
-    if (!(await offerSetup(io, session, error))) throw error;
-    return run.open(await session.connect(), given);
+    const offer = (): Promise<boolean> => offerSetup(io, session, error);
+    if (!(await (view.lend === undefined ? offer() : view.lend(offer)))) throw error;
+    return run.open(await session.connect(), given, view.io);
   }
 }
 
 /** Connects and reads stdin side by side, so that a silent pipe costs no time. */
 async function prepare(
-  io: Io,
   run: AgentRun,
   held: HeldSignals,
-  follower: Follower,
+  { view }: Follower,
+  typed: FromStdin | undefined,
 ): Promise<{ session: Session; input: FromStdin }> {
+  const { io } = view;
   // A server inside the command has no log file: it logs only when RNIX_LOG is set.
-  const log = io.env.RNIX_LOG ? (line: string) => follower.view.say(line) : undefined;
-  const [session, input] = await Promise.allSettled([io.session({ inside: run.inside, log }), run.input?.()]);
+  const log = io.env.RNIX_LOG ? (line: string) => view.say(line) : undefined;
+  const question = view.lend?.bind(view);
+  const [session, input] = await Promise.allSettled([
+    io.session({ inside: run.inside, log, question }),
+    typed ?? run.input?.(io),
+  ]);
   if (session.status === "rejected") throw session.reason;
   if (session.value === null)
     throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");

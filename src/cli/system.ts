@@ -31,12 +31,13 @@ export function systemIo(): Io {
       process.on(name, f);
       return () => process.off(name, f);
     },
-    async session(o = {}) {
+    async session({ question, ...o } = {}) {
       const { openSession } = await import("../client/session.ts");
       const open = () => openSession({ env: process.env, alone: true, ...o });
       return open().catch(async (thrown: unknown) => {
         const { offerRestart } = await import("./offer-restart.ts");
-        await offerRestart(io, thrown);
+        const ask = () => offerRestart(io, thrown);
+        await (question === undefined ? ask() : question(ask));
         return open();
       });
     },

@@ -143,7 +143,7 @@ describe("what a run prints", () => {
     }
   });
 
-  test("at a terminal: the streamed text, a line per step, and the answer once", async () => {
+  test("at a terminal: each call with its result, and the answer once", async () => {
     await using machine = new Machine();
     const half = Promise.withResolvers<void>();
     await machine.model(
@@ -157,14 +157,15 @@ describe("what a run prints", () => {
         ],
       }),
     );
-    const command = machine.startAtTerminal(["spawn", "say it"]);
-    await command.shows(/step 2/);
+    await using terminal = machine.terminal(["spawn", "say it"]);
+    await terminal.until(/step 2/);
     half.resolve();
-    const { screen, code } = await command.done;
+    const { code } = await terminal.done;
+    const { transcript } = terminal.screen;
     expect(code).toBe(0);
-    expect(screen).toContain("\u001b[");
-    expect(screen.match(/It is 42\./g)).toHaveLength(1);
-    expect(screen).toMatch(/completed · 2 steps · 1 tool call/);
+    expect(transcript).toMatch(/● Bash echo 42 · \d+ms\n {2}│ 42\n/);
+    expect(transcript.match(/It is 42\./g)).toHaveLength(1);
+    expect(transcript).toMatch(/completed · 2 steps · 1 tool call/);
   });
 });
 

@@ -138,7 +138,7 @@ test("control characters in a model's answer do not move the cursor of a termina
   expect(stderr).not.toContain("\x07");
 });
 
-test("an answer that breaks off and is retried is shown once on a terminal", async () => {
+test("an answer that breaks off and is retried is shown once in plain lines on a terminal", async () => {
   await using machine = new Machine();
   machine.config({ model_retries: 1 });
   await machine.model(
@@ -146,7 +146,7 @@ test("an answer that breaks off and is retried is shown once on a terminal", asy
       talk: [{ text: "It began so, and then", chunks: 6, fault: { kind: "cut" } }, says("It is done.")],
     }),
   );
-  const { screen, code } = await machine.startAtTerminal(["spawn", "talk"]).done;
+  const { screen, code } = await machine.startAtTerminal(["spawn", "talk"], { env: { NO_COLOR: "1" } }).done;
   expect(code).toBe(0);
   expect(screen.split("It is done.")).toHaveLength(2);
 });

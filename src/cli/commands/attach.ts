@@ -7,6 +7,7 @@ import { bool, json } from "../flags.ts";
 import { Follower } from "../follow.ts";
 import { followRun } from "../follow-run.ts";
 import type { Wire } from "../io.ts";
+import { ownName } from "../own-name.ts";
 import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
@@ -19,21 +20,30 @@ export default defineCommand({
   ],
   run(io, flags, [pid]) {
     const attach = async (wire: Wire, of: Target): Promise<number> => {
-      const follower = new Follower(io, flags.json ? "jsonl" : "text", flags);
-      const stream = await wire.open("attach", of);
+      const follower = await Follower.open(io, flags.json ? "jsonl" : "text", {
+        quiet: flags.quiet,
+        resume: (uuid) => `${ownName(io)} resume ${uuid}`,
+        keys: ["ctrl-c detaches"],
+        canLeave: true,
+      });
+      const { view } = follower;
       const detached = Promise.withResolvers<null>();
       const stop = [
         io.onSignal("SIGINT", () => detached.resolve(null)),
         io.onSignal("SIGTERM", () => detached.resolve(null)),
       ];
       try {
-        const receipt = await Promise.race([followRun(io, stream, follower), detached.promise]);
+        const stream = await wire.open("attach", of);
+        view.listen();
+        const ended = followRun(view.io, stream, follower);
+        const receipt = await Promise.race([ended, detached.promise, view.left]);
         if (receipt !== null) return receipt.exit_code;
-        follower.view.say(
-          `detached; process ${stream.answer.pid} is still running: rnix attach ${stream.answer.pid}`,
-        );
+        ended.catch(() => undefined);
+        const { pid } = stream.answer;
+        view.say(`detached; process ${pid} is still running: rnix attach ${pid}`);
         return EXIT.ok;
       } finally {
+        await view.close();
         for (const off of stop) off();
       }
     };

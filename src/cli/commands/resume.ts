@@ -10,7 +10,7 @@ import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
-import { printNotices, printRefused, runAgent } from "../run.ts";
+import { printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { isTarget, lastRun, target } from "../target.ts";
 
@@ -111,11 +111,12 @@ export default defineCommand({
       return {
         request,
         message: input,
-        input: isRead ? undefined : () => readAttached(io, flags),
+        input: isRead ? undefined : (io: Io) => readAttached(io, flags),
         // The daemon does not look for runs in this folder.
         inside: flags["no-daemon"] || flags.record !== undefined,
         unattended: flags["no-input"] || flags.detach,
         ended: new Reports(io, flags).begin({ intent: input ?? `resume ${uuid ?? ""}`, cwd: io.cwd }),
+        resumeFlags: resumeFlags(flags),
       };
     });
     const { request, message } = wanted;
@@ -124,7 +125,7 @@ export default defineCommand({
       ...form,
       env: {},
       detach: !request.stream,
-      open: async (wire, { input, ...given }) => {
+      open: async (wire, { input, ...given }, io) => {
         const text =
           message === undefined ? { input: input?.trim() || undefined } : { input: message, attached: input };
         const last = uuid === undefined ? await lastRun(io, wire) : {};

@@ -10,7 +10,7 @@ import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
-import { type Given, printNotices, printRefused, runAgent } from "../run.ts";
+import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 
 export default defineCommand({
@@ -145,9 +145,10 @@ export default defineCommand({
         env: flags.env,
         detach: flags.detach,
         unattended: flags["no-input"] || flags.detach,
-        input: fromStdin ? undefined : () => readAttached(io, flags),
+        input: fromStdin ? undefined : (io: Io) => readAttached(io, flags),
         inside: flags["no-daemon"],
         ended: new Reports(io, flags).begin({ intent, cwd }),
+        resumeFlags: resumeFlags(flags),
       };
     });
     const { code } = await runAgent(recordingIn(io, flags.record), { ...wanted, ...form });

@@ -18,6 +18,14 @@ export interface RunOutput {
   notice(text: string): void;
   /** Prints a notice at once, also with -q. */
   warn(notice: string): void;
+  /** The outside world while the view is open: what is printed to its stderr does not damage the view. */
+  readonly io: Io;
+  /** Gives the terminal to a question while `work` runs. Absent: it is free. */
+  lend?<T>(work: () => Promise<T>): Promise<T>;
+  /** Reads the user's keys from now on, if there are any. */
+  listen(): void;
+  /** Resolves when the user leaves the run and lets it continue. */
+  readonly left: Promise<null>;
   /** Ends the view: from then on the command prints by itself. Safe twice. */
   close(): Promise<void>;
 }
@@ -27,7 +35,8 @@ export interface RunOutput {
  * they arrive, and an answer shown that way is not printed again.
  */
 export class RunView implements RunOutput {
-  readonly #io: Io;
+  readonly io: Io;
+  readonly left = new Promise<null>(() => {});
   readonly #quiet: boolean;
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
@@ -48,7 +57,7 @@ export class RunView implements RunOutput {
   #lastFailure: string | undefined;
 
   constructor(io: Io, o: { quiet: boolean; answer: boolean }) {
-    this.#io = io;
+    this.io = io;
     this.#quiet = o.quiet;
     this.#printsAnswer = o.answer;
     this.#style = styleOf(io, io.stderr);
@@ -57,8 +66,6 @@ export class RunView implements RunOutput {
   }
 
   show(event: StreamEvent): void {
-    if (event.type !== "complete") this.#printHeld();
-    if (event.type !== "reasoning_delta") this.#endThought();
     switch (event.type) {
       case "progress":
         this.#progress(event.payload);
@@ -73,8 +80,9 @@ export class RunView implements RunOutput {
         this.#entry(event.payload);
         break;
       case "complete":
-        if (!this.#printsAnswer || this.#held?.text.trim() !== event.payload.result?.trim())
-          this.#printHeld();
+        if (this.#printsAnswer && this.#held?.text.trim() === event.payload.result?.trim())
+          this.#held = undefined;
+        this.#printPending();
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
@@ -88,8 +96,9 @@ export class RunView implements RunOutput {
   }
 
   say(line: string): void {
+    this.#printPending();
     this.#endLine();
-    this.#io.stderr.write(`${line}\n`);
+    this.io.stderr.write(`${line}\n`);
   }
 
   notice(text: string): void {
@@ -101,6 +110,8 @@ export class RunView implements RunOutput {
     this.#warned.add(notice);
     this.say(this.#style.yellow(`note: ${notice}`));
   }
+
+  listen(): void {}
 
   async close(): Promise<void> {}
 
@@ -151,6 +162,7 @@ export class RunView implements RunOutput {
 
   #text(step: number, text: string): void {
     if (this.#words === null) return;
+    this.#printPending();
     if (step !== this.#streamed.step) {
       this.#endLine();
       this.#streamed = { step, text: "" };
@@ -166,15 +178,12 @@ export class RunView implements RunOutput {
     if (this.#words === null || this.#quiet) return;
     this.#endLine();
     this.#thought = { step, rest: this.#thought.rest + text };
-    const end = this.#thought.rest.lastIndexOf("\n");
+    const { rest } = this.#thought;
+    const end = rest.lastIndexOf("\n");
     if (end < 0) return;
-    this.#printThought(this.#thought.rest.slice(0, end));
-    this.#thought.rest = this.#thought.rest.slice(end + 1);
-  }
-
-  #endThought(): void {
-    this.#printThought(this.#thought.rest);
     this.#thought.rest = "";
+    this.#printThought(rest.slice(0, end));
+    this.#thought.rest = rest.slice(end + 1);
   }
 
   #printThought(text: string): void {
@@ -186,14 +195,19 @@ export class RunView implements RunOutput {
     if (entry.kind === "thought" && this.#words !== null && this.#thought.step === entry.step) return;
     // Text that was streamed is not printed again.
     if (entry.kind === "text" && this.#words !== null && this.#streamed.step === entry.step) return;
-    // The last text may be the answer, which belongs on stdout: the next event decides.
+    // The last text may be the answer, which belongs on stdout: what is printed next decides.
+    this.#printPending();
     if (entry.kind === "text") this.#held = entry;
     else this.#printEntry(entry);
   }
 
-  #printHeld(): void {
+  /** Prints what waited for the next line: a text that is not the answer, the last words of a thought. */
+  #printPending(): void {
     const held = this.#held;
+    const thought = this.#thought.rest;
     this.#held = undefined;
+    this.#thought.rest = "";
+    this.#printThought(thought);
     if (held !== undefined) this.#printEntry(held);
   }
 
@@ -205,7 +219,7 @@ export class RunView implements RunOutput {
   #answer({ result }: Receipt): void {
     this.#endLine();
     if (!this.#printsAnswer || result === null || result === "") return;
-    const { stdout } = this.#io;
+    const { stdout } = this.io;
     if (this.#words === stdout && this.#streamed.text.trim() === result.trim()) return;
     const text = stdout.isTTY ? printable(result) : result;
     stdout.write(text.endsWith("\n") ? text : `${text}\n`);

@@ -2,10 +2,10 @@
 
 import type { Io } from "../io.ts";
 import { printable } from "../output/format.ts";
-import { type Style, styleOf } from "../output/style.ts";
+import { type TerminalStyle, terminalStyleOf } from "./terminal-style.ts";
+import { fit, wrap } from "./width.ts";
 
-export interface Look extends Style {
-  italic(text: string): string;
+export interface Look extends TerminalStyle {
   mark: Marks;
 }
 
@@ -34,15 +34,13 @@ export interface BlockSize {
   full?: boolean;
 }
 
-export function lookOf(io: Pick<Io, "env" | "stderr">): Look {
-  const style = styleOf(io, io.stderr);
-  const isPainted = style.bold("x") !== "x";
+export function lookOf(io: Pick<Io, "env" | "stdout">): Look {
+  const style = terminalStyleOf(io);
   const isAscii = io.env.RNIX_ASCII === "1";
   return {
     ...style,
     // A comma could be part of a command.
     glyph: isAscii ? { ...style.glyph, dot: " - " } : style.glyph,
-    italic: (text) => (isPainted && text !== "" ? `\x1b[3m${text}\x1b[23m` : text),
     mark: isAscii ? ASCII : UNICODE,
   };
 }
@@ -85,21 +83,14 @@ export function spinnerAt(look: Look, now: number): string {
   return spinner[Math.floor(now / 100) % spinner.length] ?? "";
 }
 
-/** Plain text cut to `width` columns, with an ellipsis where something is missing. */
+/** Text cut to `width` columns, with an ellipsis where something is missing. */
 export function cutTo(text: string, width: number, look: Look): string {
-  if (width <= 0) return "";
-  if (Bun.stringWidth(text) <= width) return text;
-  const { ellipsis } = look.mark;
-  return `${Bun.sliceAnsi(text, 0, Math.max(0, width - ellipsis.length)).trimEnd()}${ellipsis}`;
+  return fit(text, width, look.mark.ellipsis);
 }
 
-/** Plain text wrapped at words to lines of at most `width` columns; its own lines and their indent stay. */
+/** Text wrapped at words to lines of at most `width` columns; its own lines and their indent stay. */
 export function wrapTo(text: string, width: number): string[] {
-  const wrap = (line: string): string[] => {
-    const wrapped = Bun.wrapAnsi(line, Math.max(1, width), { hard: true, wordWrap: true, trim: false });
-    return wrapped.split("\n").map((part, i) => (i === 0 ? part : part.trimStart()).trimEnd());
-  };
-  return text.split("\n").flatMap(wrap);
+  return text.split("\n").flatMap((line) => wrap(line, Math.max(2, width)));
 }
 
 /** Text of models and programs as lines: without control characters, tabs as spaces, no empty lines at its ends. */

@@ -96,7 +96,9 @@ export class RunState {
   #textStep = -1;
   /** The last text of the model. */
   #answer = "";
-  #notices = new Set<string>();
+  readonly #notices = new Set<string>();
+  /** The calls of the present step, in the order of their start. */
+  readonly #order = new Map<string, number>();
 
   constructor(now: number) {
     this.openedMs = now;
@@ -152,6 +154,7 @@ export class RunState {
         return this.#spawned(payload, now);
       case "step": {
         const done = this.#settle(now);
+        this.#order.clear();
         this.total = payload.total;
         this.#used(payload);
         return done;
@@ -292,6 +295,7 @@ export class RunState {
   #callStarted(call: LoggedCall, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
     if (!this.calls.has(call.id)) this.calls.set(call.id, blockOf(call, now));
+    this.#order.set(call.id, this.#order.size);
     return done;
   }
 
@@ -301,6 +305,7 @@ export class RunState {
     const block = blockOf(call, now);
     if (GROUPED.has(call.name) && call.state === "done") {
       this.reads.push(block);
+      this.reads.sort((a, b) => (this.#order.get(a.id) ?? 0) - (this.#order.get(b.id) ?? 0));
       return done;
     }
     const agents = this.#takeChildren(call.id);

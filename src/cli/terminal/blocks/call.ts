@@ -94,11 +94,25 @@ function titleLines(
   const indent = first > o.columns / 4 ? 4 : first;
   const lines = argumentLines(argument, { first: o.columns - first, width: o.columns - indent });
   if (lines.length === 0) return [`${head}${status}`];
+  // Where the line has no room for the status, it has a line of its own.
+  const isOwnLine = o.columns - indent - Bun.stringWidth(status) < MIN_ARGUMENT;
+  if (isOwnLine) {
+    const own = cutTo(o.status.join(look.dim(look.glyph.dot)), o.columns - 4, look);
+    return [
+      ...placed(fitStatus(lines, { ...o, indent, first, status: 0 }, look), { head, indent }),
+      `    ${own}`,
+    ];
+  }
   const fitted = fitStatus(lines, { ...o, indent, first, status: Bun.stringWidth(status) }, look);
-  return fitted.map((line, i) => {
-    const end = i === fitted.length - 1 ? status : "";
-    return i === 0 ? `${head} ${line}${end}` : `${" ".repeat(indent)}${line}${end}`;
-  });
+  const last = fitted.pop() ?? "";
+  return placed([...fitted, last + status], { head, indent });
+}
+
+/** Columns of the argument's last line that the status leaves at least. */
+const MIN_ARGUMENT = 12;
+
+function placed(lines: readonly string[], { head, indent }: { head: string; indent: number }): string[] {
+  return lines.map((line, i) => (i === 0 ? `${head} ${line}` : `${" ".repeat(indent)}${line}`));
 }
 
 /** The argument wrapped: its first line stands behind the name, the others below it. */
@@ -132,7 +146,8 @@ function fitStatus(
   const shown = wrapped.slice(0, o.most);
   const hidden = wrapped.length - shown.length;
   const at = shown.length - 1;
-  const more = hidden > 0 ? ` ${look.mark.ellipsis} ${plural(hidden, "more line")}` : "";
+  const count = hidden > 0 ? ` ${look.mark.ellipsis} ${plural(hidden, "more line")}` : "";
+  const more = count.length + MIN_ARGUMENT > room(at) ? "" : count;
   const cut = cutTo(shown[at] ?? "", Math.max(4, room(at) - more.length), look);
   return [...shown.slice(0, -1), `${cut}${look.dim(more)}`];
 }

@@ -15,26 +15,31 @@ export interface LiveSize {
   now: number;
   full: boolean;
   hints: readonly string[];
+  /** What stands above the live region ends without an empty line. */
+  isBelowText: boolean;
   /** The text of the model that arrives: its newest lines, at most `rows`. */
   answer(rows: number): string[];
 }
 
 /** Lines of reasoning that are shown while it arrives. */
 const THOUGHT_LINES = 8;
+/** Rows with room for a running call above the status line. */
+const MIN_ROWS = 4;
 /** Columns of which nothing is expected. */
 const MIN_COLUMNS = 20;
 
 export function liveLines(state: RunState, size: LiveSize, look: Look): string[] {
   const columns = Math.max(MIN_COLUMNS, size.columns);
   const { rows, now } = size;
-  const status = statusLines(state, { ...size, columns }, look);
+  const status = statusLines(state, { ...size, columns, showsCalls: rows >= MIN_ROWS }, look);
   const footer = footerLine(state, columns, now, look);
   const bottom = (footer === "" ? status : [...status, footer]).slice(0, Math.max(1, rows));
   const room = rows - bottom.length;
   if (room < 2) return bottom;
   // An empty line above the status, where there is something above it.
-  const above = aboveStatus(state, { ...size, columns, rows: room - 1 }, look);
-  return above.length === 0 ? ["", ...bottom] : [...above, "", ...bottom];
+  const above = aboveStatus(state, { ...size, columns, rows: room - (size.isBelowText ? 2 : 1) }, look);
+  if (above.length === 0) return ["", ...bottom];
+  return [...(size.isBelowText ? [""] : []), ...above, "", ...bottom];
 }
 
 function aboveStatus(state: RunState, size: LiveSize, look: Look): string[] {

@@ -11,13 +11,15 @@ interface Place {
   now: number;
   /** Keys that the user may not know, on the right if there is room. */
   hints: readonly string[];
+  /** The running calls have lines of their own. */
+  showsCalls: boolean;
 }
 
 /** What the run does now, with a spinner and the time it has taken so far. */
 export function statusLines(state: RunState, place: Place, look: Look): string[] {
   if (state.retry !== null) return retryLines(state.retry, place, look);
   const { columns, now } = place;
-  const { text, sinceMs, untilMs, isStill } = doing(state, now);
+  const { text, sinceMs, untilMs, isStill } = doing(state, place);
   const clock = [
     ...(now - sinceMs < 1000 ? [] : [formatSeconds(now - sinceMs)]),
     ...(untilMs === null || untilMs <= now ? [] : [`${formatSeconds(untilMs - now + 999)} left`]),
@@ -51,13 +53,17 @@ interface Doing {
   isStill: boolean;
 }
 
-function doing(state: RunState, now: number): Doing {
+function doing(state: RunState, { now, showsCalls }: Place): Doing {
   const { activity, thought, isAnswering, calls } = state;
   const since = activity?.since_ms ?? now;
   if (thought !== null) return moving("thinking", thought.sinceMs);
   if (isAnswering) return moving("answering", since);
+  const [first] = calls.values();
+  if (first !== undefined && showsCalls && (activity === null || activity.kind === "tool")) {
+    const text = calls.size === 1 ? `running ${first.name}` : `running ${calls.size} calls`;
+    return moving(text, Math.min(...[...calls.values()].map(({ startedMs }) => startedMs)));
+  }
   if (activity === null) {
-    const [first] = calls.values();
     if (first === undefined)
       return moving(state.head === null ? "starting" : "waiting for the model", state.openedMs);
     return moving(

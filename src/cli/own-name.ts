@@ -1,0 +1,32 @@
+/** The name by which the user reaches this binary from where he stands. */
+
+import { realpathSync } from "node:fs";
+import { isAbsolute, relative } from "node:path";
+import type { Io } from "./io.ts";
+
+/** "rnix" where the PATH finds this binary, else the path to it, such as "./rnix". */
+export function ownName({ env, cwd }: Pick<Io, "env" | "cwd">, binary = process.execPath): string {
+  // Not compiled: Bun runs the sources.
+  if (/(^|\/)bun(\.exe)?$/.test(binary)) return "rnix";
+  const found = Bun.which("rnix", { PATH: env.PATH ?? "", cwd });
+  if (found !== null && isSame(found, binary)) return "rnix";
+  const path = relative(cwd, binary);
+  const isBelow = !path.startsWith("..") && !isAbsolute(path);
+  const shown = isBelow ? `./${path}` : binary;
+  return shellWord(shown);
+}
+
+/** A word as a shell reads it: quoted where that is needed. */
+export function shellWord(text: string): string {
+  return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function isSame(one: string, other: string): boolean {
+  try {
+    return realpathSync(one) === realpathSync(other);
+  } catch (error) {
+    // One of them was removed meanwhile.
+    if (error instanceof Error && "code" in error) return false;
+    throw error;
+  }
+}

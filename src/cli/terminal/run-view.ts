@@ -1,0 +1,287 @@
+/** The live view of a run at a terminal: finished parts stay above, and what happens now is redrawn below them. */
+
+import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { type Clock, realClock } from "../../lib/clock.ts";
+import type { StreamEvent } from "../../protocol/methods.ts";
+import type { Io, Output } from "../io.ts";
+import { oneLine } from "../output/format.ts";
+import type { RunOutput } from "../output/run.ts";
+import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
+import { endLines } from "./blocks/end.ts";
+import { liveLines } from "./blocks/live.ts";
+import { Keyboard } from "./keyboard.ts";
+import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
+import { MarkdownStream } from "./markdown.ts";
+import { type Block, type Change, RunState } from "./run-state.ts";
+import { type Frame, Screen } from "./screen.ts";
+
+/** The spinner's frames, and the clocks. */
+const FRAME_MS = 100;
+/** Columns of the intent in the terminal's title. */
+const TITLE_WIDTH = 60;
+
+/** What is drawn below the status line, such as an input line. */
+export interface Below {
+  frame(size: { columns: number; rows: number }): Frame;
+}
+
+export interface LiveOptions {
+  /** The command that resumes a run, as the user would type it here. undefined: it is not resumed. */
+  resume(uuid: string): string | undefined;
+  /** What the status line says of keys, the most important first. */
+  keys: readonly string[];
+  /** Ctrl-D leaves the run: it continues in the daemon. */
+  canLeave: boolean;
+}
+
+export function openLiveView(io: Io, o: LiveOptions): LiveView {
+  return new LiveView(io, Screen.open(io, { clock: realClock }), o);
+}
+
+type RunScreen = Pick<
+  Screen,
+  "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
+>;
+
+export class LiveView implements RunOutput {
+  readonly io: Io;
+  readonly state: RunState;
+  readonly look: Look;
+  /** Drawn below the status line. */
+  below: Below | null = null;
+  readonly #screen: RunScreen;
+  readonly #o: LiveOptions;
+  readonly #clock: Clock;
+  readonly #left = Promise.withResolvers<null>();
+  #keyboard: Keyboard | null = null;
+  #answer: { stream: MarkdownStream; committed: boolean } | null = null;
+  /** Whether the last part above takes one line; null: there is none yet. */
+  #lastIsBrief: boolean | null = null;
+  /** The last part that is shown in short. */
+  #folded: Exclude<Block, { kind: "end" }> | null = null;
+  #full = false;
+  #timer: { cancel(): void } | null = null;
+  #closed = false;
+
+  constructor(io: Io, screen: RunScreen, o: LiveOptions, clock: Clock = realClock) {
+    this.io = { ...io, stderr: new CommittedOutput(io.stderr, (text) => this.say(text)) };
+    this.#screen = screen;
+    this.#o = o;
+    this.#clock = clock;
+    this.look = lookOf(io);
+    this.state = new RunState(clock.now());
+    screen.show((size) => this.#frame(size));
+    screen.title(this.#title());
+    this.#tick();
+  }
+
+  get left(): Promise<null> {
+    return this.#left.promise;
+  }
+
+  lend<T>(work: () => Promise<T>): Promise<T> {
+    return this.#screen.suspendFor(work);
+  }
+
+  listen(): void {
+    this.#keyboard ??= Keyboard.open(this.io, { key: (data) => this.key(data), paste: () => undefined });
+  }
+
+  /** Handles a key of the view. Returns whether it was one. */
+  key(data: string): boolean {
+    if (matchesKey(data, "ctrl+o")) this.toggleFull();
+    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave) this.#left.resolve(null);
+    else return false;
+    return true;
+  }
+
+  show(event: StreamEvent): void {
+    for (const change of this.state.apply(event, this.#clock.now())) this.#add(change);
+    this.#screen.title(this.#title());
+    this.#screen.redraw();
+  }
+
+  say(line: string): void {
+    this.#commit(wrapTo(plainLines(line).join("\n"), this.#screen.columns), { isBrief: true });
+  }
+
+  notice(text: string): void {
+    for (const change of this.state.notice(text, this.#clock.now())) this.#add(change);
+  }
+
+  warn(text: string): void {
+    this.notice(text);
+    this.state.known(text);
+  }
+
+  /** Shows the last part in full, and all parts from then on; or in short again. */
+  toggleFull(): void {
+    this.#full = !this.#full;
+    const folded = this.#folded;
+    if (this.#full && folded !== null) {
+      this.#folded = null;
+      this.#commit(blockLines(folded, { columns: this.#screen.columns, full: true }, this.look), {
+        isBrief: false,
+      });
+    }
+    this.#screen.redraw();
+  }
+
+  /** Ends the live region. What was shown stays. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#endAnswer();
+    this.#keyboard?.close();
+    this.#screen.title(null);
+    await this.#screen.close();
+  }
+
+  #tick(): void {
+    this.#timer = this.#clock.timer(FRAME_MS, () => {
+      this.#screen.redraw();
+      this.#tick();
+    });
+  }
+
+  #add(change: Change): void {
+    switch (change.type) {
+      case "answer":
+        this.#text(change.text);
+        break;
+      case "answer_end":
+        this.#endAnswer();
+        break;
+      case "answer_lost":
+        this.#loseAnswer();
+        break;
+      case "block":
+        this.#block(change.block);
+        break;
+    }
+  }
+
+  #block(block: Block): void {
+    const { columns } = this.#screen;
+    if (block.kind === "end") {
+      const resume = this.#o.resume(block.receipt.uuid) ?? null;
+      this.#commit(endLines(block.receipt, { columns, resume }, this.look), { isBrief: false });
+      return;
+    }
+    const lines = blockLines(block, { columns, full: this.#full }, this.look);
+    if (!this.#full && isFolded(block)) this.#folded = block;
+    this.#commit(lines, { isBrief: isBrief(block, lines) });
+  }
+
+  /** One-line parts follow each other; an empty line sets off all others. */
+  #commit(lines: readonly string[], o: { isBrief: boolean }): void {
+    if (lines.length === 0) return;
+    const isClose = this.#lastIsBrief === null || (this.#lastIsBrief && o.isBrief);
+    this.#lastIsBrief = o.isBrief;
+    this.#screen.commit(isClose ? lines : ["", ...lines]);
+  }
+
+  #text(text: string): void {
+    this.#answer ??= { stream: new MarkdownStream(this.look), committed: false };
+    const answer = this.#answer;
+    answer.stream.push(text);
+    this.#commitAnswer(answer, answer.stream.finished(this.#screen.columns));
+  }
+
+  #commitAnswer(answer: { committed: boolean }, lines: readonly string[]): void {
+    if (lines.length === 0) return;
+    if (answer.committed) this.#screen.commit(lines);
+    else this.#commit(lines, { isBrief: false });
+    answer.committed = true;
+  }
+
+  #endAnswer(): void {
+    const answer = this.#answer;
+    this.#answer = null;
+    if (answer !== null) this.#commitAnswer(answer, answer.stream.end(this.#screen.columns));
+  }
+
+  #loseAnswer(): void {
+    const lost = this.#answer;
+    this.#answer = null;
+    const text = "the answer broke off here; the model is asked again";
+    if (lost?.committed) this.#block({ kind: "note", text, tone: "warning" });
+  }
+
+  #frame({ columns, rows }: { columns: number; rows: number }): Frame {
+    const below = this.below?.frame({ columns, rows: Math.max(1, rows - 3) });
+    const lines = liveLines(
+      this.state,
+      {
+        columns,
+        rows: rows - (below?.lines.length ?? 0),
+        now: this.#clock.now(),
+        full: this.#full,
+        hints: [
+          ...this.#o.keys,
+          ...(this.#full ? ["ctrl-o: short"] : this.#folded === null ? [] : ["ctrl-o: more"]),
+        ],
+        isBelowText: this.#needsGap(),
+        answer: (most) => this.#answer?.stream.rest(columns, most) ?? [],
+      },
+      this.look,
+    );
+    if (below === undefined) return { lines };
+    const cursor = below.cursor && { ...below.cursor, row: below.cursor.row + lines.length };
+    return { lines: [...lines, ...below.lines], cursor };
+  }
+
+  /** Whether an empty line belongs between what was committed and the live region. */
+  #needsGap(): boolean {
+    if (this.#lastIsBrief === null) return false;
+    // The text that arrives continues what was committed of it.
+    if (this.#answer !== null) return !this.#answer.committed;
+    return !this.#lastIsBrief || this.state.thought !== null;
+  }
+
+  /** What a tab of the terminal shows: the state first, because a tab is narrow. */
+  #title(): string {
+    const { head, activity, receipt } = this.state;
+    const state =
+      receipt !== null || activity?.kind === "input"
+        ? "ready"
+        : activity?.kind === "ask"
+          ? "action required"
+          : "working";
+    const intent = oneLine(head?.intent ?? "", TITLE_WIDTH);
+    return intent === "" ? `rnix: ${state}` : `rnix: ${state} - ${intent}`;
+  }
+}
+
+/** stderr while the live view is open: its lines go above the live region. */
+class CommittedOutput implements Output {
+  readonly isTTY = true;
+  readonly #output: Output;
+  readonly #say: (text: string) => void;
+
+  constructor(output: Output, say: (text: string) => void) {
+    this.#output = output;
+    this.#say = say;
+  }
+
+  get columns(): number {
+    return this.#output.columns;
+  }
+
+  get closed(): boolean {
+    return this.#output.closed;
+  }
+
+  write(text: string): void {
+    this.#say(text.replace(/\n$/, ""));
+  }
+
+  writeBytes(bytes: Uint8Array): void {
+    this.#output.writeBytes(bytes);
+  }
+
+  drained(): Promise<void> {
+    return this.#output.drained();
+  }
+}

@@ -1,0 +1,260 @@
+import { describe, expect, test } from "bun:test";
+import { type Change, RunState } from "../../../src/cli/terminal/run-state.ts";
+import type { StreamEvent } from "../../../src/protocol/methods.ts";
+import { delta, entry, receipt, step } from "../support.ts";
+import {
+  activity,
+  call,
+  child,
+  complete,
+  ended,
+  NOW,
+  output,
+  REF,
+  retry,
+  SPAWNED,
+  started,
+  thinks,
+} from "./run-events.ts";
+
+/** The changes that events bring, in a short form: "answer Hello", "call Bash done". */
+function play(events: readonly StreamEvent[], state = new RunState(NOW)): string[] {
+  return events.flatMap((event) => state.apply(event, NOW)).map(brief);
+}
+
+function brief(change: Change): string {
+  if (change.type === "answer") return `answer ${change.text}`;
+  if (change.type !== "block") return change.type;
+  const { block } = change;
+  switch (block.kind) {
+    case "call":
+      return `call ${block.call.name} ${block.call.state}`;
+    case "reads":
+      return `reads ${block.calls.length}`;
+    case "thought":
+    case "message":
+    case "note":
+      return `${block.kind} ${block.text}`;
+    case "agent":
+      return `agent ${block.child.agent} ${block.child.state}`;
+    case "head":
+    case "end":
+      return block.kind;
+  }
+}
+
+const BASH = call("Bash", { command: "npm test" });
+const READ = call("Read", { path: "a.ts" });
+const OTHER = call("Read", { path: "b.ts" });
+
+describe("the transcript of a run", () => {
+  test("has the reasoning before the answer it leads to, each once", () => {
+    const events = [
+      SPAWNED,
+      step(1),
+      thinks(1, "Hm."),
+      thinks(1, " So."),
+      delta(1, "The "),
+      delta(1, "answer."),
+      entry(1, "thought", "Hm. So."),
+      entry(1, "text", "The answer."),
+      complete(),
+    ];
+    expect(play(events)).toEqual([
+      "head",
+      "thought Hm. So.",
+      "answer The ",
+      "answer answer.",
+      "answer_end",
+      "end",
+    ]);
+  });
+
+  test("has reasoning and text that did not arrive in pieces from the log", () => {
+    const events = [
+      SPAWNED,
+      step(1),
+      entry(1, "thought", "Hm."),
+      entry(1, "text", "The answer."),
+      complete(),
+    ];
+    expect(play(events)).toEqual(["head", "thought Hm.", "answer The answer.", "answer_end", "end"]);
+  });
+
+  test("keeps each result with its call, whichever ends first", () => {
+    const slow = call("Bash", { command: "sleep 5" });
+    const state = new RunState(NOW);
+    expect(play([started(slow), started(BASH), ended(BASH)], state)).toEqual(["call Bash done"]);
+    expect([...state.calls.keys()]).toEqual([slow.id]);
+    expect(play([ended(slow)], state)).toEqual(["call Bash done"]);
+    expect(state.calls.size).toBe(0);
+  });
+
+  test("shows a refused call, which never started", () => {
+    const refused = call("Edit", { file: "a" }, { state: "failed", result: null, error: "path is missing" });
+    expect(play([step(1), ended(refused)])).toEqual(["call Edit failed"]);
+  });
+
+  test("puts the files that one answer read into one line, before what follows", () => {
+    const events = [
+      step(1),
+      started(READ),
+      started(OTHER),
+      ended(READ),
+      ended(OTHER),
+      step(2),
+      delta(2, "Done."),
+    ];
+    expect(play(events)).toEqual(["reads 2", "answer Done."]);
+    expect(play([ended(READ), ended(BASH), ended(OTHER), complete({ result: null })])).toEqual([
+      "reads 1",
+      "call Bash done",
+      "reads 1",
+      "end",
+    ]);
+  });
+
+  test("shows a read that failed by itself", () => {
+    const failed = call("Read", { path: "x" }, { state: "failed", result: null, error: "no such file" });
+    expect(play([ended(failed)])).toEqual(["call Read failed"]);
+  });
+
+  test("has the result once: the streamed answer is not repeated, another result is shown", () => {
+    expect(play([delta(1, "The answer.\n"), complete()])).toEqual([
+      "answer The answer.\n",
+      "answer_end",
+      "end",
+    ]);
+    expect(play([delta(1, "I call Complete."), complete()])).toEqual([
+      "answer I call Complete.",
+      "answer_end",
+      "answer The answer.",
+      "answer_end",
+      "end",
+    ]);
+  });
+
+  test("drops the text of a failed attempt, and the attempts become one line", () => {
+    const events = [
+      thinks(1, "Hm."),
+      delta(1, "The ans"),
+      retry(1),
+      retry(2),
+      delta(1, "The answer."),
+      entry(1, "text", "The answer."),
+      complete(),
+    ];
+    expect(play(events)).toEqual([
+      "thought Hm.",
+      "answer The ans",
+      "answer_lost",
+      "note 2 attempts failed before the model answered: OpenAI answered 529: overloaded",
+      "answer The answer.",
+      "answer_end",
+      "end",
+    ]);
+  });
+
+  test("shows calls that the end of the run cut off", () => {
+    expect(play([started(BASH), complete({ result: null, exit_code: 130, exit_reason: "killed" })])).toEqual([
+      "call Bash cancelled",
+      "end",
+    ]);
+  });
+
+  test("names a run that is attached twice only once", () => {
+    const state = new RunState(NOW);
+    expect(play([SPAWNED, SPAWNED, started(BASH), started(BASH)], state)).toEqual(["head"]);
+    expect(state.calls.size).toBe(1);
+  });
+
+  test("a notice that was printed before the run is not repeated", () => {
+    const state = new RunState(NOW);
+    const notice = (text: string): StreamEvent => ({
+      type: "progress",
+      payload: { event: "notice", ...REF, text },
+    });
+    state.known("no input");
+    expect(play([notice("no input"), notice("another")], state)).toEqual(["note another"]);
+  });
+
+  test("white space before a call is no answer", () => {
+    expect(play([delta(1, "\n\n"), started(BASH), ended(BASH)])).toEqual(["call Bash done"]);
+  });
+});
+
+describe("what a run does now", () => {
+  test("the end of a call's output and its number of lines are kept, bounded", () => {
+    const state = new RunState(NOW);
+    play([started(BASH), output(BASH, "a\nb\n", 2), output(BASH, "x".repeat(100_000), 3)], state);
+    const shown = state.calls.get(BASH.id);
+    expect(shown).toMatchObject({ lines: 3 });
+    expect(shown?.tail.length).toBeLessThan(10_000);
+  });
+
+  test("a retry is over when the model answers", () => {
+    const state = new RunState(NOW);
+    play([retry(1)], state);
+    expect(state.retry).toMatchObject({ attempt: 1, untilMs: NOW + 4000, endMs: NOW + 540_000 });
+    play([delta(1, "x")], state);
+    expect(state.retry).toBeNull();
+  });
+
+  test("the children of a call leave with it, and theirs; others have a line at their end", () => {
+    const agent = call("Agent", { intent: "count" });
+    const state = new RunState(NOW);
+    const events = [
+      started(agent),
+      child({ uuid: "a", call_id: agent.id }),
+      child({ uuid: "b", parent_uuid: "a", call_id: "other" }),
+      child({ uuid: "c", agent: "tester" }),
+    ];
+    expect(play(events, state)).toEqual([]);
+    expect([...state.children.keys()]).toEqual(["a", "b", "c"]);
+    expect(play([child({ uuid: "a", call_id: agent.id, state: "done" }), ended(agent)], state)).toEqual([
+      "call Agent done",
+    ]);
+    expect(play([child({ uuid: "c", agent: "tester", state: "failed" })], state)).toEqual([
+      "agent tester failed",
+    ]);
+    expect(state.children.size).toBe(0);
+  });
+
+  test("the clock stands still while the run is paused or waits for the user", () => {
+    const state = new RunState(NOW);
+    state.apply(SPAWNED, NOW);
+    state.apply(activity("paused", "paused"), NOW + 5000);
+    expect(state.elapsedMs(NOW + 60_000)).toBe(5000);
+    state.apply(activity("model", "gpt-5"), NOW + 60_000);
+    expect(state.elapsedMs(NOW + 61_000)).toBe(6000);
+  });
+
+  test("queued messages are known until the model has read them", () => {
+    const state = new RunState(NOW);
+    const message = (seq: number, is: "queued" | "read" | "taken_back"): StreamEvent => ({
+      type: "progress",
+      payload: { event: "message", ...REF, seq, text: `m${seq}`, when: "next_step", state: is },
+    });
+    play(
+      [
+        message(1, "queued"),
+        message(2, "queued"),
+        message(3, "queued"),
+        message(1, "read"),
+        message(3, "taken_back"),
+      ],
+      state,
+    );
+    expect([...state.queued.values()]).toEqual([{ text: "m2", when: "next_step" }]);
+  });
+
+  test("the receipt has the last word on use", () => {
+    const state = new RunState(NOW);
+    play([SPAWNED, complete({ tokens_used: 99, cost_usd: 0.5 })], state);
+    expect(state).toMatchObject({
+      tokens: 99,
+      costUsd: 0.5,
+      receipt: receipt({ tokens_used: 99, cost_usd: 0.5 }),
+    });
+  });
+});
