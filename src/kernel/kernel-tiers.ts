@@ -125,7 +125,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     waiting,
     asker: ports.asker,
     isStepCall: (proc, callId) => drain.isActive(proc, callId),
-    emit: (proc, event) => watchers.emit(proc, event),
+    emit: (proc, event) => watchers.asked(proc, event),
     suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
     saveInfo: core.saveInfo,
     warn: core.warn,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { joinEvents } from "../../src/kernel/events/coalesce-events.ts";
+import { joinEvents, supersedes } from "../../src/kernel/events/coalesce-events.ts";
 import type { ProcessEvent } from "../../src/kernel/types.ts";
 import { Channel } from "../../src/lib/channel.ts";
 
@@ -60,6 +60,42 @@ describe("a channel that joins", () => {
       { type: "text_delta", step: 1, text: "a" },
       { type: "reasoning_delta", step: 1, text: "b" },
     ]);
+  });
+
+  test("keeps the newest state for a reader that is behind, in order with the rest", async () => {
+    const channel = new Channel<ProcessEvent>(8, undefined, { join: joinEvents, supersedes });
+    const note = (text: string): ProcessEvent => ({ type: "notice", text });
+    const doing = (text: string): ProcessEvent => ({
+      type: "activity",
+      activity: { kind: "model", text, since_ms: 0, until_ms: null },
+    });
+    for (const text of ["a", "b", "c", "d"]) channel.push(note(text));
+    for (let i = 1; i <= 1000; i++) channel.push(doing(String(i)));
+    channel.push(note("e"));
+    channel.push(doing("last"));
+    channel.end();
+    expect(channel.dropped).toBe(0);
+    expect(await all(channel)).toEqual([...["a", "b", "c", "d", "e"].map(note), doing("last")]);
+  });
+
+  test("joins the output of one call to its newest, also of much output", async () => {
+    const channel = new Channel<ProcessEvent>(2, undefined, { join: joinEvents, supersedes });
+    const output = (callId: string, text: string, lines: number): ProcessEvent => ({
+      type: "tool_output",
+      step: 1,
+      callId,
+      text,
+      lines,
+    });
+    channel.push(output("a", "1\n", 1));
+    for (let i = 1; i <= 100_000; i++) channel.push(output("b", `${i}\n`, i));
+    channel.end();
+    const [first, last] = await all(channel);
+    expect(first).toEqual(output("a", "1\n", 1));
+    expect(last).toMatchObject({ callId: "b", lines: 100_000 });
+    const text = last?.type === "tool_output" ? last.text : "";
+    expect(text.length).toBe(16 * 1024);
+    expect(text).toEndWith("\n99999\n100000\n");
   });
 
   test("is bounded: what exceeds the bound is dropped and counted", async () => {

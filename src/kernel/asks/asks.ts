@@ -43,7 +43,7 @@ interface AsksPorts {
   asker?: Asker;
   /** Whether this call belongs to the open step, so that it is made again after a resume. */
   isStepCall(proc: Process, callId: string): boolean;
-  emit(proc: Process, event: ProcessEvent): void;
+  emit(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void;
   suspend(proc: Process, reason: string, wake: Wake): void;
   /** Writes the process's record. */
   saveInfo(proc: Process): Promise<void>;

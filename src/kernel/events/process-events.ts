@@ -61,7 +61,10 @@ export class ProcessEvents {
     if (watched === "all") for (const event of this.#stateOf(proc)) channel.push(event);
     if (!proc.settled) gone = begin?.(channel);
     const activity = proc.doing();
-    if (activity) channel.push({ type: "activity", activity });
+    if (activity) {
+      proc.activity.send(activity);
+      channel.push({ type: "activity", activity });
+    }
     if (proc.settled) channel.end({ type: "complete", info: proc.info() });
     else proc.watchers.add(channel);
     return channel;
@@ -69,6 +72,12 @@ export class ProcessEvents {
 
   emit(proc: Process, event: ProcessEvent): void {
     for (const watcher of proc.watchers) watcher.push(event);
+  }
+
+  /** A question to a person, or its end. */
+  asked(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void {
+    this.emit(proc, event);
+    if (event.ask.uuid === proc.uuid) this.#changed(proc);
   }
 
   /** The process runs; its first step follows. */
@@ -166,7 +175,7 @@ export class ProcessEvents {
   #changed(proc: Process): void {
     if (proc.watchers.size > 0) {
       const activity = proc.doing();
-      if (activity) this.emit(proc, { type: "activity", activity });
+      if (activity && proc.activity.send(activity)) this.emit(proc, { type: "activity", activity });
     }
     this.#childChanged(proc);
   }

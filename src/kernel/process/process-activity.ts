@@ -13,15 +13,15 @@ export interface RunningCall extends Pick<ToolCall, "id" | "name" | "input"> {
 }
 
 /**
- * What a process does now: the phase that it is in, and its running tool calls. How it stands (paused, stopping, ended)
- * is known to the process itself.
+ * What a process does now: the phase that it is in, and its running tool calls. How it stands (paused, stopping, waiting
+ * for a person) is known to the process itself.
  */
 export class ProcessActivity {
   #phase: Activity;
+  /** What the watchers were sent last. */
+  #sent: Activity | undefined;
   /** Made by the first call. */
   #calls: Map<string, RunningCall> | undefined;
-  /** Open questions, by their request; made by the first one. */
-  #asks: Map<string, Activity> | undefined;
 
   constructor(sinceMs: number) {
     this.#phase = { kind: "start", text: "starting", since_ms: sinceMs, until_ms: null };
@@ -29,10 +29,16 @@ export class ProcessActivity {
 
   /** A new phase. The same phase again keeps its beginning; returns false then. */
   enter(phase: Activity): boolean {
-    const { kind, text, until_ms } = this.#phase;
-    if (kind === phase.kind && text === phase.text && until_ms === phase.until_ms) return false;
+    if (isEqual(this.#phase, { ...phase, since_ms: this.#phase.since_ms })) return false;
     this.#phase = phase;
     return true;
+  }
+
+  /** Returns false if the watchers know this activity. */
+  send(activity: Activity): boolean {
+    const isKnown = this.#sent !== undefined && isEqual(this.#sent, activity);
+    this.#sent = activity;
+    return !isKnown;
   }
 
   begin(call: RunningCall): void {
@@ -55,20 +61,9 @@ export class ProcessActivity {
     return [...(this.#calls?.values() ?? [])];
   }
 
-  /** A question that the run waits for. */
-  ask(id: string, ask: Activity): void {
-    this.#asks ??= new Map();
-    this.#asks.set(id, ask);
-  }
-
-  answered(id: string): void {
-    this.#asks?.delete(id);
-  }
-
-  /** Questions come before calls, and calls before the phase. `cwd`: for the titles of calls. */
+  /** The running calls, or else the phase. `cwd`: for the titles of calls. */
   now(cwd: string): Activity {
-    const [ask] = this.#asks?.values() ?? [];
-    return ask ?? this.#ofCalls(cwd) ?? this.#phase;
+    return this.#ofCalls(cwd) ?? this.#phase;
   }
 
   #ofCalls(cwd: string): Activity | undefined {
@@ -77,4 +72,8 @@ export class ProcessActivity {
     const since_ms = Math.min(...calls.map(({ startedAtMs }) => startedAtMs));
     return { kind: "tool", text: callsTitle(calls, cwd), since_ms, until_ms: null };
   }
+}
+
+function isEqual(a: Activity, b: Activity): boolean {
+  return a.kind === b.kind && a.text === b.text && a.since_ms === b.since_ms && a.until_ms === b.until_ms;
 }

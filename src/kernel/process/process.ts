@@ -1,3 +1,4 @@
+import { callTitle, firstLine } from "../../lib/call-title.ts";
 import { Abort } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
@@ -430,6 +431,11 @@ export class Process {
       return { kind: "end", text, since_ms: this.#stoppedAtMs, until_ms: null };
     }
     if (this.paused) return { kind: "paused", text: "paused", since_ms: this.#pausedAtMs, until_ms: null };
+    const ask = [...this.asks.values()].find(({ answers }) => answers === undefined);
+    if (ask) {
+      const text = `waiting for your answer: ${askTitle(ask, this.spec.opts.cwd)}`;
+      return { kind: "ask", text, since_ms: ask.asked_at_ms, until_ms: ask.until_ms };
+    }
     if (this.#waitsForMessage) {
       return {
         kind: "input",
@@ -453,6 +459,12 @@ export class Process {
   info(): ProcInfo {
     return procInfoOf(this);
   }
+}
+
+function askTitle({ call, questions: [first] }: OpenAsk, cwd: string): string {
+  return call
+    ? callTitle({ name: call.tool ?? "open", input: { command: call.subject } }, cwd)
+    : firstLine(first?.question ?? "");
 }
 
 /** The channels of attached clients. */
