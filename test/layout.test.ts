@@ -216,9 +216,9 @@ describe("what only one place may do", () => {
     expect(wrong).toEqual([]);
   });
 
-  test("git is started by src/kernel/files/git-work-tree.ts alone", () => {
+  test("git is started by src/kernel/files/git-repository.ts alone", () => {
     const wrong = [...sources("src"), ...sources("plugins")]
-      .filter((file) => file !== "src/kernel/files/git-work-tree.ts")
+      .filter((file) => file !== "src/kernel/files/git-repository.ts")
       .filter((file) =>
         /argv[^;]*["'`]git["'`]/.test(withoutComments(readFileSync(join(ROOT, file), "utf8"))),
       );

@@ -42,6 +42,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     progress: () => undefined,
     output: () => undefined,
     windows: { begin: () => () => undefined },
+    changes: { writing: async () => undefined, written: () => undefined },
   });
   const ask = async (): Promise<void> => undefined;
   return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock, ask });

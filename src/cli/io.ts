@@ -8,6 +8,8 @@ import { SyscallError } from "../plugin/index.ts";
 export interface Output {
   readonly isTTY: boolean;
   readonly columns: number;
+  /** The regular file that it writes to. */
+  readonly file?: { dev: number; ino: number };
   /** The reader has gone (`rnix log 3 | head -1`): writing on is pointless. */
   readonly closed: boolean;
   write(text: string): void;

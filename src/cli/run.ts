@@ -42,6 +42,8 @@ export interface Given {
   notices: string[] | undefined;
   /** A user is at the terminal. */
   attended: true | undefined;
+  /** The files that the command itself prints to. */
+  outputs: { dev: number; ino: number }[] | undefined;
 }
 
 /** `receipt` is null for a detached run, which has not ended. */
@@ -62,7 +64,7 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
       const env = { ...environment(io), ...run.env };
       const notices = input.notices.length > 0 ? input.notices : undefined;
       for (const notice of input.notices) follower.view.warn(notice);
-      const given = { env, input: input.text, notices, attended: attended(io, run) };
+      const given = { env, input: input.text, notices, attended: attended(io, run), outputs: outputs(io) };
       return await begin(io, session, given, follower, run);
     } finally {
       await session.close();
@@ -193,6 +195,11 @@ async function prepare(
 
 function attended(io: Io, { unattended }: AgentRun): true | undefined {
   return (!unattended && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY) || undefined;
+}
+
+function outputs({ stdout, stderr }: Io): Given["outputs"] {
+  const files = [stdout.file, stderr.file].filter((file) => file !== undefined);
+  return files.length > 0 ? files : undefined;
 }
 
 function neverBegun(): SyscallError {

@@ -67,6 +67,11 @@ class SystemOutput implements Output {
     return (this.isTTY ? (this.#fd === 1 ? process.stdout : process.stderr).columns : undefined) ?? 80;
   }
 
+  get file(): { dev: number; ino: number } | undefined {
+    const stat = statOf(this.#fd);
+    return stat?.isFile() ? { dev: stat.dev, ino: stat.ino } : undefined;
+  }
+
   write(text: string): void {
     // An answer in a pipe is data. All other text is for users and may contain untrusted names and messages.
     this.#take(this.#fd === 2 || this.isTTY ? terminalText(text) : text);

@@ -107,6 +107,17 @@ export const SETTINGS = {
     min: KIB,
     smaller: "is not safer",
   },
+  undo_per_run: {
+    ...run("size", 256 * MIB, "contents of changed files kept beside one run, for rnix diff and rnix undo"),
+    min: KIB,
+    smaller: "is not safer",
+  },
+  undo_file_size: {
+    ...run("size", 16 * MIB, "a changed file larger than this is named, and can't be taken back"),
+    min: KIB,
+    max: 128 * MIB,
+    smaller: "is not safer",
+  },
   grace: { ...run("duration", 10 * S, "between TERM and KILL"), max: 10 * MIN },
   drain: {
     ...user("duration", 10 * S, "how long daemon stop and restart let tool calls under way finish"),

@@ -105,9 +105,16 @@ export function buildIo(ports: KernelPorts, core: Core) {
   const { children, clock } = ports;
   const { debug, inboxes, log, notify, table, watchers } = core;
   const windows = new EffectWindows(clock, ({ ppid }) => table.find(ppid));
+  const changes: ChangedFiles = new ChangedFiles({
+    contexts: { execAlone: (proc, request, call) => openContexts.execAlone(proc, request, call) },
+    windows,
+    clock,
+    warn: core.warn,
+  });
   const openContexts = new OpenContexts({
     children,
     windows,
+    changes,
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
@@ -155,7 +162,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     asks,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
-    changes: new ChangedFiles(openContexts, windows, clock),
+    changes,
     ipc: new IpcManager({ table, mail, inboxes, debug, clock }),
   };
 }

@@ -26,12 +26,14 @@ import {
 } from "./kernel-tiers.ts";
 import type { LifecycleManager } from "./lifecycle-manager.ts";
 import type { DirectCalls } from "./lifetime/direct-calls.ts";
+import { LiveChanges } from "./lifetime/live-changes.ts";
 import { countResources, type ResourceCounts } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { ProcGroupManager } from "./proc-group-manager.ts";
 import type { ProcessManager } from "./process-manager.ts";
+import { notifyUndos } from "./resume/undo-notice.ts";
 import type { SignalManager } from "./signal-manager.ts";
 import type { SupervisorManager } from "./supervisor-manager.ts";
 import type { Activity, PID, ProcessDetail, ProcessEvent, ProcInfo, SyscallEvent } from "./types.ts";
@@ -69,6 +71,8 @@ export class Kernel {
   readonly asks: Asks;
   /** Calls that commands make; no syscalls of their own. */
   readonly calls: DirectCalls;
+  /** What live processes change in files. */
+  readonly changes: LiveChanges;
   /** Compaction on request; no syscall of the table. */
   readonly compactions: ManualCompaction;
   /** What users ask of conversations; no syscalls of the table, but for Send. */
@@ -103,6 +107,14 @@ export class Kernel {
     this.capabilities = processes.capabilities;
     this.concurrency = processes.concurrency;
     this.processes = agents.processes;
+    this.changes = new LiveChanges({
+      ...core,
+      changes: io.changes,
+      notifyUndos: (proc) =>
+        notifyUndos(proc, ports.runs(proc.spec.opts.project.dataDir), ports.clock.now(), (text) =>
+          core.notify(proc, "rnix", text),
+        ),
+    });
     this.compactions = agents.compactions;
     this.chats = agents.chats;
     this.supervisors = system.supervisors;

@@ -164,12 +164,21 @@ export class ProcessManager {
     pid: PID,
   ): Pick<
     SpawnOpts,
-    "provider" | "effort" | "env" | "pluginKeys" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+    | "provider"
+    | "effort"
+    | "env"
+    | "pluginKeys"
+    | "envGiven"
+    | "cwd"
+    | "folders"
+    | "attended"
+    | "detached"
+    | "outputs"
   > {
     const proc = this.#ports.table.get(pid);
-    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached } = proc.spec.opts;
+    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs } = proc.spec.opts;
     const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
-    return { provider, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached };
+    return { provider, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs };
   }
 
   /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */

@@ -141,6 +141,8 @@ export interface OpenContext extends Partial<Services> {
    * output, the newest. `skipped`: how many lines before it the driver has left out.
    */
   output(text: string, skipped?: number): void;
+  /** Keeps this file (absolute) as it is, so that the user can take the change back. Call it before the change. */
+  changing(file: string): Promise<void>;
   /** Reports that the driver changed this file (absolute). */
   changed(file: string): void;
   log(level: "debug" | "info" | "warn", text: string): void;

@@ -9,6 +9,14 @@ function Notices() {
   return z.array(z.string().max(1000)).max(20).optional();
 }
 
+/** Regular files that the client prints to: what it writes there is no change of the run. */
+function Outputs() {
+  return z
+    .array(z.object({ dev: z.number(), ino: z.number() }))
+    .max(10)
+    .optional();
+}
+
 export function SpawnRequest() {
   // A schema costs more to build than to use: fields of one kind share theirs.
   const text = z.string().optional();
@@ -57,6 +65,7 @@ export function SpawnRequest() {
       input: text,
       notices: Notices(),
       parent_uuid: Uuid().optional(),
+      outputs: Outputs(),
       /** A user is at the client's terminal. */
       attended: flag,
       /** A conversation: after each answer the run waits for a message (`send_message`) instead of ending. */
@@ -101,6 +110,7 @@ export function ResumeRequest() {
      * the daemon's.
      */
     env: z.record(z.string(), z.string()).optional(),
+    outputs: Outputs(),
     attended: flag,
     /** Follow the answer with the events of the run, like a spawn. */
     stream: flag,
@@ -119,6 +129,7 @@ export function ReplayRequest() {
     trust: flag,
     /** The caller's whole environment. Absent: the daemon's. */
     env: z.record(z.string(), z.string()).optional(),
+    outputs: Outputs(),
     attended: flag,
   });
 }

@@ -44,6 +44,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
         kernel: started.kernel,
         history: records.history,
         collector: records.collector,
+        changes: records.changes,
         catalog: new ProjectCatalog({
           workspaces,
           clock,

@@ -12,6 +12,7 @@ import type { SpawnPlan } from "./plan/plan-spawn.ts";
 import type { Collector } from "./records/collector.ts";
 import type { History } from "./records/history.ts";
 import type { Run } from "./records/recorded-run.ts";
+import type { RunChanges } from "./records/run-changes.ts";
 import type { InitService } from "./recovery/init-service.ts";
 import type { Recovery } from "./recovery/recovery.ts";
 import type { Waker } from "./recovery/waker.ts";
@@ -21,6 +22,7 @@ export interface Services {
   kernel: KernelApi;
   history: History;
   collector: Pick<Collector, "collect">;
+  changes: Pick<RunChanges, "diff" | "undo">;
   catalog: Catalog;
   clock: Clock;
   identity: Identity;
@@ -97,6 +99,7 @@ export type KernelApi = Pick<
   readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
+  readonly changes: Pick<Kernel["changes"], "refresh" | "isQuiet" | "undone">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;
   readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "end">;
 };

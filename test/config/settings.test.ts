@@ -41,6 +41,8 @@ describe("the defaults", () => {
       shell_disk: 16 * 1024 * 1024,
       events_per_run: 100_000,
       results_per_run: 256 * 1024 * 1024,
+      undo_per_run: 256 * 1024 * 1024,
+      undo_file_size: 16 * 1024 * 1024,
       daemon_idle_stop: 60_000,
       daemon_idle_check: 5000,
       socket_wait: 3000,

@@ -28,7 +28,7 @@ export async function replaceFile(
       // A rename would replace even a read-only file.
       if (target.stat) await access(folder.at(target.name), constants.W_OK);
       const path = join(await folder.path(), target.name);
-      await replaceIn(folder, target, content, signal);
+      await replaceIn(folder, target, content, signal, () => confinement.changing(path));
       return path;
     } finally {
       await folder.close();
@@ -43,6 +43,7 @@ async function replaceIn(
   target: WriteTarget,
   content: Uint8Array,
   signal: AbortSignal,
+  beforeChange: () => Promise<void>,
 ): Promise<void> {
   const temporary = folder.at(`.rnix-${crypto.randomUUID()}.tmp`);
   const handle = await open(temporary, CREATE, target.stat ? target.stat.mode & MODE_BITS : 0o666);
@@ -53,6 +54,7 @@ async function replaceIn(
     } finally {
       await handle.close();
     }
+    await beforeChange();
     await checkUnchanged(folder.at(target.name), target);
     throwIfAborted(signal);
     await rename(temporary, folder.at(target.name));

@@ -54,6 +54,11 @@ export class Confinement {
     return shownPath(this.#context.cwd, path);
   }
 
+  /** This file (its real path) is about to be changed. */
+  changing(path: string): Promise<void> {
+    return this.#context.changing(path);
+  }
+
   /** Opens a regular file for reading. INVALID, without waiting, for folders, FIFOs, sockets and devices. */
   async open(path: string): Promise<OpenedFile> {
     const real = await this.#existing(path);

@@ -44,6 +44,11 @@ export class EffectWindows<P extends object = Process> {
     };
   }
 
+  /** Whether a call or a program of the process is under way. */
+  isOpen(proc: P): boolean {
+    return (this.#of.get(proc)?.open ?? 0) > 0;
+  }
+
   /** Whether a change at this time can be the run's. */
   covers(proc: P, ms: number): boolean {
     const { closed, open, since } = this.#windowsOf(proc);

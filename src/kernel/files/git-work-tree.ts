@@ -1,74 +1,59 @@
-/**
- * Lists the files of a git work tree that differ from its index: the only place that starts git.
- *
- * git runs on a repository of ours, with a configuration of ours and no objects. Of the user's repository it
- * gets a copy of the index and the ignore patterns. So nothing that can be written into `.git`, an attributes
- * file, the environment or a submodule names a program, a remote or another configuration.
- */
+/** Lists the files of a git work tree that differ from its index, and reads the contents that the index names. */
 
-import { constants } from "node:fs";
-import { access, type FileHandle, lstat, mkdir, open, realpath, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
-import { errnoOf, openRegular, readRegular } from "../../lib/regular-file.ts";
-import type { Child, ExecRequest } from "../../plugin/index.ts";
-import { runProgram } from "./run-program.ts";
+import type { Stats } from "node:fs";
+import { lstat, writeFile } from "node:fs/promises";
+import { isAbsolute, join, relative } from "node:path";
+import { errnoOf } from "../../lib/regular-file.ts";
+import type { ObjectFormat } from "../../store/changes/object-store.ts";
+import {
+  type CallOptions,
+  Git,
+  type GitOptions,
+  isWithin,
+  type OwnRepository,
+  openRepository,
+  type Repository,
+  readIfThere,
+  rootOf,
+} from "./git-repository.ts";
 
-const TIMEOUT_MS = 10_000;
-/** For a stopped run: the caller waits for its end. */
-const STOPPED_TIMEOUT_MS = 2_000;
-const MAX_OUTPUT_BYTES = 4 * 1024 ** 2;
-const MAX_INDEX_BYTES = 256 * 1024 ** 2;
-/** Of `config`, `commondir`, a `.git` file and ignore files. */
-const MAX_TEXT_BYTES = 1024 ** 2;
-const COPY_BYTES = 1024 ** 2;
 /** Maximum files that are read in parallel. */
 const STATS_AT_ONCE = 64;
+/** Maximum bytes of contents that one call of git returns. */
+const MAX_CONTENT_BYTES = 64 * 1024 ** 2;
 
-export interface WorkTreeOptions {
-  /** Files below this folder are listed, by their path relative to it. */
-  dir: string;
-  /** Folders in which no program counts as git: the run may write there. */
-  untrusted: readonly string[];
-  /** The run's environment: PATH to find git, HOME to find the user's ignore patterns. */
-  env: Readonly<Record<string, string>>;
-  /** For a repository of ours during a call. No tool of a run writes there, and git does not list it. */
-  scratch: string;
-  /** Starts a program with `request.env` as its whole environment. */
-  exec(request: ExecRequest): Promise<Child>;
-}
+export type WorkTreeOptions = GitOptions;
 
-interface ListOptions {
-  signal?: AbortSignal;
-  soon?: boolean;
-}
-
-/** When git is ended, if it has not answered. */
-interface Deadline {
-  signal: AbortSignal | undefined;
-  timeoutMs: number;
+/** A file as the index has it. */
+export interface IndexEntry {
+  kind: "file" | "exec" | "link" | "other";
+  /** The name of its content in the user's repository. */
+  oid: string;
 }
 
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
   files: Map<string, string>;
-  /** When each was changed last, in ms, as its file system says. A deleted file has none. */
-  changedAt: Map<string, number>;
+  /** What the system says of each; a deleted file has no entry. */
+  stats: Map<string, Stats>;
+  /** As the index has it; a file that is not in the index has no entry. */
+  entries: Map<string, IndexEntry>;
   /** False when git could not read everything. */
   complete: boolean;
 }
 
 /**
  * A work tree with its index as it was at `open`. Listings made later compare with the same index, so what is
- * committed or staged meanwhile is still listed.
+ * committed or staged meanwhile is still listed. A file that only has another time may be listed.
  */
 export class WorkTree {
   readonly #o: WorkTreeOptions;
   readonly #repository: Repository;
-  readonly #git: string;
+  readonly #git: Git;
   readonly #userIgnore: UserIgnore;
   #ignored: string | undefined;
 
-  private constructor(o: WorkTreeOptions, repository: Repository, git: string, userIgnore: UserIgnore) {
+  private constructor(o: WorkTreeOptions, repository: Repository, git: Git, userIgnore: UserIgnore) {
     this.#o = o;
     this.#repository = repository;
     this.#git = git;
@@ -79,178 +64,211 @@ export class WorkTree {
   static async open(o: WorkTreeOptions): Promise<WorkTree | null> {
     const root = await rootOf(o.dir);
     if (root === null) return null;
-    const [git, ignore] = await Promise.all([
-      findGit(o.env.PATH ?? "/usr/bin:/bin", o.untrusted),
-      userIgnore(o.env),
-    ]);
+    const [git, ignore] = await Promise.all([Git.find(o), userIgnore(o.env)]);
     const repository = git && (await openRepository(root));
     return repository ? new WorkTree(o, repository, git, ignore) : null;
   }
 
+  /** The hash by which its repository names contents. */
+  get format(): ObjectFormat {
+    return this.#repository.format;
+  }
+
   /** Lists the files that are not ignored and differ from the index; null when git fails. `soon`: within 2 s. */
-  async list({ signal, soon = false }: ListOptions = {}): Promise<Listing | null> {
-    const until: Deadline = { signal, timeoutMs: soon ? STOPPED_TIMEOUT_MS : TIMEOUT_MS };
-    const own = join(this.#o.scratch, `git-${crypto.randomUUID()}`);
-    try {
-      await this.#makeOwn(own);
-      this.#ignored ??= await this.#ignorePatterns(own, until);
-      await writeFile(join(own, "ignored"), this.#ignored);
-      const { exit, output, errors } = await this.#run(
-        own,
-        [...LIST, `--exclude-from=${join(own, "ignored")}`],
-        isolatedEnv(own, this.#repository.root),
-        until,
-      );
-      if (exit.code !== 0 || output.length >= MAX_OUTPUT_BYTES) return null;
-      return { ...(await this.#states(output)), complete: errors === "" };
-    } finally {
-      await rm(own, { recursive: true, force: true });
-    }
+  list(call: CallOptions = {}): Promise<Listing | null> {
+    const { index, format, root } = this.#repository;
+    return this.#git.within({ format, index, root }, async (own) => {
+      this.#ignored ??= await this.#ignorePatterns(own, call);
+      const patterns = join(own.dir, "ignored");
+      await writeFile(patterns, this.#ignored);
+      // Two programs side by side are faster than the one call of git that does both.
+      const [tracked, untracked] = await Promise.all([
+        own.run(TRACKED, call),
+        own.run([...UNTRACKED, `--exclude-from=${patterns}`], call),
+      ]);
+      const results = [tracked, untracked];
+      if (results.some(({ exit, cut }) => exit.code !== 0 || cut)) return null;
+      const entries = parseRaw(tracked.output.toString());
+      const paths = [...entries.keys(), ...untracked.output.toString().split("\0")].filter(Boolean);
+      const complete = results.every(({ errors }) => errors === "");
+      return { ...(await this.#states(new Set(paths))), entries: withoutAbsent(entries), complete };
+    });
+  }
+
+  /**
+   * Reads contents by their names in the user's repository. Absent in the result: missing, or larger than `most` bytes.
+   */
+  contents(oids: readonly string[], most: number, call: CallOptions = {}): Promise<Map<string, Uint8Array>> {
+    const { format, objects } = this.#repository;
+    const found = new Map<string, Uint8Array>();
+    if (oids.length === 0 || objects.includes("\n")) return Promise.resolve(found);
+    return this.#git.within({ format, objects: [objects] }, async (own) => {
+      const sizes = await sizesOf(own, oids, call);
+      const left = [...sizes].filter(([, size]) => size <= most);
+      while (left.length > 0) {
+        const batch: string[] = [];
+        for (let bytes = 0; left.length > 0 && (batch.length === 0 || bytes < MAX_CONTENT_BYTES / 2); ) {
+          const [oid, size] = left.pop() ?? ["", 0];
+          batch.push(oid);
+          bytes += size;
+        }
+        const stdin = `${batch.join("\n")}\n`;
+        const { output } = await own.run(["cat-file", "--batch"], { ...call, stdin, most: BATCH_BYTES });
+        for (const [oid, content] of parseBatch(output)) found.set(oid, content);
+      }
+      return found;
+    });
+  }
+
+  /**
+   * Names the files whose bytes differ from what the index names, because git converts them: line endings, filters such
+   * as LFS. It looks only where the repository asks for a conversion.
+   */
+  async converted(call: CallOptions = {}): Promise<string[]> {
+    const { format, index, root, objects } = this.#repository;
+    if (!index || objects.includes("\n")) return [];
+    return this.#git.within({ format, index, root, objects: [objects] }, async (own) => {
+      if (!(await this.#mayConvert(own, call))) return [];
+      const { output } = await own.run(["ls-files", "-z", "-s", "--debug"], {
+        ...call,
+        most: MAX_CONTENT_BYTES,
+      });
+      const indexed = parseDebug(output.toString());
+      const sizes = await sizesOf(own, [...new Set(indexed.map(({ oid }) => oid))], call);
+      return indexed.filter(({ oid, size }) => size !== (sizes.get(oid) ?? size)).map(({ path }) => path);
+    });
   }
 
   async close(): Promise<void> {
     await this.#repository.index?.handle.close();
   }
 
-  /** Makes a repository without commits. Its configuration names no program; its index is the user's. */
-  async #makeOwn(own: string): Promise<void> {
-    const { sha256, index } = this.#repository;
-    await mkdir(join(own, "objects"), { recursive: true, mode: 0o700 });
-    await Promise.all([
-      mkdir(join(own, "refs"), { mode: 0o700 }),
-      writeFile(join(own, "HEAD"), "ref: refs/heads/none\n"),
-      writeFile(join(own, "config"), configuration(sha256)),
-      index && copyIndex(index.handle, index.mtimeMs, join(own, "index")),
-    ]);
+  async #mayConvert(own: OwnRepository, call: CallOptions): Promise<boolean> {
+    const { config, attributes } = this.#repository;
+    if (attributes?.trim()) return true;
+    if (
+      [config, this.#userIgnore.configs].some((text) => text && /autocrlf|attributesfile|include/i.test(text))
+    )
+      return true;
+    const env = { GIT_LITERAL_PATHSPECS: "0" };
+    const { output } = await own.run(["ls-files", "-z", "--", ":(top,glob)**/.gitattributes"], {
+      ...call,
+      env,
+    });
+    return output.length > 0;
   }
 
   /** Returns them in git's order: the user's own, those of `info/exclude`, then ours. */
-  async #ignorePatterns(own: string, until: Deadline): Promise<string> {
+  async #ignorePatterns(own: OwnRepository, call: CallOptions): Promise<string> {
     const { root, exclude } = this.#repository;
-    const parts = [await this.#usersOwn(own, until), exclude];
+    const parts = [await this.#usersOwn(own, call), exclude];
     const scratch = relative(root, this.#o.scratch);
     if (isWithin(root, this.#o.scratch)) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
   /** git reads the user's configuration only to find the file of ignore patterns, and only if it may name one. */
-  async #usersOwn(own: string, until: Deadline): Promise<string | null> {
+  async #usersOwn(own: OwnRepository, call: CallOptions): Promise<string | null> {
     const { text, mayBeNamed } = this.#userIgnore;
     if (!mayBeNamed) return text;
-    const { GIT_CONFIG_GLOBAL: _, XDG_CONFIG_HOME: __, ...env } = isolatedEnv(own, this.#repository.root);
     const { HOME = "/", XDG_CONFIG_HOME } = this.#o.env;
-    const asked = ["config", "--null", "--type=path", "--get", "core.excludesFile"];
-    const { exit, output } = await this.#run(
-      own,
-      asked,
-      { ...env, HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) },
-      until,
+    const { exit, output } = await own.run(
+      ["config", "--null", "--type=path", "--get", "core.excludesFile"],
+      { ...call, usersConfiguration: { HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) } },
     );
-    const named = output.replace(/\0$/, "");
+    const named = output.toString().replace(/\0$/, "");
     if (exit.code !== 0) return text;
     return isAbsolute(named) && named !== "/dev/null" ? readIfThere(named) : null;
   }
 
-  #run(
-    own: string,
-    args: readonly string[],
-    env: Record<string, string>,
-    { signal, timeoutMs }: Deadline,
-  ): ReturnType<typeof runProgram> {
-    return runProgram(
-      this.#o.exec,
-      {
-        argv: [this.#git, ...args],
-        cwd: this.#o.dir,
-        env: { ...env, GIT_DIR: own, PATH: `${dirname(this.#git)}:/usr/bin:/bin` },
-        timeoutMs,
-        maxOutput: MAX_OUTPUT_BYTES,
-        life: "call",
-      },
-      MAX_OUTPUT_BYTES,
-      signal,
-      { apart: true },
-    );
-  }
-
-  /** Parses `T path\0…`. git lists a deleted file twice: as deleted and as changed. */
-  async #states(output: string): Promise<Pick<Listing, "files" | "changedAt">> {
-    const paths = new Set(output.split("\0").flatMap((entry) => (entry === "" ? [] : [entry.slice(2)])));
+  async #states(paths: ReadonlySet<string>): Promise<Pick<Listing, "files" | "stats">> {
     const files: Listing["files"] = new Map();
-    const changedAt: Listing["changedAt"] = new Map();
+    const stats: Listing["stats"] = new Map();
     const left = [...paths];
     while (left.length > 0) {
       const part = left.splice(-STATS_AT_ONCE);
-      const states = await Promise.all(part.map((path) => stateOf(join(this.#o.dir, path))));
+      const found = await Promise.all(part.map((path) => statOf(join(this.#o.dir, path))));
       part.forEach((path, i) => {
-        const state = states[i];
-        files.set(path, state?.version ?? "not there");
-        if (state) changedAt.set(path, state.changedAt);
+        const stat = found[i];
+        files.set(path, stat ? versionOf(stat) : DELETED);
+        if (stat) stats.set(path, stat);
       });
     }
-    return { files, changedAt };
+    return { files, stats };
   }
 }
 
-/** Prints paths relative to its folder, each after a letter. git reads neither objects nor HEAD. */
-const LIST = ["ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-per-directory=.gitignore"];
+/** The version of a file that is not there. */
+export const DELETED = "not there";
 
-function isolatedEnv(own: string, root: string): Record<string, string> {
-  return {
-    LC_ALL: "C",
-    HOME: own,
-    XDG_CONFIG_HOME: own,
-    GIT_WORK_TREE: root,
-    GIT_CONFIG_NOSYSTEM: "1",
-    GIT_CONFIG_GLOBAL: "/dev/null",
-    GIT_ATTR_NOSYSTEM: "1",
-    GIT_OPTIONAL_LOCKS: "0",
-    GIT_NO_LAZY_FETCH: "1",
-    GIT_ALLOW_PROTOCOL: "",
-    GIT_TERMINAL_PROMPT: "0",
-  };
+export function versionOf({ mtimeMs, size, mode }: Stats): string {
+  return `${mtimeMs} ${size} ${mode}`;
 }
 
-/** `sparseCheckout` lists files outside of a sparse checkout too. */
-function configuration(sha256: boolean): string {
-  const mac = process.platform === "darwin" ? ["ignoreCase = true", "precomposeUnicode = true"] : [];
-  const core = [
-    ...["repositoryFormatVersion = 1", "bare = false", "fsmonitor = false", "untrackedCache = false"],
-    ...["hooksPath = /dev/null", "attributesFile = /dev/null"],
-    ...["sparseCheckout = true", "sparseCheckoutCone = false", ...mac],
-  ];
-  const format = `objectFormat = ${sha256 ? "sha256" : "sha1"}`;
-  return `[core]\n\t${core.join("\n\t")}\n[protocol]\n\tallow = never\n[extensions]\n\t${format}\n`;
-}
+// Both print paths relative to their folder. git reads neither objects nor HEAD, and runs nothing in a submodule.
+const TRACKED = ["diff-files", "--raw", "-z", "--no-renames", "--relative", "--ignore-submodules=dirty"];
+const UNTRACKED = ["ls-files", "-z", "-o", "--exclude-per-directory=.gitignore"];
 
-/** The parts of the user's repository that are used. */
-interface Repository {
-  root: string;
-  /** The text of `info/exclude`. */
-  exclude: string | null;
-  sha256: boolean;
-  /** Stays the same file when git replaces the index; null for a repository that has none yet. */
-  index: { handle: FileHandle; mtimeMs: number } | null;
-}
+const MODES: Record<string, IndexEntry["kind"]> = { "100644": "file", "100755": "exec", "120000": "link" };
+const UNMERGED = "000000";
+const ABSENT: IndexEntry = { kind: "other", oid: "" };
 
-async function rootOf(dir: string): Promise<string | null> {
-  for (let at = dir; ; at = dirname(at)) {
-    if (await isThere(join(at, ".git"))) return at;
-    if (dirname(at) === at) return null;
+/** Parses `:<mode> <mode> <oid> <oid> <letter>\0<path>\0…`. A file with a conflict has a line more, without a mode. */
+function parseRaw(output: string): Map<string, IndexEntry> {
+  const parts = output.split("\0");
+  const found = new Map<string, IndexEntry>();
+  for (let i = 0; i + 1 < parts.length; i += 2) {
+    const [mode = "", , oid = ""] = (parts[i] ?? "").replace(/^:/, "").split(" ");
+    const path = parts[i + 1] ?? "";
+    if (mode !== UNMERGED) found.set(path, { kind: MODES[mode] ?? "other", oid });
+    else if (!found.has(path)) found.set(path, ABSENT);
   }
+  return found;
 }
 
-/** Linked work trees and submodules have a file `.git` that names the folder. null for anything else. */
-async function openRepository(root: string): Promise<Repository | null> {
-  const gitDir = await gitDirOf(join(root, ".git"));
-  if (gitDir === null) return null;
-  const shared = (await readIfThere(join(gitDir, "commondir")))?.trim();
-  const commonDir = shared ? resolve(gitDir, shared) : gitDir;
-  const [config, exclude] = await Promise.all(
-    ["config", "info/exclude"].map((name) => readIfThere(join(commonDir, name))),
+function withoutAbsent(entries: Map<string, IndexEntry>): Map<string, IndexEntry> {
+  return new Map([...entries].filter(([, entry]) => entry !== ABSENT));
+}
+
+/** Parses `ls-files -s --debug`: `mode oid stage\tpath\0` and lines of which one has the size. */
+function parseDebug(output: string): { path: string; oid: string; size: number }[] {
+  const pattern = /(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0(?: {2}.*\n)*? {2}size: (\d+)\tflags: .*\n/g;
+  return [...output.matchAll(pattern)].flatMap(([, mode, oid = "", , path = "", size]) =>
+    mode === "100644" || mode === "100755" ? [{ path, oid, size: Number(size) }] : [],
   );
-  const sha256 = /^\s*objectformat\s*=\s*"?sha256/im.test(config ?? "");
-  return { root, exclude: exclude ?? null, sha256, index: await openIndex(join(gitDir, "index")) };
+}
+
+const BATCH_BYTES = MAX_CONTENT_BYTES + 128 * 1024 ** 2;
+
+/** The sizes of contents by name; a missing one has none. */
+async function sizesOf(
+  own: OwnRepository,
+  oids: readonly string[],
+  call: CallOptions,
+): Promise<Map<string, number>> {
+  const stdin = `${oids.join("\n")}\n`;
+  const { output } = await own.run(["cat-file", "--batch-check"], {
+    ...call,
+    stdin,
+    most: MAX_CONTENT_BYTES,
+  });
+  const lines = output.toString().matchAll(/^([0-9a-f]+) blob (\d+)$/gm);
+  return new Map([...lines].map(([, oid = "", size]) => [oid, Number(size)]));
+}
+
+/** Parses `<oid> blob <size>\n<content>\n…`. */
+function* parseBatch(output: Buffer): Generator<[string, Uint8Array]> {
+  for (let at = 0; at < output.length; ) {
+    const end = output.indexOf(10, at);
+    if (end < 0) return;
+    const [, oid, size] = /^([0-9a-f]+) blob (\d+)$/.exec(output.toString("latin1", at, end)) ?? [];
+    at = end + 1;
+    if (oid === undefined) continue;
+    const content = output.subarray(at, at + Number(size));
+    if (content.length < Number(size)) return;
+    yield [oid, content];
+    at += Number(size) + 1;
+  }
 }
 
 /** What the user ignores in every repository. */
@@ -259,6 +277,8 @@ interface UserIgnore {
   text: string | null;
   /** True when the user's configuration may name another file. */
   mayBeNamed: boolean;
+  /** The user's configuration. */
+  configs: string;
 }
 
 async function userIgnore({ HOME = "/", XDG_CONFIG_HOME }: WorkTreeOptions["env"]): Promise<UserIgnore> {
@@ -266,91 +286,15 @@ async function userIgnore({ HOME = "/", XDG_CONFIG_HOME }: WorkTreeOptions["env"
   const [text, ...configs] = await Promise.all(
     [join(folder, "ignore"), join(folder, "config"), join(HOME, ".gitconfig")].map(readIfThere),
   );
-  const mayBeNamed = configs.some((config) => config && /excludesfile|include/i.test(config));
-  return { text: text ?? null, mayBeNamed };
+  const all = configs.join("\n");
+  return { text: text ?? null, mayBeNamed: /excludesfile|include/i.test(all), configs: all };
 }
 
-async function gitDirOf(path: string): Promise<string | null> {
-  if ((await stat(path)).isDirectory()) return path;
-  const named = /^gitdir: (.+?)\s*$/.exec((await readRegular(path, MAX_TEXT_BYTES)).toString())?.[1];
-  return named === undefined ? null : resolve(dirname(path), named);
-}
-
-async function openIndex(path: string): Promise<Repository["index"]> {
-  if (!(await isThere(path))) return null;
-  const { handle, stat: found } = await openRegular(path);
-  if (found.size <= MAX_INDEX_BYTES) return { handle, mtimeMs: found.mtimeMs };
-  await handle.close();
-  throw new Error(`${path} has ${found.size} bytes, more than ${MAX_INDEX_BYTES}`);
-}
-
-/** Keeps the index's time: git compares contents of files written since then. */
-async function copyIndex(from: FileHandle, mtimeMs: number, to: string): Promise<void> {
-  const handle = await open(to, "wx", 0o600);
+async function statOf(path: string): Promise<Stats | null> {
   try {
-    const buffer = Buffer.allocUnsafe(COPY_BYTES);
-    for (let at = 0; at <= MAX_INDEX_BYTES; ) {
-      const { bytesRead } = await from.read(buffer, 0, buffer.length, at);
-      if (bytesRead === 0) break;
-      const { bytesWritten } = await handle.write(buffer, 0, bytesRead, at);
-      at += bytesWritten;
-    }
-    const second = Math.floor(mtimeMs / 1000);
-    await handle.utimes(second, second);
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Returns the first git on the PATH that no run can have written. */
-async function findGit(path: string, untrusted: readonly string[]): Promise<string | null> {
-  const folders = await Promise.all(untrusted.map((folder) => realpath(folder).catch(() => folder)));
-  for (const folder of path.split(":").filter(isAbsolute)) {
-    const program = join(folder, "git");
-    try {
-      await access(program, constants.X_OK);
-      if (!(await stat(program)).isFile()) continue;
-      const places = [await realpath(folder), await realpath(program), program];
-      if (!places.some((place) => folders.some((own) => isWithin(own, place)))) return program;
-    } catch (thrown) {
-      // Missing or not executable: try the next folder, as a shell does.
-      if (errnoOf(thrown) === undefined) throw thrown;
-    }
-  }
-  return null;
-}
-
-async function stateOf(path: string): Promise<{ version: string; changedAt: number } | null> {
-  try {
-    const { mtimeMs, ctimeMs, size, mode } = await lstat(path);
-    return { version: `${mtimeMs} ${size} ${mode}`, changedAt: ctimeMs };
+    return await lstat(path);
   } catch (thrown) {
     if (errnoOf(thrown) === undefined) throw thrown;
     return null;
   }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return false;
-  }
-}
-
-/** Returns null when the file is missing or not readable. Fails when it is no regular file. */
-async function readIfThere(path: string): Promise<string | null> {
-  try {
-    return (await readRegular(path, MAX_TEXT_BYTES)).toString();
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return null;
-  }
-}
-
-function isWithin(folder: string, path: string): boolean {
-  const inner = relative(folder, path);
-  return inner !== ".." && !inner.startsWith("../") && !isAbsolute(inner);
 }

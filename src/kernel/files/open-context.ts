@@ -2,6 +2,7 @@
 
 import { isAbsolute, join, relative } from "node:path";
 import type { Children } from "../../os/children.ts";
+import type { Redactor } from "../../os/output.ts";
 import {
   type Child,
   type ExecRequest,
@@ -31,6 +32,11 @@ interface OpenContextPorts {
   /** Notifies the process's model in its next step. Durable when it returns. */
   inbox(proc: Process, source: string, text: string): Promise<void>;
   windows: Pick<EffectWindows, "begin">;
+  /** Keeps the files that tools change, for undo. */
+  changes: {
+    writing(proc: Process, file: string): Promise<void>;
+    written(proc: Process, file: string): void;
+  };
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
   /** Shows output of a running call; `skipped`: lines before it that were left out. */
@@ -68,7 +74,11 @@ export class OpenContexts {
       output: (text, skipped = 0) => {
         if (call) this.#ports.output(proc, call.id, text, skipped);
       },
-      changed: (file) => addChangedFile(proc, file),
+      changing: (file) => this.#ports.changes.writing(proc, file),
+      changed: (file) => {
+        addChangedFile(proc, file);
+        this.#ports.changes.written(proc, file);
+      },
       log: (level, text) => this.#ports.log(level, sourceOf(proc, entry), proc.secrets.hide(text)),
       spill: async (name, data) => {
         const redacted = typeof data === "string" ? proc.secrets.hide(data) : data;
@@ -136,7 +146,8 @@ export class OpenContexts {
     const env = { ...proc.spec.opts.env, ...request.env };
     const over = this.#ports.windows.begin(proc, "program");
     try {
-      const child = await this.execAlone(proc, { ...request, env }, call, callKey);
+      const redactor = (): Redactor => proc.secrets.byteStream();
+      const child = await this.#start(proc, { ...request, env }, { call, callKey, redactor });
       void child.exited().then(over, over);
       return child;
     } catch (thrown) {
@@ -145,12 +156,18 @@ export class OpenContexts {
     }
   }
 
-  /** Like `exec`, with `request.env` as the whole environment, and for the kernel itself: it changes no files. */
-  async execAlone(
+  /**
+   * Like `exec`, with `request.env` as the whole environment, for the kernel itself: it changes no files, and its output
+   * is not redacted.
+   */
+  execAlone(proc: Process, request: ExecRequest, call: string): Promise<Child> {
+    return this.#start(proc, request, { call });
+  }
+
+  async #start(
     proc: Process,
     request: ExecRequest,
-    call: string | undefined,
-    callKey?: string,
+    owner: { call?: string; callKey?: string; redactor?: () => Redactor },
   ): Promise<Child> {
     if (proc.state !== "running") {
       throw new SyscallError("CLOSED", `Process ${proc.pid} has ended and starts no more programs.`);
@@ -159,12 +176,10 @@ export class OpenContexts {
     return this.#ports.children.exec(
       {
         uuid: proc.uuid,
-        call,
-        callKey,
+        ...owner,
         spillDir: proc.record.spillDir,
         graceMs: opts.limits.grace,
         clock: proc.clock,
-        redactor: () => proc.secrets.byteStream(),
       },
       { ...request, cwd: request.cwd ?? opts.cwd },
     );

@@ -1,126 +1,121 @@
 import { lstat, mkdtemp, rmdir } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
+import { ChangeTracker } from "../files/change-tracker.ts";
 import type { EffectWindows } from "../files/effect-windows.ts";
-import { type Listing, WorkTree, type WorkTreeOptions } from "../files/git-work-tree.ts";
+import { FileStates } from "../files/file-states.ts";
+import { WorkTree, type WorkTreeOptions } from "../files/git-work-tree.ts";
 import type { OpenContexts } from "../files/open-context.ts";
 import type { Process } from "../process/process.ts";
 
 /** Maximum difference between the file system's clock and ours, including the time of the check. */
 const MAX_SKEW_MS = 1000;
 
-/** The work tree before the run's first call that may change something. */
-interface Baseline {
-  tree: WorkTree;
-  before: Listing;
+interface ChangedFilesPorts {
+  contexts: Pick<OpenContexts, "execAlone">;
+  windows: EffectWindows;
+  clock: Pick<Clock, "now">;
+  warn(source: string, text: string): void;
 }
 
 /**
- * What a run changed beyond its Write and Edit calls: in a git work tree, the files that are not ignored, differ
- * between the run's first call that may change something and its end, and were last changed while such a call or a
- * program of the run was under way. A change at any other time is the user's or another program's. Elsewhere the receipt's
- * `files_changed_complete` is false. A run without such a call changed nothing and asks nothing.
+ * What a run changes: in a git work tree, the files that are not ignored, differ between two steps, and were last
+ * changed while a call or a program of the run was under way. A change at any other time is the user's or another
+ * program's. Elsewhere only the files that tools report are known, and the receipt's `files_changed_complete` is false. A run
+ * without a call that may change something changed nothing and asks nothing.
  */
 export class ChangedFiles {
-  readonly #contexts: OpenContexts;
-  readonly #windows: EffectWindows;
-  readonly #clock: Pick<Clock, "now">;
-  readonly #baselines = new WeakMap<Process, Promise<Baseline | null>>();
+  readonly #p: ChangedFilesPorts;
+  readonly #trackers = new WeakMap<Process, Promise<ChangeTracker>>();
 
-  constructor(contexts: OpenContexts, windows: EffectWindows, clock: Pick<Clock, "now">) {
-    this.#contexts = contexts;
-    this.#windows = windows;
-    this.#clock = clock;
+  constructor(ports: ChangedFilesPorts) {
+    this.#p = ports;
   }
 
   /** A call that may change files is made; the returned function ends it. */
   call(proc: Process): () => void {
-    return this.#windows.begin(proc, "call");
+    return this.#p.windows.begin(proc, "call");
   }
 
-  /** Before the first call that is not read-only; later calls of it do nothing. */
+  /** Before the first call of a step that is not read-only. */
   async begin(proc: Process): Promise<void> {
-    let baseline = this.#baselines.get(proc);
-    if (!baseline) {
-      baseline = this.#baseline(proc);
-      this.#baselines.set(proc, baseline);
-    }
-    await baseline;
+    const known = this.#trackers.get(proc);
+    if (known) return (await known).next(proc.step, { signal: proc.signal });
+    const tracker = this.#track(proc);
+    this.#trackers.set(proc, tracker);
+    await tracker;
+  }
+
+  /** A tool is about to change a file. */
+  async writing(proc: Process, file: string): Promise<void> {
+    await (await this.#trackers.get(proc))?.writing(file);
+  }
+
+  /** A tool has changed a file. */
+  written(proc: Process, file: string): void {
+    void this.#trackers.get(proc)?.then((tracker) => tracker.written(file));
+  }
+
+  /** Records what a live process has changed so far. */
+  async refresh(proc: Process): Promise<void> {
+    await (await this.#trackers.get(proc))?.flush({ quiet: true });
+  }
+
+  /** Whether no call and no program of the process is under way. */
+  isQuiet(proc: Process): boolean {
+    return !this.#p.windows.isOpen(proc);
   }
 
   /** At the run's end, while it may still start programs. */
   async end(proc: Process): Promise<void> {
-    const begun = this.#baselines.get(proc);
+    const begun = this.#trackers.get(proc);
     // Changes before a crash are unknown.
     const knownSoFar = proc.spec.progress?.filesChangedComplete ?? true;
     if (!begun) {
       proc.filesChangedComplete = knownSoFar;
       return;
     }
-    const baseline = await begun;
-    const after = baseline && (await this.#after(baseline.tree, proc.stopped !== undefined));
-    proc.filesChangedComplete = knownSoFar && after?.complete === true && baseline?.before.complete === true;
-    if (!baseline || !after) return;
-    const before = baseline.before.files;
-    const changed = [
-      ...[...after.files].flatMap(([file, state]) => (before.get(file) === state ? [] : [file])),
-      ...[...before.keys()].filter((file) => !after.files.has(file)),
-    ].filter((file) => !proc.filesChanged.has(file));
-    if (changed.length === 0) return;
-    const comparable = await this.#clocksAgree(proc);
-    for (const file of changed) {
-      const ms = comparable ? await this.#changedAt(proc, file, after) : undefined;
-      if (ms === undefined || this.#windows.covers(proc, ms)) proc.filesChanged.add(file);
-      // Another program changed it after the run began: the run may have changed it before.
-      else if (this.#windows.mayHide(proc, ms)) proc.filesChangedComplete = false;
-    }
+    const tracker = await begun;
+    await tracker.end({ soon: proc.stopped !== undefined });
+    for (const file of tracker.changed()) proc.filesChanged.add(file);
+    proc.filesChangedComplete = knownSoFar && tracker.complete;
   }
 
-  /** When a file was changed last. For a deleted one: when its folder was. */
-  async #changedAt(proc: Process, file: string, { changedAt }: Listing): Promise<number | undefined> {
-    const known = changedAt.get(file);
-    if (known !== undefined) return known;
-    for (let path = join(proc.spec.opts.project.dir, file); path !== dirname(path); path = dirname(path)) {
-      const found = await lstat(path).catch(() => null);
-      if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
-    }
-    return undefined;
+  async #track(proc: Process): Promise<ChangeTracker> {
+    const { windows, clock, warn } = this.#p;
+    const tree = await WorkTree.open(this.#options(proc)).catch(() => null);
+    const { project, limits, outputs = [] } = proc.spec.opts;
+    return ChangeTracker.begin(
+      {
+        dir: project.dir,
+        tree,
+        states: new FileStates({
+          put: (content) => proc.record.objects.put(content),
+          most: limits.undo_file_size,
+          format: tree?.format ?? "sha1",
+        }),
+        record: (...lines) => proc.record.change(...lines),
+        now: () => clock.now(),
+        isOwn: (ms, stat) =>
+          windows.covers(proc, ms) && !outputs.some(({ dev, ino }) => dev === stat?.dev && ino === stat.ino),
+        mayHide: (ms) => windows.mayHide(proc, ms),
+        comparable: () => this.#clocksAgree(proc),
+        warn: (text) => warn(`PID ${proc.pid}`, `changed files: ${text}`),
+      },
+      proc.step,
+      { signal: proc.signal },
+    );
   }
 
   /** A network file system has a clock of its own: then times say nothing. */
   async #clocksAgree(proc: Process): Promise<boolean> {
     try {
       const probe = await mkdtemp(join(proc.record.dir, "clock-"));
-      const skew = (await lstat(probe)).ctimeMs - this.#clock.now();
+      const skew = (await lstat(probe)).ctimeMs - this.#p.clock.now();
       await rmdir(probe);
       return Math.abs(skew) <= MAX_SKEW_MS;
     } catch {
       return false;
-    }
-  }
-
-  /** null when there is no readable git work tree. */
-  async #baseline(proc: Process): Promise<Baseline | null> {
-    let tree: WorkTree | null = null;
-    let before: Listing | null = null;
-    try {
-      tree = await WorkTree.open(this.#options(proc));
-      before = (await tree?.list({ signal: proc.signal })) ?? null;
-    } catch {
-      // No git on this machine, or a repository that can't be read.
-    }
-    if (tree && before) return { tree, before };
-    await tree?.close();
-    return null;
-  }
-
-  async #after(tree: WorkTree, soon: boolean): Promise<Listing | null> {
-    try {
-      return await tree.list({ soon });
-    } catch {
-      return null;
-    } finally {
-      await tree.close();
     }
   }
 
@@ -131,7 +126,7 @@ export class ChangedFiles {
       untrusted: [project.dir, ...folders],
       env,
       scratch: proc.record.dir,
-      exec: (request) => this.#contexts.execAlone(proc, request, "changes"),
+      exec: (request) => this.#p.contexts.execAlone(proc, request, "changes"),
     };
   }
 }

@@ -13,6 +13,7 @@ import { orphanedRecord } from "../resume/orphaned-record.ts";
 import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
 import type { Claim, RunClaims } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
+import { notifyUndos } from "../resume/undo-notice.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { ProcessRunner } from "./process-runner.ts";
@@ -88,6 +89,7 @@ export class RunResumer {
         if (!saved.fork) this.#ports.runner.forgetRecord(uuid);
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
+        if (!saved.fork) await this.#notifyUndos(proc, opts);
         const images = await storeImages(proc.record, o.images);
         if (news) seq = await this.#notify(proc, news, images);
         // Before its first step: otherwise it might end before its children are resumed.
@@ -147,6 +149,13 @@ export class RunResumer {
     const info = live?.info() ?? (await this.#require(uuid, opts));
     requireAgent(info);
     return readFork(runs(opts.project.dataDir), info, agent, { ...o, clock });
+  }
+
+  #notifyUndos(proc: Process, { project }: SpawnOpts): Promise<void> {
+    const { clock, runs } = this.#ports;
+    return notifyUndos(proc, runs(project.dataDir), clock.now(), async (text) => {
+      await this.#notify(proc, { kind: "notice", source: "rnix", text });
+    });
   }
 
   async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = []): Promise<number> {

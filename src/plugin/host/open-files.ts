@@ -94,6 +94,8 @@ export class OpenFiles {
         return context.spill(call.name, call.data);
       case "inbox":
         return context.inbox(call.text);
+      case "changing":
+        return context.changing(call.file);
       case "access":
         return context.access(call.paths, call.also);
     }

@@ -102,6 +102,7 @@ export type ServiceCall =
   | { m: "history.steps"; uuid: string; after: number; max: number }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string }
+  | { m: "changing"; file: string }
   | { m: "access"; paths: readonly string[]; also?: readonly string[] };
 
 export interface ServiceAnswers {
@@ -122,6 +123,7 @@ export interface ServiceAnswers {
   "history.steps"(): object[];
   spill(): string;
   inbox(): void;
+  changing(): void;
   access(): (string | null)[];
 }
 

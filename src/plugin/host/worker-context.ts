@@ -47,6 +47,7 @@ export class HostServices {
       env: Object.freeze({ ...data.env }),
       progress,
       output: coalesced((text, skipped) => emit({ n: "output", text, skipped })),
+      changing: (path) => this.#ask(file, { m: "changing", file: path }),
       changed: (path) => emit({ n: "changed", file: path }),
       log: (level, text) => log[level](text),
       spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),

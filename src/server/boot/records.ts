@@ -8,6 +8,7 @@ import { RecordKey } from "../../store/runs/record-key.ts";
 import { RunStore } from "../../store/runs/run-store.ts";
 import { Collector } from "../records/collector.ts";
 import { History } from "../records/history.ts";
+import { RunChanges } from "../records/run-changes.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
@@ -21,6 +22,7 @@ export interface Records {
   projects: Projects;
   history: History;
   collector: Collector;
+  changes: RunChanges;
   /** When runs were collected last. */
   lastCollected: string;
   /** The notice for runs if the record key could not be saved; else undefined. */
@@ -30,7 +32,7 @@ export interface Records {
 /** Opens the records: the list of projects, their stores, and what reads and collects runs over all of them. */
 export function openRecords(
   { user, env, logger }: BootOptions,
-  { clock, kernelAlive }: Machine,
+  { children, clock, kernelAlive }: Machine,
   port: KernelPort,
 ): Records {
   const key = RecordKey.open(recordKeyFile(user));
@@ -62,8 +64,9 @@ export function openRecords(
     lastPath: lastCollected,
     clock,
   });
+  const changes = new RunChanges({ children, env, clock, open });
   const keyNotice = key.lasting ? undefined : noKey(user);
-  return { open, dataDirs, projects, history, collector, lastCollected, keyNotice };
+  return { open, dataDirs, projects, history, collector, changes, lastCollected, keyNotice };
 }
 
 /** The key that marks records as this user's own. */

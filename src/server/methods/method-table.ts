@@ -7,6 +7,7 @@ import { compact } from "./compact.ts";
 import { compareRuns } from "./compare-runs.ts";
 import { daemonStatus } from "./daemon-status.ts";
 import { deny } from "./deny.ts";
+import { diff } from "./diff.ts";
 import { endChat } from "./end-chat.ts";
 import { exportScript } from "./export-script.ts";
 import { gc } from "./gc.ts";
@@ -37,6 +38,7 @@ import { spawn } from "./spawn.ts";
 import { suspend } from "./suspend.ts";
 import { takeBackMessage } from "./take-back-message.ts";
 import { tryModel } from "./try-model.ts";
+import { undo } from "./undo.ts";
 import { wait } from "./wait.ts";
 
 /** All methods by their names in the protocol. Each has its own file with payload, answer and handler. */
@@ -69,6 +71,8 @@ export const METHODS = {
   get_step_prompt: getStepPrompt,
   get_proc_detail: getProcDetail,
   show,
+  diff,
+  undo,
   call,
   list_plugins: listPlugins,
   list_tools: listTools,

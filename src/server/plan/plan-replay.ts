@@ -46,6 +46,7 @@ export async function planReplay(
     deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
     trust: request.trust,
     attended: request.attended,
+    outputs: request.outputs,
   });
   const { agent, opts } = planned;
   return {

@@ -49,6 +49,7 @@ export async function planResume(
       timeout_ms: request.timeout_ms,
       trust: request.trust,
       attended: request.attended,
+      outputs: request.outputs,
       detach: !request.stream,
       notices: request.notices,
     },
@@ -89,11 +90,12 @@ export async function planAdopt(
 ): Promise<SpawnPlan> {
   const cwd = projectOf(records.dataDir) ?? request.cwd;
   if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
-  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, notices, stream } = request;
+  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, outputs, notices, stream } =
+    request;
   const limits = { max_steps, context_budget, max_cost, timeout_ms };
   const { intent, agent } = info;
   const plan = await planSpawn(
-    { intent, agent, cwd, env, ...limits, trust, attended, notices, detach: !stream },
+    { intent, agent, cwd, env, ...limits, trust, attended, outputs, notices, detach: !stream },
     undefined,
     ports,
   );
@@ -113,7 +115,8 @@ export async function planChildResume(
   const parent = ports.parent(uuid);
   if (!parent || !child) throw new SyscallError("NOT_FOUND", "The agent or its record no longer exists.");
   const { env, provider, attended, detached } = parent;
-  return planResume(child, { env, attended, stream: !detached }, ports, provider ?? undefined);
+  const outputs = parent.outputs?.slice();
+  return planResume(child, { env, attended, outputs, stream: !detached }, ports, provider ?? undefined);
 }
 
 /** The rules that the run was spawned with: a server that they left out stays out. */

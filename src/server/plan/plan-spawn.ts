@@ -35,7 +35,16 @@ const UNCONFINED =
 interface Parent
   extends Pick<
     SpawnOpts,
-    "provider" | "effort" | "env" | "pluginKeys" | "envGiven" | "cwd" | "folders" | "attended" | "detached"
+    | "provider"
+    | "effort"
+    | "env"
+    | "pluginKeys"
+    | "envGiven"
+    | "cwd"
+    | "folders"
+    | "attended"
+    | "detached"
+    | "outputs"
   > {
   pid: PID;
   /** Fails with PERMISSION for an effect that the parent may not cause through a child. */
@@ -167,6 +176,7 @@ export async function planSpawn(
         // A run must not choose the keys of its child's plugins.
         pluginKeys: namedKeys(own, [parent ? (parent.pluginKeys ?? {}) : request.env, fileEnv]),
         envGiven: request.env_given,
+        outputs: request.outputs,
         systemPrompt: request.system_prompt,
         projectDoc,
         input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
@@ -208,14 +218,14 @@ export async function planChild(
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
   if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
-  const { cwd, env, envGiven, folders, attended, detached } = parent;
+  const { cwd, env, envGiven, folders, attended, detached, outputs } = parent;
   // A provider that plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
-  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached } };
+  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached, outputs } };
 }
 
 /** A spawn from a process's shell always creates a child of that process. */

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
+import { CHANGES, SNAPSHOTS } from "../changes/object-store.ts";
 import { isLink } from "../files/data-dir.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { RESULTS } from "./blob-store.ts";
@@ -10,8 +11,8 @@ import { CLAIM } from "./run-claim.ts";
 import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS } from "./run-writer.ts";
 
 /** Files that are written in place, so no other name may share them. Symbolic links in their place are never opened. */
-const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX];
-const FOLDERS = [RESULTS, SPILL, "plugins"];
+const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX, CHANGES];
+const FOLDERS = [RESULTS, SPILL, SNAPSHOTS, "plugins"];
 
 /**
  * Checks an existing run's folder before it is written to. Fails with INVALID when a write would go elsewhere: through

@@ -3,8 +3,10 @@
 import { dirname, join } from "node:path";
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
+import type { ChangeDraft, ChangeLine } from "../changes/change-log.ts";
+import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { DailySpending } from "../daily-spending.ts";
-import { type LogPage, readLog } from "../files/append-log.ts";
+import { AppendLog, type LogPage, readLog } from "../files/append-log.ts";
 import { countIfReadable, countLines } from "../files/count-lines.ts";
 import { isLink, linkIn, prepareDataDir } from "../files/data-dir.ts";
 import {
@@ -30,6 +32,7 @@ import { claimantOf, claimRun } from "./run-claim.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
 import type { DamagedRun, RunIndex } from "./run-index.ts";
 import {
+  DEFAULT_UNDO_BYTES,
   EVENTS,
   INFO,
   JOURNAL,
@@ -37,6 +40,7 @@ import {
   type RunLimits,
   RunWriter,
   STEPS,
+  sealedChange,
   sealedInfo,
   versioned,
 } from "./run-writer.ts";
@@ -311,6 +315,26 @@ export class RunStore {
   /** Syscall events by line. */
   async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
+  }
+
+  /** What the run changed in files, and what was taken back, in order. */
+  async changes(uuid: string): Promise<LogPage<ChangeLine>> {
+    const { ChangeLine } = await import("../changes/change-log.ts");
+    return this.#log(uuid, CHANGES, ChangeLine, { limit: Number.MAX_SAFE_INTEGER });
+  }
+
+  /** Records an undo beside the run. The caller has claimed the run, or its process is of this kernel. */
+  async addChange(uuid: string, draft: ChangeDraft): Promise<void> {
+    this.#requireNoLink(["steps"]);
+    requirePlainRun(this.dir(uuid), this.#fs);
+    const log = new AppendLog(join(this.dir(uuid), CHANGES), `${CHANGES} of run ${uuid}`, { fs: this.#fs });
+    log.append(sealedChange(draft, this.#seal(uuid)));
+    await log.sync();
+  }
+
+  /** The contents of files before and after the run's changes. */
+  objects(uuid: string, maxBytes = DEFAULT_UNDO_BYTES): ObjectStore {
+    return new ObjectStore({ dir: this.dir(uuid), fs: this.#fs, maxBytes });
   }
 
   /** Reads the journal of the open step. Entries of a recorded step are ignored. */

@@ -2,6 +2,8 @@
 
 import { dirname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
+import type { ChangeDraft } from "../changes/change-log.ts";
+import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { syncDirectory } from "../files/document.ts";
 import { DurableDocument } from "../files/durable-document.ts";
@@ -24,7 +26,12 @@ export interface RunLimits {
   events_per_run: number;
   /** Maximum bytes of results beside the records; later results are shown truncated and not stored. */
   results_per_run?: number;
+  /** Maximum bytes of the contents of changed files; later ones can't be taken back. */
+  undo_per_run?: number;
 }
+
+/** Default limit for the contents of changed files of one run. */
+export const DEFAULT_UNDO_BYTES = 256 * 1024 * 1024;
 
 const DEFAULT_RUN_LIMITS: RunLimits = { events_per_run: 100_000 };
 
@@ -59,6 +66,8 @@ export class RunWriter {
   readonly #info: DurableDocument;
   readonly #meta: DurableDocument;
   #blobStore: BlobStore | undefined;
+  #changeLog: AppendLog | undefined;
+  #objectStore: ObjectStore | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   #events: string[] = [];
@@ -221,6 +230,19 @@ export class RunWriter {
     return readBlob(this.#fs, this.dir, ref);
   }
 
+  /** Records what the run changed in files. Written at once, and durable with the next `sync`. */
+  change(...drafts: ChangeDraft[]): void {
+    this.#changes.append(...drafts.map((draft) => sealedChange(draft, this.#seal)));
+  }
+
+  /** The contents of files before and after the run's changes. */
+  get objects(): ObjectStore {
+    const { dir } = this;
+    const maxBytes = this.#limits.undo_per_run ?? DEFAULT_UNDO_BYTES;
+    this.#objectStore ??= new ObjectStore({ dir, fs: this.#fs, maxBytes });
+    return this.#objectStore;
+  }
+
   /** Ends the run's records: everything is durable and no file is open. Safe to call again. */
   async close(): Promise<void> {
     try {
@@ -277,6 +299,11 @@ export class RunWriter {
     return this.#journalLog;
   }
 
+  get #changes(): AppendLog {
+    this.#changeLog ??= this.#log(CHANGES, {});
+    return this.#changeLog;
+  }
+
   get #blobs(): BlobStore {
     const { uuid, dir } = this;
     this.#blobStore ??= new BlobStore({ uuid, dir, fs: this.#fs, maxBytes: this.#limits.results_per_run });
@@ -308,6 +335,7 @@ export class RunWriter {
         this.#journalLog?.sync(),
         this.#stepLog?.sync(),
         this.#blobStore?.sync(),
+        this.#changeLog?.sync(),
         this.#syncNames(),
       ] as const;
       // Wait for all, also when one fails: no sync is left running.
@@ -365,6 +393,11 @@ export class RunWriter {
 export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
   const { foreign: _foreign, moved_from: _movedFrom, ...recorded } = info;
   return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
+}
+
+/** Returns a line of changes.jsonl. */
+export function sealedChange(draft: ChangeDraft, seal: RecordSeal): string {
+  return seal.seal(CHANGES, versioned(draft));
 }
 
 /** Returns one line of JSON with its schema version. */

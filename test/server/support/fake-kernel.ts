@@ -59,6 +59,7 @@ export class FakeKernel implements KernelApi {
   readonly chats = this;
   /** What was sent to processes, by PID; a message's number is its position. */
   readonly sent = new Map<PID, OutgoingMessage[]>();
+  readonly changes = { refresh: async () => undefined, isQuiet: () => true, undone: async () => undefined };
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
 

@@ -13,6 +13,7 @@ import { memoryPair } from "../../../src/server/connection/memory-stream.ts";
 import { descriptorOf, listen } from "../../../src/server/daemon/socket.ts";
 import { Collector } from "../../../src/server/records/collector.ts";
 import { History } from "../../../src/server/records/history.ts";
+import { RunChanges } from "../../../src/server/records/run-changes.ts";
 import type { InitService } from "../../../src/server/recovery/init-service.ts";
 import { Server } from "../../../src/server/server.ts";
 import type { Host, Services } from "../../../src/server/services.ts";
@@ -101,6 +102,12 @@ export function fakeSystem(
       lockPath: join(dataDir, "gc", "lock"),
       lastPath: join(dataDir, "gc", "last.json"),
       clock: o.clock,
+    }),
+    changes: new RunChanges({
+      children: { exec: () => Promise.reject(new SyscallError("UNAVAILABLE", "no programs")) },
+      env: {},
+      clock: o.clock,
+      open: () => runs,
     }),
     catalog: EMPTY,
     clock: o.clock,

@@ -37,6 +37,7 @@ export function testContext(
     output: (text) => {
       notes.output = (notes.output + text).slice(-OUTPUT_KEPT);
     },
+    changing: async () => {},
     changed: (file) => void notes.changed.push(file),
     log: (level, text) => void notes.log.push(`${level}: ${text}`),
     spill: async (name, data) => {

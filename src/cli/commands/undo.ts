@@ -1,0 +1,66 @@
+/** `rnix undo`: takes back what a run changed in files. */
+
+import { changedFiles, runAndFiles } from "../changed-files.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT, usageError } from "../exit.ts";
+import { bool, count, json } from "../flags.ts";
+import { refuseInsideRun } from "../io.ts";
+import { refusedText, undoText } from "../output/changes.ts";
+import { printable } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { withRun } from "../target.ts";
+
+const TIMEOUT_MS = 10 * 60_000;
+
+export default defineCommand({
+  about: "Take back what a run, its commands and its children changed in files",
+  args: [
+    {
+      name: "PID",
+      about: "a PID, a UUID or the beginning of one; the project's last run by default",
+      optional: true,
+    },
+    { name: "FILE", about: "only these files and folders", optional: true, many: true, file: true },
+  ],
+  flags: {
+    "to-step": count("keep the changes up to this step", "N"),
+    redo: bool("make the changes of the last undo again"),
+    "dry-run": bool("print what would change, and change nothing"),
+    force: bool("overwrite the named files even if they were changed since"),
+    json,
+  },
+  examples: [
+    { line: "rnix undo 3 --dry-run", about: "what would be restored, removed and created again" },
+    { line: "rnix undo 3", about: "all changes of the run" },
+    { line: "rnix undo 3 src/a.ts", about: "of one file" },
+    { line: "rnix undo 3 --to-step 4", about: "keep what the first four steps changed" },
+    { line: "rnix undo 3 --redo", about: "the last undo was a mistake" },
+  ],
+  notes: [
+    "A file that was changed since is left alone and named, the others are taken back, and the exit code is 1.",
+    "Index, commits and branches of git, ignored files and submodules are not touched. What commands did beside the files of the project is not undone.",
+    "A live run must wait or be paused. If it is resumed later, its model is notified of the files.",
+  ],
+  async run(io, flags, args) {
+    await refuseInsideRun(io, "undo");
+    if (flags.redo && flags["to-step"] !== undefined)
+      throw usageError("--redo and --to-step exclude each other");
+    const { run, files } = runAndFiles(args);
+    if (flags.force && files.length === 0)
+      throw usageError("--force needs FILE: name the files whose later changes may be lost");
+    return withRun(io, run, async (wire, of) => {
+      const { redo, force } = flags;
+      const query = { ...of, files: changedFiles(io, files), to_step: flags["to-step"], redo, force };
+      const planned = await wire.request("undo", { ...query, dry_run: true }, { timeoutMs: TIMEOUT_MS });
+      for (const text of [...planned.notes, ...planned.warnings])
+        io.stderr.write(`note: ${printable(text)}\n`);
+      const report = flags["dry-run"]
+        ? planned
+        : await wire.request("undo", query, { timeoutMs: TIMEOUT_MS });
+      if (flags.json) io.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+      else io.stdout.write(undoText(report, styleOf(io, io.stdout)));
+      io.stderr.write(refusedText(report, styleOf(io, io.stderr)));
+      return report.refused > 0 ? EXIT.error : EXIT.ok;
+    });
+  },
+});

@@ -1,0 +1,103 @@
+/** Prints what a run changed in files, and what was taken back. */
+
+import type { FileChange, RunDiff, UndoneFile, UndoReport } from "../../protocol/methods.ts";
+import type { Output } from "../io.ts";
+import { plural, printable } from "./format.ts";
+import type { Style } from "./style.ts";
+import { type Column, table } from "./table.ts";
+
+/** Colours the lines of a patch. Without colours it is the patch itself. */
+export function patchText(patch: string, style: Style): string {
+  return patch
+    .split("\n")
+    .map((line) => paintOf(line, style)(line))
+    .join("\n");
+}
+
+function paintOf(line: string, style: Style): (text: string) => string {
+  if (/^(diff --git|---|\+\+\+) /.test(line)) return style.bold;
+  if (line.startsWith("@@")) return style.cyan;
+  if (line.startsWith("+")) return style.green;
+  if (line.startsWith("-")) return style.red;
+  return (text) => text;
+}
+
+type StepChange = RunDiff["steps"][number];
+
+const STATUS: Record<FileChange["status"], string> = {
+  added: "added",
+  modified: "modified",
+  deleted: "deleted",
+  mode: "mode",
+};
+
+/** One line for each file, then one for each step, then the sum. */
+export function statText({ files, steps }: RunDiff, output: Output, style: Style): string {
+  const valid = files.filter(({ undone }) => !undone);
+  const columns: Column<FileChange>[] = [
+    { title: "FILE", value: ({ path }) => path, flexible: true },
+    { title: "CHANGE", value: ({ status, undone }) => (undone ? "taken back" : STATUS[status]) },
+    { title: "LINES", value: linesOf },
+    { title: "STEPS", value: (file) => file.steps.join(",") },
+  ];
+  const listed = files.length > 0 ? table(files, columns, output, style) : "";
+  const bySteps =
+    steps.length > 1
+      ? `\n${table(
+          steps,
+          [
+            { title: "STEP", value: ({ step }: StepChange) => String(step), right: true },
+            { title: "FILES", value: (one: StepChange) => String(one.files), right: true },
+            { title: "LINES", value: linesOf },
+          ],
+          output,
+          style,
+        )}`
+      : "";
+  const sum = (of: "added" | "removed"): number => valid.reduce((all, file) => all + (file[of] ?? 0), 0);
+  const total =
+    valid.length === 0
+      ? "nothing changed\n"
+      : `${plural(valid.length, "file")} changed, +${sum("added")} -${sum("removed")}\n`;
+  return `${listed}${bySteps}${style.dim(total.trimEnd())}\n`;
+}
+
+/** `+2 -1` */
+function linesOf({ added, removed }: Pick<FileChange, "added" | "removed">): string {
+  return added === null || removed === null ? "-" : `+${added} -${removed}`;
+}
+
+/** Files that can't be shown or taken back, and what is not known: for stderr. */
+export function problemsText({ files, notes }: Pick<RunDiff, "files" | "notes">): string {
+  const problems = files.flatMap(({ path, problem }) => (problem === null ? [] : [`${path}: ${problem}`]));
+  return [...problems, ...notes].map((text) => `note: ${printable(text)}\n`).join("");
+}
+
+const DONE: Record<Exclude<UndoneFile["done"], "refused">, [done: string, would: string]> = {
+  restored: ["restored", "would be restored"],
+  removed: ["removed", "would be removed"],
+  recreated: ["created again", "would be created again"],
+  unchanged: ["unchanged", "unchanged"],
+};
+
+export function undoText({ files, dry_run, redo }: UndoReport, style: Style): string {
+  const lines = files.flatMap((file) => {
+    if (file.done === "refused") return [];
+    const [done, would] = DONE[file.done];
+    const lines = file.done === "unchanged" ? "" : ` ${style.dim(linesOf(file))}`;
+    return [`${dry_run ? would : done}  ${printable(file.path)}${lines}\n`];
+  });
+  if (files.length > 0) return lines.join("");
+  return `nothing to ${redo ? "make again" : "take back"}\n`;
+}
+
+/** What was refused, and why: for stderr. */
+export function refusedText({ files }: UndoReport, style: Style): string {
+  return files
+    .flatMap(({ path, done, reason }) =>
+      done === "refused"
+        ? [`${style.red("left alone")}  ${printable(path)}: ${printable(reason ?? "")}\n`]
+        : [],
+    )
+    .join("");
+}

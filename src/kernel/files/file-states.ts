@@ -1,0 +1,126 @@
+/** Reads what a file is now, and keeps its content beside the run. */
+
+import { constants, type Stats } from "node:fs";
+import { lstat, open, readlink } from "node:fs/promises";
+import { errnoOf, kindOf, readOpened } from "../../lib/regular-file.ts";
+import { formatSize } from "../../lib/size.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { FileState } from "../../store/changes/change-log.ts";
+import { blobName, type ObjectFormat } from "../../store/changes/object-store.ts";
+
+/** O_NONBLOCK: a FIFO that replaced the file would block. */
+const OPEN = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_NOCTTY;
+const EXECUTABLE = 0o100;
+const PERMISSIONS = 0o7777;
+
+/** A file, and the name of its content in the user's repository. */
+export interface SeenFile {
+  state: FileState;
+  usersName: string | null;
+}
+
+interface FileStatesOptions {
+  /** Keeps a content and returns its name; only names it where nothing is to be kept. */
+  put(content: Uint8Array): Promise<string>;
+  /** Files with more bytes are not read. */
+  most: number;
+  /** How the user's repository names contents. */
+  format: ObjectFormat;
+}
+
+export class FileStates {
+  readonly #o: FileStatesOptions;
+
+  constructor(o: FileStatesOptions) {
+    this.#o = o;
+  }
+
+  get most(): number {
+    return this.#o.most;
+  }
+
+  /**
+   * Returns null when there is no such file, or a folder. Never fails because of the file: the state says what was not
+   * kept.
+   */
+  async read(path: string): Promise<SeenFile | null> {
+    const found = await statOf(path);
+    if (found === null || found.isDirectory()) return null;
+    if (found.isSymbolicLink()) return this.#kept("link", undefined, found, () => targetOf(path));
+    if (!found.isFile()) return { state: other(kindOf(found)), usersName: null };
+    const kind = found.mode & EXECUTABLE ? "exec" : "file";
+    return this.#kept(kind, found.mode & PERMISSIONS, found, () => this.#content(path, found));
+  }
+
+  /** Keeps a content that is known already. */
+  async keep(kind: FileState["kind"], content: Uint8Array): Promise<FileState> {
+    return { kind, ...(await this.#put(content)), size: content.length };
+  }
+
+  async #kept(
+    kind: FileState["kind"],
+    mode: number | undefined,
+    { size }: Stats,
+    load: () => Promise<Uint8Array>,
+  ): Promise<SeenFile | null> {
+    const facts = { kind, ...(mode !== undefined && { mode }) };
+    if (size > this.#o.most) {
+      const lost = `it has more than ${formatSize(this.#o.most)} (undo_file_size)`;
+      return { state: { ...facts, oid: null, size, lost }, usersName: null };
+    }
+    try {
+      const content = await load();
+      const stored = await this.#put(content);
+      const { format } = this.#o;
+      const usersName = format === "sha1" ? stored.oid : await blobName(format, content);
+      return { state: { ...facts, ...stored, size: content.length }, usersName };
+    } catch (thrown) {
+      if (errnoOf(thrown) === "ENOENT") return null;
+      if (errnoOf(thrown) === undefined && !(thrown instanceof SyscallError)) throw thrown;
+      return { state: { ...facts, oid: null, size, lost: reasonOf(thrown) }, usersName: null };
+    }
+  }
+
+  async #put(content: Uint8Array): Promise<Pick<FileState, "oid" | "lost">> {
+    try {
+      return { oid: await this.#o.put(content) };
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      return { oid: null, lost: thrown.message };
+    }
+  }
+
+  async #content(path: string, expected: Stats): Promise<Uint8Array> {
+    const handle = await open(path, OPEN);
+    try {
+      const found = await handle.stat();
+      if (!found.isFile()) throw new SyscallError("INVALID", `it was replaced by ${kindOf(found)}`);
+      return await readOpened(path, handle, Math.max(found.size, expected.size), this.#o.most);
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+/** What is never touched. */
+export function other(what: string): FileState {
+  return { kind: "other", oid: null, size: 0, lost: `it is ${what}, which is left alone` };
+}
+
+async function targetOf(path: string): Promise<Uint8Array> {
+  return readlink(path, { encoding: "buffer" });
+}
+
+async function statOf(path: string): Promise<Stats | null> {
+  try {
+    return await lstat(path);
+  } catch (thrown) {
+    if (errnoOf(thrown) === undefined) throw thrown;
+    return null;
+  }
+}
+
+function reasonOf(thrown: unknown): string {
+  if (thrown instanceof SyscallError) return thrown.message;
+  return `it could not be read (${errnoOf(thrown)})`;
+}

@@ -1,0 +1,317 @@
+/** What runs changed in files: shows it, and takes it back. */
+
+import { isAbsolute, join, relative } from "node:path";
+import { toolEnvironment } from "../../config/environment.ts";
+import type { Env } from "../../config/paths.ts";
+import { GitDiff, type LineCounts } from "../../kernel/files/git-diff.ts";
+import { Git } from "../../kernel/files/git-repository.ts";
+import type { ProcInfo } from "../../kernel/types.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { FileChange, RunDiff, UndoReport } from "../../protocol/methods.ts";
+import type { FileState } from "../../store/changes/change-log.ts";
+import { type ChangeHistory, foldChanges, netChanges } from "../../store/changes/fold-changes.ts";
+import { CHANGES, type ObjectStore } from "../../store/changes/object-store.ts";
+import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import { allSteps, type Run } from "./recorded-run.ts";
+import { interruptedLine, planRedo, planUndo, UndoFiles } from "./undo-files.ts";
+
+interface RunChangesPorts {
+  children: Pick<Children, "exec">;
+  env: Env;
+  clock: Pick<Clock, "now">;
+  open(dataDir: string): RunStore;
+}
+
+export interface DiffQuery {
+  /** Absolute files and folders; empty: all. */
+  files: readonly string[];
+  /** Only changes of this step. */
+  step?: number;
+  /** Only changes of this step and later ones. */
+  fromStep?: number;
+  patch: boolean;
+}
+
+export interface UndoQuery {
+  /** Absolute files and folders; empty: all. */
+  files: readonly string[];
+  /** The last step whose changes stay. */
+  toStep: number;
+  redo: boolean;
+  dryRun: boolean;
+  /** Overwrites what others changed since. */
+  force: boolean;
+}
+
+/** A run with its changes, read once for a request. */
+interface ReadRun {
+  info: ProcInfo;
+  dir: string;
+  history: ChangeHistory;
+  store: ObjectStore;
+  notes: string[];
+}
+
+export class RunChanges {
+  readonly #p: RunChangesPorts;
+
+  constructor(ports: RunChangesPorts) {
+    this.#p = ports;
+  }
+
+  /** `live`: the run's process has not ended, and everything up to now is recorded. */
+  async diff(run: Run, query: DiffQuery, live: boolean): Promise<RunDiff> {
+    const read = await this.#read(run, live);
+    const { history, info, store, notes } = read;
+    const chosen = stepsOf(query);
+    const valid = netChanges(history, chosen).filter(({ path }) => isChosen(read, path, query.files));
+    const undone = netChanges(history, { ...chosen, undone: true }).filter(
+      ({ path }) => isChosen(read, path, query.files) && !valid.some((one) => one.path === path),
+    );
+    requireKnown(read, query.files);
+    const all = [
+      ...valid.map((net) => ({ net, undone: false })),
+      ...undone.map((net) => ({ net, undone: true })),
+    ];
+    const steps = [...new Set(valid.flatMap((net) => net.steps))].sort((a, b) => a - b);
+    const ofSteps = steps.flatMap((step) =>
+      netChanges(
+        { files: new Map(valid.map(({ path }) => [path, fileOf(history, path)])) },
+        {
+          after: step - 1,
+          until: step,
+        },
+      ).map((net) => ({ step, net })),
+    );
+    const git = await this.#git(read);
+    const pairs = [...all, ...ofSteps].map(({ net }) => net);
+    const counts = await countsOf(git && new GitDiff(git, store), pairs);
+    const files = all.map(({ net, undone: gone }, i): FileChange => {
+      const { added, removed } = counts[i] ?? NOT_COUNTED;
+      const problem = problemOf(net) ?? (isAbsolute(net.path) ? OUTSIDE : null);
+      const status = statusOf(net.before, net.after);
+      return { path: net.path, status, added, removed, steps: net.steps, undone: gone, problem };
+    });
+    const shown = new Map(
+      valid.filter((net) => !isAbsolute(net.path) && isKept(net)).map((net) => [net.path, net]),
+    );
+    const patch = query.patch && git ? await new GitDiff(git, store).patch(shown) : null;
+    if (!git && all.length > 0)
+      notes.push("git is not installed: lines are not counted, and there is no patch");
+    if (query.patch && git && patch === null)
+      notes.push("the patch would be too long: name files, or --step");
+    return {
+      ...{
+        pid: info.pid,
+        uuid: info.uuid,
+        source: history.source,
+        project: info.project,
+        files,
+        patch,
+        notes,
+      },
+      steps: steps.map((step) => {
+        const own = ofSteps.flatMap((one, i) =>
+          one.step === step ? [counts[all.length + i] ?? NOT_COUNTED] : [],
+        );
+        const sum = (of: keyof LineCounts): number => own.reduce((all, one) => all + (one[of] ?? 0), 0);
+        return { step, files: own.length, added: sum("added"), removed: sum("removed") };
+      }),
+    };
+  }
+
+  /** The caller has made sure that no process of the run changes files meanwhile. */
+  async undo(run: Run, query: UndoQuery, live: boolean): Promise<UndoReport> {
+    const { info } = run;
+    requireOwn(info);
+    if (query.force && query.files.length === 0)
+      throw new SyscallError(
+        "INVALID",
+        "--force needs the files whose changes by others may be lost: name them.",
+      );
+    const records = this.#p.open(run.records.dataDir);
+    const claim = live ? undefined : records.claim(info.uuid);
+    if (claim === null) {
+      throw new SyscallError("INVALID", `Run ${info.uuid} is being resumed, or undone, by another command.`);
+    }
+    try {
+      const first = await this.#read(run, live);
+      const files = new UndoFiles({ store: first.store, project: info.project });
+      if (first.history.interrupted && !query.dryRun) {
+        await records.addChange(
+          info.uuid,
+          await interruptedLine(files, first.history.interrupted, this.#ts()),
+        );
+      }
+      const read = first.history.interrupted && !query.dryRun ? await this.#read(run, live) : first;
+      requireKnown(read, query.files);
+      const planned = query.redo ? planRedo(read.history) : planUndo(read.history, query.toStep);
+      const chosen = {
+        ...planned,
+        files: planned.files.filter(({ path }) => isChosen(read, path, query.files)),
+      };
+      const done = query.dryRun
+        ? await files.look(chosen, query)
+        : await files.apply(chosen, query, {
+            begin: (line) => records.addChange(info.uuid, { ...line, ts: this.#ts() }),
+            end: (line) => records.addChange(info.uuid, { ...line, ts: this.#ts() }),
+          });
+      const git = await this.#git(read);
+      const counts = await countsOf(
+        git && new GitDiff(git, read.store),
+        chosen.files.map(({ from, to }) => ({ before: from, after: to })),
+      );
+      return {
+        ...{ pid: info.pid, uuid: info.uuid, source: read.history.source, project: info.project },
+        ...{ redo: query.redo, dry_run: query.dryRun, to_step: planned.toStep },
+        files: done.map((one, i) => ({ ...one, ...(counts[i] ?? NOT_COUNTED) })),
+        refused: done.filter((one) => one.done === "refused").length,
+        warnings: query.redo ? [] : await warningsOf(run, planned.toStep),
+        notes: read.notes,
+      };
+    } finally {
+      claim?.release({ remove: true });
+    }
+  }
+
+  async #read(run: Run, live: boolean): Promise<ReadRun> {
+    const { info } = run;
+    const records = this.#p.open(run.records.dataDir);
+    const page = await records.changes(info.uuid);
+    if (page.foreign > 0 && !info.foreign) throw foreignLines(info.uuid, CHANGES, page.foreign);
+    const history = foldChanges(page.records, live);
+    const notes = notesOf(history);
+    if (page.damaged > 0) notes.push(`${page.damaged} lines of ${CHANGES} of its record can't be read`);
+    return { info, dir: records.dir(info.uuid), history, store: records.objects(info.uuid), notes };
+  }
+
+  /** null where there is no git that the run can't have written. */
+  #git({ info, dir }: ReadRun): Promise<Git | null> {
+    const owner = { uuid: crypto.randomUUID(), spillDir: dir };
+    return Git.find({
+      dir,
+      untrusted: [info.project],
+      env: toolEnvironment(this.#p.env, []),
+      scratch: dir,
+      exec: (request) => this.#p.children.exec(owner, request),
+    });
+  }
+
+  #ts(): string {
+    return new Date(this.#p.clock.now()).toISOString();
+  }
+}
+
+const NOT_COUNTED: LineCounts = { added: null, removed: null };
+const OUTSIDE = "it is outside of the project, so it is not part of the patch";
+
+type Pair = { before: FileState | null; after: FileState | null };
+
+/** Counts only where both contents are kept. */
+async function countsOf(diff: GitDiff | null, pairs: readonly Pair[]): Promise<LineCounts[]> {
+  const counted = pairs.map((pair, i) => ({ pair, i })).filter(({ pair }) => isKept(pair));
+  const counts = diff ? await diff.counts(counted.map(({ pair }) => pair)) : [];
+  const all = pairs.map(() => NOT_COUNTED);
+  counted.forEach(({ i }, at) => {
+    all[i] = counts[at] ?? NOT_COUNTED;
+  });
+  return all;
+}
+
+function isKept({ before, after }: Pair): boolean {
+  return [before, after].every((state) => state === null || state.oid !== null);
+}
+
+function problemOf({ before, after, mixed }: Pair & { mixed: boolean }): string | null {
+  const lost = before?.lost ?? after?.lost;
+  if (lost !== undefined) return lost;
+  return mixed ? "another program changed it between two changes of the run" : null;
+}
+
+function statusOf(before: FileState | null, after: FileState | null): FileChange["status"] {
+  if (before === null) return "added";
+  if (after === null) return "deleted";
+  return before.oid !== null && before.oid === after.oid ? "mode" : "modified";
+}
+
+function stepsOf({ step, fromStep }: DiffQuery): { after?: number; until?: number } {
+  if (step !== undefined) return { after: step - 1, until: step };
+  return fromStep === undefined ? {} : { after: fromStep - 1 };
+}
+
+function fileOf({ files }: ChangeHistory, path: string) {
+  return files.get(path) ?? { path, changes: [] };
+}
+
+function isChosen({ info }: ReadRun, path: string, files: readonly string[]): boolean {
+  if (files.length === 0) return true;
+  const file = isAbsolute(path) ? path : join(info.project, path);
+  return files.some((one) => {
+    const inner = relative(one, file);
+    return inner === "" || (!inner.startsWith("../") && inner !== ".." && !isAbsolute(inner));
+  });
+}
+
+/** Fails with NOT_FOUND for a named file that the run has not changed. */
+function requireKnown(read: ReadRun, files: readonly string[]): void {
+  const { history, info } = read;
+  for (const file of files) {
+    if ([...history.files.keys()].some((path) => isChosen(read, path, [file]))) continue;
+    throw new SyscallError(
+      "NOT_FOUND",
+      `Run ${info.uuid} has not changed ${relative(info.project, file) || file}. \`rnix diff ${info.pid} --stat\` lists what it changed.`,
+    );
+  }
+}
+
+const MOST_NAMED = 5;
+
+function notesOf({ source, files, others, gaps, complete }: ChangeHistory): string[] {
+  const notes: string[] = [];
+  if (source === "none") {
+    notes.push("no call of the run may have changed files, or it was recorded by an older rnix");
+    return notes;
+  }
+  if (source === "writes") {
+    notes.push(
+      "the project is in no git work tree: only what Write, Edit and tools like them changed is known, not what commands did",
+    );
+  }
+  for (const step of gaps) {
+    notes.push(
+      `rnix ended by a crash after step ${step} had begun: what the run changed from then on is not known`,
+    );
+  }
+  if (others.length > 0) {
+    const more = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : "";
+    notes.push(
+      `others changed these files while the run worked, so they do not count as its changes: ${others.slice(0, MOST_NAMED).join(", ")}${more}`,
+    );
+  } else if (source === "git" && !complete && files.size > 0)
+    notes.push("git could not read everything, so files may be missing");
+  return notes;
+}
+
+/** What an undo of the later steps does not take back. */
+async function warningsOf({ info, records }: Run, toStep: number): Promise<string[]> {
+  let commands = 0;
+  let servers = 0;
+  for await (const { step, tool_calls } of allSteps(records, info.uuid)) {
+    if (step <= toStep) continue;
+    for (const { path } of tool_calls) {
+      if (path?.startsWith("/dev/shell")) commands++;
+      if (path?.startsWith("/mnt/")) servers++;
+    }
+  }
+  const done = [
+    commands > 0 ? `${commands} ${commands === 1 ? "command" : "commands"} of Bash` : "",
+    servers > 0 ? `${servers} ${servers === 1 ? "call" : "calls"} of MCP servers` : "",
+  ].filter(Boolean);
+  if (done.length === 0) return [];
+  return [
+    `not undone: what ${done.join(" and ")} did beside these files (network, other folders, ignored files, the git repository itself)`,
+  ];
+}

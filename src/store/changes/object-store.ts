@@ -1,0 +1,207 @@
+/** The contents of files that a run changed, before and after: loose objects as git writes them, below the run's folder. */
+
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { deflate, inflate } from "node:zlib";
+import { SyscallError } from "../../plugin/index.ts";
+import { isLink } from "../files/data-dir.ts";
+import { makeFolder } from "../files/document.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "../files/fs-port.ts";
+
+/** The folder below a run's folder. */
+export const SNAPSHOTS = "snapshots";
+/** The file in a run's folder that names the contents. */
+export const CHANGES = "changes.jsonl";
+
+/** Speed counts more than size: most objects are short. */
+const LEVEL = 1;
+/** Maximum bytes of a compressed object that is read. */
+const MAX_PACKED_BYTES = 256 * 1024 * 1024;
+const OID = /^[0-9a-f]{40}$/;
+
+const compress = promisify(deflate);
+const expand = promisify(inflate);
+
+/** The hash by which a repository of git names its objects. */
+export type ObjectFormat = "sha1" | "sha256";
+
+/** One entry of a folder that `putTree` writes. */
+export interface TreeEntry {
+  mode: "100644" | "100755" | "120000" | "40000";
+  name: string;
+  oid: string;
+}
+
+interface ObjectStoreOptions {
+  /** The run's folder. */
+  dir: string;
+  /** Maximum bytes of all contents; further ones are refused with EXHAUSTED. */
+  maxBytes: number;
+  fs?: FsPort;
+}
+
+/**
+ * Contents by their name in git, so that git can compare them. git is not needed to write or read them. Equal content is
+ * one file, and a file never changes. A read checks the content against its name.
+ */
+export class ObjectStore {
+  /** The folder of objects, absolute. */
+  readonly objects: string;
+  readonly #o: ObjectStoreOptions;
+  readonly #fs: FsPort;
+  readonly #written = new Map<string, Promise<void>>();
+  #bytes: Promise<number> | undefined;
+  #temporaries = 0;
+
+  constructor(o: ObjectStoreOptions) {
+    this.#o = o;
+    this.#fs = o.fs ?? realFs;
+    this.objects = join(o.dir, SNAPSHOTS, "objects");
+  }
+
+  /** Stores a file's content and returns its name. */
+  put(content: Uint8Array): Promise<string> {
+    return this.#put("blob", content);
+  }
+
+  /** Stores a folder's list of names. */
+  putTree(entries: readonly TreeEntry[]): Promise<string> {
+    // git sorts a folder as if its name ended with a slash.
+    const key = ({ mode, name }: TreeEntry): Buffer => Buffer.from(mode === "40000" ? `${name}/` : name);
+    const sorted = entries.toSorted((a, b) => Buffer.compare(key(a), key(b)));
+    const parts = sorted.flatMap(({ mode, name, oid }) => [
+      Buffer.from(`${mode} ${name}\0`),
+      Buffer.from(oid, "hex"),
+    ]);
+    return this.#put("tree", Buffer.concat(parts));
+  }
+
+  /** Reads a file's content. Returns null when it is missing, or differs from its name. */
+  async get(oid: string): Promise<Uint8Array | null> {
+    if (!OID.test(oid)) return null;
+    const packed = await this.#read(this.#path(oid));
+    if (packed === null) return null;
+    try {
+      const whole = await expand(packed);
+      const end = whole.indexOf(0);
+      if (end < 0 || !whole.subarray(0, 5).equals(BLOB)) return null;
+      return (await hashOf("sha1", whole)) === oid ? whole.subarray(end + 1) : null;
+    } catch (thrown) {
+      if (errno(thrown) === undefined) throw thrown;
+      return null; // Damaged: zlib could not read it.
+    }
+  }
+
+  #path(oid: string): string {
+    return join(this.objects, oid.slice(0, 2), oid.slice(2));
+  }
+
+  async #put(type: "blob" | "tree", content: Uint8Array): Promise<string> {
+    const whole = framed(type, content);
+    const oid = await hashOf("sha1", whole);
+    let written = this.#written.get(oid);
+    if (written === undefined) {
+      written = this.#write(oid, whole);
+      this.#written.set(oid, written);
+      // The next caller with the same content tries again.
+      written.catch(() => this.#written.delete(oid));
+    }
+    await written;
+    return oid;
+  }
+
+  async #write(oid: string, whole: Uint8Array): Promise<void> {
+    const fs = this.#fs;
+    const path = this.#path(oid);
+    const there = fs.stat(path);
+    if (there && !there.isLink && !there.isFolder) return;
+    this.#bytes ??= this.#stored();
+    const before = await this.#bytes;
+    if (before + whole.length > this.#o.maxBytes) throw this.#full();
+    this.#bytes = Promise.resolve(before + whole.length);
+    const packed = await compress(whole, { level: LEVEL });
+    for (const folder of [join(this.#o.dir, SNAPSHOTS), this.objects, dirname(path)]) {
+      if (fs.stat(folder)?.isLink) throw isLink(folder);
+    }
+    makeFolder(dirname(path), fs);
+    const temporary = join(dirname(path), `~${++this.#temporaries}.tmp`);
+    try {
+      const fd = fs.open(temporary, "replace");
+      try {
+        await writeAllAsync(fs, fd, packed);
+      } finally {
+        fs.close(fd);
+      }
+      fs.rename(temporary, path);
+    } catch (thrown) {
+      removeLeftover(fs, temporary);
+      throw ioError(thrown, "keep the content of a changed file", path);
+    }
+  }
+
+  async #read(path: string): Promise<Uint8Array | null> {
+    const fs = this.#fs;
+    try {
+      const fd = fs.open(path, "read");
+      try {
+        const size = fs.size(fd);
+        if (size > MAX_PACKED_BYTES) return null;
+        const bytes = new Uint8Array(size);
+        for (let at = 0; at < size; ) {
+          const got = await fs.readAsync(fd, bytes.subarray(at), at);
+          if (got === 0) return bytes.subarray(0, at);
+          at += got;
+        }
+        return bytes;
+      } finally {
+        fs.close(fd);
+      }
+    } catch (thrown) {
+      if (errno(thrown) === "ENOENT") return null;
+      throw ioError(thrown, "read the content of a changed file", path);
+    }
+  }
+
+  /** The bytes that an earlier process of the run has stored, packed. */
+  async #stored(): Promise<number> {
+    let sum = 0;
+    for (const folder of await this.#names(this.objects)) {
+      for (const name of await this.#names(join(this.objects, folder)))
+        sum += this.#fs.stat(join(this.objects, folder, name))?.size ?? 0;
+    }
+    return sum;
+  }
+
+  async #names(folder: string): Promise<string[]> {
+    try {
+      return await this.#fs.list(folder);
+    } catch (thrown) {
+      if (errno(thrown) === "ENOENT" || errno(thrown) === "ENOTDIR") return [];
+      throw ioError(thrown, "list the contents of changed files", folder);
+    }
+  }
+
+  #full(): SyscallError {
+    return new SyscallError(
+      "EXHAUSTED",
+      `the contents of changed files may use ${this.#o.maxBytes} bytes of a run (undo_per_run in config.yaml)`,
+    );
+  }
+}
+
+const BLOB = Buffer.from("blob ");
+
+/** The name that git gives to a file's content. */
+export function blobName(format: ObjectFormat, content: Uint8Array): Promise<string> {
+  return hashOf(format, framed("blob", content));
+}
+
+function framed(type: "blob" | "tree", content: Uint8Array): Uint8Array {
+  return Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]);
+}
+
+/** Hashes off the main thread: a file may have megabytes. */
+async function hashOf(format: ObjectFormat, whole: Uint8Array): Promise<string> {
+  const algorithm = format === "sha1" ? "SHA-1" : "SHA-256";
+  return Buffer.from(await crypto.subtle.digest(algorithm, new Uint8Array(whole))).toString("hex");
+}
