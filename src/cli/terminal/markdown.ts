@@ -1,49 +1,84 @@
 /** Renders Markdown as styled lines, whole or while it streams. */
 
-import { plainText } from "./safe-text.ts";
+import { Highlighter } from "./highlight.ts";
+import { MarkdownBlocks, type Piece } from "./markdown-blocks.ts";
+import { blockLines, codeLines } from "./markdown-layout.ts";
 import type { TerminalStyle } from "./terminal-style.ts";
-import { wrap } from "./width.ts";
 
+/** An unfinished block is laid out at each frame: at most its newest rows, and some more for its markup. */
+const SPARE_COLUMNS = 40;
+
+/** The lines of a whole text, each at most `columns` wide. */
 export function renderMarkdown(text: string, columns: number, style: TerminalStyle): string[] {
   const stream = new MarkdownStream(style);
   stream.push(text);
   return stream.end(columns);
 }
 
-/** An answer that streams: finished blocks are given out once, and the rest is rendered again at each frame. */
+/**
+ * An answer that streams. Its finished blocks are given out once; the unfinished rest is laid out again at each frame.
+ * What was given out is the same as `renderMarkdown` gives for the whole text, however it was cut.
+ */
 export class MarkdownStream {
-  readonly #style: TerminalStyle;
-  #text = "";
+  readonly #blocks = new MarkdownBlocks();
+  readonly #lines: PieceLines;
 
   constructor(style: TerminalStyle) {
-    this.#style = style;
+    this.#lines = new PieceLines(style);
   }
 
   push(text: string): void {
-    this.#text += text;
+    this.#blocks.push(text);
   }
 
   /** The lines that will not change any more and were not returned before. */
   finished(columns: number): string[] {
-    const end = this.#text.lastIndexOf("\n") + 1;
-    const text = this.#text.slice(0, end);
-    this.#text = this.#text.slice(end);
-    return text === "" ? [] : render(text.slice(0, -1), columns, this.#style);
+    return this.#blocks.take().flatMap((piece) => this.#lines.of(piece, columns));
   }
 
   /** The rest, at most `maxRows` lines: the newest. */
   rest(columns: number, maxRows: number): string[] {
-    return this.#text === "" ? [] : render(this.#text, columns, this.#style).slice(-maxRows);
+    const lines = this.#lines.copy();
+    const pieces = this.#blocks.rest(Math.max(1, maxRows) * (columns + SPARE_COLUMNS));
+    const shown = pieces.flatMap((piece) => lines.of(piece, columns));
+    return maxRows > 0 ? shown.slice(-maxRows) : [];
   }
 
   /** The lines that were not returned before. The stream is over. */
   end(columns: number): string[] {
-    return [...this.finished(columns), ...this.rest(columns, Number.POSITIVE_INFINITY)];
+    this.#blocks.end();
+    return this.finished(columns);
   }
 }
 
-function render(text: string, columns: number, _style: TerminalStyle): string[] {
-  return plainText(text)
-    .split("\n")
-    .flatMap((line) => wrap(line, columns));
+/** The lines of pieces, in order. */
+class PieceLines {
+  readonly #style: TerminalStyle;
+  #highlighter: Highlighter;
+
+  constructor(style: TerminalStyle, highlighter = new Highlighter("", style)) {
+    this.#style = style;
+    this.#highlighter = highlighter;
+  }
+
+  /** A second one in the same state. */
+  copy(): PieceLines {
+    return new PieceLines(this.#style, this.#highlighter.copy());
+  }
+
+  of(piece: Piece, columns: number): string[] {
+    switch (piece.kind) {
+      case "block": {
+        const lines = blockLines(piece.source, columns, this.#style, piece.number);
+        return piece.gap && lines.length > 0 ? ["", ...lines] : lines;
+      }
+      case "code":
+        this.#highlighter = new Highlighter(piece.language, this.#style);
+        return piece.gap ? [""] : [];
+      case "code-line":
+        return codeLines(piece.text, columns, this.#highlighter);
+      case "code-end":
+        return [];
+    }
+  }
 }

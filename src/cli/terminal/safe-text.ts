@@ -7,7 +7,6 @@ import { widthOf } from "./width.ts";
  * text stays.
  */
 const LINK_ID = `rnix${crypto.randomUUID().slice(0, 13)}`;
-let links = 0;
 
 const TAB = 8;
 
@@ -28,10 +27,16 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10ff
  */
 export function plainText(text: string): string {
   if (!HAS_ACTS.test(text)) return text;
-  const lines = text.replaceAll("\r\n", "\n").split("\n");
-  return lines
-    .map((line) => expandTabs(afterReturn(line).replace(ACTS, (found) => (found === "\t" ? "\t" : ""))))
+  return text
+    .split("\n")
+    .map((line) => expandTabs(line.replace(ACTS, (found) => (found === "\t" ? "\t" : ""))))
     .join("\n");
+}
+
+/** As `plainText`, for a program's output: a line that was overwritten, as progress bars are, has its last text. */
+export function outputText(text: string): string {
+  if (!text.includes("\r")) return plainText(text);
+  return plainText(text.split("\n").map(afterReturn).join("\n"));
 }
 
 /** Text that stands between others on a line: right-to-left letters in it must not reorder what is around it. */
@@ -42,7 +47,7 @@ export function isolated(text: string): string {
 /** Makes a link that the screen accepts. `text` may be styled. The caller has checked the address. */
 export function link(text: string, address: string): string {
   const target = encodeURI(address.toWellFormed()).replaceAll("%25", "%");
-  return `\u001b]8;id=${LINK_ID}-${++links};${target}\u001b\\${text}\u001b]8;;\u001b\\`;
+  return `\u001b]8;id=${LINK_ID}-${Bun.hash(target).toString(36)};${target}\u001b\\${text}\u001b]8;;\u001b\\`;
 }
 
 /** A line that we made: styles, our links and balanced isolates stay, everything else that acts is removed. */
@@ -70,7 +75,6 @@ export function safeLine(line: string): string {
 
 /** What a progress bar leaves on its line: the text after its last return. */
 function afterReturn(line: string): string {
-  if (!line.includes("\r")) return line;
   return line.replace(/\r+$/, "").replace(/^.*\r/s, "");
 }
 

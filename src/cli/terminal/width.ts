@@ -139,11 +139,26 @@ class Wrapper {
       this.#empty = false;
       return;
     }
+    if (PRINTABLE_ASCII.test(text)) {
+      this.#putAscii(text);
+      return;
+    }
     for (const { text: cluster, cells } of clusters(text)) {
       if (this.#used + cells > this.#columns && !this.#empty) this.#break();
       this.#line += cluster;
       this.#used += cells;
       this.#empty = false;
+    }
+  }
+
+  #putAscii(text: string): void {
+    for (let at = 0; at < text.length; ) {
+      if (this.#used >= this.#columns && !this.#empty) this.#break();
+      const part = text.slice(at, at + Math.max(1, this.#columns - this.#used));
+      this.#line += part;
+      this.#used += part.length;
+      this.#empty = false;
+      at += part.length;
     }
   }
 
@@ -226,10 +241,18 @@ function breakable(word: string): { text: string; mayBreak: boolean }[] {
 
 let segmenter: Intl.Segmenter | undefined;
 
+/** Only characters of two columns that never combine: the usual Chinese, Japanese and Korean text. */
+const ALL_WIDE =
+  /^[\u3001-\u3029\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60]*$/;
+
 /** The characters as a reader sees them, each with its columns. */
 export function* clusters(text: string): Generator<{ text: string; cells: number }> {
   if (PRINTABLE_ASCII.test(text)) {
     for (const char of text) yield { text: char, cells: 1 };
+    return;
+  }
+  if (ALL_WIDE.test(text)) {
+    for (const char of text) yield { text: char, cells: 2 };
     return;
   }
   // Made at first use: it takes 6 ms.
