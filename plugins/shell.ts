@@ -150,8 +150,9 @@ class ShellFile implements VFSFile {
     const onAbort = (): void => aborted.resolve("aborted");
     signal.addEventListener("abort", onAbort, { once: true });
     if (signal.aborted) onAbort();
+    const collected = collect(child, output);
     try {
-      const exit = await Promise.race([collect(child, output), aborted.promise]);
+      const exit = await Promise.race([collected, aborted.promise]);
       if (exit !== "aborted") {
         // Its background processes end by its life, "call"; this does not wait for that.
         this.#child = undefined;
@@ -160,11 +161,23 @@ class ShellFile implements VFSFile {
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    // Ends it in the background; `close` waits for that. The output so far is returned first.
-    void this.#end();
     const reason = cancelled(signal);
-    if (reason.code !== "TIMEOUT") throw reason;
+    const ended = this.#end();
+    if (reason.code !== "TIMEOUT") {
+      // What it has printed may still be in its pipe.
+      await ended;
+      await collected.catch(() => undefined);
+      throw this.#withOutput(reason, output);
+    }
+    // It ends in the background; `close` waits for that. The output so far is returned first.
     return this.#text(output, undefined, timedOut(this.#context.call?.deadlineMs ?? this.#timeoutMs));
+  }
+
+  /** A cancelled call tells what the command had printed. */
+  #withOutput(reason: SyscallError, output: Output): SyscallError {
+    const shown = output.shown(undefined, false);
+    if (shown === "") return reason;
+    return new SyscallError(reason.code, reason.message, { cause: reason, output: shown });
   }
 
   async #end(): Promise<void> {

@@ -75,6 +75,16 @@ export class ContextManager {
     );
   }
 
+  /** Takes out a message again that no model has answered and no record holds. */
+  retract(proc: Process, message: Message): Promise<void> {
+    const args = { cid: proc.ctxId, offset: 0, role: message.role, retracted: true };
+    return this.#debug.call(proc, "CtxWrite", args, () => {
+      this.#contexts.rewrite(proc.ctxId, (messages) => messages.filter((one) => one !== message));
+      const at = proc.unrecorded.indexOf(message);
+      if (at >= 0) proc.unrecorded.splice(at, 1);
+    });
+  }
+
   /** The conversation of a resumed run, and its messages that no step record holds yet. */
   restore(
     proc: Process,

@@ -277,6 +277,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
       table,
       inboxes,
       files: io.files,
+      children: ports.children,
       debug,
       clock,
       emit: (proc, event) => core.watchers.emit(proc, event),

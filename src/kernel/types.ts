@@ -38,6 +38,8 @@ export interface ExitStatus {
   error?: SyscallError;
   /** With the reason `suspended`: why, and what it waits for. */
   suspended?: Suspension;
+  /** The user interrupted its parent. */
+  withParent?: true;
 }
 
 /** Why the run was suspended (shown to users) and what will wake it. */

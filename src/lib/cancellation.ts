@@ -2,6 +2,7 @@
 
 import { SyscallError } from "../plugin/index.ts";
 import type { Clock } from "./clock.ts";
+import { withOutput } from "./error-detail.ts";
 
 interface LimitedSignal {
   signal: AbortSignal;
@@ -47,11 +48,17 @@ export async function withGrace<T>(
   try {
     return await Promise.race([work, deaf.promise]);
   } catch (thrown) {
-    throw signal.aborted && isCancelled(thrown) ? signal.reason : thrown;
+    throw signal.aborted && isCancelled(thrown) ? reasonOf(signal, thrown) : thrown;
   } finally {
     ignore();
     cancelTimer();
   }
+}
+
+/** The signal's reason, with what the driver had produced. */
+function reasonOf({ reason }: AbortSignal, thrown: unknown): unknown {
+  const output = thrown instanceof SyscallError ? thrown.output : undefined;
+  return output !== undefined && reason instanceof SyscallError ? withOutput(reason, output) : reason;
 }
 
 /** Waits for work until the signal aborts, then fails with its reason. The work itself continues. */

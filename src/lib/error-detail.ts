@@ -13,14 +13,20 @@ export function withMessage(error: SyscallError, message: string): SyscallError 
   return new SyscallError(error.code, message, { ...detailOf(error), cause: undefined });
 }
 
+/** The same error with what the call had produced until then. */
+export function withOutput(error: SyscallError, output: string | undefined): SyscallError {
+  return new SyscallError(error.code, error.message, { ...detailOf(error), output });
+}
+
 function detailOf(error: SyscallError): SyscallErrorDetail {
-  const { cause, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = error;
+  const { cause, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = error;
   return {
     cause,
     retryAfterMs,
     resetAtMs,
     retryable,
     tooLong,
+    output,
     syscall,
     pid,
     device,

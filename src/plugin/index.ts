@@ -35,6 +35,8 @@ export interface SyscallErrorDetail {
   retryable?: boolean;
   /** The conversation is too long for the model. A shorter one may succeed. */
   tooLong?: boolean;
+  /** What the call had produced until then: the model is shown it with the error, and it is in the record. */
+  output?: string;
   /** Set by the kernel: the syscall that failed, its process and its device. */
   syscall?: string;
   pid?: number;
@@ -49,6 +51,7 @@ export class SyscallError extends Error {
   readonly resetAtMs?: number;
   readonly retryable?: boolean;
   readonly tooLong?: boolean;
+  readonly output?: string;
   readonly syscall?: string;
   readonly pid?: number;
   readonly device?: string;
@@ -60,6 +63,7 @@ export class SyscallError extends Error {
     this.resetAtMs = detail.resetAtMs;
     this.retryable = detail.retryable;
     this.tooLong = detail.tooLong;
+    this.output = detail.output;
     this.syscall = detail.syscall;
     this.pid = detail.pid;
     this.device = detail.device;

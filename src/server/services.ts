@@ -101,5 +101,5 @@ export type KernelApi = Pick<
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly changes: Pick<Kernel["changes"], "refresh" | "isQuiet" | "undone">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;
-  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "end">;
+  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "end">;
 };

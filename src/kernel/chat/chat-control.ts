@@ -1,6 +1,7 @@
 /** What a user asks of a live run in a conversation. */
 
 import type { Clock } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import type { Debugger } from "../debugger.ts";
@@ -16,8 +17,16 @@ interface ChatControlPorts {
   inboxes: Inboxes;
   files: FileSystem;
   debug: Debugger;
+  children: Pick<Children, "hurryOwner">;
   clock: Clock;
   emit(proc: Process, event: ProcessEvent): void;
+}
+
+/** What an interruption has cancelled. */
+export interface Interrupted {
+  interrupted: "model" | "tools" | null;
+  text_seen: boolean;
+  put_back: number[];
 }
 
 /** A message of the user for a live run. */
@@ -68,6 +77,26 @@ export class ChatControl {
       return message;
     };
     return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);
+  }
+
+  /**
+   * Cancels the model call or the tool calls under way; then the run waits for a message. Resolves when they have ended,
+   * with their programs and children; a second call meanwhile ends programs without grace. Does nothing when none is
+   * under way. `text_seen`: the beginning of an answer stays in the conversation. If not, `put_back` has the numbers of the
+   * messages that the model was about to read: they are in the inbox again, and wait for a new message.
+   */
+  interrupt(pid: PID): Promise<Interrupted> {
+    const interrupt = async (): Promise<Interrupted> => {
+      const { children, table } = this.#ports;
+      const proc = this.#agent(pid);
+      const { underway, interrupted, answerBegun } = proc;
+      if (underway === null || proc.stopped) return { interrupted: null, text_seen: false, put_back: [] };
+      if (interrupted) for (const { uuid } of table.tree(proc)) children.hurryOwner(uuid);
+      const what = proc.served?.busy ? "tools" : underway;
+      const putBack = await Promise.race([proc.interrupt(), proc.done.then(() => [])]);
+      return { interrupted: what, text_seen: what === "model" && answerBegun, put_back: [...putBack] };
+    };
+    return this.#call("Interrupt", pid, { pid }, interrupt, ({ interrupted }) => interrupted);
   }
 
   /** Whether a process waits for a message of its user now. */

@@ -129,6 +129,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     stopReason: answer.stop_reason ?? "end_turn",
     stopWord: answer.stop_word,
     inbox: answer.inbox,
+    interrupted: answer.interrupted === true,
     settled: onlyCalled(message.tool_calls ?? [], settled),
     waiting,
     verdicts,

@@ -204,12 +204,11 @@ export class Inbox {
 
   /**
    * Closes the inbox if every entry was delivered, and returns whether the process may end. Later entries could not
-   * be delivered. With `inputs`, only messages of the user count.
+   * be delivered. `isLeft`: whether an entry is left that must be delivered.
    */
-  async finish({ inputs = false } = {}): Promise<boolean> {
-    const waits = (): boolean => (inputs ? this.inputs : this.#queue).length > 0;
-    while (!waits() && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
-    if (waits()) return false;
+  async finish(isLeft: () => boolean = () => !this.isEmpty): Promise<boolean> {
+    while (!isLeft() && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
+    if (isLeft()) return false;
     this.close();
     return true;
   }

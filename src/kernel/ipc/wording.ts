@@ -18,6 +18,9 @@ export function stepText(entries: readonly InboxEntry[]): string {
   return texts.join("\n");
 }
 
+/** Stands before the user's next message when the user has interrupted an answer. */
+export const CUT_ANSWER = reminder("The user interrupted your last answer: it is incomplete.");
+
 /** What the user has written, without the frame of other entries. */
 export function userText(entries: readonly InboxEntry[]): string {
   return entries.flatMap((entry) => (entry.kind === "input" ? [entry.text] : [])).join("\n\n");

@@ -14,6 +14,7 @@ import {
   type ChildRequest,
   type PID,
   type ProcInfo,
+  SIGINT,
   SIGTERM,
   type SpawnOpts,
   type Wake,
@@ -281,7 +282,11 @@ export class ChildAgents {
       return child.info();
     } catch (thrown) {
       // An ending parent ends its children itself, in its own order.
-      if (!parent.stopped) child.stop(killed(SIGTERM, child.paused));
+      if (parent.interrupted) {
+        // The call ends when nothing of the child runs any more.
+        child.stop({ ...killed(SIGINT, child.paused), withParent: true });
+        await child.done;
+      } else if (!parent.stopped) child.stop(killed(SIGTERM, child.paused));
       throw thrown;
     } finally {
       this.#waiting.delete(child.pid);

@@ -192,6 +192,7 @@ export class ProcessRunner {
       exit_code: exit.code,
       exit_reason: exit.reason,
       tokens_used: proc.tokensUsed,
+      ...(exit.withParent && { interrupted: true }),
     });
   }
 }

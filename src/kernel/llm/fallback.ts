@@ -48,11 +48,11 @@ export class Fallback {
   }
 
   async #renewKey(): Promise<boolean> {
-    const { provider, secrets, signal } = this.#proc;
+    const { provider, secrets, work } = this.#proc;
     if (this.#renewed || !provider.renewSecret || secrets.last === undefined) return false;
     this.#renewed = true;
     try {
-      return await orAborted(provider.renewSecret(secrets.last), signal);
+      return await orAborted(provider.renewSecret(secrets.last), work);
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       // The run fails because the key was refused. Why no other key was found is only a notice.

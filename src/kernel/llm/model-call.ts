@@ -74,6 +74,7 @@ export class ModelCall implements GateObserver {
   #spent = new AttemptUsage();
   /** The part of it that earlier steps have charged. */
   #paid = noUsage();
+  #lastPaid = noUsage();
   #budget: CallBudget | undefined;
   #programCalls: ProgramToolCalls | undefined;
   #callsTools: boolean | undefined;
@@ -93,6 +94,23 @@ export class ModelCall implements GateObserver {
   /** Text of the incomplete answer: the partial result if the run is stopped now. */
   get arriving(): string {
     return this.#arriving;
+  }
+
+  /** The same, once. */
+  takeArriving(): string {
+    const text = this.#arriving;
+    this.#arrived("");
+    return text;
+  }
+
+  #arrived(text: string): void {
+    this.#arriving = text;
+    this.#proc.answerBegun = text !== "";
+  }
+
+  /** What the last attempt was charged. */
+  get paid(): Usage {
+    return this.#lastPaid;
   }
 
   /** The last answer's output limit was lowered to fit the budget. */
@@ -135,7 +153,7 @@ export class ModelCall implements GateObserver {
     this.#budget = await this.#reserve(request, options);
     this.#optional = options.optional === true;
     if (!begun && options.steps !== 0) events.begin();
-    this.#arriving = "";
+    this.#arrived("");
     this.#device.reads = 0;
     this.#device.readBytes = 0;
     this.#spent = new AttemptUsage();
@@ -161,12 +179,15 @@ export class ModelCall implements GateObserver {
     const settled = await this.#settle();
     end ??= settled;
     const further = this.#budget === undefined;
-    const usage = this.#pay(answer?.usage ?? this.#spent.total(), again ? 0 : options.steps);
+    // A step that is interrupted before its answer begins does not count.
+    const isNone = again || (this.#proc.interrupted && !answer && this.#arriving === "");
+    const usage = this.#pay(answer?.usage ?? this.#spent.total(), isNone ? 0 : options.steps);
+    this.#lastPaid = usage;
     if (again) return ASK_AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (retry) await this.#waitFor(retry);
     if (end || !answer) return undefined;
-    this.#arriving = "";
+    this.#arrived("");
     if (!this.#programCalls) return answer;
     if (further) events.begin();
     return {
@@ -211,7 +232,7 @@ export class ModelCall implements GateObserver {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
         if (!events.ended?.(turn, this.#pay(this.#spent.total()))) throw STOP;
-        this.#arriving = "";
+        this.#arrived("");
       },
       next: () => {
         this.#budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
@@ -222,13 +243,13 @@ export class ModelCall implements GateObserver {
 
   /** Reserves the call's budget, and lowers its output limit to what is left. Throws if the call does not fit. */
   async #reserve(request: ModelRequest, { steps, optional }: AskOptions): Promise<CallBudget> {
-    const { spec, provider, signal, estimate } = this.#proc;
+    const { spec, provider, work, estimate } = this.#proc;
     const input = estimate.of(request);
     if (!optional) this.#proc.contextTokens = this.#runsTools() ? null : input;
     // A program makes its own model requests: it gets their maximum number.
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
-    const budget = requireBudget(await reserveCall(spec.budget, request, provider, signal, { input, steps }));
+    const budget = requireBudget(await reserveCall(spec.budget, request, provider, work, { input, steps }));
     this.#cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;
@@ -247,11 +268,11 @@ export class ModelCall implements GateObserver {
   }
 
   #gateOptions({ totalMs }: AskOptions): ModelCallOptions {
-    const { signal, clock, provider, spec } = this.#proc;
+    const { work, clock, provider, spec } = this.#proc;
     const { limits } = spec.opts;
     const programCalls = this.#programCalls;
     return new GateOptions(this, {
-      signal: programCalls?.signal ?? signal,
+      signal: programCalls?.signal ?? work,
       clock,
       totalMs: totalMs ?? limits.model_timeout,
       idleMs: limits.model_idle_timeout,
@@ -278,7 +299,7 @@ export class ModelCall implements GateObserver {
     this.#programCalls?.onEvent(event);
     if (event.type === "turn") this.onSlot();
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
-    if (event.type === "text_delta") this.#arriving += event.text;
+    if (event.type === "text_delta") this.#arrived(this.#arriving + event.text);
     this.#answering(event.type);
     this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
   }
@@ -311,7 +332,7 @@ export class ModelCall implements GateObserver {
   }
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
-    this.#arriving = "";
+    this.#arrived("");
     const untilMs = Math.ceil(this.#ports.clock.now() + delayMs);
     this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
     this.#spent.nextAttempt();
@@ -321,8 +342,8 @@ export class ModelCall implements GateObserver {
 
   /** Tries another key or model. */
   async #recover(thrown: unknown): Promise<boolean> {
-    if (this.#optional || this.#programCalls?.stopped || !(await this.#fallback.recover(thrown)))
-      return false;
+    if (this.#optional || this.#programCalls?.stopped || this.#proc.interrupted) return false;
+    if (!(await this.#fallback.recover(thrown))) return false;
     this.#callsTools = undefined;
     this.#breaks = undefined;
     return true;
@@ -331,7 +352,7 @@ export class ModelCall implements GateObserver {
   /** If a program broke off after it called tools, the same model is asked again with their results. */
   #retryAfterBreak(thrown: unknown): Retry | undefined {
     const { stopped, hasCalled = false } = this.#programCalls ?? {};
-    if (stopped || !hasCalled || this.#proc.stopped) return undefined;
+    if (stopped || !hasCalled || this.#proc.stopped || this.#proc.interrupted) return undefined;
     if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
       return undefined;
     const { limits } = this.#proc.spec.opts;
@@ -345,14 +366,14 @@ export class ModelCall implements GateObserver {
 
   async #waitFor(retry: Retry): Promise<void> {
     this.onRetry(retry);
-    await sleep(this.#proc.clock, retry.delayMs, this.#proc.signal);
+    await sleep(this.#proc.clock, retry.delayMs, this.#proc.work);
   }
 
   /** The error to throw; undefined if the run continues. */
   #failed(thrown: unknown): unknown {
     const { stopped } = this.#programCalls ?? {};
     if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
-    if (this.#proc.stopped || !(thrown instanceof SyscallError)) return thrown;
+    if (this.#proc.stopped || this.#proc.interrupted || !(thrown instanceof SyscallError)) return thrown;
     if (asksForLongWait(thrown)) {
       // It does not wait in memory: the run resumes when the quota is reset.
       this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: Math.ceil(thrown.resetAtMs) });

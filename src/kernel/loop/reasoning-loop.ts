@@ -2,15 +2,14 @@ import type { Clock } from "../../lib/clock.ts";
 import { type LLMAnswer, type LLMTool, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
 import { noUsage } from "../budget/usage.ts";
-import { type MessageWaitPorts, waitForMessage } from "../chat/message-wait.ts";
+import { type TurnPorts, Turns } from "../chat/turns.ts";
 import type { ContextManager } from "../context-manager.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { textEntry } from "../events/log-entry.ts";
-import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
-import { stepText, userText } from "../ipc/wording.ts";
+import { userText } from "../ipc/wording.ts";
 import { cutShort } from "../llm/cut-short.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
@@ -27,7 +26,7 @@ import { type CheckPorts, Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
 
-export interface LoopPorts extends ModelCallPorts, MessageWaitPorts {
+export interface LoopPorts extends ModelCallPorts, TurnPorts {
   clock: Clock;
   ctx: ContextManager;
   inboxes: Inboxes;
@@ -35,8 +34,6 @@ export interface LoopPorts extends ModelCallPorts, MessageWaitPorts {
   tools: ToolCallPorts;
   checks: CheckPorts;
   onStep(proc: Process): void;
-  /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
-  offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
 }
 
 /**
@@ -75,6 +72,7 @@ class ReasoningLoop implements AskEvents {
   readonly #compactor: Compactor;
   readonly #finalAnswer: FinalAnswer;
   readonly #checks: Checks;
+  readonly #turns: Turns;
   #tools: LLMTool[] = [];
   /** Tools in the last request. */
   #offered: number | undefined;
@@ -83,12 +81,10 @@ class ReasoningLoop implements AskEvents {
   #ts = "";
   /** How the current step ended the run, while the program that is the model is still answering. */
   #outcome: RunOutcome | undefined;
-  /** Numbers of the inbox entries in this step, if any. */
-  #inboxSeqs: number[] | undefined;
-  /** A failed check is among them. */
-  #afterCheck = false;
-  /** Their text, until the step has a number and the text is logged. */
+  /** The text of its inbox entries, until the step has a number and the text is logged. */
   #inboxText = "";
+  /** What the user said last. */
+  #heard = "";
   #planned: boolean;
   /** The result is the final answer, and its checks run. */
   #isAnswered = false;
@@ -102,6 +98,7 @@ class ReasoningLoop implements AskEvents {
     this.#compactor = new Compactor(ports, proc);
     this.#finalAnswer = new FinalAnswer(ports, proc);
     this.#checks = new Checks(ports.checks, proc);
+    this.#turns = new Turns(ports, proc);
   }
 
   /** Runs one step. Returns an outcome if it was the last one. */
@@ -113,14 +110,25 @@ class ReasoningLoop implements AskEvents {
     if (openStep) return this.#finishOpenStep(openStep);
     const outcome = answered === null ? undefined : await this.#finish(answered);
     if (outcome) return outcome;
-    if (proc.turnOver && proc.spec.opts.chat) {
-      const waited = await this.#awaitMessage();
-      if (waited !== "message") return waited;
+    if (proc.interrupted) return this.#endInterruption([]);
+    if (this.#turns.isOver) {
+      const ended = await this.#awaitMessage();
+      if (ended !== "message") return ended;
     }
     await this.#drainInbox();
-    await this.#compactor.beforeStep(() => this.#request());
     this.#outcome = undefined;
-    const answer = await this.#ask();
+    let answer: LLMAnswer | undefined;
+    try {
+      proc.underway = "model";
+      await this.#compactor.beforeStep(() => this.#request());
+      proc.work.throwIfAborted();
+      answer = await this.#ask();
+    } catch (thrown) {
+      if (!proc.interrupted || proc.stopped) throw thrown;
+      return this.#interruptedAnswer();
+    } finally {
+      proc.underway = null;
+    }
     if (!answer) {
       // A step without an answer does not count.
       proc.step = proc.recordedStep;
@@ -147,7 +155,7 @@ class ReasoningLoop implements AskEvents {
     const inbox = this.#ports.inboxes.of(proc);
     if (inbox.inputs.length === 0) {
       const outcome = await this.#checked(finished);
-      if (outcome?.kind !== "finished" || (await inbox.finish({ inputs: true }))) return outcome;
+      if (outcome?.kind !== "finished" || (await inbox.finish(() => inbox.inputs.length > 0))) return outcome;
     }
     proc.completion = null;
     proc.output = null;
@@ -179,7 +187,7 @@ class ReasoningLoop implements AskEvents {
   }
 
   /** Writes an answer to the journal before anything acts on it. */
-  #journal(ts: string, message: Message, answer: LLMAnswer & { served?: true }): void {
+  #journal(ts: string, message: Message, answer: JournaledAnswer): void {
     const proc = this.#proc;
     if (answer.content !== "") this.#lastText = answer.content;
     recordOrFail(() =>
@@ -195,8 +203,9 @@ class ReasoningLoop implements AskEvents {
         stop_word: answer.stop_word,
         so_far: usageSoFar(proc),
         messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
-        inbox: this.#inboxSeqs,
+        inbox: this.#turns.seqs,
         served: answer.served,
+        interrupted: answer.interrupted,
       }),
     );
     this.#log("thought", answer.reasoning);
@@ -216,7 +225,6 @@ class ReasoningLoop implements AskEvents {
     this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
     const tokens_used = usage.input_tokens + usage.output_tokens;
     this.#record(ts, assistant, { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
-    this.#inboxSeqs = undefined;
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     const { completion } = proc;
     return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
@@ -232,13 +240,14 @@ class ReasoningLoop implements AskEvents {
     stopReason,
     stopWord,
     inbox,
+    interrupted,
     settled,
     waiting,
   }: OpenStep): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     proc.step = step;
     this.#ports.onStep(proc);
-    this.#inboxSeqs = inbox;
+    this.#turns.restore(inbox);
     this.#lastText = message.content;
     this.#ports.waiting.restore(proc, waiting);
     const answer: LLMAnswer = {
@@ -250,7 +259,7 @@ class ReasoningLoop implements AskEvents {
       usage,
       tokens_used: usage.input_tokens + usage.output_tokens,
     };
-    return this.#applyAnswer(ts, message, answer, settled);
+    return this.#applyAnswer(ts, message, answer, { settled, interrupted });
   }
 
   /** Runs an answer's tool calls, records the step, and returns an outcome if it was the last. */
@@ -258,29 +267,58 @@ class ReasoningLoop implements AskEvents {
     ts: string,
     assistant: Message,
     answer: LLMAnswer,
-    settled?: ReadonlyMap<string, ToolCallRecord>,
+    { settled, interrupted: wasInterrupted = false }: AnswerState = {},
   ): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
+    const interrupted = wasInterrupted || proc.interrupted;
     // The step stays open in the journal and is finished after a resume.
     const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
-    this.#record(ts, assistant, answer, calls);
+    this.#record(ts, assistant, answer, calls, interrupted);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    if (interrupted) return this.#endInterruption([], calls.length === 0);
     return (await this.#outcomeOf(answer)) ?? this.#checkLoop(calls);
   }
 
-  /** Waits for the message that begins the next turn; undefined: the run was stopped or something else is asked of it. */
+  /** Waits for the message that begins the next turn. An outcome: the chat has ended. */
   async #awaitMessage(): Promise<"message" | RunOutcome | undefined> {
+    if (this.#proc.compacting) await this.#compactor.beforeStep(() => this.#request());
+    if (await this.#turns.mayEnd()) return this.#checked({ kind: "finished" });
+    return (await this.#turns.wait()) ? "message" : undefined;
+  }
+
+  /**
+   * Records the beginning of an answer that the user interrupted. Of an answer that had not begun nothing stays: what the
+   * model was to read is in the inbox again.
+   */
+  async #interruptedAnswer(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const inbox = this.#ports.inboxes.of(proc);
-    if (proc.chatEnded && !inbox.beginsTurn(0) && (await inbox.finish()))
-      return this.#checked({ kind: "finished" });
-    if (proc.compacting) await this.#compactor.beforeStep(() => this.#request());
-    const end = await waitForMessage(this.#ports, proc, 0);
-    // It may have been paused meanwhile.
-    return end === "message" && !proc.paused ? end : undefined;
+    const content = this.#model.takeArriving();
+    if (content === "") {
+      proc.step = proc.recordedStep;
+      return this.#endInterruption(await this.#turns.putBack());
+    }
+    // The steps of a program that calls tools itself are recorded up to its last call.
+    if (proc.step === proc.recordedStep) this.begin();
+    const usage = this.#model.paid;
+    const tokens_used = usage.input_tokens + usage.output_tokens;
+    const answer: LLMAnswer = { content, tool_calls: [], stop_reason: "unknown", usage, tokens_used };
+    const assistant: Message = { role: "assistant", content };
+    this.#journal(this.#ts, assistant, { ...answer, interrupted: true });
+    return this.#applyAnswer(this.#ts, assistant, answer, { interrupted: true });
+  }
+
+  /** The interrupted work has ended: the user has the word. `putBack`: messages that are in the inbox again. */
+  async #endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
+    const proc = this.#proc;
+    if (answerCut) proc.answerCut = true;
+    proc.completion = null;
+    this.keepPartial();
+    this.#turns.end({ onlyNew: proc.interrupted });
+    await this.#ports.saveInfo(proc);
+    proc.endInterruption(putBack);
   }
 
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
@@ -303,20 +341,14 @@ class ReasoningLoop implements AskEvents {
     }
   }
 
-  /** Appends what arrived in the inbox as one message. The record of the step acknowledges it. */
+  /** Appends what arrived in the inbox. The record of the step acknowledges it. */
   async #drainInbox(): Promise<void> {
-    const proc = this.#proc;
-    const entries = this.#ports.inboxes.take(proc, proc.turnOver);
-    proc.turnOver = false;
     this.#isAnswered = false;
-    this.#ports.offerMessages(proc, entries);
-    this.#inboxSeqs = entries.length > 0 ? entries.map(({ seq }) => seq) : undefined;
-    this.#afterCheck = entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined);
+    // What an interruption left as the result is not the last word.
+    this.#proc.partial = false;
+    const entries = this.#turns.take();
     if (entries.length === 0) return;
-    this.#inboxText = stepText(entries);
-    const images = entries.flatMap((entry) => (entry.kind === "input" ? (entry.images ?? []) : []));
-    const message: Message = { role: "user", content: this.#inboxText, ...(images.length > 0 && { images }) };
-    await this.#ports.ctx.append(proc, message);
+    this.#inboxText = await this.#turns.deliver(entries);
     this.#hearUser(entries);
   }
 
@@ -326,12 +358,7 @@ class ReasoningLoop implements AskEvents {
     const said = userText(entries);
     if (said === "") return;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
-    // The first words of a chat that began without any.
-    if (proc.spec.intent === "") proc.spec.intent = said;
-    for (const entry of entries) {
-      if (entry.kind === "input")
-        this.#ports.emit(proc, { type: "message", state: "read", ...asUserMessage(entry) });
-    }
+    this.#heard = said;
   }
 
   #request(): ModelRequest {
@@ -366,17 +393,28 @@ class ReasoningLoop implements AskEvents {
   ): Promise<ToolCallRecord[]> {
     if (answer.tool_calls.length === 0) return [];
     try {
+      this.#proc.underway = "tools";
       return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
     } catch (thrown) {
       throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
+    } finally {
+      this.#proc.underway = null;
     }
   }
 
-  #record(ts: string, assistant: Message, answer: LLMAnswer, calls: ToolCallRecord[]): void {
+  #record(
+    ts: string,
+    assistant: Message,
+    answer: LLMAnswer,
+    calls: ToolCallRecord[],
+    interrupted = false,
+  ): void {
     const proc = this.#proc;
-    const action = actionOf(calls, { planned: this.#planned, ends: this.#ends(answer) });
+    const action = actionOf(calls, { planned: this.#planned, ends: !interrupted && this.#ends(answer) });
     if (action === "plan") this.#planned = true;
-    const inbox = this.#inboxSeqs;
+    const { afterCheck, seqs: inbox } = this.#turns;
+    // The first words of a chat that began without any.
+    if (proc.spec.intent === "") proc.spec.intent = this.#heard;
     recordOrFail(() =>
       proc.record.step(
         stepRecord(proc, {
@@ -386,12 +424,14 @@ class ReasoningLoop implements AskEvents {
           calls,
           action,
           inbox,
-          afterCheck: this.#afterCheck,
+          afterCheck,
+          interrupted,
           offered: this.#offered,
         }),
       ),
     );
     proc.recordedStep = proc.step;
+    this.#turns.recorded();
   }
 
   /** Whether the answer would end the run, as far as that is known when its step is recorded. */
@@ -459,7 +499,7 @@ class ReasoningLoop implements AskEvents {
     proc.completion = null;
     proc.result = answer;
     proc.partial = false;
-    proc.turnOver = true;
+    this.#turns.end();
     this.#isAnswered = true;
     await this.#ports.saveInfo(proc);
   }
@@ -490,6 +530,16 @@ class ReasoningLoop implements AskEvents {
     const entry = textEntry({ ts, step: this.#proc.step }, kind, text);
     this.#ports.emit(this.#proc, { type: "log", entry });
   }
+}
+
+type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
+
+/** How far an answer's step was when the run was cut off. */
+interface AnswerState {
+  /** Calls that are not made again, by id. */
+  settled?: ReadonlyMap<string, ToolCallRecord>;
+  /** The user interrupted the answer. */
+  interrupted?: boolean;
 }
 
 type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };

@@ -139,6 +139,12 @@ export class Process {
 
   /** The present answer is complete: before the next model call, a message is waited for. */
   turnOver: boolean;
+  /** The last answer is the beginning of one that the user interrupted: its next message says so. */
+  answerCut: boolean;
+  /** What an interruption would cancel now. */
+  underway: "model" | "tools" | null = null;
+  /** Text of the answer to the present request has arrived. */
+  answerBegun = false;
   /** The user has ended the chat: it ends as soon as it would wait for a message. */
   chatEnded = false;
   /** Set while the loop waits for a message. Called when something else is asked of it. */
@@ -187,6 +193,9 @@ export class Process {
 
   readonly #clock: Clock;
   readonly #abort = new Abort();
+  /** Made at its first use after the start or an interruption. */
+  #work: Abort | undefined;
+  #interruption: PromiseWithResolvers<readonly number[]> | undefined;
   readonly #done = Promise.withResolvers<ExitStatus>();
   readonly #createdMono: number;
   #state: ProcessState = "created";
@@ -197,7 +206,8 @@ export class Process {
   #timeLimit: Timer | undefined;
   #resume: PromiseWithResolvers<void> | undefined;
   #pausedAtMs = 0;
-  #waitsForMessage = false;
+  /** Set while it waits for a message. */
+  #waitRelease: (() => void) | undefined;
   #waitsSinceMs = 0;
   #endedAtMs: number | null = null;
   #endedElapsedMs = 0;
@@ -225,6 +235,7 @@ export class Process {
     this.completion = progress.completion;
     this.corrections = progress.corrections;
     this.turnOver = progress.turnOver;
+    this.answerCut = progress.answerCut;
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
     this.asks = new Map(progress.asks.map((ask) => [ask.id, ask]));
@@ -247,6 +258,37 @@ export class Process {
   /** Aborted when the process must stop, whatever the reason. */
   get signal(): AbortSignal {
     return this.#abort.signal;
+  }
+
+  /** Aborted when the process must stop, and when the user interrupts its present work. */
+  get work(): AbortSignal {
+    if (!this.#work) {
+      this.#work = new Abort();
+      if (this.signal.aborted) this.#work.abort(this.signal.reason);
+    }
+    return this.#work.signal;
+  }
+
+  /** The user has interrupted the present work, and the loop has not ended it yet. */
+  get interrupted(): boolean {
+    return this.#interruption !== undefined;
+  }
+
+  /** Cancels the present work. Resolves when that has ended, with the messages that were put back into the inbox. */
+  interrupt(): Promise<readonly number[]> {
+    if (this.#interruption) return this.#interruption.promise;
+    this.#interruption = Promise.withResolvers();
+    void this.work; // Made, if it is not there.
+    this.#work?.abort(new SyscallError("CANCELLED", INTERRUPTED, { pid: this.pid }));
+    return this.#interruption.promise;
+  }
+
+  /** The loop has ended the work that was interrupted. */
+  endInterruption(putBack: readonly number[]): void {
+    const interruption = this.#interruption;
+    this.#interruption = undefined;
+    this.#work = undefined;
+    interruption?.resolve(putBack);
   }
 
   get exit(): ExitStatus | undefined {
@@ -321,11 +363,7 @@ export class Process {
     if (this.#stop && this.#stop.reason !== "suspended") return;
     this.#stop = status;
     this.#stoppedAtMs = this.#clock.now();
-    this.#abort.abort(
-      new SyscallError("CANCELLED", cancelReason(this.pid, status), {
-        pid: this.pid,
-      }),
-    );
+    this.#abortAll(cancelReason(this.pid, status));
     if (this.paused) this.resume();
     else this.onStanding?.();
   }
@@ -343,7 +381,7 @@ export class Process {
   /** No effect when the process is not paused. */
   resume(): void {
     if (!this.#resume) return;
-    if (!this.#waitsForMessage) this.clock.run();
+    this.clock.run();
     this.#pausedAtMs = 0;
     const gate = this.#resume;
     this.#resume = undefined;
@@ -353,19 +391,18 @@ export class Process {
 
   /** It waits for a message of the user: its clock stops, also while it is not paused. */
   get waitsForMessage(): boolean {
-    return this.#waitsForMessage;
+    return this.#waitRelease !== undefined;
   }
 
   beginWait(): void {
-    this.#waitsForMessage = true;
     this.#waitsSinceMs = this.#clock.now();
-    this.clock.stop();
+    this.#waitRelease = this.clock.hold();
     this.onStanding?.();
   }
 
   endWait(): void {
-    this.#waitsForMessage = false;
-    if (!this.paused) this.clock.run();
+    this.#waitRelease?.();
+    this.#waitRelease = undefined;
     this.onStanding?.();
   }
 
@@ -399,12 +436,13 @@ export class Process {
 
   /** Aborts work that still runs for the process (reap step 2). */
   cancel(): void {
-    if (this.signal.aborted) return;
-    this.#abort.abort(
-      new SyscallError("CANCELLED", `Process ${this.pid} has ended.`, {
-        pid: this.pid,
-      }),
-    );
+    if (!this.signal.aborted) this.#abortAll(`Process ${this.pid} has ended.`);
+  }
+
+  #abortAll(why: string): void {
+    const reason = new SyscallError("CANCELLED", why, { pid: this.pid });
+    this.#abort.abort(reason);
+    this.#work?.abort(reason);
   }
 
   /** Zombie → Dead. */
@@ -436,7 +474,7 @@ export class Process {
       const text = `waiting for your answer: ${askTitle(ask, this.spec.opts.cwd)}`;
       return { kind: "ask", text, since_ms: ask.asked_at_ms, until_ms: ask.until_ms };
     }
-    if (this.#waitsForMessage) {
+    if (this.waitsForMessage) {
       return {
         kind: "input",
         text: "waiting for your message",
@@ -487,6 +525,8 @@ class Watchers extends Set<Channel<ProcessEvent>> {
 
 /** Tools for a program that acts as the model. */
 interface ServedTools {
+  /** A call is under way. */
+  readonly busy: boolean;
   list(): ToolDef[];
   call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
 }
@@ -497,6 +537,9 @@ const NO_GROUPS: ReadonlySet<string> = new Set();
 
 /** The exit code of a SIGKILL. */
 const KILLED = 137;
+
+/** Why a call was cancelled. The model reads it. */
+const INTERRUPTED = "The user interrupted this call. It was cancelled, and may have taken effect in part.";
 
 /** Why a call was cancelled. The model of a resumed run reads it. */
 function cancelReason(pid: PID, { reason }: ExitStatus): string {

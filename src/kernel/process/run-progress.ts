@@ -26,6 +26,8 @@ export interface OpenStep {
   inbox: number[] | undefined;
   /** By call: results of ended calls, and of calls with an unknown end. All other calls are made now. */
   settled: ReadonlyMap<string, ToolCallRecord>;
+  /** The user interrupted its answer. */
+  interrupted: boolean;
   /** By call: what it was waiting for. The call is repeated and waits again. */
   waiting: ReadonlyMap<string, Wake>;
   /** By call: what a person has decided about it. */
@@ -57,6 +59,8 @@ export interface RunProgress {
   corrections: number;
   /** The present answer is complete: a message is waited for before the next model call. */
   turnOver: boolean;
+  /** The last answer was interrupted by the user, and the user has not written since. */
+  answerCut: boolean;
   /** Failed attempts of the checks, while attempts are left. */
   checks: readonly CheckResult[];
   /** Skills loaded at run time, beside those of the agent. */
@@ -95,6 +99,7 @@ export function initialProgress(clock: Clock): RunProgress {
     completion: null,
     corrections: 0,
     turnOver: false,
+    answerCut: false,
     checks: [],
     skills: [],
     children: [],

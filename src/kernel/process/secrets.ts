@@ -1,4 +1,4 @@
-import { withMessage } from "../../lib/error-detail.ts";
+import { withMessage, withOutput } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** Shorter texts are no keys, and redacting them would remove words from texts. */
@@ -58,9 +58,10 @@ export class Secrets {
   hideIn(thrown: unknown): unknown {
     const text = thrown instanceof Error ? thrown.message : String(thrown);
     const clean = this.hide(text);
-    if (clean === text) return thrown;
-    if (!(thrown instanceof SyscallError)) return new SyscallError("DRIVER", clean);
-    return withMessage(thrown, clean);
+    if (!(thrown instanceof SyscallError)) return clean === text ? thrown : new SyscallError("DRIVER", clean);
+    const output = thrown.output && this.hide(thrown.output);
+    if (clean === text && output === thrown.output) return thrown;
+    return withOutput(clean === text ? thrown : withMessage(thrown, clean), output);
   }
 
   /** For a text that comes in pieces. */

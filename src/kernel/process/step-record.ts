@@ -18,6 +18,8 @@ interface FinishedStep {
   inbox: number[] | undefined;
   /** Its messages show a failed check. */
   afterCheck: boolean;
+  /** The user interrupted its answer or its calls. */
+  interrupted: boolean;
   /** Tools in its request; undefined: not known, as the request was made before a resume. */
   offered: number | undefined;
 }
@@ -28,7 +30,7 @@ interface FinishedStep {
  */
 export function stepRecord(
   proc: Process,
-  { ts, assistant, answer, calls, action, inbox, afterCheck, offered }: FinishedStep,
+  { ts, assistant, answer, calls, action, inbox, afterCheck, interrupted, offered }: FinishedStep,
 ): StepRecord {
   const { unrecorded } = proc;
   const ended = proc.newChildResults.splice(0);
@@ -52,6 +54,7 @@ export function stepRecord(
     tokens_used: answer.tokens_used,
     after_check: afterCheck || undefined,
     tools_offered: offered,
+    interrupted: interrupted || undefined,
     children: ended.length > 0 ? ended : undefined,
     switches: switches.length > 0 ? switches : undefined,
     so_far: usageSoFar(proc),

@@ -34,7 +34,7 @@ export function verdict(
     const message = `The agent finished, but ${checkFailure(check)}.`;
     return { code: 1, reason: "check_failed", error: new SyscallError("INVALID", message) };
   }
-  const child = children.find((ended) => ended.exit_code !== 0);
+  const child = children.find(({ exit_code, interrupted }) => exit_code !== 0 && !interrupted);
   if (child) {
     return {
       code: 1,

@@ -18,6 +18,7 @@ import {
   type SavedRun,
   skillsCalled,
   unreadable,
+  wasInterrupted,
 } from "./saved-run.ts";
 
 /**
@@ -57,7 +58,8 @@ export async function readFork(
       step: history.step,
       plan: lastPlan(calls),
       skills,
-      turnOver: info.chat && (last === undefined || answered),
+      turnOver: info.chat && (last === undefined || answered || wasInterrupted(steps)),
+      answerCut: wasInterrupted(steps) && last?.tool_calls.length === 0,
     },
     fork: {
       steps,

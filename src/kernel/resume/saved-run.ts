@@ -105,7 +105,8 @@ export async function readSavedRun(
       usage: usageOf(info, own, journal.entries),
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
-      turnOver: info.chat && steps.length === 0,
+      turnOver: info.chat && !openStep && (steps.length === 0 || wasInterrupted(steps)),
+      answerCut: !openStep && wasInterrupted(steps) && steps.at(-1)?.tool_calls.length === 0,
       corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : correctionsOf(own, journal.entries),
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       skills: called,
@@ -199,9 +200,15 @@ function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): 
   return !last || openStep || !isOwn(last) ? null : answerOf(last);
 }
 
+/** The user interrupted the last step. */
+export function wasInterrupted(steps: readonly StepRecord[]): boolean {
+  return steps.at(-1)?.interrupted === true;
+}
+
 /** The final answer of the model, if this step was to be the last. */
 export function answerOf(last: StepRecord): LastAnswer | null {
   const { tool_calls, raw_response, stop_reason, stop_word } = last;
+  if (last.interrupted) return null;
   const completion = completionOf(tool_calls);
   if (completion !== null) return { content: completion };
   if (tool_calls.length > 0 || stop_reason === "paused") return null;

@@ -29,7 +29,7 @@ export async function callDevice(
   call: ToolCall,
   target: ProcessTool,
   path: string,
-  until: AbortSignal = proc.signal,
+  until: AbortSignal = proc.work,
 ): Promise<string> {
   const ms = target.tool.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
   const late = `${call.name} did not answer within ${ms} ms and was ended.`;

@@ -58,10 +58,11 @@ export class ProgramToolCalls {
     this.#ports = ports;
     this.#proc = proc;
     this.#events = events;
-    this.#detach = onceAborted(proc.signal, () => this.#abort.abort(proc.signal.reason));
+    const { work } = proc;
+    this.#detach = onceAborted(work, () => this.#abort.abort(work.reason));
   }
 
-  /** Follows the process's signal, and aborts when a step ends the answer. */
+  /** Follows the process's work, and aborts when a step ends the answer. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }

@@ -1,5 +1,6 @@
 /** Runs the tool calls of a step and records them. */
 
+import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { AskVerdict } from "../../store/runs/ask-schema.ts";
@@ -48,10 +49,9 @@ export async function runToolCalls(
   calls: readonly ToolCall[],
   settled: ReadonlyMap<string, ToolCallRecord> = NONE,
 ): Promise<ToolCallRecord[]> {
-  await awaitTools(
-    proc,
-    calls.map(({ name }) => name),
-  );
+  const names = calls.map(({ name }) => name);
+  // If the work is interrupted meanwhile, each call says so in its record.
+  await orAborted(awaitTools(proc, names), proc.work).catch(() => undefined);
   const step = new StepCalls(ports, proc);
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
@@ -114,8 +114,8 @@ export class StepCalls {
     const target = toolNamed(proc, call.name);
     const path = target ? target.entry.path : null;
     let outcome: CallResult;
-    if (proc.stopped) {
-      outcome = { state: "cancelled", error: notStarted(call) };
+    if (proc.stopped || proc.interrupted) {
+      outcome = { state: "cancelled", error: notStarted(proc, call) };
     } else {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
@@ -180,7 +180,7 @@ export class StepCalls {
     });
     if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
     // The run may have been stopped while the disk was written.
-    if (proc.stopped) return { state: "cancelled", error: notStarted(call) };
+    if (proc.stopped || proc.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.onStart(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
@@ -208,7 +208,9 @@ export class StepCalls {
       const text = await callDevice(this.#ports, this.#proc, call, target, path);
       return { state: "done", ...(await this.#truncate(call, target, text)) };
     } catch (thrown) {
-      return failure(thrown);
+      const failed = failure(thrown);
+      const output = failed.error?.output;
+      return output ? { ...failed, ...(await this.#truncate(call, target, output)) } : failed;
     }
   }
 
@@ -246,8 +248,9 @@ interface CallResult {
   error?: SyscallError;
 }
 
-function notStarted({ name }: ToolCall): SyscallError {
-  return new SyscallError("CANCELLED", `The run was stopped before ${name} started: nothing was done.`);
+function notStarted({ interrupted }: Process, { name }: ToolCall): SyscallError {
+  const why = interrupted ? "The user interrupted the work" : "The run was stopped";
+  return new SyscallError("CANCELLED", `${why} before ${name} started: nothing was done.`);
 }
 
 function failure(thrown: unknown): CallResult {

@@ -169,6 +169,7 @@ export interface WireError {
   resetAtMs?: number;
   retryable?: boolean;
   tooLong?: boolean;
+  output?: string;
   syscall?: string;
   pid?: number;
   device?: string;
@@ -184,8 +185,8 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
   if (thrown.cause !== undefined && depth < MAX_CAUSE_DEPTH) wire.cause = toWire(thrown.cause, depth + 1);
   if (!(thrown instanceof SyscallError)) return wire;
-  const { code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = thrown;
-  return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device };
+  const { code, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = thrown;
+  return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device };
 }
 
 /** Parses an error that arrived only as Bun's printed text: the source, "Name: message", the frames. */
@@ -203,7 +204,7 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {
     return new SyscallError("DRIVER", `Plugin ${plugin}: ${described(wire)}`, { cause: plainError(wire) });
   }
-  const { code, message, retryAfterMs, resetAtMs, retryable, tooLong, syscall, pid, device } = wire;
+  const { code, message, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = wire;
   const cause = wire.cause && plainError(wire.cause);
   return new SyscallError(code, message, {
     cause,
@@ -211,6 +212,7 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
     resetAtMs,
     retryable,
     tooLong,
+    output,
     syscall,
     pid,
     device,

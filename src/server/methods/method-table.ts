@@ -14,6 +14,7 @@ import { gc } from "./gc.ts";
 import { getProcDetail } from "./get-proc-detail.ts";
 import { getStepDetail } from "./get-step-detail.ts";
 import { getStepPrompt } from "./get-step-prompt.ts";
+import { interrupt } from "./interrupt.ts";
 import { kill } from "./kill.ts";
 import { lastRun } from "./last-run.ts";
 import { listAgents } from "./list-agents.ts";
@@ -61,6 +62,7 @@ export const METHODS = {
   wait,
   send_message: sendMessage,
   take_back_message: takeBackMessage,
+  interrupt,
   end_chat: endChat,
   attach,
   attach_debug: attachDebug,

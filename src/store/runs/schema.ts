@@ -50,6 +50,8 @@ export const ChildResult = z.object({
   exit_code: z.number().nullable(),
   exit_reason: z.string().nullable(),
   tokens_used: z.number(),
+  /** It was interrupted together with its parent: its end is no failure of the parent. */
+  interrupted: z.literal(true).optional(),
 });
 
 const ModelRef = z.object({ provider: z.string(), model: z.string() });
@@ -128,6 +130,8 @@ export const StepRecord = z.object({
   after_check: z.literal(true).optional(),
   /** How many tools its request offered: these are the first in process-meta.json. Absent: all of them. */
   tools_offered: z.number().optional(),
+  /** The user interrupted its answer, of which this is the beginning, or its tool calls. */
+  interrupted: z.literal(true).optional(),
   /** Children that have ended since the step before. */
   children: z.array(ChildResult).optional(),
   so_far: SoFar.optional(),
@@ -169,6 +173,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
     inbox: z.array(z.number()).optional(),
     /** A partial answer: the model is a program that called a tool itself. The calls follow in this journal. */
     served: z.literal(true).optional(),
+    /** The user interrupted it. */
+    interrupted: z.literal(true).optional(),
   }),
   z.object({
     t: z.literal("call_start"),

@@ -1,5 +1,5 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
-import type { OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
+import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
@@ -147,6 +147,10 @@ export class FakeKernel implements KernelApi {
     const message = this.sent.get(pid)?.[seq - 1];
     if (!message) throw new SyscallError("NOT_FOUND", `No message ${seq}.`);
     return { seq, text: message.text, when: message.when };
+  }
+
+  async interrupt(): Promise<Interrupted> {
+    return { interrupted: "tools", text_seen: false, put_back: [] };
   }
 
   async end(pid: PID): Promise<{ ended: boolean }> {

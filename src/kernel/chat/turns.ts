@@ -1,0 +1,145 @@
+/** How the inbox of one run gets into its conversation, turn by turn. */
+
+import type { Message } from "../../plugin/index.ts";
+import type { InboxEntry } from "../../store/runs/schema.ts";
+import type { ContextManager } from "../context-manager.ts";
+import { asUserMessage } from "../ipc/inbox.ts";
+import { CUT_ANSWER, stepText } from "../ipc/wording.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessEvent } from "../types.ts";
+import { type MessageWaitPorts, waitForMessage } from "./message-wait.ts";
+
+export interface TurnPorts extends MessageWaitPorts {
+  ctx: ContextManager;
+  /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
+  offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+/** What the next step is about to hold. */
+interface Delivery {
+  entries: readonly InboxEntry[];
+  /** Its message in the conversation; absent for a step that was open when the run was cut off. */
+  message?: Message;
+  seqs: number[];
+  /** A notice about a failed check is among the entries. */
+  afterCheck: boolean;
+  /** The message says that the answer before it was interrupted. */
+  saysCut: boolean;
+}
+
+/**
+ * Delivers the entries of an inbox to the model with its next step, and waits for a message where the user has the word:
+ * in a chat after each answer, in any run after an interruption.
+ */
+export class Turns {
+  readonly #ports: TurnPorts;
+  readonly #proc: Process;
+  /** The user has the word: a message with a higher number is waited for. */
+  #waitAfter: number | undefined;
+  /** Until a step record holds it. */
+  #delivery: Delivery | undefined;
+
+  constructor(ports: TurnPorts, proc: Process) {
+    this.#ports = ports;
+    this.#proc = proc;
+    if (proc.turnOver) this.#waitAfter = 0;
+  }
+
+  /** Whether a message is waited for before the next model call. */
+  get isOver(): boolean {
+    return this.#waitAfter !== undefined;
+  }
+
+  /** The present answer is complete, or was interrupted: a new message begins the next turn. */
+  end({ onlyNew = false } = {}): void {
+    this.#proc.turnOver = true;
+    this.#waitAfter = onlyNew ? this.#ports.inboxes.of(this.#proc).newest : 0;
+  }
+
+  /** Closes the inbox if the user has ended the chat and no message is left to answer. Returns whether the run may end. */
+  async mayEnd(): Promise<boolean> {
+    const after = this.#waitAfter ?? 0;
+    const inbox = this.#ports.inboxes.of(this.#proc);
+    return this.#proc.chatEnded && inbox.finish(() => inbox.beginsTurn(after));
+  }
+
+  /** Waits for a message. Returns false if the run must stop, is paused, or something else is asked of the loop. */
+  async wait(): Promise<boolean> {
+    const end = await waitForMessage(this.#ports, this.#proc, this.#waitAfter ?? 0);
+    if (end !== "message" || this.#proc.paused) return false;
+    this.#waitAfter = undefined;
+    return true;
+  }
+
+  /** Takes what the next step is to hold. */
+  take(): InboxEntry[] {
+    const { inboxes, offerMessages } = this.#ports;
+    const proc = this.#proc;
+    const entries = inboxes.take(proc, proc.turnOver);
+    proc.turnOver = false;
+    this.#delivery = undefined;
+    offerMessages(proc, entries);
+    return entries;
+  }
+
+  /** Appends it as one message, and returns its text. The record of the step acknowledges it. */
+  async deliver(entries: readonly InboxEntry[]): Promise<string> {
+    const { ctx, emit } = this.#ports;
+    const proc = this.#proc;
+    const saysCut = proc.answerCut;
+    proc.answerCut = false;
+    const text = saysCut ? `${CUT_ANSWER}\n${stepText(entries)}` : stepText(entries);
+    const images = entries.flatMap((entry) => (entry.kind === "input" ? (entry.images ?? []) : []));
+    const message: Message = { role: "user", content: text, ...(images.length > 0 && { images }) };
+    await ctx.append(proc, message);
+    this.#delivery = {
+      entries,
+      message,
+      seqs: entries.map(({ seq }) => seq),
+      afterCheck: entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined),
+      saysCut,
+    };
+    for (const entry of entries) {
+      if (entry.kind === "input") emit(proc, { type: "message", state: "read", ...asUserMessage(entry) });
+    }
+    return text;
+  }
+
+  /** The delivery of a step that was open when the run was cut off. */
+  restore(seqs: number[] | undefined): void {
+    this.#delivery = seqs && { entries: [], seqs, afterCheck: false, saysCut: false };
+  }
+
+  /** Numbers of the entries in the current step, if any. */
+  get seqs(): number[] | undefined {
+    return this.#delivery?.seqs;
+  }
+
+  get afterCheck(): boolean {
+    return this.#delivery?.afterCheck ?? false;
+  }
+
+  /** The step with the delivery has a record. */
+  recorded(): void {
+    this.#delivery = undefined;
+  }
+
+  /**
+   * Puts the delivery back into the inbox and takes it out of the conversation: the step was interrupted before its
+   * answer began. Returns the numbers of the user's messages in it.
+   */
+  async putBack(): Promise<number[]> {
+    const { ctx, emit, inboxes } = this.#ports;
+    const proc = this.#proc;
+    const { entries = [], message, saysCut } = this.#delivery ?? {};
+    this.#delivery = undefined;
+    if (!message) return [];
+    await ctx.retract(proc, message);
+    proc.answerCut = saysCut === true;
+    inboxes.of(proc).putBack(entries);
+    const inputs = entries.filter((entry) => entry.kind === "input");
+    for (const entry of inputs) emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+    return inputs.map(({ seq }) => seq);
+  }
+}
