@@ -9,6 +9,7 @@ import { Ledger } from "./ledger.ts";
 import { readCommand } from "./linux-table.ts";
 import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
+import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
 import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
@@ -53,6 +54,8 @@ export interface ChildrenOptions {
   quietMs?: number;
   /** Maximum wait of a program for a reader that stopped reading. */
   readerMs?: number;
+  /** Puts this binary on the PATH of every program. */
+  ownProgram?: OwnProgram;
   /** Receives errors that no caller waits for. By default a warning of the runtime. */
   onFault?(error: SyscallError): void;
 }
@@ -178,6 +181,7 @@ export class Children {
     await this.#end(() => true);
     await this.#orphans.close();
     this.#ledger.close();
+    this.#o.ownProgram?.close();
   }
 
   async #end(which: (entry: Program) => boolean): Promise<void> {
@@ -192,7 +196,8 @@ export class Children {
     const mark = tagOf(this.#o.kernelId, this.#started);
     const startedAt = new Date().toISOString();
     const callKey = life === "shared" ? undefined : owner.callKey;
-    const env = environment(request.env ?? {}, { uuid: owner.uuid, callKey }, id);
+    const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
+    const env = environment(given, { uuid: owner.uuid, callKey }, id);
     this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at: startedAt });
 
     let child: RunningChild | undefined;

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdirSync, readdirSync, statSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { PROTOCOL } from "../../src/protocol/frame.ts";
@@ -347,7 +347,9 @@ describe("no other user can read the daemon's files or reach its socket", () => 
       const ran = new Running({ argv, cwd: machine.project, env: machine.env });
       expect(await ran.done).toMatchObject({ code: 0, stdout: "so\n" });
       const folders = [dirname(machine.socket), machine.dataDir, join(machine.project, ".rnix/data")];
-      const open = folders.flatMap(below).filter((path) => (statSync(path).mode & 0o077) !== 0);
+      // A link has no mode of its own: others reach it only through its folder.
+      const files = folders.flatMap(below).filter((path) => !lstatSync(path).isSymbolicLink());
+      const open = files.filter((path) => (statSync(path).mode & 0o077) !== 0);
       expect(open).toEqual([]);
       expect(statSync(machine.socket).mode & 0o777).toBe(0o600);
     });

@@ -3,6 +3,7 @@ import { type Clock, realClock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
+import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";
 import { PidAllocator } from "../../store/pid-allocator.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
@@ -38,7 +39,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   const lock = locks.take(kernelId);
   becomeSubreaper({ alone });
   if (alone) carryKernelMark(kernelId);
-  const sweepNow = (): Promise<void> => sweepLeftovers(folders.ledgers, locks, values.grace, logger);
+  const sweepNow = (): Promise<void> => sweepLeftovers(folders, locks, values.grace, logger);
   let sweeping = sweepNow();
   let handsOver = (): boolean => false;
   const children = new Children({
@@ -47,6 +48,7 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     graceMs: values.grace,
     memoryBytes: values.shell_memory,
     diskBytes: values.shell_disk,
+    ownProgram: new OwnProgram(join(folders.programs, kernelId)),
     onFault: (error) => logger.warn("programs", error.message),
   });
   const pids = new PidAllocator(join(user.dataDir, "pids"), { warn: (text) => logger.warn("pids", text) });
@@ -78,13 +80,14 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
 }
 
 async function sweepLeftovers(
-  ledgerDir: string,
+  { ledgers, programs }: ReturnType<typeof kernelFolders>,
   locks: KernelLocks,
   graceMs: number,
   logger: Logger,
 ): Promise<void> {
   try {
-    for (const { argv, pids } of await sweepChildren(ledgerDir, (id) => locks.isAlive(id), { graceMs })) {
+    removeDeadPrograms(programs, (id) => locks.isAlive(id));
+    for (const { argv, pids } of await sweepChildren(ledgers, (id) => locks.isAlive(id), { graceMs })) {
       logger.warn(
         "sweep",
         `ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`,

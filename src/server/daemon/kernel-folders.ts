@@ -1,6 +1,10 @@
 import { join } from "node:path";
 
-/** In the user's data folder: the locks of the kernels, and the ledgers of their programs. */
-export function kernelFolders(userDataDir: string): { locks: string; ledgers: string } {
-  return { locks: join(userDataDir, "kernels"), ledgers: join(userDataDir, "children") };
+/** In the user's data folder, of each kernel: its lock, the ledger of its programs, and their link to the binary. */
+export function kernelFolders(userDataDir: string): { locks: string; ledgers: string; programs: string } {
+  return {
+    locks: join(userDataDir, "kernels"),
+    ledgers: join(userDataDir, "children"),
+    programs: join(userDataDir, "bin"),
+  };
 }

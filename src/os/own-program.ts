@@ -1,0 +1,64 @@
+/** Puts this binary, as `rnix`, on the PATH of the programs of runs. */
+
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { delimiter, join } from "node:path";
+
+const NAME = "rnix";
+
+/**
+ * A folder of one kernel that holds nothing but a link to the running binary. It comes first on the PATH, so that a run
+ * finds the same Rnix, and every other program where it found it before. It is made when it is first needed.
+ */
+export class OwnProgram {
+  readonly #folder: string;
+  #isMade = false;
+
+  /** `folder`: of this kernel alone. */
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /** The environment with the folder on its PATH. Without a PATH, and outside the compiled binary, it stays as it is. */
+  onPath(env: Record<string, string>): Record<string, string> {
+    const { PATH } = env;
+    if (!PATH || !isCompiled()) return env;
+    this.#make();
+    return { ...env, PATH: `${this.#folder}${delimiter}${PATH}` };
+  }
+
+  close(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #make(): void {
+    if (this.#isMade) return;
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 });
+    symlinkSync(runningBinary(), join(this.#folder, NAME));
+    this.#isMade = true;
+  }
+}
+
+/** Removes the folders of kernels that are dead. */
+export function removeDeadPrograms(folders: string, isAlive: (kernelId: string) => boolean): void {
+  for (const kernelId of namesIn(folders)) {
+    if (!isAlive(kernelId)) rmSync(join(folders, kernelId), { recursive: true, force: true });
+  }
+}
+
+function isCompiled(): boolean {
+  return Bun.main.startsWith("/$bunfs/");
+}
+
+/** Also when its file has been replaced by another build meanwhile. */
+function runningBinary(): string {
+  return process.platform === "linux" ? `/proc/${process.pid}/exe` : process.execPath;
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw error;
+  }
+}
