@@ -47,7 +47,7 @@ export class Follower {
 
   /** Returns the receipt when the run ends. Throws if the run never began or the connection is lost. */
   async follow(events: AsyncIterable<StreamEvent>): Promise<Receipt> {
-    for await (const event of events) {
+    for await (const event of this.view.paced?.(events) ?? events) {
       if (event.type === "error") throw neverBorn(event.payload);
       if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
       this.view.show(event);

@@ -31,6 +31,8 @@ interface AgentRun {
   ended?(receipt: Receipt, session: Session | null): Promise<void>;
   /** The flags with which the user would resume this run. Absent: it is not resumed, and the user can't leave it. */
   resumeFlags?: readonly string[];
+  /** A live view plays the run at the pace at which a person reads. */
+  atReadingPace?: boolean;
 }
 
 /** The fields of every request for a run, besides the command's own options. */
@@ -79,12 +81,15 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   }
 }
 
-function liveOptions(io: Io, { inside, resumeFlags }: AgentRun): LiveOptions {
+function liveOptions(io: Io, { inside, resumeFlags, atReadingPace = false }: AgentRun): LiveOptions {
   const canLeave = !inside && resumeFlags !== undefined;
   return {
     resume: (uuid) => resumeFlags && [ownName(io), "resume", uuid, ...resumeFlags].join(" "),
-    keys: ["ctrl-c suspends", ...(canLeave ? ["ctrl-d leaves it running"] : [])],
+    keys: atReadingPace
+      ? ["any key: faster"]
+      : ["ctrl-c suspends", ...(canLeave ? ["ctrl-d leaves it running"] : [])],
     canLeave,
+    atReadingPace,
   };
 }
 
@@ -125,7 +130,9 @@ async function begin(
   run: AgentRun,
 ): Promise<FollowedRun> {
   const { view } = follower;
-  using interrupts = new Interrupts(view.io, session, (line) => view.say(line), run);
+  // Of a run that is played, the user stops the show: the run itself has ended long before.
+  const say = run.atReadingPace && view.paced ? () => {} : (line: string) => view.say(line);
+  using interrupts = new Interrupts(view.io, session, say, run);
   const opening = openOrSetUp(io, session, given, run, view);
   const stream = await Promise.race([opening, interrupts.abandoned]);
   follower.begin(stream.answer, run.detach);

@@ -8,8 +8,9 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { BROKEN_FILE, FILES, INTENT, SCRIPT, TEST } from "../demo/project.ts";
 import { EXIT } from "../exit.ts";
-import type { Io } from "../io.ts";
+import { type Io, project, withWire } from "../io.ts";
 import { type Style, styleOf } from "../output/style.ts";
+import { ownName } from "../own-name.ts";
 import { runAgent } from "../run.ts";
 
 export default defineCommand({
@@ -23,7 +24,7 @@ export default defineCommand({
     const style = styleOf(io, io.stdout);
     const demo = new DemoProject(join(userPaths(io.env).dataDir, "demo"));
     try {
-      io.stdout.write(introduction(demo.dir, style));
+      io.stdout.write(introduction(io, demo.dir, style));
       // All output goes to one stream, so that its order is kept.
       const { code, receipt } = await runAgent(
         { ...io, stderr: io.stdout },
@@ -35,10 +36,12 @@ export default defineCommand({
           inside: false,
           output: "text",
           quiet: false,
+          atReadingPace: true,
         },
       );
       const fixed = receipt !== null && isFixed(receipt) && demo.changed();
-      io.stdout.write(conclusion(io, receipt, fixed, demo, style));
+      const next = fixed && receipt !== null ? await nextCommands(io, receipt) : [];
+      io.stdout.write(conclusion(fixed, next, style));
       return fixed ? EXIT.ok : code === EXIT.ok ? EXIT.error : code;
     } finally {
       demo.remove();
@@ -55,28 +58,17 @@ const RUN = { intent: INTENT, provider: "replay", model: SCRIPT_FILE, check: [TE
  * demos are one project in the list of known ones.
  */
 class DemoProject {
-  readonly #root: string;
   readonly dir: string;
 
   constructor(root: string) {
-    this.#root = root;
     mkdirSync(join(root, ".rnix"), { recursive: true, mode: 0o700 });
     this.dir = mkdtempSync(join(root, "run-"));
     for (const [name, text] of Object.entries(FILES)) writeFileSync(join(this.dir, name), text);
     writeFileSync(join(this.dir, SCRIPT_FILE), `${JSON.stringify(SCRIPT, null, 2)}\n`);
   }
 
-  /** The path of a run's record. */
-  recordOf(uuid: string, { env }: Io): string {
-    return join(env.RNIX_DATA_DIR || join(this.#root, ".rnix", "data"), "steps", uuid);
-  }
-
   changed(): boolean {
-    return this.now() !== FILES[BROKEN_FILE];
-  }
-
-  now(): string {
-    return readFileSync(join(this.dir, BROKEN_FILE), "utf8");
+    return readFileSync(join(this.dir, BROKEN_FILE), "utf8") !== FILES[BROKEN_FILE];
   }
 
   remove(): void {
@@ -88,64 +80,50 @@ function isFixed({ exit_code, checks }: Receipt): boolean {
   return exit_code === EXIT.ok && checks.length > 0 && failedCheck(checks) === undefined;
 }
 
-function introduction(dir: string, style: Style): string {
+function introduction(io: Io, dir: string, style: Style): string {
   return [
     `A small project with a bug, in ${dir}:`,
     ...Object.entries(FILES).map(([name, text]) => `  ${style.bold(name.padEnd(12))}${firstWords(text)}`),
     "",
-    `${style.bold("rnix spawn")} ${JSON.stringify(INTENT)} --check ${JSON.stringify(TEST)}`,
+    `${style.bold(`${ownName(io)} spawn`)} ${JSON.stringify(INTENT)} --check ${JSON.stringify(TEST)}`,
     style.dim("The model's words are played back from a script. Everything else is real."),
     "",
     "",
   ].join("\n");
 }
 
-function conclusion(
-  io: Io,
-  receipt: Receipt | null,
-  fixed: boolean,
-  demo: DemoProject,
-  style: Style,
-): string {
-  if (receipt === null || !fixed) {
+function conclusion(fixed: boolean, next: readonly (readonly [string, string])[], style: Style): string {
+  if (!fixed) {
     return `\n${style.red(`${style.glyph.failed} the bug is not fixed`)}; run rnix doctor to find out why\n`;
   }
+  const width = Math.max(...next.map(([command]) => command.length));
   return [
     "",
-    `${style.bold("What changed")} in ${BROKEN_FILE}:`,
-    ...difference(FILES[BROKEN_FILE] ?? "", demo.now(), style),
-    "",
     style.green(
-      `${style.glyph.ok} fixed: the project's own test (${TEST}) fails without this change and passes with it`,
+      `${style.glyph.ok} fixed: the project's own test fails without this change and passes with it`,
     ),
     "",
-    `The record of the run: ${demo.recordOf(receipt.uuid, io)}`,
-    `  rnix log ${receipt.uuid}      what it did`,
-    `  rnix steps ${receipt.uuid}    its steps, one by one`,
-    "",
-    keyIsThere(io)
-      ? "With a model of your own:"
-      : "With a model of your own: export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY=…), then",
-    '  rnix spawn "explain what this project does"',
+    style.bold("Now you:"),
+    ...next.map(([command, about]) => `  ${style.cyan(command.padEnd(width))}  ${style.dim(about)}`),
     "",
   ].join("\n");
 }
 
-function keyIsThere({ env }: Io): boolean {
-  return Boolean(env.ANTHROPIC_API_KEY || env.OPENAI_API_KEY);
+/** What to try next, as the user would type it here. */
+async function nextCommands(io: Io, { pid }: Receipt): Promise<[string, string][]> {
+  const rnix = ownName(io);
+  const { providers } = await withWire(io, (wire) => wire.request("list_providers", project(io)));
+  const hasModel = providers.some(({ name, usable }) => usable && name !== "replay");
+  return [
+    hasModel
+      ? [`${rnix} models`, "the models that you can use"]
+      : [`${rnix} setup`, "choose a model, enter its key, in a minute"],
+    [`${rnix} spawn "explain this project"`, "an agent in this folder"],
+    [`${rnix} log ${pid}`, "what this run did: its record stays"],
+  ];
 }
 
 function firstWords(text: string): string {
   const [line = ""] = text.split("\n");
   return line.replace(/^# /, "");
-}
-
-/** Lines that are only in one of the two. */
-function difference(before: string, after: string, style: Style): string[] {
-  const old = before.split("\n");
-  const now = after.split("\n");
-  return [
-    ...old.filter((line) => !now.includes(line)).map((line) => style.red(`  - ${line}`)),
-    ...now.filter((line) => !old.includes(line)).map((line) => style.green(`  + ${line}`)),
-  ];
 }

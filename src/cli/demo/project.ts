@@ -22,7 +22,7 @@ fi
 `,
 };
 
-export const INTENT = "The test fails: find the bug and fix it. The test is right: do not change it.";
+export const INTENT = "The test fails: find the bug and fix it.";
 export const TEST = "sh test.sh";
 export const BROKEN_FILE = "total.sh";
 

@@ -24,6 +24,8 @@ export interface RunOutput {
   lend?<T>(work: () => Promise<T>): Promise<T>;
   /** Reads the user's keys from now on, if there are any. */
   listen(): void;
+  /** The events, each when it is to be shown. Absent: at once. */
+  paced?(events: AsyncIterable<StreamEvent>): AsyncIterable<StreamEvent>;
   /** Resolves when the user leaves the run and lets it continue. */
   readonly left: Promise<null>;
   /** Ends the view: from then on the command prints by itself. Safe twice. */

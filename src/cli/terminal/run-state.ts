@@ -87,6 +87,7 @@ export class RunState {
   readonly queued = new Map<number, { text: string; when: "next_step" | "after_answer" }>();
   /** When the view was opened. */
   readonly openedMs: number;
+  readonly #isPlayed: boolean;
   #ranMs = 0;
   /** null: the clock stands still. */
   #runsSince: number | null;
@@ -100,8 +101,10 @@ export class RunState {
   /** The calls of the present step, in the order of their start. */
   readonly #order = new Map<string, number>();
 
-  constructor(now: number) {
+  /** `isPlayed`: events are shown later than they happened, so that times begin when they are shown. */
+  constructor(now: number, { isPlayed = false }: { isPlayed?: boolean } = {}) {
     this.openedMs = now;
+    this.#isPlayed = isPlayed;
     this.#runsSince = now;
   }
 
@@ -201,7 +204,7 @@ export class RunState {
   }
 
   #doing(activity: Activity, now: number): Change[] {
-    this.activity = activity;
+    this.activity = this.#isPlayed ? { ...activity, since_ms: now } : activity;
     const isStill = activity.kind === "paused" || activity.kind === "input" || activity.kind === "ask";
     if (isStill === (this.#runsSince === null)) return [];
     this.#ranMs = this.elapsedMs(now);
@@ -294,7 +297,9 @@ export class RunState {
 
   #callStarted(call: LoggedCall, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
-    if (!this.calls.has(call.id)) this.calls.set(call.id, blockOf(call, now));
+    const block = blockOf(call, now);
+    if (this.#isPlayed) block.startedMs = now;
+    if (!this.calls.has(call.id)) this.calls.set(call.id, block);
     this.#order.set(call.id, this.#order.size);
     return done;
   }

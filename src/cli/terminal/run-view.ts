@@ -9,9 +9,10 @@ import type { RunOutput } from "../output/run.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { endLines } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
-import { Keyboard } from "./keyboard.ts";
+import { Keyboard, type KeyHandlers } from "./keyboard.ts";
 import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
 import { MarkdownStream } from "./markdown.ts";
+import { ReadingPace } from "./reading-pace.ts";
 import { type Block, type Change, RunState } from "./run-state.ts";
 import { type Frame, Screen } from "./screen.ts";
 
@@ -32,6 +33,8 @@ export interface LiveOptions {
   keys: readonly string[];
   /** Ctrl-D leaves the run: it continues in the daemon. */
   canLeave: boolean;
+  /** Any key shows the rest at once. */
+  atReadingPace: boolean;
 }
 
 export function openLiveView(io: Io, o: LiveOptions): LiveView {
@@ -49,9 +52,13 @@ export class LiveView implements RunOutput {
   readonly look: Look;
   /** Drawn below the status line. */
   below: Below | null = null;
+  /** Takes the keys that are not the view's. */
+  unused: KeyHandlers | null = null;
   readonly #screen: RunScreen;
   readonly #o: LiveOptions;
   readonly #clock: Clock;
+  readonly #pace: ReadingPace | null;
+  readonly #stopListening: () => void;
   readonly #left = Promise.withResolvers<null>();
   #keyboard: Keyboard | null = null;
   #answer: { stream: MarkdownStream; committed: boolean } | null = null;
@@ -68,8 +75,10 @@ export class LiveView implements RunOutput {
     this.#screen = screen;
     this.#o = o;
     this.#clock = clock;
+    this.#pace = o.atReadingPace ? new ReadingPace(clock) : null;
+    this.#stopListening = io.onSignal("SIGINT", () => this.#pace?.hurry());
     this.look = lookOf(io);
-    this.state = new RunState(clock.now());
+    this.state = new RunState(clock.now(), { isPlayed: o.atReadingPace });
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
     this.#tick();
@@ -83,12 +92,21 @@ export class LiveView implements RunOutput {
     return this.#screen.suspendFor(work);
   }
 
+  paced(events: AsyncIterable<StreamEvent>): AsyncIterable<StreamEvent> {
+    return this.#pace?.play(events) ?? events;
+  }
+
   listen(): void {
-    this.#keyboard ??= Keyboard.open(this.io, { key: (data) => this.key(data), paste: () => undefined });
+    const paste = (text: string): void => this.unused?.paste(text);
+    const key = (data: string): void => {
+      if (!this.key(data)) this.unused?.key(data);
+    };
+    this.#keyboard ??= Keyboard.open(this.io, { key, paste });
   }
 
   /** Handles a key of the view. Returns whether it was one. */
   key(data: string): boolean {
+    this.#pace?.hurry();
     if (matchesKey(data, "ctrl+o")) this.toggleFull();
     else if (matchesKey(data, "ctrl+d") && this.#o.canLeave) this.#left.resolve(null);
     else return false;
@@ -132,6 +150,7 @@ export class LiveView implements RunOutput {
     if (this.#closed) return;
     this.#closed = true;
     this.#timer?.cancel();
+    this.#stopListening();
     this.#endAnswer();
     this.#keyboard?.close();
     this.#screen.title(null);

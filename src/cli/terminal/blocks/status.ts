@@ -3,7 +3,7 @@
 import { callLine } from "../../output/call-text.ts";
 import { formatCost, formatCount, formatElapsed, oneLine } from "../../output/format.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
-import type { RunState } from "../run-state.ts";
+import type { CallBlock, RunState } from "../run-state.ts";
 import { formatSeconds } from "./call.ts";
 
 interface Place {
@@ -59,9 +59,13 @@ function doing(state: RunState, { now, showsCalls }: Place): Doing {
   if (thought !== null) return moving("thinking", thought.sinceMs);
   if (isAnswering) return moving("answering", since);
   const [first] = calls.values();
-  if (first !== undefined && showsCalls && (activity === null || activity.kind === "tool")) {
-    const text = calls.size === 1 ? `running ${first.name}` : `running ${calls.size} calls`;
-    return moving(text, Math.min(...[...calls.values()].map(({ startedMs }) => startedMs)));
+  // A program that is the model calls tools while it answers.
+  const isWork = activity === null || activity.kind === "tool" || activity.kind === "model";
+  if (first !== undefined && showsCalls && isWork) {
+    return moving(
+      callsText([...calls.values()]),
+      Math.min(...[...calls.values()].map(({ startedMs }) => startedMs)),
+    );
   }
   if (activity === null) {
     if (first === undefined)
@@ -73,6 +77,15 @@ function doing(state: RunState, { now, showsCalls }: Place): Doing {
   }
   const isStill = ["paused", "input", "ask"].includes(activity.kind);
   return { text: activity.text, sinceMs: since, untilMs: activity.until_ms, isStill };
+}
+
+function callsText(calls: readonly CallBlock[]): string {
+  const [first] = calls;
+  if (calls.length === 1 && first !== undefined) {
+    return first.name === "Agent" ? "an agent works" : `running ${first.name}`;
+  }
+  const agents = calls.filter(({ name }) => name === "Agent").length;
+  return agents === calls.length ? `${agents} agents work` : `running ${calls.length} calls`;
 }
 
 function moving(text: string, sinceMs: number): Doing {
