@@ -68,17 +68,17 @@ export class ScreenModel {
 
   /** What is visible, without the empty rows at its end. */
   get text(): string {
-    return textOf(this.#visible());
+    return textOf(this.#visible(), this.columns);
   }
 
   /** What has scrolled off the screen. */
   get scrollback(): string {
-    return textOf(this.#lines(0, this.#emulator.buffer.active.baseY));
+    return textOf(this.#lines(0, this.#emulator.buffer.active.baseY), this.columns);
   }
 
   /** The scroll-back and the screen. */
   get transcript(): string {
-    return textOf(this.#lines(0, this.#emulator.buffer.active.length));
+    return textOf(this.#lines(0, this.#emulator.buffer.active.length), this.columns);
   }
 
   /** As `transcript`, with what one line was wrapped to by the terminal in one piece. */
@@ -227,8 +227,8 @@ function styledLine(runs: readonly Run[]): string {
     .trimEnd();
 }
 
-function textOf(lines: readonly IBufferLine[]): string {
-  return trimEnd(lines.map((line) => line.translateToString(true).trimEnd())).join("\n");
+function textOf(lines: readonly IBufferLine[], columns: number): string {
+  return trimEnd(lines.map((line) => line.translateToString(true, 0, columns).trimEnd())).join("\n");
 }
 
 function unwrapped(lines: readonly IBufferLine[]): string {

@@ -7,16 +7,24 @@ import { rowsOf } from "./width.ts";
 
 /**
  * What a terminal does with lines that are wider than its new width. `cuts`: they stay on their row. `wraps`: they take
- * more rows, and the cursor stays at its character. `xterm.js`: as `wraps`, but the cursor's own line is cut, and the
- * cursor also moves down for lines that are wrapped below it.
+ * more rows, and the cursor stays at its character. `xterm.js`: as `wraps`, but one line is spared, and the cursor moves
+ * down for all lines, also for those below it.
  */
 type Kind = "cuts" | "wraps" | "xterm.js";
 
-interface Region {
+interface Size {
+  columns: number;
+  rows: number;
+}
+
+/** The live region as it was drawn, and where the cursor is in it. */
+export interface Region {
   lines: readonly string[];
   row: number;
   column: number;
-  size: { columns: number; rows: number };
+  /** Empty rows that are known to be below it. */
+  below: number;
+  size: Size;
 }
 
 /** The terminal's name and version, then what kind of terminal it says it is: nearly all answer the second. */
@@ -36,10 +44,10 @@ export class Reflow {
   }
 
   /** A promise when the terminal must be asked what it did with the region; null when `rowsAbove` is certain. */
-  known(size: { columns: number }, region: Region | null): Promise<void> | null {
+  known(size: Size, region: Region | null): Promise<void> | null {
     if (this.#kind !== undefined || region === null) return null;
     const kinds: Kind[] = ["cuts", "wraps", "xterm.js"];
-    const answers = new Set(kinds.map((kind) => rowsAbove(kind, region, size.columns)));
+    const answers = new Set(kinds.map((kind) => rowsAbove(kind, region, size)));
     if (answers.size === 1) return null;
     if (!canAsk(this.#terminal)) {
       this.#kind = kindByEnvironment(this.#env);
@@ -51,18 +59,32 @@ export class Reflow {
   }
 
   /** Rows from the region's top to the cursor after a resize. */
-  rowsAbove(region: Region, size: { columns: number }): number {
-    return rowsAbove(this.#kind ?? kindByEnvironment(this.#env), region, size.columns);
+  rowsAbove(region: Region, size: Size): number {
+    return rowsAbove(this.#kind ?? kindByEnvironment(this.#env), region, size);
   }
 }
 
-function rowsAbove(kind: Kind, { lines, row, column, size }: Region, columns: number): number {
-  if (kind === "cuts" || columns >= size.columns) return row;
-  const extra = (line: string): number => rowsOf(line, columns) - 1;
-  const sum = (some: readonly string[]): number => some.reduce((rows, line) => rows + extra(line), 0);
-  const above = row + sum(lines.slice(0, row));
-  if (kind === "xterm.js") return above + sum(lines.slice(row + 1));
+function rowsAbove(kind: Kind, region: Region, size: Size): number {
+  const { lines, row, column } = region;
+  const { columns } = size;
+  if (kind === "cuts" || columns >= region.size.columns) return row;
+  if (kind === "xterm.js") return row + insertedByXterm(region, size);
+  const above = lines.slice(0, row).reduce((rows, line) => rows + rowsOf(line, columns), 0);
   return above + Math.floor(column / columns);
+}
+
+/**
+ * Rows that xterm.js inserts in the region. It goes from the last line up and moves its cursor at each insertion, so the
+ * line that it spares as the cursor's own is the one that the cursor has come to.
+ */
+function insertedByXterm({ lines, row, below, size: before }: Region, { columns, rows }: Size): number {
+  // A lower terminal first drops rows below the cursor.
+  const lost = Math.min(Math.max(0, before.rows - rows), lines.length - 1 - row + below);
+  let cursor = row;
+  for (let at = lines.length - 1 - Math.max(0, lost - below); at >= 0; at--) {
+    if (at !== cursor) cursor += rowsOf(lines[at] ?? "", columns) - 1;
+  }
+  return cursor - row;
 }
 
 function kindByReply(reply: string): Kind | undefined {

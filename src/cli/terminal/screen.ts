@@ -7,7 +7,7 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Io, Terminal } from "../io.ts";
 import { TerminalGuard } from "./guard.ts";
-import { Reflow } from "./reflow.ts";
+import { Reflow, type Region } from "./reflow.ts";
 import { safeLine } from "./safe-text.ts";
 import { fit, widthOf, wrap } from "./width.ts";
 
@@ -41,15 +41,6 @@ const RESTORE_TITLE = "\u001b[23;0t";
 const BELL = "\u0007";
 const MAX_TITLE = 200;
 
-/** The live region as the terminal has it. */
-interface Drawn {
-  lines: readonly string[];
-  /** Where the cursor was left, from the region's top. */
-  row: number;
-  column: number;
-  size: Size;
-}
-
 export class Screen {
   readonly #terminal: Terminal;
   readonly #clock: Clock;
@@ -58,7 +49,7 @@ export class Screen {
   #view: View = () => ({ lines: [] });
   #uncommitted: string[] = [];
   /** null: the cursor is at an unknown place of a line that is not ours. */
-  #drawn: Drawn | null = null;
+  #drawn: Region | null = null;
   #cursorShown = true;
   #timer: Timer | undefined;
   #lastFrame = Number.NEGATIVE_INFINITY;
@@ -66,6 +57,7 @@ export class Screen {
   #waiting = false;
   #lent = false;
   #closed = false;
+  #closing: Promise<void> | undefined;
   #titled = false;
 
   private constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
@@ -145,8 +137,12 @@ export class Screen {
   }
 
   /** Erases the live region, commits `last` and restores the terminal. Safe twice. */
-  async close(last: readonly string[] = []): Promise<void> {
-    if (this.#closed) return;
+  close(last: readonly string[] = []): Promise<void> {
+    this.#closing ??= this.#close(last);
+    return this.#closing;
+  }
+
+  async #close(last: readonly string[]): Promise<void> {
     this.#uncommitted.push(...last);
     this.#view = () => ({ lines: [] });
     if (!this.#lent) {
@@ -208,7 +204,8 @@ export class Screen {
     if (frame.isEmpty && this.#isCursorAt(cursor)) return;
     frame.park(cursor);
     this.#write(frame.text(), cursor !== undefined);
-    this.#drawn = { lines, row: cursor?.row ?? 0, column: cursor?.column ?? 0, size };
+    const { row, column } = cursor ?? { row: 0, column: 0 };
+    this.#drawn = { lines, row, column, below: frame.exist - Math.max(1, lines.length), size };
     this.#lastFrame = this.#clock.monotonic();
   }
 
@@ -248,7 +245,7 @@ export class Screen {
     }
     const resized = drawn.size.columns !== size.columns || drawn.size.rows !== size.rows;
     if (!resized) {
-      frame.at(drawn.row, drawn.lines.length);
+      frame.at(drawn.row, Math.max(1, drawn.lines.length) + drawn.below);
       return drawn.lines;
     }
     frame.toTop(this.#reflow.rowsAbove(drawn, size));
@@ -293,15 +290,19 @@ class FrameWriter {
     return this.#text;
   }
 
+  get exist(): number {
+    return this.#exist;
+  }
+
   add(text: string): void {
     this.#text += text;
     this.isEmpty = false;
   }
 
-  /** The cursor is in this row of a region of `rows`. */
-  at(row: number, rows: number): void {
+  /** The cursor is in this row of the region. */
+  at(row: number, exist: number): void {
     this.#row = row;
-    this.#exist = Math.max(1, rows);
+    this.#exist = exist;
   }
 
   /** The region's top is `rows` above the cursor, and becomes the place to draw from. */
