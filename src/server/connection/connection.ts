@@ -5,7 +5,7 @@ import { MAX_REQUEST_BYTES, type Response, type StreamEvent } from "../../protoc
 
 /** A client that reads nothing for this long, while data waits for it, is disconnected. */
 const STALL_MS = 10 * 60_000;
-/** The interval between empty lines to a client that has closed its sending side. */
+/** The interval between empty lines to a silent stream's client that has closed its sending side. */
 const PROBE_MS = 1_000;
 /** Characters of a stream's events that are collected before they are written. */
 const BATCH = 64 * 1024;
@@ -67,6 +67,8 @@ export class Connection {
   #taken = false;
   #watched = false;
   #probing: Timer | undefined;
+  /** Something was written since the last empty line. */
+  #wrote = false;
   #wake: (() => void) | undefined;
 
   constructor(stream: ByteStream, clock: Clock, { stallMs = STALL_MS, room }: ConnectionOptions = {}) {
@@ -79,7 +81,7 @@ export class Connection {
     stream.on("end", () => {
       this.#queue(this.#framer.end());
       this.#ended = true;
-      if (this.#watched) this.#probe();
+      if (this.#taken) this.#probe();
       this.#notify();
     });
     // A client may reset the connection. "close" follows and ends everything.
@@ -106,26 +108,31 @@ export class Connection {
     await this.#finish();
   }
 
-  /** Drops further input, because a stream has the connection. The input is still read, to notice its end. */
+  /**
+   * Drops further input, because a stream has the connection. The input is still read, to notice its end. A client that
+   * has closed its sending side may still wait. Only a write shows that, so a silent stream sends empty lines then.
+   */
   take(): void {
     this.#taken = true;
     this.#frames.length = 0;
     this.#stream.resume();
+    if (this.#ended) this.#probe();
   }
 
   /**
    * For a request whose work ends with its client: the connection is read to notice its end, and closed after the
-   * answer. A client that has closed its sending side may still wait. Only a write shows that, so it gets empty lines.
+   * answer.
    */
   #watch(): void {
-    this.take();
     this.#watched = true;
-    if (this.#ended) this.#probe();
+    this.take();
   }
 
   #probe(): void {
+    this.#wrote = false;
+    this.#probing?.cancel();
     this.#probing = this.#clock.timer(PROBE_MS, () => {
-      this.#stream.write("\n");
+      if (!this.#wrote) this.#stream.write("\n");
       this.#probe();
     });
   }
@@ -187,6 +194,7 @@ export class Connection {
     this.#flushing = undefined;
     const text = this.#unsent;
     this.#unsent = "";
+    this.#wrote ||= text !== "";
     if (text === "" || this.#gone.signal.aborted || this.#stream.write(text)) return;
     this.#full ??= this.#until("drain").then(() => {
       this.#full = undefined;

@@ -1,0 +1,204 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { RecordedRequest } from "../support/model-server/server.ts";
+import { until } from "../support/until.ts";
+import { ChatClient } from "./support/chat-client.ts";
+import { processesOf } from "./support/leftovers.ts";
+import { Machine } from "./support/machine.ts";
+import { calls, says } from "./support/scenes.ts";
+import { recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+/** The user's words in a request, in order. */
+function heard({ body }: RecordedRequest): string[] {
+  const { messages } = body as { messages: { role: string; content: unknown }[] };
+  return messages.filter(({ role }) => role === "user").map(({ content }) => textOf(content));
+}
+
+function textOf(content: unknown): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+}
+
+/** Repeats the user's last words. */
+function parrot(request: RecordedRequest) {
+  return says(`re: ${heard(request).at(-1)}`);
+}
+
+async function started(): Promise<{ machine: Machine; client: ChatClient }> {
+  const machine = new Machine();
+  return { machine, client: new ChatClient(machine) };
+}
+
+async function daemon(machine: Machine): Promise<void> {
+  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+}
+
+describe("a chat over the wire", () => {
+  test("has several turns, is listed with what it waits for, and ends with end_chat", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    const model = await machine.model(parrot);
+    await daemon(machine);
+    const { pid, uuid } = await client.follow("spawn", { intent: "hello", chat: true });
+    await client.waits(1);
+    for (const [turn, text] of ["one", "two"].entries()) {
+      expect(await client.ask("send_message", { uuid, text })).toEqual({ pid, uuid, seq: turn + 2 });
+      await client.waits(turn + 2);
+    }
+    expect(model.requests.map(heard).at(-1)).toEqual(["hello", "one", "two"]);
+    const listed = await machine.run(["ps", "--json"]);
+    expect(JSON.parse(listed.stdout)).toMatchObject([
+      { uuid, state: "running", chat: true, doing: { kind: "input", text: "waiting for your message" } },
+    ]);
+    expect(await client.ask("end_chat", { uuid })).toEqual({ pid, uuid, ended: true });
+    const { payload } = await client.has(({ type }) => type === "complete", "complete");
+    expect(payload).toMatchObject({ exit_code: 0, exit_reason: "completed", result: "re: two", steps: 3 });
+    const refused = client.ask("send_message", { uuid, text: "more" });
+    expect(await refused.then(() => "", String)).toContain(`rnix resume ${uuid}`);
+  });
+
+  test("is steered while a command runs; a message can be taken back; two clients see the same", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    using other = new ChatClient(machine);
+    const model = await machine.model((request) =>
+      request.assistantMessages === 0
+        ? calls(["Bash", { command: "touch begun; until [ -e go ]; do sleep 0.02; done" }])
+        : parrot(request),
+    );
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "work", chat: true });
+    await until(() => machine.has("begun"), "the command runs");
+    const wrong = await client.ask("send_message", { uuid, text: "wrong" });
+    await client.ask("send_message", { uuid, text: "use tabs" });
+    await client.ask("send_message", { uuid, text: "then this", when: "after_answer" });
+    await other.follow("attach", { uuid });
+    expect(await other.ask("take_back_message", { uuid, seq: wrong.seq })).toMatchObject({ text: "wrong" });
+    machine.write("go", "");
+    await client.waits(1);
+    expect(model.requests.map((request) => heard(request).at(-1))).toEqual(["work", "use tabs", "then this"]);
+    const late = client.ask("take_back_message", { uuid, seq: wrong.seq });
+    expect(await late.then(() => "", String)).toContain("NOT_FOUND");
+    const seen = ({ events }: ChatClient) =>
+      events.flatMap(({ payload: { event, state, text } }) =>
+        event === "message" ? [`${state} ${text}`] : [],
+      );
+    expect(seen(client)).toEqual([
+      ...["queued work", "read work", "queued wrong", "queued use tabs", "queued then this"],
+      ...["taken_back wrong", "read use tabs", "read then this"],
+    ]);
+    expect(seen(other)).toEqual([
+      ...["queued wrong", "queued use tabs", "queued then this"],
+      ...["taken_back wrong", "read use tabs", "read then this"],
+    ]);
+    await client.ask("end_chat", { uuid });
+  });
+
+  test("an interrupt keeps the beginning of an answer, and really ends a command", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    let requests = 0;
+    const model = await machine.model((request) => {
+      requests++;
+      if (requests === 1) return { text: "The answer is forty-two", fault: { kind: "hang_midway" } };
+      if (requests === 2) return calls(["Bash", { command: "echo so far; touch begun; sleep 60" }]);
+      return parrot(request);
+    });
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "what?", chat: true });
+    await client.has(({ type }) => type === "text_delta", "text");
+    expect(await client.ask("interrupt", { uuid })).toMatchObject({ interrupted: "model", text_seen: true });
+    await client.waits(1);
+    await client.ask("send_message", { uuid, text: "try it" });
+    await until(() => machine.has("begun"), "the command runs");
+    expect(await client.ask("interrupt", { uuid })).toMatchObject({ interrupted: "tools" });
+    expect(processesOf(machine.root).filter(({ command }) => command.includes("sleep"))).toEqual([]);
+    expect(await client.ask("interrupt", { uuid })).toMatchObject({ interrupted: null });
+    await client.ask("send_message", { uuid, text: "enough" });
+    await client.waits(3);
+    expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("so far");
+    await client.ask("end_chat", { uuid });
+    expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "re: enough" });
+  });
+});
+
+describe("a chat that no process holds", () => {
+  test("kill -9 while it waits, with a queued message, and in the middle of a turn: a message resumes it", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    const model = await machine.model((request) =>
+      heard(request).at(-1)?.includes("slowly") && request.assistantMessages < 3
+        ? calls(["Bash", { command: "echo ran >> ran; touch begun; sleep 60" }])
+        : parrot(request),
+    );
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
+    await client.waits(1);
+    machine.killDaemon();
+    await daemon(machine);
+    await client.ask("send_message", { uuid, text: "again" });
+    await until(() => recordOf(machine, uuid).result === "re: again", "its answer");
+    await client.follow("attach", { uuid });
+    await client.ask("send_message", { uuid, text: "slowly" });
+    await until(() => machine.has("begun"), "the command runs");
+    await client.ask("send_message", { uuid, text: "queued" });
+    machine.killDaemon();
+    await daemon(machine);
+    await client.ask("send_message", { uuid, text: "new" });
+    await until(() => recordOf(machine, uuid).result?.includes("new") === true, "its answer");
+    expect(heard(model.requests.at(-1) as RecordedRequest)).toEqual([
+      "hello",
+      "again",
+      "slowly",
+      "queued\n\nnew",
+    ]);
+    expect(machine.read("ran")).toBe("ran\n");
+    await client.ask("end_chat", { uuid });
+  });
+
+  test("is suspended by a stop of the daemon and by rnix suspend; the next message resumes the same run", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    await machine.model(parrot);
+    await daemon(machine);
+    const { uuid, pid } = await client.follow("spawn", { intent: "hello", chat: true });
+    await client.waits(1);
+    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    expect(recordOf(machine, uuid)).toMatchObject({
+      state: "suspended",
+      suspended: { wake: { on: "message" }, cause: "stop" },
+    });
+    await daemon(machine);
+    const second = await client.ask("send_message", { uuid, text: "still there?" });
+    expect(second).toMatchObject({ uuid, seq: 2 });
+    expect(second.pid).toBeGreaterThan(pid);
+    await until(() => recordOf(machine, uuid).result === "re: still there?", "its answer");
+    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    expect((await machine.run(["ps"])).stdout).toMatch(/suspended +a message/);
+    // Several at once: one of them resumes it, and each is read once.
+    const sent = await Promise.all(["a", "b", "c"].map((text) => client.ask("send_message", { uuid, text })));
+    expect(sent.map(({ seq }) => Number(seq)).sort()).toEqual([3, 4, 5]);
+    await until(() => recordOf(machine, uuid).result?.includes("c") === true, "its answer");
+    await client.ask("end_chat", { uuid });
+  });
+
+  test("without a client is suspended after chat_idle, and the daemon may stop", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    machine.config({ chat_idle: "1s", daemon_idle_stop: "1s", daemon_idle_check: "100ms" });
+    await machine.model(parrot);
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
+    await client.waits(1);
+    client.leave();
+    await until(() => recordOf(machine, uuid).state === "suspended", "it is suspended");
+    await until(() => machine.daemonPid === null, "the daemon has stopped");
+  });
+});
