@@ -5,6 +5,9 @@ import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, type Parsed, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
 
+/** What the completion scripts call. It is no command of users. */
+const COMPLETE = "__complete";
+
 /** Runs one command line and returns the exit code. Every error ends here and is printed only here. */
 export async function runCommandLine(argv: string[], io: Io): Promise<number> {
   const words: string[] = [];
@@ -25,6 +28,10 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     return help(first === undefined ? io.stderr : io.stdout, first, args, io);
   }
   if (first === "--version" || first === "-v" || first === "-V") return dispatch(["version"], io, words);
+  if (first === COMPLETE) {
+    const { answerCompletion } = await import("./completion/answer.ts");
+    return answerCompletion(io, args);
+  }
   if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv)))
     return dispatch(["spawn", ...argv], io, words);
   const { command, rest } = await find(first, args, words);

@@ -3,8 +3,10 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { runCommandLine } from "../../src/cli/cli.ts";
-import { AtTerminal } from "../e2e/support/running.ts";
-import { FakeIo } from "./support.ts";
+import { candidates } from "../../src/cli/completion/candidates.ts";
+import { SyscallError } from "../../src/plugin/index.ts";
+import { shellPath } from "../support/shells.ts";
+import { FakeIo, type FakeOptions } from "./support.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-completions-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -17,141 +19,171 @@ async function script(shell: string): Promise<string> {
   return file;
 }
 
-/** What bash would offer for these words, the last one being typed. */
+/** What may follow these words, the last one being typed. Values of a kind are shown as `<kind>`. */
 async function offered(...words: string[]): Promise<string[]> {
-  const file = await script("bash");
-  const lines = [
-    `source ${file}`,
-    `COMP_WORDS=(${words.map((word) => `'${word}'`).join(" ")})`,
-    `COMP_CWORD=${words.length - 1}`,
-    "_rnix",
-    `printf '%s\\n' "\${COMPREPLY[@]}"`,
-  ];
-  const { stdout, stderr } = Bun.spawnSync(["bash", "-c", lines.join("\n")], { cwd: dir });
-  expect(stderr.toString()).toBe("");
-  return stdout.toString().trimEnd().split("\n");
+  const found = await candidates(words, async (kind, typed) => [{ word: `<${kind}>${typed}`, about: "" }]);
+  const last = words.at(-1) ?? "";
+  const typed = last === "=" ? "" : last;
+  const begins = found.words
+    .map(({ word }) => word)
+    .filter((word) => word.startsWith(typed) || word.includes("<"));
+  return [...begins, ...(found.files ? ["FILES"] : [])];
 }
 
-describe("completions", () => {
+describe("the script", () => {
   test.each([
-    ["bash", ["bash", "-n"]],
-    ["zsh", ["zsh", "-n"]],
-    ["fish", ["fish", "--no-execute"]],
-  ])("of %s are valid for that shell, where it is installed", async (shell, check) => {
+    ["bash", ["-n"]],
+    ["zsh", ["-n"]],
+    ["fish", ["--no-execute"]],
+  ])("of %s is valid for that shell", async (shell, args) => {
     const file = await script(shell);
-    const [program = "", ...args] = check;
-    if (Bun.which(program) === null) return;
-    const { exitCode, stderr } = Bun.spawnSync([program, ...args, file]);
+    const path = shellPath(shell);
+    if (path === null) return;
+    const { exitCode, stderr } = Bun.spawnSync([path, ...args, file]);
     expect(stderr.toString()).toBe("");
     expect(exitCode).toBe(0);
   });
 
-  test.each(["bash", "zsh", "fish"])(
-    "of %s have every command and its flags, and no hidden one",
-    async (shell) => {
-      const text = await Bun.file(await script(shell)).text();
-      for (const word of ["spawn", "completions", "max-steps", "foreground", "jsonl"])
-        expect(text).toContain(word);
-      expect(text).not.toContain("internal");
-      // An apostrophe in a description must not end its quotes.
-      expect(text.replaceAll("'\\''", "").split("'").length % 2).toBe(1);
-    },
-  );
-
-  test("an unknown shell is refused with the nearest name", async () => {
+  test("of an unknown shell is refused with the nearest name", async () => {
     const io = new FakeIo();
     expect(await runCommandLine(["completions", "fihs"], io)).toBe(64);
     expect(io.stderr.text).toContain("expected bash, zsh, fish");
     expect(io.stderr.text).toContain("did you mean fish?");
   });
+});
 
+describe("what may follow", () => {
   test.each([
-    [["rnix", "sp"], ["spawn"]],
+    [["sp"], ["spawn"]],
+    [["comp"], ["compact", "completions"]],
     [
-      ["rnix", "co"],
-      ["compact", "continue", "config", "completions"],
-    ],
-    [
-      ["rnix", "daemon", "st"],
+      ["daemon", "st"],
       ["start", "status", "stop"],
     ],
-    [["rnix", "daemon", "stop", "--n"], ["--now"]],
+    [["daemon", "stop", "--n"], ["--now"]],
     [
-      ["rnix", "spawn", "--max"],
+      ["spawn", "--max"],
       ["--max-steps", "--max-cost"],
     ],
     [
-      ["rnix", "spawn", "x", "--output", "json"],
+      ["spawn", "x", "--output", "json"],
       ["json", "jsonl"],
     ],
     [
-      ["rnix", "spawn", "--sandbox", ""],
-      ["auto", "required", "off"],
+      ["spawn", "x", "--output=json"],
+      ["--output=json", "--output=jsonl"],
     ],
-    [["rnix", "completions", "f"], ["fish"]],
-    [["rnix", "daemon", "sto"], ["stop"]],
-  ])("bash offers for %j: %j", async (words, expected) => {
-    expect(await offered(...words)).toEqual(expected);
-  });
-
-  test.each([
-    // "=" separates words in bash.
+    // Bash splits at "=" and ":".
     [
-      ["rnix", "spawn", "--output", "=", "js"],
+      ["spawn", "x", "--output", "=", "json"],
       ["json", "jsonl"],
     ],
     [
-      ["rnix", "spawn", "--output", "="],
+      ["spawn", "x", "--output", "="],
       ["text", "json", "jsonl"],
     ],
-    // A value that may be anything is no flag, and neither is a file; readline offers files where nothing is offered.
-    [["rnix", "spawn", "--agent", ""], [""]],
-    [["rnix", "kill", "-s", ""], [""]],
-    [["rnix", "spawn", "--add", "--"], [""]],
-    [["rnix", "plugins", "check", ""], [""]],
+    [["spawn", "--model", "qwen", ":", "8"], ["<model>qwen:8"]],
     [
-      ["rnix", "plugins", "check", "-"],
+      ["spawn", "--sandbox", ""],
+      ["auto", "required", "off"],
+    ],
+    [["completions", "f"], ["fish"]],
+    [["spawn", "--agent", ""], ["<agent>"]],
+    [["spawn", "--agent=co"], ["--agent=<agent>co"]],
+    [["spawn", "--provider", "a", "--model", ""], ["<model>"]],
+    [["spawn", "--allow", "Read,Gr"], ["Read,<tool>Gr"]],
+    [["tools", "--agent", ""], ["<agent>"]],
+    [["log", "-f", ""], ["<run>"]],
+    [
+      ["steps", "1", ""],
+      ["--json", "--prompt"],
+    ],
+    [["deny", "1", ""], ["<tool>"]],
+    [["deny", "1", "Bash", ""], ["<tool>"]],
+    [["kill", "-s", "TERM", ""], ["<run>"]],
+    [["kill", "1", ""], ["<run>"]],
+    [
+      ["replay", ""],
+      ["<run>", "FILES"],
+    ],
+    [["spawn", "--add", ""], ["FILES"]],
+    [["spawn", "--cwd", ""], ["FILES"]],
+    [["spawn", "--max-steps", ""], []],
+    [["plugins", "check", ""], ["FILES"]],
+    [
+      ["plugins", "check", "-"],
       ["--run", "--yes", "--json"],
     ],
     [
-      ["rnix", "wait", "3", ""],
+      ["wait", "3", ""],
       ["--timeout", "--json"],
     ],
-  ])("bash offers for %j: %j", async (words, expected) => {
-    expect(await offered(...words)).toEqual(expected);
+    [["wait", "--", "-"], ["<run>-"]],
+    [["nonsense", ""], []],
+  ])("%j: %j", async (words, expected) => {
+    const found = await offered(...words);
+    for (const word of expected) expect(found).toContain(word);
+    if (expected.length === 0) expect(found).toEqual([]);
   });
 
-  test.each([
-    ["rnix agen\t", ["agents"]],
-    ["rnix pl\tch\tag\t", ["plugins", "check", "agents/"]],
-    ["rnix spawn --output=t\t", ["spawn", "--output=text"]],
-    ["rnix spawn --add no\t", ["spawn", "--add", "notes of mine.md"]],
-    ["rnix spawn --add=no\t", ["spawn", "--add=notes of mine.md"]],
-    ["rnix plugins check no\t", ["plugins", "check", "notes of mine.md"]],
-    ["rnix spawn --dry-\t", ["spawn", "--dry-"]],
-  ])("in a bash at a terminal, in a project with a folder agents, %j becomes %j", async (typed, expected) => {
-    const project = mkdtempSync(join(dir, "project-"));
-    await Bun.write(join(project, "agents", "mine", "agent.yaml"), "");
-    await Bun.write(join(project, "notes of mine.md"), "");
-    const rc = join(dir, "rc");
-    const lines = [
-      "PS1='ready> '",
-      "bind 'set enable-bracketed-paste off'",
-      `source ${await script("bash")}`,
-      `rnix() { printf 'given'; printf '[%s]' "$@"; printf '.\\n'; }`,
-    ];
-    await Bun.write(rc, `${lines.join("\n")}\n`);
-    const bash = new AtTerminal({
-      argv: ["bash", "--noprofile", "--rcfile", rc, "-i"],
-      cwd: project,
-      env: { PATH: process.env.PATH ?? "", HOME: project },
+  test("a hidden flag is not offered", async () => {
+    expect(await offered("daemon", "start", "--")).not.toContain("--internal");
+  });
+});
+
+describe("values", () => {
+  const agent = (name: string) => ({
+    ...{ name, description: "Reviews\nmuch \u001b[31mred", source: "/a", skills: [], deferred_skills: [] },
+    ...{
+      allowed_tools: [],
+      max_steps: null,
+      context_budget: null,
+      max_cost: null,
+      timeout_ms: null,
+      checks: [],
+    },
+  });
+
+  async function values(
+    o: FakeOptions,
+  ): Promise<{ out: string; sessions: unknown[]; err: string; code: number }> {
+    const io = new FakeIo(o);
+    const done = runCommandLine(["__complete", "spawn", "--agent", ""], io);
+    const code = await done;
+    return { out: io.stdout.text, sessions: io.sessions, err: io.stderr.text, code };
+  }
+
+  test("come from the daemon if one runs, on one line each, and never as a shell's code", async () => {
+    const agents = [agent("reviewer"), agent("$(touch x)"), agent("a b")];
+    const { out, sessions } = await values({ answers: { list_agents: { agents, diagnostics: [] } } });
+    expect(out).toBe("reviewer\tReviews much red\n");
+    expect(sessions).toEqual([{ onlyRunning: true }]);
+  });
+
+  test("come from disk if none runs, and none is started", async () => {
+    const { sessions } = await values({
+      down: true,
+      answers: { list_agents: { agents: [agent("reviewer")], diagnostics: [] } },
     });
-    await bash.shows(/ready> /);
-    bash.type(`${typed}\n`);
-    expect(await bash.shows(/given.*\.\r?\n/)).toStartWith(
-      `given${expected.map((word) => `[${word}]`).join("")}.`,
-    );
-    bash.type("exit\n");
-    expect((await bash.done).code).toBe(0);
+    expect(sessions).toEqual([{ onlyRunning: true }, { inside: true }]);
+  });
+
+  test("a failure offers nothing and prints nothing", async () => {
+    const answers = { list_agents: new SyscallError("INTERNAL", "broken") };
+    expect(await values({ answers })).toMatchObject({ code: 0, out: "", err: "" });
+  });
+
+  test("a daemon that does not answer within 200 ms is not waited for", async () => {
+    const never = Promise.withResolvers<never>();
+    const io = new FakeIo({ answers: { list_agents: { agents: [agent("reviewer")], diagnostics: [] } } });
+    const open = io.session.bind(io);
+    io.session = (o = {}) => (o.onlyRunning ? never.promise : open(o));
+    const done = runCommandLine(["__complete", "spawn", "--agent", ""], io);
+    await io.whenTimer();
+    const [timer] = io.timers;
+    expect(timer?.ms).toBe(200);
+    timer?.fire();
+    expect(await done).toBe(0);
+    expect(io.stdout.text).toStartWith("reviewer\t");
   });
 });

@@ -1,9 +1,7 @@
 /** `rnix completions`: prints the completion script of a shell. */
 
-import type { Command } from "../command.ts";
 import { defineCommand } from "../command.ts";
-import { loadCommands } from "../commands.ts";
-import { bash, fish, zsh } from "../completion-scripts.ts";
+import { bash, fish, zsh } from "../completion/scripts.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { didYouMean } from "../flags.ts";
 
@@ -18,6 +16,9 @@ export default defineCommand({
     { line: "rnix completions zsh > ~/.zfunc/_rnix", about: "zsh, with ~/.zfunc in fpath" },
     { line: "rnix completions fish > ~/.config/fish/completions/rnix.fish", about: "fish" },
   ],
+  notes: [
+    "Commands, flags and files are completed, and the runs, agents, providers, models, tools and skills of the project.",
+  ],
   async run(io, _flags, [shell = ""]) {
     const script = Object.entries(SHELLS).find(([name]) => name === shell)?.[1];
     if (script === undefined) {
@@ -26,8 +27,7 @@ export default defineCommand({
         `SHELL: expected ${names.join(", ")}, got ${JSON.stringify(shell)}${didYouMean(shell, names)}`,
       );
     }
-    const commands: [string, Command][] = await loadCommands();
-    io.stdout.write(script(commands));
+    io.stdout.write(script);
     return EXIT.ok;
   },
 });
