@@ -47,6 +47,21 @@ export function callsTitle(calls: readonly TitledCall[], cwd: string): string {
   return cutTitle(`${calls.length} calls: ${names.slice(0, MAX_NAMES).join(", ")}${more}`);
 }
 
+/** Characters of what a step did. */
+const MAX_DID = 1000;
+
+/** All calls of a step on one line, such as `Read a.txt; Bash npm test (failed)`. */
+export function didTitle(calls: readonly (TitledCall & { state: string })[], cwd: string): string {
+  let text = "";
+  for (const [i, call] of calls.entries()) {
+    const title = `${callTitle(call, cwd)}${call.state === "done" ? "" : ` (${call.state})`}`;
+    const more = `; and ${calls.length - i} more`;
+    if (text.length + title.length + more.length > MAX_DID) return text + more;
+    text += `${i === 0 ? "" : "; "}${title}`;
+  }
+  return text;
+}
+
 function subjectOf(input: TitledCall["input"], cwd: string): string {
   const { pattern, path } = input;
   if (isText(pattern))

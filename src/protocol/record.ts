@@ -10,6 +10,8 @@ export interface StepSummary {
   ts: string;
   action: Action;
   summary: string;
+  /** What the step did, for people: each call with what it was about, or the answer's text. One line. */
+  did: string;
   tool_path: string | null;
   has_error: boolean;
   duration_ms: number;

@@ -3,6 +3,7 @@ import { runCommandLine } from "../../src/cli/cli.ts";
 import type { Wake } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type {
+  Activity,
   ListedProc,
   ProcDetail,
   QueueWire,
@@ -47,6 +48,7 @@ describe("rnix ps", () => {
     const waits = (wake: Wake): ListedProc => ({
       ...one,
       state: "suspended",
+      status: "suspended",
       suspended: { reason: "", cause: "asked", wake },
     });
     const processes = [
@@ -57,9 +59,59 @@ describe("rnix ps", () => {
       other,
     ];
     const { out } = await run(["ps"], { answers: { list_procs: { processes } } });
-    const column = out.split("\n").map((line) => /suspended +(.*?) {2}/.exec(line)?.[1]);
-    expect(column.slice(1, 5)).toEqual(["child 4", "child 0199aaaa", "a message", "rnix resume"]);
-    expect(out).toContain("WAITS FOR");
+    const column = out.split("\n").map((line) => /waits (.*?) {2}/.exec(line)?.[1]);
+    expect(column.slice(1, 5)).toEqual([
+      "for child 4",
+      "for child 0199aaaa",
+      "for a message",
+      "for rnix resume",
+    ]);
+  });
+
+  test("says what each run does, and for how long or until when", async () => {
+    const doing = (kind: Activity["kind"], text: string, more: Partial<Activity> = {}): Activity => ({
+      kind,
+      text,
+      since_ms: Date.now() - 12_300,
+      until_ms: null,
+      ...more,
+    });
+    const processes = [
+      { ...PARENT, doing: doing("tool", "Bash npm test") },
+      {
+        ...SECOND,
+        doing: doing("slot", "waiting for the rate limit of x", { until_ms: Date.now() + 90_900 }),
+      },
+      procInfo({ pid: 11, uuid: "u11", state: "dead", exit_code: 0, exit_reason: "completed" }),
+      ENDED,
+    ];
+    const { out } = await run(["ps"], { answers: { list_procs: { processes } } });
+    expect(out).toMatch(/\n7 +running .* Bash npm test, 12s +fix the test\n/);
+    expect(out).toMatch(/\n10 +running .* waiting for the rate limit of x, 1m30s left +do it\n/);
+    expect(out).toMatch(/\n11 +done .* completed +do it\n/);
+    expect(out).toMatch(/\n3 +failed .* check_failed \(exit 1\) +do it\n/);
+  });
+
+  test.each([
+    [120, ["PID", "STATE", "AGENT", "MODEL", "STEPS", "TOKENS", "COST", "ELAPSED", "DOING", "INTENT"]],
+    [80, ["PID", "STATE", "AGENT", "STEPS", "COST", "ELAPSED", "DOING", "INTENT"]],
+    [60, ["PID", "STATE", "ELAPSED", "DOING", "INTENT"]],
+    [30, ["PID", "STATE", "DOING"]],
+  ])("fits a terminal of %i columns", async (columns, titles) => {
+    const text = "Bash npm test -- --coverage --reporter=dots";
+    const doing = { kind: "tool", text, since_ms: Date.now(), until_ms: null } as const;
+    const long = { intent: "fix the test that fails since yesterday, and say why it failed", doing };
+    const processes = [
+      { ...PARENT, ...long, elapsed_ms: 3_725_000, cost_usd: 12.5, model: "claude-sonnet-4-5" },
+      { ...CHILD, ...long, agent: "code-analyst" },
+      procInfo({ pid: 12_345, uuid: "u", state: "suspended", exit_code: 75, intent: long.intent }),
+    ];
+    const answers = { list_procs: { processes } };
+    const { out } = await run(["ps"], { answers, stdoutTTY: true, columns, env: { NO_COLOR: "1" } });
+    const [title = "", ...rows] = out.trimEnd().split("\n");
+    expect(title.split(/ +/)).toEqual(titles);
+    for (const row of rows) expect(Bun.stringWidth(row)).toBeLessThanOrEqual(columns);
+    expect(rows[0]).toContain("Bash npm");
   });
 
   test("--tree shows children below their parents", async () => {
@@ -216,7 +268,8 @@ describe("rnix steps", () => {
     step: 1,
     ts: "2026-01-01T00:00:00Z",
     action: "tool_call" as const,
-    summary: "Bash: ls",
+    summary: "Bash",
+    did: "Bash ls; Edit src/a.ts (failed)",
     tool_path: "/dev/shell",
     has_error: false,
     duration_ms: 12,

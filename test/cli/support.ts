@@ -14,9 +14,10 @@ export class FakeOutput implements Output {
   text = "";
   closed = false;
   readonly isTTY: boolean;
-  readonly columns = 80;
-  constructor(isTTY = false) {
+  readonly columns: number;
+  constructor(isTTY = false, columns = 80) {
     this.isTTY = isTTY;
+    this.columns = columns;
   }
   write(text: string): void {
     this.text += text;
@@ -40,6 +41,7 @@ export interface FakeOptions extends Script {
   cwd?: string;
   stdin?: Input;
   stdoutTTY?: boolean;
+  columns?: number;
   stderrTTY?: boolean;
   terminal?: Terminal;
 }
@@ -69,7 +71,7 @@ export class FakeIo implements Io {
     this.env = o.env ?? {};
     this.cwd = o.cwd ?? import.meta.dir;
     this.stdin = o.stdin ?? emptyInput;
-    this.stdout = new FakeOutput(o.stdoutTTY);
+    this.stdout = new FakeOutput(o.stdoutTTY, o.columns);
     this.stderr = new FakeOutput(o.stderrTTY);
     this.#script = o;
   }

@@ -50,7 +50,7 @@ describe("a client that dies", () => {
     const payload = { intent: "say so", cwd: machine.project, env: machine.env };
     await client.send(`${JSON.stringify({ method: "spawn", payload })}\n`);
     client.destroy();
-    await machine.until(["ps", "-a"], /1 +dead +0 completed/);
+    await machine.until(["ps", "-a"], /1 +done .* completed/);
     expect((await machine.run(["wait", "1"])).stdout).toBe("so\n");
   });
 });
@@ -86,7 +86,7 @@ describe("a client that does not read", () => {
     await machine.model(scenes({ talk: [{ text: LONG, chunks: 4000 }] }));
     const line = `"$0" spawn talk --output jsonl | { until test -e read; do sleep 0.02; done; tail -n 1; }`;
     const command = piped(machine, line);
-    await machine.until(["ps", "-a"], /1 +dead +0 completed/);
+    await machine.until(["ps", "-a"], /1 +done .* completed/);
     machine.write("read", "");
     const { stdout } = await command.done;
     expect(JSON.parse(stdout)).toMatchObject({ type: "complete", payload: { exit_code: 0, result: LONG } });

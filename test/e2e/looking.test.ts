@@ -91,7 +91,7 @@ test("an ended run shows the same from disk, also in a daemon that did not run i
     expect(await json(machine, z.array(ProcInfo), "ps", "--json"), daemon).toEqual([]);
     const [info] = await json(machine, z.array(ProcInfo), "ps", "-a", "--json");
     expect(info).toEqual(recordOf(machine, uuid));
-    expect((await machine.run(["ps", "-a"])).stdout).toContain("1 check_failed");
+    expect((await machine.run(["ps", "-a"])).stdout).toContain("check_failed (exit 1)");
 
     const shown = await json(machine, Detail, "show", uuid, "--json");
     expect(shown).toMatchObject({ live: false, fds: [], receipt, state: "dead" });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { callsTitle, callTitle, firstLine } from "../../src/lib/call-title.ts";
+import { callsTitle, callTitle, didTitle, firstLine } from "../../src/lib/call-title.ts";
 
 const CWD = "/home/me/project";
 
@@ -40,4 +40,17 @@ test("several calls are counted, with the tools in their order", () => {
 test("the first line of a text says whether more follows", () => {
   expect(firstLine("npm test\n")).toBe("npm test");
   expect(firstLine("npm test\nnpm run lint")).toBe("npm test …");
+});
+
+test("what a step did names each call, how it failed, and how many more there were", () => {
+  const call = (state: string, command: string) => ({ name: "Bash", input: { command }, state });
+  expect(didTitle([call("done", "ls"), call("failed", "npm test"), call("denied", "rm -r .")], CWD)).toBe(
+    "Bash ls; Bash npm test (failed); Bash rm -r . (denied)",
+  );
+  const many = didTitle(
+    Array.from({ length: 256 }, () => call("done", "x".repeat(150))),
+    CWD,
+  );
+  expect(many.length).toBeLessThanOrEqual(1000);
+  expect(many).toMatch(/; and 25\d more$/);
 });

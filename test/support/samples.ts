@@ -1,4 +1,5 @@
 import type { ListedProc } from "../../src/protocol/methods.ts";
+import { statusOf } from "../../src/server/methods/shared/listed-proc.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** A process that has just begun; `more` is what a test is about. */
@@ -71,5 +72,6 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
 
 /** As the server lists it. */
 export function listedProc(more: Partial<ListedProc> = {}): ListedProc {
-  return { ...procInfo(more), status: "running", doing: null, ...more };
+  const info = procInfo(more);
+  return { ...info, status: statusOf(info), doing: null, ...more };
 }

@@ -1,10 +1,12 @@
 /** `rnix ps`: lists processes. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
+import type { ListedProc } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { type Io, type Wire, withSession } from "../io.ts";
+import { doingText } from "../output/doing.ts";
 import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
@@ -30,7 +32,8 @@ export default defineCommand({
     { line: "rnix ps -a --json", about: "every recorded process, as an array of objects" },
   ],
   notes: [
-    "A suspended run that resumes by itself is listed with what it waits for.",
+    "DOING is what a live run does now, what a suspended one waits for, and how an ended one ended. A suspended run is listed without -a if it resumes by itself.",
+    "On a narrow terminal, columns are left out and truncated; in a pipe, and with --json, nothing is. --json has `status`, as STATE, and the kernel's `state`, where `dead` is any end.",
     "A foreign run was recorded by another user's Rnix and is never resumed (rnix resume --adopt takes over its conversation). A moved run was recorded in another folder; rnix resume resumes it here.",
     "Without a daemon nothing runs, and ps does not start one. ps -a starts a daemon to read the records.",
   ],
@@ -42,18 +45,18 @@ export default defineCommand({
     }
     const style = styleOf(io, io.stdout);
     const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
-    io.stdout.write(table(rows, columns(flags, processes), io.stdout, style));
+    io.stdout.write(table(rows, columns(flags, processes, style), io.stdout, style));
     return EXIT.ok;
   },
 });
 
 interface Row {
-  info: ProcInfo;
+  info: ListedProc;
   /** The lines of the tree before the PID. */
   branch: string;
 }
 
-async function list(io: Io, all: boolean, allProjects: boolean): Promise<ProcInfo[]> {
+async function list(io: Io, all: boolean, allProjects: boolean): Promise<ListedProc[]> {
   const session = all ? undefined : await io.session({ onlyRunning: true });
   if (session === null) {
     io.stderr.write(
@@ -77,8 +80,8 @@ async function everything(
   io: Io,
   wire: Wire,
   where: { cwd: string; all_projects: boolean | undefined },
-): Promise<ProcInfo[]> {
-  const listed: ProcInfo[] = [];
+): Promise<ListedProc[]> {
+  const listed: ListedProc[] = [];
   for (;;) {
     const after = listed.at(-1)?.pid;
     const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
@@ -91,26 +94,28 @@ async function everything(
 }
 
 function columns(
-  o: { all: boolean; tree: boolean; "all-projects": boolean },
-  processes: readonly ProcInfo[],
+  o: { tree: boolean; "all-projects": boolean },
+  processes: readonly ListedProc[],
+  style: Style,
 ): Column<Row>[] {
   const pids = new Map(processes.map(({ uuid, pid }) => [uuid, String(pid)]));
   const forks = o.tree && processes.some(({ origin_uuid }) => origin_uuid !== null);
-  const waits = processes.some(({ suspended }) => suspended !== null && suspended.wake.on !== "never");
+  const now = Date.now();
   return [
     { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
     ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
-    ...(o["all-projects"] ? [{ title: "PROJECT", value: ({ info }: Row) => info.project }] : []),
+    ...(o["all-projects"]
+      ? [{ title: "PROJECT", value: ({ info }: Row) => info.project, flexible: 16, leftOut: 8 }]
+      : []),
     { title: "STATE", value: ({ info }) => stateOf(info) },
-    ...(o.all ? [{ title: "EXIT", value: ({ info }: Row) => exitOf(info) }] : []),
-    ...(waits ? [{ title: "WAITS FOR", value: ({ info }: Row) => waitOf(info, pids) }] : []),
-    { title: "AGENT", value: ({ info }) => info.agent },
-    { title: "MODEL", value: ({ info }) => info.model || "-" },
-    { title: "STEPS", value: ({ info }) => String(info.steps), right: true },
-    { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true },
-    { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true },
-    { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true },
-    { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: true },
+    { title: "AGENT", value: ({ info }) => info.agent, flexible: 8, leftOut: 4 },
+    { title: "MODEL", value: ({ info }) => info.model || "-", leftOut: 1 },
+    { title: "STEPS", value: ({ info }) => String(info.steps), right: true, leftOut: 3 },
+    { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true, leftOut: 2 },
+    { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true, leftOut: 5 },
+    { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true, leftOut: 6 },
+    { title: "DOING", value: ({ info }) => doingOf(info, pids, now, style), flexible: 12 },
+    { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: 12, leftOut: 7 },
   ];
 }
 
@@ -120,25 +125,30 @@ function originOf({ origin_uuid }: ProcInfo, pids: ReadonlyMap<string, string>):
 }
 
 /** Shows the origin of a foreign or moved record with its state: such a run does not resume by itself. */
-function stateOf({ is_paused, state, foreign, moved_from }: ProcInfo): string {
+function stateOf({ status, foreign, moved_from }: ListedProc): string {
   const from = foreign ? ", foreign" : moved_from === undefined ? "" : ", moved";
-  return `${is_paused ? "paused" : state}${from}`;
+  return `${status}${from}`;
 }
 
-function exitOf(info: ProcInfo): string {
-  return info.exit_code === null ? "-" : `${info.exit_code} ${info.exit_reason ?? ""}`;
+/** What a live process does, what a suspended one waits for, and how an ended one ended. */
+function doingOf(info: ListedProc, pids: ReadonlyMap<string, string>, now: number, style: Style): string {
+  const { doing, suspended, exit_code, exit_reason } = info;
+  if (suspended !== null) return `waits ${waitOf(suspended, pids)}`;
+  if (exit_code !== null)
+    return exit_code === 0 ? (exit_reason ?? "-") : `${exit_reason} (exit ${exit_code})`;
+  return doing === null ? "-" : doingText(doing, now, style);
 }
 
 /** What a suspended run waits for; a child by its PID if that is listed. */
-function waitOf({ suspended }: ProcInfo, pids: ReadonlyMap<string, string>): string {
-  if (suspended === null) return "-";
+function waitOf(suspended: NonNullable<ProcInfo["suspended"]>, pids: ReadonlyMap<string, string>): string {
   const { wake } = suspended;
+  if (wake.on === "at") return waitsFor(suspended);
   const pid = wake.on === "child" ? pids.get(wake.uuid) : undefined;
-  return pid === undefined ? waitsFor(suspended) : `child ${pid}`;
+  return `for ${pid === undefined ? waitsFor(suspended) : `child ${pid}`}`;
 }
 
 /** Parents before children. A process whose parent is not listed is a root; so is one member of a parent cycle in damaged records. */
-function asTree(processes: ProcInfo[], style: Style): Row[] {
+function asTree(processes: ListedProc[], style: Style): Row[] {
   const known = new Set(processes.map((info) => info.uuid));
   const children = Map.groupBy(processes, (info) =>
     info.parent_uuid !== null && known.has(info.parent_uuid) ? info.parent_uuid : null,

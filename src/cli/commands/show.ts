@@ -4,6 +4,7 @@ import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
+import { doingText } from "../output/doing.ts";
 import { formatCost, formatElapsed, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
@@ -47,7 +48,8 @@ function text(p: ProcDetail, style: Style): string {
         ["uuid", p.uuid],
         ["parent", p.parent_uuid],
         ["forked from", p.origin_uuid],
-        ["state", `${p.is_paused ? "paused" : p.state}${p.live ? ", live" : ""}`],
+        ["state", `${p.status}${p.live ? ", live" : ""}`],
+        ["doing", p.doing && doingText(p.doing, Date.now(), style)],
         ["record", recordOf(p)],
         ["waits for", p.suspended && waitsFor(p.suspended)],
         ["intent", p.intent],

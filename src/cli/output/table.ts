@@ -10,11 +10,26 @@ export interface Column<Row> {
   right?: boolean;
   /** Its spaces are significant, as in the lines of a tree. */
   verbatim?: boolean;
-  /** On a terminal this column is truncated so that a row fits its line. */
-  flexible?: boolean;
+  /** On a terminal this column is truncated so that a row fits its line, to this width at least (true: 8). */
+  flexible?: boolean | number;
+  /** On a terminal this column is left out if the rows do not fit: the lowest number first. */
+  leftOut?: number;
 }
 
 const GAP = "  ";
+const MIN_FLEXIBLE = 8;
+
+/** A column with its cells, one for each row. */
+interface Cells {
+  title: string;
+  texts: string[];
+  right: boolean;
+  /** Columns that its widest cell takes. */
+  natural: number;
+  /** The least width that it is truncated to. */
+  least: number;
+  leftOut: number | undefined;
+}
 
 /** Formats rows below their titles. On a terminal each row fits its line; in a pipe nothing is truncated. */
 export function table<Row>(
@@ -23,26 +38,63 @@ export function table<Row>(
   output: Output,
   style: Style,
 ): string {
-  const cells = rows.map((row) =>
-    columns.map(({ value, verbatim }) =>
-      verbatim ? value(row) : oneLine(value(row), Number.POSITIVE_INFINITY),
-    ),
-  );
-  const widths = columns.map((column, i) =>
-    Math.max(Bun.stringWidth(column.title), ...cells.map((row) => Bun.stringWidth(row[i] ?? ""))),
-  );
-  if (output.isTTY) shrink(columns, widths, output.columns);
-  const line = (row: string[]) =>
-    row
-      .map((cell, i) => {
-        const text = cut(cell, widths[i] ?? 0);
+  const all = columns.map((column) => cellsOf(rows, column));
+  const shown = output.isTTY ? thatFit(all, output.columns) : all;
+  const widths = output.isTTY ? shrunk(shown, output.columns) : shown.map(({ natural }) => natural);
+  const line = (textOf: (column: Cells) => string): string =>
+    shown
+      .map((column, i) => {
+        const text = cut(textOf(column), widths[i] ?? 0);
         const space = " ".repeat(Math.max(0, (widths[i] ?? 0) - Bun.stringWidth(text)));
-        return columns[i]?.right ? space + text : text + space;
+        return column.right ? space + text : text + space;
       })
       .join(GAP)
       .trimEnd();
-  const title = style.bold(line(columns.map((column) => column.title)));
-  return `${[title, ...cells.map(line)].join("\n")}\n`;
+  const title = style.bold(line((column) => column.title));
+  return `${[title, ...rows.map((_, row) => line(({ texts }) => texts[row] ?? ""))].join("\n")}\n`;
+}
+
+function cellsOf<Row>(
+  rows: readonly Row[],
+  { title, value, verbatim, right = false, flexible, leftOut }: Column<Row>,
+): Cells {
+  const texts = rows.map((row) => (verbatim ? value(row) : oneLine(value(row), Number.POSITIVE_INFINITY)));
+  const natural = Math.max(Bun.stringWidth(title), ...texts.map((text) => Bun.stringWidth(text)));
+  const least = flexible === true ? MIN_FLEXIBLE : flexible || natural;
+  return { title, texts, right, natural, least: Math.min(least, natural), leftOut };
+}
+
+/** Without the columns that have to be left out. */
+function thatFit(all: readonly Cells[], room: number): readonly Cells[] {
+  let shown = all;
+  while (lineOf(shown.map(({ least }) => least)) > room) {
+    const [next] = shown
+      .filter(({ leftOut }) => leftOut !== undefined)
+      .toSorted((a, b) => (a.leftOut ?? 0) - (b.leftOut ?? 0));
+    if (next === undefined) break;
+    shown = shown.filter((column) => column !== next);
+  }
+  return shown;
+}
+
+/** Their widths in a line of `room` columns: flexible ones share what the others leave. */
+function shrunk(shown: readonly Cells[], room: number): number[] {
+  const widths = shown.map(({ least }) => least);
+  for (let left = room - lineOf(widths); left > 0; ) {
+    const growing = shown.flatMap(({ natural }, i) => (natural > (widths[i] ?? 0) ? [i] : []));
+    if (growing.length === 0) break;
+    const share = Math.max(1, Math.floor(left / growing.length));
+    for (const i of growing) {
+      const more = Math.min(share, left, (shown[i]?.natural ?? 0) - (widths[i] ?? 0));
+      widths[i] = (widths[i] ?? 0) + more;
+      left -= more;
+    }
+  }
+  return widths;
+}
+
+function lineOf(widths: readonly number[]): number {
+  return widths.reduce((sum, width) => sum + width, GAP.length * Math.max(0, widths.length - 1));
 }
 
 /** "name  value" lines, the names aligned. */
@@ -54,11 +106,4 @@ export function fields(pairs: readonly (readonly [string, string])[], style: Sty
         `${style.dim(name.padEnd(width))}  ${value.replaceAll("\n", `\n${" ".repeat(width + 2)}`)}\n`,
     )
     .join("");
-}
-
-function shrink(columns: readonly { flexible?: boolean }[], widths: number[], room: number): void {
-  const over = widths.reduce((sum, width) => sum + width, GAP.length * (widths.length - 1)) - room;
-  const flexible = columns.findIndex((column) => column.flexible);
-  if (over <= 0 || flexible < 0) return;
-  widths[flexible] = Math.max(8, (widths[flexible] ?? 0) - over);
 }

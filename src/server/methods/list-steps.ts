@@ -1,3 +1,4 @@
+import { didTitle } from "../../lib/call-title.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
@@ -18,19 +19,20 @@ export const listSteps = method({
     const steps: StepSummary[] = [];
     const damage = new Damage(run);
     for await (const record of stepsWithAction(records, info.uuid, damage)) {
-      if (record.step > after && steps.length < limit) steps.push(summary(record));
+      if (record.step > after && steps.length < limit) steps.push(summary(record, info.cwd));
     }
     return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
   },
 });
 
-function summary(record: StepRecord): StepSummary {
+function summary(record: StepRecord, cwd: string): StepSummary {
   const { step, ts, action, tool_calls } = record;
   return {
     step,
     ts,
     action,
     summary: record.summary,
+    did: tool_calls.length === 0 ? record.summary : didTitle(tool_calls, cwd),
     tool_path: tool_calls[0]?.path ?? null,
     has_error: tool_calls.some((call) => call.error !== null),
     duration_ms: Math.round(tool_calls.reduce((sum, call) => sum + call.duration_ms, 0)),

@@ -9,7 +9,7 @@ export function listedProc({ kernel }: Pick<Services, "kernel">, info: ProcInfo)
   return { ...info, status: statusOf(info), doing: info.ended_at_ms === null ? kernel.doing(info) : null };
 }
 
-function statusOf({ state, exit_code, is_paused }: ProcInfo): RunStatus {
+export function statusOf({ state, exit_code, is_paused }: ProcInfo): RunStatus {
   if (state === "suspended") return "suspended";
   if (exit_code !== null) return exit_code === 0 ? "done" : "failed";
   return is_paused ? "paused" : "running";
