@@ -2,6 +2,7 @@ import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
+import { Heartbeat } from "./output/heartbeat.ts";
 import { type RunOutput, RunView } from "./output/run.ts";
 import type { LiveOptions } from "./terminal/run-view.ts";
 
@@ -19,6 +20,7 @@ export class Follower {
   readonly #io: Io;
   readonly #mode: OutputMode;
   readonly view: RunOutput;
+  #heartbeat: Heartbeat | undefined;
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
@@ -27,6 +29,7 @@ export class Follower {
     this.#io = io;
     this.#mode = mode;
     this.view = o.view ?? new RunView(io, { quiet: o.quiet, answer: mode === "text" });
+    if (io.env.CI && !o.quiet) this.#heartbeat = new Heartbeat(io, (line) => this.view.say(line));
   }
 
   /** With the live view where it can be used, which is loaded only then. */
@@ -50,6 +53,7 @@ export class Follower {
     for await (const event of this.view.paced?.(events) ?? events) {
       if (event.type === "error") throw neverBorn(event.payload);
       if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
+      this.#heartbeat?.seen(event);
       this.view.show(event);
       if (event.type === "complete") {
         const { event: _, ...receipt } = event.payload;
@@ -71,6 +75,7 @@ export class Follower {
    * receipt of the run that did not begin or was lost; null when the run has ended and has a receipt.
    */
   failed(error: unknown): Receipt | null {
+    this.#heartbeat?.stop();
     if (this.#hasEnded) return null;
     const payload = {
       code: errorCodeOf(error),
