@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
 import { type Effort, SyscallError } from "../plugin/index.ts";
 import { AGENT_FILE, AgentFile, type AgentFront, EVERY, stockLabel } from "./agent-file.ts";
+import { type ClaudeAgent, claudeName, readClaudeAgent, splitClaudeAgent } from "./claude-agent.ts";
 import {
   type ConfigSources,
   EMBEDDED,
@@ -43,6 +44,10 @@ export interface Agent extends AgentInfo {
   mcpAll: boolean;
   /** It declares checks that are not trusted: see `requireChecks`. */
   checksWithheld: boolean;
+  /** Rules that it denies. */
+  deny: string[];
+  /** The model that a file of Claude Code names: it counts for Anthropic and the Claude Code CLI only. */
+  claudeModel?: string;
   /** Its other keys that are not trusted and do not count. */
   withheld: AskedKey[];
   /** What waits for trust: skills, and agents of the project that do not replace this one. */
@@ -152,6 +157,8 @@ interface AgentSource {
   instructions(): string | null;
   /** Both files as one text, for comparison. */
   content(): string;
+  /** A file of Claude Code: what it denies, and what of it has no effect. Its models and skills may be missing here. */
+  claude?(): Promise<Pick<ClaudeAgent, "deny" | "notes">>;
 }
 
 const instructionFiles = new FileCache((content) => content.trim());
@@ -187,12 +194,19 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   }
   const refused = await refusedOf(found, written, sources);
   const value = refused.length === 0 ? written : without(written, refused);
-  const news: SkillNews = { untrusted: [], notices: [] };
+  const claude = await found.claude?.();
+  const news: SkillNews = { untrusted: [], notices: [...(claude?.notes ?? [])] };
   const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
     const skills = (value[key] ?? [])
       .filter((name) => key === "skills" || name !== EVERY)
       .map((name, index) =>
-        agentSkill(name, sources, news, (message) => yamlError(yaml, [key, index], message)),
+        agentSkill(name, sources, news, (message) => yamlError(yaml, [key, index], message)).catch(
+          (error) => {
+            if (!claude || !(error instanceof SyscallError)) throw error;
+            news.notices.push(error.message);
+            return [];
+          },
+        ),
       );
     return (await Promise.all(skills)).flat();
   };
@@ -228,7 +242,8 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     source: found.source,
     tier: found.tier,
     provider: value.models?.provider,
-    model: value.models?.preferred,
+    ...(claude ? { claudeModel: value.models?.preferred } : { model: value.models?.preferred }),
+    deny: claude?.deny ?? [],
     fallback: value.models?.fallback,
     effort: value.models?.effort,
     sandbox: value.sandbox,
@@ -339,6 +354,12 @@ export async function withAdded(
 function instructionsOf(found: AgentSource): string {
   const instructions = found.instructions();
   if (instructions) return instructions;
+  if (found.claude) {
+    throw new SyscallError(
+      "INVALID",
+      `${found.source}: expected the agent's instructions after the front matter.`,
+    );
+  }
   const file = found.source === EMBEDDED ? INSTRUCTIONS_FILE : join(dirname(found.source), INSTRUCTIONS_FILE);
   const what = instructions === null ? "found none" : "found it empty";
   throw new SyscallError("INVALID", `${file}: expected the agent's instructions, ${what}.`);
@@ -346,21 +367,93 @@ function instructionsOf(found: AgentSource): string {
 
 function everyAgent(sources: ConfigSources, problems: Problem[]): AgentSource[] {
   const inFolders = roots(sources).flatMap((root) =>
-    foldersOf(root, problems).map((name) => onDisk(root, name)),
+    root.isClaude
+      ? claudeFiles(root, problems).map((file) => ofClaude(root, file))
+      : foldersOf(root, problems).map((name) => onDisk(root, name)),
   );
   return [...inFolders, ...embeddedNames(sources.agents).flatMap((name) => embedded(name, sources))];
 }
 
 function sourcesOf(name: string, sources: ConfigSources): AgentSource[] {
   if (!isFolderName(name)) return [];
-  return [...roots(sources).map((root) => onDisk(root, name)), ...embedded(name, sources)];
+  const inFolders = roots(sources).flatMap((root) =>
+    root.isClaude
+      ? claudeFiles(root, [])
+          .map((file) => ofClaude(root, file))
+          .filter((one) => one.name === name)
+          .slice(0, 1)
+      : [onDisk(root, name)],
+  );
+  return [...inFolders, ...embedded(name, sources)];
 }
 
-function roots(sources: ConfigSources): Root[] {
+/** The nearest first. `isClaude`: it holds Markdown files of Claude Code. */
+function roots(sources: ConfigSources): (Root & { isClaude?: boolean })[] {
   return [
     ...inProject(sources, "agents", ".rnix/agents"),
+    ...inProject(sources, CLAUDE_AGENTS).map((root) => ({ ...root, isClaude: true })),
     { dir: join(sources.configDir, "agents"), tier: "user" },
+    { dir: join(sources.home, CLAUDE_AGENTS), tier: "user", isClaude: true },
   ];
+}
+
+const CLAUDE_AGENTS = ".claude/agents";
+/** More files in one folder are not read. */
+const MAX_CLAUDE_FILES = 500;
+
+interface ClaudeFile {
+  path: string;
+  name: string;
+  text: string;
+  parts: NonNullable<ReturnType<typeof splitClaudeAgent>>;
+}
+
+const claudeTexts = new FileCache((text) => ({ text, parts: splitClaudeAgent(text) }));
+
+/** Markdown files with a name in their front matter; others are no agents. */
+function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
+  return namesIn(dir, problems)
+    .filter((name) => name.endsWith(".md"))
+    .slice(0, MAX_CLAUDE_FILES)
+    .flatMap((file): ClaudeFile[] => {
+      const path = join(dir, file);
+      try {
+        const read = claudeTexts.get(path);
+        const name = read?.parts && claudeName(read.parts);
+        return read?.parts && name && isFolderName(name)
+          ? [{ path, name, text: read.text, parts: read.parts }]
+          : [];
+      } catch (error) {
+        problems.push(...problemsOf(error, path));
+        return [];
+      }
+    });
+}
+
+function ofClaude({ tier }: Root, { path, name, text, parts }: ClaudeFile): AgentSource {
+  const read = (): Promise<ClaudeAgent> => readClaudeAgent(path, parts);
+  return {
+    name,
+    source: path,
+    tier,
+    isThere: () => true,
+    manifest: async () => (await read()).manifest,
+    instructions: () => parts.body,
+    content: () => text,
+    claude: read,
+  };
+}
+
+function namesIn(dir: string, problems: Problem[]): string[] {
+  try {
+    return readdirSync(dir).toSorted();
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code !== "ENOENT" && code !== "ENOTDIR") {
+      problems.push({ path: dir, message: fileError(cause, dir, "list").message });
+    }
+    return [];
+  }
 }
 
 /** Folders with an agent.yaml. `agents/` is a common name, so other folders in it are ignored. */

@@ -45,6 +45,12 @@ export function modelFacts(file: ModelFacts = {}, at: ModelAddress, now: number)
   };
 }
 
+/** Anthropic's own name of a model that a program calls `opus`, `sonnet` or the like. */
+export function anthropicModel(name: string): string {
+  const service = MODEL_SERVICES.find(({ aliases }) => aliases !== undefined && Object.hasOwn(aliases, name));
+  return service ? withoutAlias(name, service) : name;
+}
+
 /** The names of the models that are known at an address, and those that a program has for them. */
 export function knownModels(at: Omit<ModelAddress, "model">): string[] {
   const service = serviceAt(at);

@@ -4,7 +4,7 @@ import type { ProviderChoice } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
-import { type ModelAddress, type ModelFacts, modelFacts } from "./model-facts.ts";
+import { anthropicModel, type ModelAddress, type ModelFacts, modelFacts } from "./model-facts.ts";
 import type { Env } from "./paths.ts";
 import {
   baseUrl,
@@ -25,7 +25,14 @@ export interface ProviderRequest extends Search {
   /** `--provider`, `--model`. */
   flags?: { provider?: string; model?: string };
   /** What agent.yaml names. */
-  agent?: { name: string; provider?: string; model?: string; fallback?: readonly string[] };
+  agent?: {
+    name: string;
+    provider?: string;
+    model?: string;
+    fallback?: readonly string[];
+    /** A model of Anthropic, or a name of the Claude Code CLI for one: it counts for these two only. */
+    claudeModel?: string;
+  };
   /** The choice of the parent run. Its address and key are not in the environment of tools. */
   parent?: ProviderChoice;
   /** The user asked for this provider only. By default true when a flag names it. */
@@ -106,7 +113,10 @@ interface Candidate {
 }
 
 /** The sources that may name a provider or a model, the strongest first. */
-function candidates({ flags, env, agent, parent, providers }: ProviderRequest): Candidate[] {
+function candidates(
+  { flags, env, agent, parent, providers }: ProviderRequest,
+  claudeModel?: string,
+): Candidate[] {
   return [
     { provider: flags?.provider, model: flags?.model, because: "--provider" },
     {
@@ -114,7 +124,7 @@ function candidates({ flags, env, agent, parent, providers }: ProviderRequest): 
       model: env.RNIX_MODEL || undefined,
       because: "RNIX_PROVIDER",
     },
-    { provider: agent?.provider, model: agent?.model, because: `the agent ${agent?.name}` },
+    { provider: agent?.provider, model: agent?.model ?? claudeModel, because: `the agent ${agent?.name}` },
     { provider: parent?.name, model: parent?.model, because: "its parent's" },
     ...providers.defaults.map(({ name, because }) => ({ provider: name, because })),
   ];
@@ -122,10 +132,18 @@ function candidates({ flags, env, agent, parent, providers }: ProviderRequest): 
 
 /** The model of the strongest source. A source that names both counts only for its own provider. */
 function modelWish(provider: string, request: ProviderRequest): string | undefined {
-  return candidates(request).find(
+  return candidates(request, claudeModelAt(provider, request)).find(
     (candidate) =>
       candidate.model !== undefined && (candidate.provider === undefined || candidate.provider === provider),
   )?.model;
+}
+
+/** What an agent of Claude Code means by its model, at this provider; undefined where the name means nothing. */
+function claudeModelAt(provider: string, request: ProviderRequest): string | undefined {
+  const wish = request.agent?.claudeModel;
+  const driver = findProvider(provider, request)?.driver;
+  if (wish === undefined || driver === "claude") return wish;
+  return driver === "anthropic" ? anthropicModel(wish) : undefined;
 }
 
 /** The parent's choice. Only the model may differ. */

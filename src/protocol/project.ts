@@ -37,6 +37,8 @@ export interface AgentWire {
   max_cost: number | null;
   timeout_ms: number | null;
   checks: string[];
+  /** What of its files has no effect, or is missing. */
+  notices: string[];
 }
 
 export interface SkillWire {

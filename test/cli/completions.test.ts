@@ -141,6 +141,7 @@ describe("values", () => {
       max_cost: null,
       timeout_ms: null,
       checks: [],
+      notices: [],
     },
   });
 

@@ -44,6 +44,9 @@ export default defineCommand({
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const { agents, diagnostics } = await wire.request("list_agents", project(io));
+      for (const { name, notices } of agents) {
+        for (const notice of notices) io.stderr.write(`${name}: ${notice}\n`);
+      }
       return printCatalog(
         io,
         agents,

@@ -298,7 +298,7 @@ function toolsOf(devices: Namespace, mark: (named: NamedTool) => Marks): ToolWir
 function rightsOf(agent: Agent, devices: Namespace, projectDir: string): Permissions {
   return Permissions.of({
     allow: agent.allowedTools,
-    deny: [],
+    deny: agent.deny,
     ...factsOf(devices),
     // The tools of a server that did not start.
     expected: agent.mcp.map(({ name }) => toolPrefix({ type: MCP, name })),
@@ -319,7 +319,7 @@ async function markFor(agent: Agent, rights: Permissions): Promise<(named: Named
 }
 
 function agentWire(agent: Agent): AgentWire {
-  const { name, description, source, skills, deferredSkills, allowedTools, checks } = agent;
+  const { name, description, source, skills, deferredSkills, allowedTools, checks, notices } = agent;
   return {
     name,
     description,
@@ -332,6 +332,7 @@ function agentWire(agent: Agent): AgentWire {
     max_cost: agent.maxCost ?? null,
     timeout_ms: agent.timeoutMs ?? null,
     checks,
+    notices,
   };
 }
 

@@ -156,6 +156,7 @@ async function agentOrBlank(name: string, sources: ConfigSources): Promise<Agent
     return {
       ...bareAgent(name),
       allowedTools: [],
+      deny: [],
       mcp: [],
       mcpAll: false,
       source: "",

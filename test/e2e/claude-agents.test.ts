@@ -1,0 +1,55 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { Machine } from "./support/machine.ts";
+import { calls, says } from "./support/scenes.ts";
+
+setDefaultTimeout(120_000);
+
+const FILE = `---
+name: fixer
+description: Use when: a test fails
+tools: Read, Bash(echo:*), NotebookEdit
+disallowedTools: Write
+model: opus
+color: red
+---
+
+You fix tests.
+`;
+
+test("an agent of .claude/agents is listed with its file, runs, and waits for trust in a project", async () => {
+  await using machine = new Machine();
+  const model = await machine.model({
+    turns: [calls(["Bash", { command: "echo ran" }]), says("Done.")],
+    loop: true,
+  });
+  const mine = machine.write(join(machine.home, ".claude/agents/fixer.md"), FILE);
+  const listed = await machine.run(["agents"]);
+  expect(listed.stdout).toMatch(
+    new RegExp(`\\nfixer +Read,Bash\\(echo \\*\\) +- +${mine} +Use when: a test fails`),
+  );
+  expect(listed.stderr).toBe(`fixer: ${mine}: the tool NotebookEdit does not exist in Rnix\n`);
+
+  const run = await machine.run(["fix it", "--agent", "fixer"]);
+  expect(run.code).toBe(0);
+  expect(run.stderr).toContain("    ran\n");
+  expect(run.stderr).toContain("the tool NotebookEdit does not exist");
+  const [request] = model.requests;
+  expect(request?.model).toBe("m");
+  expect(request?.text).toContain("You fix tests.");
+  const detail = JSON.parse((await machine.run(["show", "--json"])).stdout);
+  expect(detail.permissions.deny).toEqual(["Write"]);
+  // At Anthropic its model counts.
+  const own = { RNIX_PROVIDER: undefined, RNIX_MODEL: undefined };
+  await machine.run(["fix it", "--agent", "fixer", "--provider", "anthropic"], { env: own });
+  expect(model.requests.at(-1)?.model).toBe("claude-opus-5-5");
+
+  machine.write(".claude/agents/theirs.md", FILE.replace("name: fixer", "name: theirs"));
+  const untrusted = await machine.run(["fix it", "--agent", "theirs"]);
+  expect(untrusted.stderr).toContain("Bash");
+  expect(untrusted.stderr).not.toContain("    ran\n");
+  expect((await machine.run(["trust", "--show"])).stdout).toContain("agent theirs: tools Read, Bash(echo *)");
+  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  expect((await machine.run(["fix it", "--agent", "theirs"])).stderr).toContain("    ran\n");
+  machine.remove(join(machine.home, ".claude"));
+});
