@@ -22,7 +22,7 @@ import { type Place, withPlace } from "./place.ts";
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
   --only     start, one-turn, prompt, tool-calls, together, streaming, models, calls, records, search, memory; of the kernel alone:
-             syscalls, processes, idle, messages, steps
+             syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
   --json     write the figures there too; "-" prints them instead of the table
@@ -61,6 +61,7 @@ const KERNEL: Record<string, readonly string[]> = {
   idle: ["idle-recv", "idle-gate", "idle-call"],
   messages: ["messages"],
   steps: ["steps"],
+  snapshots: ["snapshots"],
 };
 
 const known = [...Object.keys(GROUPS), ...Object.keys(KERNEL)];

@@ -2,6 +2,7 @@ import type { Figure } from "../figure.ts";
 import { idleAtGate, idleInCall, idleInRecv } from "./idle.ts";
 import { messages } from "./messages.ts";
 import { processes } from "./processes.ts";
+import { snapshots } from "./snapshots.ts";
 import { steps } from "./steps.ts";
 import { syscalls } from "./syscalls.ts";
 
@@ -14,6 +15,7 @@ const PARTS: Record<string, (rounds: number) => Promise<Figure[]>> = {
   "idle-call": idleInCall,
   messages,
   steps,
+  snapshots,
 };
 
 const [part = "", rounds = ""] = process.argv.slice(2);
