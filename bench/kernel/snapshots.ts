@@ -81,8 +81,15 @@ async function begin(project: string, record: string, children: Children): Promi
   const states = new FileStates({ put: (content) => store.put(content), most: 1 << 24, format: "sha1" });
   return ChangeTracker.begin(
     {
+      kept: { objects: store.objects, maxBytes: 1 << 28 },
       ...{ dir: project, tree, states, record: () => undefined, now: Date.now },
-      ...{ isOwn: () => true, mayHide: () => false, comparable: async () => true, warn: () => undefined },
+      ...{
+        isOwn: () => true,
+        isOutput: () => false,
+        mayHide: () => false,
+        comparable: async () => true,
+        warn: () => undefined,
+      },
     },
     0,
     {},

@@ -13,17 +13,27 @@ import { DELETED, type IndexEntry, type Listing, type WorkTree } from "./git-wor
 
 /** Files that are read side by side. */
 const AT_ONCE = 16;
+/** More files than this are read by git, into an index of ours. */
+const MANY = 64;
+/** How long the first call of a run waits for the contents of files that the repository does not have. */
+const FIRST_MS = 2_000;
+const TOO_MANY = "too many files were not committed or ignored when the run began";
+const CONVERTED = "git converts it, and what was in the work tree was not kept";
 
 interface TrackerPorts {
   /** The project's folder, absolute. */
   dir: string;
   /** null: only files that tools report are known. The tracker closes it. */
   tree: WorkTree | null;
+  /** The folder where contents are kept, and how many bytes of them. */
+  kept: { objects: string; maxBytes: number };
   states: FileStates;
   record(...lines: ChangeDraft[]): void;
   now(): number;
-  /** Whether a change at this time is the run's. `stat` is absent for a deleted file. */
-  isOwn(ms: number, stat: Stats | undefined): boolean;
+  /** Whether a change at this time is the run's. */
+  isOwn(ms: number): boolean;
+  /** Whether the command that follows the run prints into this file. */
+  isOutput(stat: Stats): boolean;
   /** Whether a program of the run may have changed a file that another program changed again at this time. */
   mayHide(ms: number): boolean;
   /** False where the times of files say nothing, as on some network file systems. */
@@ -57,8 +67,8 @@ export class ChangeTracker {
   readonly #p: TrackerPorts;
   #tree: WorkTree | null;
   readonly #known = new Map<string, KnownFile>();
-  /** Files whose bytes differ from what the index names, as they were at the beginning. */
-  readonly #converted = new Map<string, FileState | null>();
+  /** Files whose bytes differ from what the index names: as they were at the beginning, or their size. */
+  readonly #converted = new Map<string, FileState | number | null>();
   readonly #writes = new Map<string, ReportedWrite>();
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
   #step: number;
@@ -141,19 +151,40 @@ export class ChangeTracker {
   }
 
   async #first(tree: WorkTree, call: CallOptions): Promise<boolean> {
-    const listing = await this.#list(tree, call);
+    const found = await this.#list(tree, call);
+    const many = found && found.files.size > MANY ? this.#keepable(found) : [];
+    const isTaken = many.length > 0 && (await tree.take(many, this.#p.kept.objects, call));
+    const listing = isTaken ? await this.#list(tree, call) : found;
     if (!listing) return false;
     const converted = await tree.converted(call);
+    const until = this.#p.now() + FIRST_MS;
     await each([...listing.files], async ([path, version]) => {
       const entry = listing.entries.get(path);
-      const state = version === DELETED ? null : ((await this.#read(path, entry))?.state ?? null);
+      const isLate = this.#p.now() > until;
+      const look = (): Promise<SeenFile | null> =>
+        isLate ? this.#p.states.glance(join(this.#p.dir, path), TOO_MANY) : this.#read(path, entry);
+      const state = version === DELETED ? null : ((await look())?.state ?? null);
       this.#known.set(path, { version, state, entry });
     });
-    await each(
-      converted.filter((path) => !this.#known.has(path)),
-      async (path) => void this.#converted.set(path, await this.#stateOf(join(this.#p.dir, path))),
-    );
+    await each([...converted], async ([path, size]) => {
+      if (this.#known.has(path)) return;
+      const isLate = this.#p.now() > until;
+      this.#converted.set(path, isLate ? size : await this.#stateOf(join(this.#p.dir, path)));
+    });
     return true;
+  }
+
+  /** Files whose contents git can keep, faster than we do. */
+  #keepable({ files, entries, stats }: Listing): string[] {
+    let bytes = 0;
+    return [...files.keys()].filter((path) => {
+      if (path.endsWith("/") || entries.get(path)?.kind === "other") return false;
+      const stat = stats.get(path);
+      if (!stat) return true;
+      if (!stat.isSymbolicLink() && (!stat.isFile() || stat.size > this.#p.states.most)) return false;
+      bytes += stat.size;
+      return bytes <= this.#p.kept.maxBytes;
+    });
   }
 
   /** Returns null when git fails. */
@@ -198,7 +229,8 @@ export class ChangeTracker {
       if (!change) return;
       const ms = comparable ? await this.#changedAt(path, listing) : undefined;
       const stat = listing.stats.get(path);
-      if (ms === undefined || this.#writes.get(path)?.after || this.#p.isOwn(ms, stat)) {
+      if (stat && this.#p.isOutput(stat)) return;
+      if (ms === undefined || this.#writes.get(path)?.after || this.#p.isOwn(ms)) {
         found.push({ t: "change", ts: this.#ts(), step, path, ...change });
       } else if (!call.quiet && this.#p.mayHide(ms)) others.push(path);
     });
@@ -219,7 +251,11 @@ export class ChangeTracker {
     // An untracked file that is listed no more is gone, or ignored from now on.
     if (version === undefined && !entry && seen && known)
       seen = { state: known.state ?? seen.state, usersName: null };
-    const before = known ? known.state : (this.#converted.get(path) ?? entry ?? null);
+    const converted = this.#converted.get(path);
+    const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
+    const before = known
+      ? known.state
+      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? null);
     const after = seen?.state ?? null;
     this.#known.set(path, { version, state: after, entry });
     if (isEntry(before)) return isIn(before, seen) ? undefined : { before, after };
@@ -269,13 +305,17 @@ export class ChangeTracker {
   }
 
   async #stateOfEntry(
-    { kind, oid }: IndexEntry,
+    { kind, oid, converted }: IndexEntry & { converted?: number },
     contents: ReadonlyMap<string, Uint8Array> | undefined,
   ): Promise<FileState> {
     if (kind === "other") return other("a submodule");
     const content = contents?.get(oid);
     const format = this.#tree?.format ?? "sha1";
-    if (content && (await blobName(format, content)) === oid) return this.#p.states.keep(kind, content);
+    if (content && (await blobName(format, content)) === oid) {
+      const raw = converted === undefined || content.length === converted ? content : withReturns(content);
+      if (converted === undefined || raw.length === converted) return this.#p.states.keep(kind, raw);
+      return { kind, oid: null, size: converted, lost: CONVERTED };
+    }
     return { kind, oid: null, size: 0, lost: "git has not got its former content, or it is too large" };
   }
 
@@ -285,7 +325,7 @@ export class ChangeTracker {
     const made: string[] = [];
     for (let at = dirname(path); at !== "."; at = dirname(at)) {
       const stat = await lstat(join(this.#p.dir, at)).catch(() => null);
-      if (!stat?.isDirectory() || !this.#p.isOwn(stat.birthtimeMs, undefined)) break;
+      if (!stat?.isDirectory() || !this.#p.isOwn(stat.birthtimeMs)) break;
       made.push(at);
     }
     return made.length > 0 ? made : undefined;
@@ -332,6 +372,11 @@ export class ChangeTracker {
       this.#p.warn(thrown.message);
     }
   }
+}
+
+/** As git writes text where lines end with CR and LF. */
+function withReturns(content: Uint8Array): Uint8Array {
+  return Buffer.from(Buffer.from(content).toString("latin1").replace(/\r?\n/g, "\r\n"), "latin1");
 }
 
 function isEntry(state: FileState | IndexEntry | null): state is IndexEntry {

@@ -30,6 +30,8 @@ interface FileStatesOptions {
 
 export class FileStates {
   readonly #o: FileStatesOptions;
+  /** Why no more contents are kept. */
+  #full: string | undefined;
 
   constructor(o: FileStatesOptions) {
     this.#o = o;
@@ -52,6 +54,15 @@ export class FileStates {
     return this.#kept(kind, found.mode & PERMISSIONS, found, () => this.#content(path, found));
   }
 
+  /** What a file is, without its content. */
+  async glance(path: string, lost: string): Promise<SeenFile | null> {
+    const found = await statOf(path);
+    if (found === null || found.isDirectory()) return null;
+    if (!found.isFile() && !found.isSymbolicLink()) return this.read(path);
+    const kind = found.isSymbolicLink() ? "link" : found.mode & EXECUTABLE ? "exec" : "file";
+    return { state: { kind, oid: null, size: found.size, lost }, usersName: null };
+  }
+
   /** Keeps a content that is known already. */
   async keep(kind: FileState["kind"], content: Uint8Array): Promise<FileState> {
     return { kind, ...(await this.#put(content)), size: content.length };
@@ -68,6 +79,8 @@ export class FileStates {
       const lost = `it has more than ${formatSize(this.#o.most)} (undo_file_size)`;
       return { state: { ...facts, oid: null, size, lost }, usersName: null };
     }
+    if (this.#full !== undefined)
+      return { state: { ...facts, oid: null, size, lost: this.#full }, usersName: null };
     try {
       const content = await load();
       const stored = await this.#put(content);
@@ -86,6 +99,8 @@ export class FileStates {
       return { oid: await this.#o.put(content) };
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
+      // Files that could not be kept are not read for nothing.
+      if (thrown.code === "EXHAUSTED") this.#full = thrown.message;
       return { oid: null, lost: thrown.message };
     }
   }

@@ -54,7 +54,7 @@ export class GitDiff {
     const parts = [
       await this.#compare(texts, PATCH, MAX_PATCH_BYTES),
       // Text in another encoding can't be in a text, so git takes it for binary.
-      await this.#compare(others, PATCH, MAX_PATCH_BYTES, ["-c", "core.bigFileThreshold=1"]),
+      await this.#compare(others, PATCH, MAX_PATCH_BYTES, { binary: true }),
     ];
     const whole = parts.every((part) => part !== null) ? Buffer.concat(parts) : null;
     return whole === null || whole.length > MAX_PATCH_BYTES ? null : whole.toString();
@@ -72,25 +72,16 @@ export class GitDiff {
     files: ReadonlyMap<string, ComparedFile>,
     how: readonly string[],
     most: number,
-    configuration: readonly string[] = [],
+    { binary = false }: { binary?: boolean } = {},
   ): Promise<Buffer | null> {
     if (files.size === 0) return Buffer.alloc(0);
     const all = [...files];
     const before = await this.#tree(all.map(([path, one]) => [path, one.before]));
     const after = await this.#tree(all.map(([path, one]) => [path, one.after]));
     return this.#git.within(
-      { format: "sha1", objects: [this.#store.objects] },
+      { format: "sha1", objects: [this.#store.objects], binary },
       async (own: OwnRepository) => {
-        const args = [
-          ...configuration,
-          "diff-tree",
-          "-r",
-          "--no-ext-diff",
-          "--no-textconv",
-          ...how,
-          before,
-          after,
-        ];
+        const args = ["diff-tree", "-r", "--no-ext-diff", "--no-textconv", ...how, before, after];
         const { exit, output, cut } = await own.run(args, { most });
         return exit.code === 0 && !cut ? output : null;
       },

@@ -64,6 +64,8 @@ interface OwnParts {
   objects?: readonly string[];
   /** The work tree; absent: git gets none. */
   root?: string;
+  /** git takes every file for binary. */
+  binary?: boolean;
 }
 
 interface GitResult {
@@ -106,7 +108,15 @@ export class Git {
     dir: string,
     root: string | undefined,
     args: readonly string[],
-    { env, usersConfiguration, stdin, signal, soon = false, most = MAX_OUTPUT_BYTES }: RunOptions = {},
+    {
+      env,
+      usersConfiguration,
+      stdin,
+      signal,
+      soon = false,
+      timeoutMs = TIMEOUT_MS,
+      most = MAX_OUTPUT_BYTES,
+    }: RunOptions = {},
   ): Promise<GitResult> {
     const child = await this.#o.exec({
       argv: [this.#program, ...args],
@@ -119,7 +129,7 @@ export class Git {
         GIT_DIR: dir,
         PATH: `${dirname(this.#program)}:/usr/bin:/bin`,
       },
-      timeoutMs: soon ? STOPPED_TIMEOUT_MS : TIMEOUT_MS,
+      timeoutMs: soon ? STOPPED_TIMEOUT_MS : timeoutMs,
       stdin,
       // All of it is read while git runs.
       maxOutput: 0,
@@ -152,6 +162,7 @@ interface RunOptions extends CallOptions {
   stdin?: Data;
   /** Maximum bytes of output. */
   most?: number;
+  timeoutMs?: number;
 }
 
 async function collect(child: Child, most: number): Promise<GitResult> {
@@ -177,7 +188,10 @@ async function collect(child: Child, most: number): Promise<GitResult> {
 }
 
 /** Makes a repository without commits. Its configuration names no program; its index is the user's. */
-async function makeOwn(dir: string, { format, index, objects = [] }: OwnParts): Promise<void> {
+async function makeOwn(
+  dir: string,
+  { format, index, objects = [], binary = false }: OwnParts,
+): Promise<void> {
   await mkdir(join(dir, "objects/info"), { recursive: true, mode: 0o700 });
   await mkdir(join(dir, "info"), { mode: 0o700 });
   await Promise.all([
@@ -185,7 +199,10 @@ async function makeOwn(dir: string, { format, index, objects = [] }: OwnParts): 
     writeFile(join(dir, "HEAD"), "ref: refs/heads/none\n"),
     writeFile(join(dir, "config"), configuration(format)),
     // Files are taken as they are, whatever attributes the work tree has.
-    writeFile(join(dir, "info/attributes"), "* -text -filter -ident -working-tree-encoding !diff !merge\n"),
+    writeFile(
+      join(dir, "info/attributes"),
+      `* -text -filter -ident -working-tree-encoding !merge ${binary ? "-" : "!"}diff\n`,
+    ),
     objects.length > 0 &&
       writeFile(join(dir, "objects/info/alternates"), objects.map((one) => `${one}\n`).join("")),
     index && copyIndex(index.handle, index.mtimeMs, join(dir, "index")),
@@ -221,6 +238,8 @@ function configuration(format: ObjectFormat): string {
   const core = [
     ...["repositoryFormatVersion = 1", "bare = false", "fsmonitor = false", "untrackedCache = false"],
     ...["hooksPath = /dev/null", "attributesFile = /dev/null", "autocrlf = false", "quotePath = false"],
+    // What git writes here is never the only copy of anything.
+    ...["fsync = none", "looseCompression = 1"],
     ...["sparseCheckout = true", "sparseCheckoutCone = false", ...mac],
   ];
   return `[core]\n\t${core.join("\n\t")}\n[protocol]\n\tallow = never\n[extensions]\n\tobjectFormat = ${format}\n`;
@@ -257,7 +276,7 @@ async function gitDirOf(path: string): Promise<string | null> {
   return named === undefined ? null : resolve(dirname(path), named);
 }
 
-async function openIndex(path: string): Promise<Repository["index"]> {
+export async function openIndex(path: string): Promise<Repository["index"]> {
   if (!(await isThere(path))) return null;
   const { handle, stat: found } = await openRegular(path);
   if (found.size <= MAX_INDEX_BYTES) return { handle, mtimeMs: found.mtimeMs };

@@ -1,16 +1,18 @@
 /** Lists the files of a git work tree that differ from its index, and reads the contents that the index names. */
 
 import type { Stats } from "node:fs";
-import { lstat, writeFile } from "node:fs/promises";
+import { lstat, mkdir, writeFile } from "node:fs/promises";
 import { isAbsolute, join, relative } from "node:path";
 import { errnoOf } from "../../lib/regular-file.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
+import { TimeSlices } from "../../store/files/time-slice.ts";
 import {
   type CallOptions,
   Git,
   type GitOptions,
   isWithin,
   type OwnRepository,
+  openIndex,
   openRepository,
   type Repository,
   readIfThere,
@@ -19,6 +21,8 @@ import {
 
 /** Maximum files that are read in parallel. */
 const STATS_AT_ONCE = 64;
+/** How long git may read files into an index. */
+const TAKE_MS = 5_000;
 /** Maximum bytes of contents that one call of git returns. */
 const MAX_CONTENT_BYTES = 64 * 1024 ** 2;
 
@@ -48,7 +52,9 @@ export interface Listing {
  */
 export class WorkTree {
   readonly #o: WorkTreeOptions;
-  readonly #repository: Repository;
+  #repository: Repository;
+  /** Folders with the contents that the index names. */
+  #objects: string[];
   readonly #git: Git;
   readonly #userIgnore: UserIgnore;
   #ignored: string | undefined;
@@ -56,6 +62,7 @@ export class WorkTree {
   private constructor(o: WorkTreeOptions, repository: Repository, git: Git, userIgnore: UserIgnore) {
     this.#o = o;
     this.#repository = repository;
+    this.#objects = [repository.objects];
     this.#git = git;
     this.#userIgnore = userIgnore;
   }
@@ -96,13 +103,37 @@ export class WorkTree {
   }
 
   /**
+   * Takes these files as they are into the index with which later listings compare, and their contents into a folder of
+   * objects. The user's index and objects stay as they are. Returns false when git fails, and nothing has changed.
+   */
+  async take(paths: readonly string[], objects: string, call: CallOptions = {}): Promise<boolean> {
+    const { format, index, root } = this.#repository;
+    if (format !== "sha1") return false;
+    await mkdir(objects, { recursive: true, mode: 0o700 });
+    const taken = await this.#git.within({ format, index, root }, async (own) => {
+      const stdin = paths.map((path) => `${path}\0`).join("");
+      const o = { ...call, stdin, env: { GIT_OBJECT_DIRECTORY: objects }, timeoutMs: TAKE_MS };
+      const how = (await packsMany(own, call)) ? ["-c", "core.bigFileThreshold=1"] : [];
+      const { exit } = await own.run([...how, "update-index", "--add", "--remove", "-z", "--stdin"], o);
+      // Its folder is removed; the open file stays.
+      return exit.code === 0 ? openIndex(join(own.dir, "index")) : null;
+    });
+    if (taken === null) return false;
+    await index?.handle.close();
+    this.#repository = { ...this.#repository, index: taken };
+    this.#objects = [...this.#objects, objects];
+    return true;
+  }
+
+  /**
    * Reads contents by their names in the user's repository. Absent in the result: missing, or larger than `most` bytes.
    */
   contents(oids: readonly string[], most: number, call: CallOptions = {}): Promise<Map<string, Uint8Array>> {
-    const { format, objects } = this.#repository;
+    const { format } = this.#repository;
+    const objects = this.#objects.filter((folder) => !folder.includes("\n"));
     const found = new Map<string, Uint8Array>();
-    if (oids.length === 0 || objects.includes("\n")) return Promise.resolve(found);
-    return this.#git.within({ format, objects: [objects] }, async (own) => {
+    if (oids.length === 0) return Promise.resolve(found);
+    return this.#git.within({ format, objects }, async (own) => {
       const sizes = await sizesOf(own, oids, call);
       const left = [...sizes].filter(([, size]) => size <= most);
       while (left.length > 0) {
@@ -121,21 +152,23 @@ export class WorkTree {
   }
 
   /**
-   * Names the files whose bytes differ from what the index names, because git converts them: line endings, filters such
-   * as LFS. It looks only where the repository asks for a conversion.
+   * Returns the files whose bytes differ from what the index names, because git converts them: line endings, filters
+   * such as LFS; with their size in the work tree. It looks only where the repository asks for a conversion.
    */
-  async converted(call: CallOptions = {}): Promise<string[]> {
+  async converted(call: CallOptions = {}): Promise<Map<string, number>> {
     const { format, index, root, objects } = this.#repository;
-    if (!index || objects.includes("\n")) return [];
+    const found = new Map<string, number>();
+    if (!index || objects.includes("\n")) return found;
     return this.#git.within({ format, index, root, objects: [objects] }, async (own) => {
-      if (!(await this.#mayConvert(own, call))) return [];
+      if (!(await this.#mayConvert(own, call))) return found;
       const { output } = await own.run(["ls-files", "-z", "-s", "--debug"], {
         ...call,
         most: MAX_CONTENT_BYTES,
       });
-      const indexed = parseDebug(output.toString());
+      const indexed = await parseDebug(output.toString());
       const sizes = await sizesOf(own, [...new Set(indexed.map(({ oid }) => oid))], call);
-      return indexed.filter(({ oid, size }) => size !== (sizes.get(oid) ?? size)).map(({ path }) => path);
+      for (const { path, oid, size } of indexed) if (size !== (sizes.get(oid) ?? size)) found.set(path, size);
+      return found;
     });
   }
 
@@ -198,6 +231,13 @@ export class WorkTree {
   }
 }
 
+/** Since 2.37 git writes what it takes for large files into one pack, which is much faster than a file for each. */
+async function packsMany(own: OwnRepository, call: CallOptions): Promise<boolean> {
+  const { output } = await own.run(["--version"], call);
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(output.toString()) ?? [];
+  return Number(major) > 2 || (Number(major) === 2 && Number(minor) >= 37);
+}
+
 /** The version of a file that is not there. */
 export const DELETED = "not there";
 
@@ -231,11 +271,15 @@ function withoutAbsent(entries: Map<string, IndexEntry>): Map<string, IndexEntry
 }
 
 /** Parses `ls-files -s --debug`: `mode oid stage\tpath\0` and lines of which one has the size. */
-function parseDebug(output: string): { path: string; oid: string; size: number }[] {
+async function parseDebug(output: string): Promise<{ path: string; oid: string; size: number }[]> {
   const pattern = /(\d{6}) ([0-9a-f]+) (\d)\t([^\0]*)\0(?: {2}.*\n)*? {2}size: (\d+)\tflags: .*\n/g;
-  return [...output.matchAll(pattern)].flatMap(([, mode, oid = "", , path = "", size]) =>
-    mode === "100644" || mode === "100755" ? [{ path, oid, size: Number(size) }] : [],
-  );
+  const slices = new TimeSlices();
+  const found: { path: string; oid: string; size: number }[] = [];
+  for (const [, mode, oid = "", , path = "", size] of output.matchAll(pattern)) {
+    if (mode === "100644" || mode === "100755") found.push({ path, oid, size: Number(size) });
+    await slices.pause();
+  }
+  return found;
 }
 
 const BATCH_BYTES = MAX_CONTENT_BYTES + 128 * 1024 ** 2;
@@ -252,8 +296,13 @@ async function sizesOf(
     stdin,
     most: MAX_CONTENT_BYTES,
   });
-  const lines = output.toString().matchAll(/^([0-9a-f]+) blob (\d+)$/gm);
-  return new Map([...lines].map(([, oid = "", size]) => [oid, Number(size)]));
+  const slices = new TimeSlices();
+  const sizes = new Map<string, number>();
+  for (const [, oid = "", size] of output.toString().matchAll(/^([0-9a-f]+) blob (\d+)$/gm)) {
+    sizes.set(oid, Number(size));
+    await slices.pause();
+  }
+  return sizes;
 }
 
 /** Parses `<oid> blob <size>\n<content>\n…`. */

@@ -89,6 +89,7 @@ export class ChangedFiles {
       {
         dir: project.dir,
         tree,
+        kept: { objects: proc.record.objects.objects, maxBytes: limits.undo_per_run },
         states: new FileStates({
           put: (content) => proc.record.objects.put(content),
           most: limits.undo_file_size,
@@ -96,8 +97,8 @@ export class ChangedFiles {
         }),
         record: (...lines) => proc.record.change(...lines),
         now: () => clock.now(),
-        isOwn: (ms, stat) =>
-          windows.covers(proc, ms) && !outputs.some(({ dev, ino }) => dev === stat?.dev && ino === stat.ino),
+        isOwn: (ms) => windows.covers(proc, ms),
+        isOutput: (stat) => outputs.some(({ dev, ino }) => dev === stat.dev && ino === stat.ino),
         mayHide: (ms) => windows.mayHide(proc, ms),
         comparable: () => this.#clocksAgree(proc),
         warn: (text) => warn(`PID ${proc.pid}`, `changed files: ${text}`),

@@ -28,7 +28,7 @@ function noticeOf({ unnotified, interrupted }: ChangeHistory): string {
   for (const { redo, files } of unnotified)
     for (const { path } of files) if (!redo || !last.delete(path)) last.set(path, redo);
   const lines = [false, true].flatMap((redo) => {
-    const files = [...last].flatMap(([path, again]) => (again === redo ? [{ path }] : []));
+    const files = [...last].sort().flatMap(([path, again]) => (again === redo ? [{ path }] : []));
     return files.length === 0 ? [] : [`${redo ? AGAIN : BACK} ${listOf(files)}.`];
   });
   if (interrupted)
