@@ -4,6 +4,7 @@ import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
 import { Heartbeat } from "./output/heartbeat.ts";
 import { type RunOutput, RunView } from "./output/run.ts";
+import { Attention } from "./terminal/attention.ts";
 import type { LiveOptions } from "./terminal/run-view.ts";
 
 /** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
@@ -21,6 +22,7 @@ export class Follower {
   readonly #mode: OutputMode;
   readonly view: RunOutput;
   #heartbeat: Heartbeat | undefined;
+  readonly #attention: Attention;
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
@@ -28,6 +30,7 @@ export class Follower {
   constructor(io: Io, mode: OutputMode, o: { quiet: boolean; view?: RunOutput }) {
     this.#io = io;
     this.#mode = mode;
+    this.#attention = new Attention(io);
     this.view = o.view ?? new RunView(io, { quiet: o.quiet, answer: mode === "text" });
     if (io.env.CI && !o.quiet) this.#heartbeat = new Heartbeat(io, (line) => this.view.say(line));
   }
@@ -55,6 +58,7 @@ export class Follower {
       if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
       this.#heartbeat?.seen(event);
       this.view.show(event);
+      await this.#attention.seen(event);
       if (event.type === "complete") {
         const { event: _, ...receipt } = event.payload;
         if (this.#mode === "json") this.#print(receipt);
