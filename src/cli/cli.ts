@@ -4,6 +4,7 @@ import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, type Parsed, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
+import { noTerminal } from "./no-terminal.ts";
 
 /** What the completion scripts call. It is no command of users. */
 const COMPLETE = "__complete";
@@ -24,6 +25,8 @@ export async function runCommandLine(argv: string[], io: Io): Promise<number> {
 /** Adds each part of the command's name to `words`, for error messages. */
 async function dispatch(argv: string[], io: Io, words: string[]): Promise<number> {
   const [first, ...args] = argv;
+  if (first === undefined && noTerminal(io) === undefined && io.env.RNIX_UNIT === undefined)
+    return dispatch(["chat"], io, words);
   if (first === undefined || first === "help" || first === "--help" || first === "-h") {
     return help(first === undefined ? io.stderr : io.stdout, first, args, io);
   }

@@ -10,6 +10,7 @@ interface Entry {
 /** Every command, loaded when it is called. The order is that of the help. */
 export const COMMANDS: Readonly<Record<string, Entry>> = {
   spawn: { group: "Run", load: () => import("./commands/spawn.ts") },
+  chat: { group: "Run", load: () => import("./commands/chat.ts") },
   attach: { group: "Run", load: () => import("./commands/attach.ts") },
   wait: { group: "Run", load: () => import("./commands/wait.ts") },
   suspend: { group: "Run", load: () => import("./commands/suspend.ts") },

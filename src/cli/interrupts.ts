@@ -51,7 +51,7 @@ export class Interrupts {
   readonly #say: (line: string) => void;
   readonly #stop: (() => void)[];
   readonly #abandon = Promise.withResolvers<never>();
-  #count: number;
+  #count = 0;
   #ref: ProcRef | undefined;
   #timer: { cancel(): void } | undefined;
   readonly #inCi: boolean;
@@ -59,14 +59,7 @@ export class Interrupts {
   #ciGrace: { cancel(): void } | undefined;
   #over = false;
 
-  /** `firstIsTaken`: the first signal has another meaning and does nothing here. */
-  constructor(
-    io: Io,
-    session: Session,
-    say: (line: string) => void,
-    o: { inside: boolean; firstIsTaken?: boolean },
-  ) {
-    this.#count = o.firstIsTaken ? -1 : 0;
+  constructor(io: Io, session: Session, say: (line: string) => void, o: { inside: boolean }) {
     this.#io = io;
     this.#session = session;
     this.#say = say;
@@ -100,7 +93,6 @@ export class Interrupts {
       return;
     }
     this.#count++;
-    if (this.#count < 1) return;
     if (this.#count === 1 && this.#inCi) {
       this.#ciGrace = this.#io.timer(CI_GRACE_MS, () => {
         this.#ciGrace = undefined;

@@ -37,6 +37,7 @@ describe("every command", () => {
         "attach",
         "call",
         "cat",
+        "chat",
         "compact",
         "completions",
         "config",

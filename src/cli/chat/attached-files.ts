@@ -1,7 +1,7 @@
 /** The files that a message mentions as `@path` and that are sent with it. */
 
-import { statSync } from "node:fs";
-import { basename } from "node:path";
+import { realpathSync, statSync } from "node:fs";
+import { basename, sep } from "node:path";
 import { openRegular } from "../../lib/regular-file.ts";
 import { formatBytes } from "../output/format.ts";
 import { mentionedFile, mentionedPaths } from "../terminal/completion.ts";
@@ -18,13 +18,17 @@ interface Attached {
   notes: string[];
 }
 
-/** Mentions of files that do not exist are words, and a folder is for the model's tools. */
-export async function attachedFiles(text: string, cwd: string): Promise<Attached> {
+/**
+ * Mentions of files that do not exist are words, and a folder is for the model's tools. `within`: only files in this
+ * folder, for a text of another author.
+ */
+export async function attachedFiles(text: string, cwd: string, within?: string): Promise<Attached> {
   const found: Attached = { files: [], notes: [] };
   for (const mention of mentionedPaths(text)) {
     const path = mentionedFile(mention, cwd);
     const stat = statSync(path, { throwIfNoEntry: false });
     if (!stat?.isFile()) continue;
+    if (within !== undefined && !realpathSync(path).startsWith(`${realpathSync(within)}${sep}`)) continue;
     const isImage = IMAGE.test(path);
     if (!isImage && stat.size > MAX_TEXT_BYTES)
       found.notes.push(

@@ -12,15 +12,27 @@ export interface WaitingMessage {
   when: When;
 }
 
+/** A message for the model. */
+export interface Outgoing {
+  /** As it was typed. */
+  draft: Draft;
+  /** What the model gets. */
+  text: string;
+  /** The files that are sent with it, absolute. Looked for when it is sent. */
+  files(): Promise<string[]>;
+}
+
 interface Entry extends WaitingMessage {
-  /** null until the server has answered. */
+  /** null until it is known. */
   seq: number | null;
   draft: Draft;
+  /** The beginning of what the model gets; undefined for a message of another client. */
+  begin: string | undefined;
 }
 
 interface OutboxPorts {
   /** Resolves when the message is on disk. */
-  send(draft: Draft, when: When): Promise<{ seq: number }>;
+  send(message: Outgoing, when: When): Promise<{ seq: number }>;
   /** Fails when the model has read it. */
   takeBack(seq: number): Promise<unknown>;
   changed(): void;
@@ -28,14 +40,14 @@ interface OutboxPorts {
 
 /** Maximum lines of a message in the transcript; the rest is counted. */
 const SHOWN_LINES = 12;
+/** Characters by which an event is known to be about a message whose number is not known yet. */
+const BEGIN_CHARS = 40;
 /** Maximum messages whose typed form is remembered. */
 const MAX_REMEMBERED = 200;
 
 export class Outbox {
   readonly #ports: OutboxPorts;
   #entries: Entry[] = [];
-  /** Numbers whose event came before the server's answer. */
-  readonly #settled = new Set<number>();
   readonly #sent = new Map<number, Draft>();
   #sending: Promise<unknown> = Promise.resolve();
 
@@ -48,18 +60,23 @@ export class Outbox {
   }
 
   /** Resolves when it is on disk. If that fails the message leaves the queue; the caller puts it back into the line. */
-  async send(draft: Draft, when: When): Promise<void> {
-    const entry: Entry = { seq: null, shown: draft.shown.trim(), when, draft };
+  async send(message: Outgoing, when: When): Promise<void> {
+    const { draft, text } = message;
+    const entry: Entry = {
+      seq: null,
+      shown: draft.shown.trim(),
+      when,
+      draft,
+      begin: text.slice(0, BEGIN_CHARS),
+    };
     this.#entries.push(entry);
     this.#ports.changed();
     // One after the other: they arrive in the order in which they were typed.
-    const sent = this.#sending.then(() => this.#ports.send(draft, when));
+    const sent = this.#sending.then(() => this.#ports.send(message, when));
     this.#sending = sent.catch(() => undefined);
     try {
       const { seq } = await sent;
-      this.#remember(seq, draft);
-      entry.seq = seq;
-      if (this.#settled.delete(seq)) this.#remove(entry);
+      this.#number(entry, seq);
     } catch (error) {
       this.#remove(entry);
       throw error;
@@ -68,16 +85,12 @@ export class Outbox {
 
   /** Takes in what became of a message, also one of another client. */
   take({ seq, state, text, when }: MessageEvent): void {
-    const entry = this.#entries.find((one) => one.seq === seq);
-    if (state !== "queued") {
-      if (entry !== undefined) this.#remove(entry);
-      else if (this.#entries.some((one) => one.seq === null)) this.#settled.add(seq);
-      return;
-    }
-    const isOwn = entry !== undefined || this.#entries.some((one) => one.seq === null);
-    if (isOwn) return;
-    const draft = { shown: withoutAttachments(text), pastes: new Map() };
-    this.#entries.push({ seq, shown: draft.shown, when, draft });
+    const known = this.#entries.find((one) => one.seq === seq) ?? this.#unnumbered(seq, text);
+    if (known !== undefined && state !== "queued") this.#remove(known);
+    if (known !== undefined || state !== "queued") return;
+    // The model was interrupted before it had read it, or another client has sent it.
+    const draft = this.#sent.get(seq) ?? { shown: withoutAttachments(text), pastes: new Map() };
+    this.#entries.push({ seq, shown: draft.shown.trim(), when, draft, begin: undefined });
     this.#ports.changed();
   }
 
@@ -86,25 +99,26 @@ export class Outbox {
     return shortened(this.#sent.get(seq)?.shown.trim() ?? withoutAttachments(text));
   }
 
-  /** The message as it was typed here; undefined for one of another client. */
-  draftOf(seq: number): Draft | undefined {
-    return this.#sent.get(seq);
-  }
-
-  /** Takes all waiting messages back, to edit them; null when the model has read them all. */
-  async takeBack(): Promise<Draft | null> {
+  /**
+   * Takes all waiting messages of this client back, to edit them; null when the model has read them all. `returned`:
+   * numbers of messages that wait again, whose events may still be on their way.
+   */
+  async takeBack(returned: readonly number[] = []): Promise<Draft | null> {
     await this.#sending;
+    const waiting = this.#entries.flatMap(({ seq }) => (seq === null ? [] : [seq]));
     const taken: Draft[] = [];
-    for (const entry of [...this.#entries]) {
-      if (entry.seq === null) continue;
+    for (const seq of [...new Set([...returned, ...waiting])]) {
+      const draft = this.#sent.get(seq);
+      if (draft === undefined) continue;
       try {
-        await this.#ports.takeBack(entry.seq);
-        taken.push(entry.draft);
+        await this.#ports.takeBack(seq);
+        taken.push(draft);
       } catch {
         // The model has just read it: it is in the transcript.
       }
-      this.#remove(entry);
+      this.#entries = this.#entries.filter((one) => one.seq !== seq);
     }
+    this.#ports.changed();
     return taken.length === 0 ? null : joined(taken);
   }
 
@@ -116,8 +130,17 @@ export class Outbox {
     return left.length === 0 ? null : joined(left);
   }
 
-  #remember(seq: number, draft: Draft): void {
-    this.#sent.set(seq, draft);
+  /** The message that the server is about to answer for. */
+  #unnumbered(seq: number, text: string): Entry | undefined {
+    const entry = this.#entries.find((one) => one.seq === null);
+    if (entry?.begin === undefined || !text.startsWith(entry.begin)) return undefined;
+    this.#number(entry, seq);
+    return entry;
+  }
+
+  #number(entry: Entry, seq: number): void {
+    entry.seq = seq;
+    this.#sent.set(seq, entry.draft);
     const oldest = this.#sent.keys().next().value;
     if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
   }

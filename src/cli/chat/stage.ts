@@ -6,7 +6,10 @@ import type { Screen, View } from "../terminal/screen.ts";
 const MAX_KEPT = 5000;
 
 /** The part of the screen that a view uses. */
-export type StageScreen = Pick<Screen, "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "close">;
+export type StageScreen = Pick<
+  Screen,
+  "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
+>;
 
 export class Stage {
   readonly #screen: Screen;
@@ -21,6 +24,10 @@ export class Stage {
     return new Actor(this.#screen, () => this.#front);
   }
 
+  get front(): Actor | null {
+    return this.#front;
+  }
+
   /** Makes one of them visible. What it printed meanwhile is printed now. */
   show(actor: Actor): void {
     if (this.#front === actor) return;
@@ -29,7 +36,7 @@ export class Stage {
   }
 }
 
-class Actor implements StageScreen {
+export class Actor implements StageScreen {
   readonly #screen: Screen;
   readonly #front: () => Actor | null;
   #view: View = () => ({ lines: [] });
@@ -69,6 +76,10 @@ class Actor implements StageScreen {
     if (this.#isFront && text !== null) this.#screen.title(text);
   }
 
+  suspendFor<T>(work: () => Promise<T>): Promise<T> {
+    return this.#screen.suspendFor(work);
+  }
+
   /** The view has ended; the screen stays. */
   async close(): Promise<void> {
     this.#view = () => ({ lines: [] });
@@ -84,5 +95,3 @@ class Actor implements StageScreen {
     return this.#front() === this;
   }
 }
-
-export type { Actor };

@@ -10,6 +10,11 @@ export interface KeyHandlers {
   key(data: string): void;
   /** A text that was pasted, in one piece, with its newlines. */
   paste(text: string): void;
+  /**
+   * Ctrl-C, in its place among the keys. Absent: it is the signal INT to the command and its pipeline, which comes after keys
+   * that were typed behind it.
+   */
+  interrupt?(): void;
 }
 
 export interface KeyboardOptions {
@@ -103,6 +108,10 @@ export class Keyboard {
   #took(data: string): void {
     if (this.#closed) return;
     const signal = signalOf(data);
+    if (signal === "SIGINT" && this.#on.interrupt !== undefined) {
+      this.#on.interrupt();
+      return;
+    }
     if (signal !== undefined) {
       // To the whole group, as the terminal does: the other programs of a pipeline get it too.
       process.kill(0, signal);

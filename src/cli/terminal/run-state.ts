@@ -205,11 +205,13 @@ export class RunState {
 
   #doing(activity: Activity, now: number): Change[] {
     this.activity = this.#isPlayed ? { ...activity, since_ms: now } : activity;
+    // The answer is complete: what comes next is another turn.
+    const settled = activity.kind === "input" ? this.#settle(now) : [];
     const isStill = activity.kind === "paused" || activity.kind === "input" || activity.kind === "ask";
-    if (isStill === (this.#runsSince === null)) return [];
+    if (isStill === (this.#runsSince === null)) return settled;
     this.#ranMs = this.elapsedMs(now);
     this.#runsSince = isStill ? null : now;
-    return [];
+    return settled;
   }
 
   #child(child: ChildState, now: number): Change[] {

@@ -159,7 +159,8 @@ export class LiveView implements RunOutput {
 
   #tick(): void {
     this.#timer = this.#clock.timer(FRAME_MS, () => {
-      this.#screen.redraw();
+      // Nothing moves while the run waits for the user.
+      if (this.state.activity?.kind !== "input") this.#screen.redraw();
       this.#tick();
     });
   }
@@ -184,6 +185,8 @@ export class LiveView implements RunOutput {
   #block(block: Block): void {
     const { columns } = this.#screen;
     if (block.kind === "end") {
+      // The next message resumes it.
+      if (this.below !== null && block.receipt.exit_reason === "suspended") return;
       const resume = this.#o.resume(block.receipt.uuid) ?? null;
       this.#commit(endLines(block.receipt, { columns, resume }, this.look), { isBrief: false });
       return;
@@ -237,6 +240,7 @@ export class LiveView implements RunOutput {
         rows: rows - (below?.lines.length ?? 0),
         now: this.#clock.now(),
         full: this.#full,
+        isReady: below !== undefined && this.state.activity?.kind === "input",
         hints: [
           ...this.#o.keys,
           ...(this.#full ? ["ctrl-o: short"] : this.#folded === null ? [] : ["ctrl-o: more"]),

@@ -14,6 +14,8 @@ export interface LiveSize {
   rows: number;
   now: number;
   full: boolean;
+  /** The run waits for a message, and the input line below shows that. */
+  isReady?: boolean;
   hints: readonly string[];
   /** What stands above the live region ends without an empty line. */
   isBelowText: boolean;
@@ -31,7 +33,9 @@ const MIN_COLUMNS = 20;
 export function liveLines(state: RunState, size: LiveSize, look: Look): string[] {
   const columns = Math.max(MIN_COLUMNS, size.columns);
   const { rows, now } = size;
-  const status = statusLines(state, { ...size, columns, showsCalls: rows >= MIN_ROWS }, look);
+  const status = size.isReady
+    ? []
+    : statusLines(state, { ...size, columns, showsCalls: rows >= MIN_ROWS }, look);
   const footer = footerLine(state, columns, now, look);
   const bottom = (footer === "" ? status : [...status, footer]).slice(0, Math.max(1, rows));
   const room = rows - bottom.length;

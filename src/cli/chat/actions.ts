@@ -1,0 +1,43 @@
+/** What the commands of a conversation may do. */
+
+import type { SpawnRequest } from "../../protocol/run.ts";
+import type { Io } from "../io.ts";
+import type { Look } from "../terminal/look.ts";
+import type { Link } from "./link.ts";
+import type { Choice } from "./picker.ts";
+
+/** The options of a new conversation's run. */
+export type ChatOptions = Omit<SpawnRequest, "intent">;
+
+/** A run that the next message continues. */
+export interface PastRun {
+  uuid: string;
+  state: "live" | "suspended" | "ended";
+}
+
+export interface ChatActions {
+  readonly io: Io;
+  readonly link: Link;
+  readonly look: Look;
+  /** Of the next run. Commands change them. */
+  readonly options: ChatOptions;
+  /** The conversation's run: live, suspended or ended; null before the first message. */
+  readonly uuid: string | null;
+  readonly isLive: boolean;
+  readonly isWorking: boolean;
+  readonly columns: number;
+  /** Prints a plain block into the transcript. */
+  print(text: string): void;
+  /** The same with styled lines; empty ones at the ends are left out. */
+  printLines(lines: readonly string[]): void;
+  /** Asks the user to choose; null when the list was left. */
+  pick<T>(title: string, choices: readonly Choice<T>[]): Promise<T | null>;
+  /** Leaves the present run as it is; the next message begins a new one. */
+  begin(): Promise<void>;
+  /** Continues another conversation, whose end is shown. */
+  change(run: PastRun): Promise<void>;
+  /** Asks a question beside the conversation; its answer is no part of it. */
+  aside(question: string): void;
+  /** Ends the command; the run stays as it is. */
+  leave(): void;
+}

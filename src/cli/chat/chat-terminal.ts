@@ -1,0 +1,285 @@
+/** Opens the terminal for a conversation and brings its keys to it. */
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { realClock } from "../../lib/clock.ts";
+import { errnoOf } from "../../lib/regular-file.ts";
+import type { Io } from "../io.ts";
+import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
+import { History } from "../terminal/history.ts";
+import { InputLine } from "../terminal/input-line.ts";
+import { Keyboard } from "../terminal/keyboard.ts";
+import { lookOf } from "../terminal/look.ts";
+import { ProjectFiles } from "../terminal/project-files.ts";
+import { Screen } from "../terminal/screen.ts";
+import type { ChatOptions, PastRun } from "./actions.ts";
+import { AgentList } from "./agent-list.ts";
+import { BelowLine } from "./below.ts";
+import { Chat } from "./chat.ts";
+import { ClipboardImages } from "./clipboard-image.ts";
+import { runsOn } from "./commands.ts";
+import { editText } from "./external-editor.ts";
+
+export interface ChatStart {
+  options: ChatOptions;
+  /** The conversation to continue, found once the connection is made. */
+  past(chat: Chat): Promise<PastRun | null>;
+  resumeCommand(uuid: string): string;
+  /** Of the project; "folder" for one that is no project. */
+  project: { dir: string; id: string; isProject: boolean };
+  user: { configDir: string; dataDir: string; home: string };
+}
+
+/** How long a second Ctrl-C counts as one, and a hint about it is shown. */
+const TWICE_MS = 3000;
+
+/** Runs the conversation until the user leaves it. Returns the exit code. */
+export async function runChat(io: Io, start: ChatStart): Promise<number> {
+  const terminal = new ChatTerminal(io, start);
+  return terminal.run();
+}
+
+class ChatTerminal {
+  readonly #io: Io;
+  readonly #start: ChatStart;
+  readonly #screen: Screen;
+  readonly #files: ProjectFiles;
+  readonly #line: InputLine;
+  readonly #agents: AgentList;
+  readonly #clipboard: ClipboardImages;
+  readonly #chat: Chat;
+  #hint = "";
+  /** The model and agent of a new conversation. */
+  #runsOn = "";
+  #hintTimer: { cancel(): void } | undefined;
+  #lastCtrlC = Number.NEGATIVE_INFINITY;
+
+  constructor(io: Io, start: ChatStart) {
+    this.#io = io;
+    this.#start = start;
+    const { project, user, options } = start;
+    const cwd = options.cwd ?? io.cwd;
+    const look = lookOf(io);
+    this.#screen = Screen.open(io, { clock: realClock });
+    this.#files = new ProjectFiles(cwd, realClock);
+    this.#clipboard = new ClipboardImages(io);
+    const redraw = (): void => this.#screen.redraw();
+    this.#line = new InputLine({
+      style: look,
+      rows: () => this.#screen.rows,
+      redraw,
+      completer: new Completer({ commands: () => this.#commands(), files: this.#files, cwd }),
+      history: new History(join(user.dataDir, "history", `${project.id}.jsonl`)),
+      isFile: (path) => isFile(mentionedFile(path, cwd)),
+    });
+    const below = new BelowLine(
+      {
+        line: this.#line,
+        list: (columns) => this.#chat.picker?.lines(columns) ?? null,
+        waiting: () => this.#chat.front?.outbox.waiting ?? [],
+        agents: (columns) => this.#agents.lines(this.#chat.children, { columns, now: Date.now() }, look),
+        aside: (columns) => this.#chat.asideLines(columns),
+        hint: () => this.#hintNow(),
+        placeholder: () => this.#placeholder(),
+      },
+      look,
+    );
+    this.#chat = new Chat({
+      io,
+      look,
+      screen: this.#screen,
+      line: this.#line,
+      below,
+      options,
+      folders: { project: project.isProject ? project.dir : null, ...user },
+      resumeCommand: start.resumeCommand,
+      changed: redraw,
+    });
+    this.#agents = new AgentList({
+      open: (child) => this.#chat.watch(child),
+      stop: (child) => this.#chat.stopChild(child),
+    });
+  }
+
+  async run(): Promise<number> {
+    const chat = this.#chat;
+    const keyboard = Keyboard.open(
+      this.#io,
+      {
+        key: (data) => this.#key(data),
+        paste: (text) => this.#paste(text),
+        interrupt: () => this.#ctrlC(),
+      },
+      { extended: true },
+    );
+    const off = this.#io.onSignal("SIGINT", () => this.#ctrlC());
+    this.#describe();
+    try {
+      const past = await this.#start.past(chat);
+      if (past !== null) await chat.change(past);
+      return await chat.left;
+    } finally {
+      off();
+      keyboard?.close();
+      const last = chat.farewell();
+      this.#hintTimer?.cancel();
+      this.#files.close();
+      this.#line.close();
+      await chat.close();
+      this.#clipboard.close();
+      await this.#screen.close();
+      // Not by the screen, which would break a long command into lines.
+      this.#io.stderr.write(last);
+    }
+  }
+
+  /** Shows what a new conversation will run on. */
+  #describe(): void {
+    const work = async (): Promise<void> => {
+      this.#runsOn = await runsOn(this.#chat);
+      this.#screen.redraw();
+    };
+    // The first message says it, too.
+    work().catch(() => undefined);
+  }
+
+  #commands(): CompletableCommand[] {
+    return this.#chat.commands.map((command) =>
+      "of" in command ? { ...command, about: `${command.about} (${command.of})` } : command,
+    );
+  }
+
+  #paste(text: string): void {
+    this.#agents.leave();
+    if (this.#chat.picker !== null) return;
+    // Some terminals paste nothing when the clipboard has a picture.
+    if (text === "") this.#attachClipboard();
+    else this.#line.paste(text);
+  }
+
+  #key(data: string): void {
+    this.#dispatch(data);
+    this.#screen.redraw();
+  }
+
+  #dispatch(data: string): void {
+    const chat = this.#chat;
+    if (chat.picker !== null) {
+      chat.picker.key(data);
+      return;
+    }
+    if (this.#agents.hasFocus && this.#agents.key(data, chat.children)) return;
+    if (!this.#line.hasMenu && this.#chatKey(data)) return;
+    switch (this.#line.key(data)) {
+      case "submit":
+        chat.submit("next_step");
+        break;
+      case "unused":
+        this.#chatKey(data);
+        break;
+      case "used":
+        break;
+    }
+  }
+
+  /** Keys that act on the conversation. Returns whether it was one. */
+  #chatKey(data: string): boolean {
+    const chat = this.#chat;
+    const line = this.#line;
+    const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
+    if (is("escape")) {
+      if (chat.isWorking) chat.stop();
+      else chat.unwatch();
+      return true;
+    }
+    if (is("ctrl+o")) {
+      chat.front?.view.key(data);
+      return true;
+    }
+    if (is("ctrl+d") && line.isEmpty) {
+      chat.leave();
+      return true;
+    }
+    if (is("alt+up") || (is("up") && line.isEmpty)) return chat.takeBack();
+    if (is("down") && line.isEmpty) return this.#agents.enter(chat.children);
+    if ((is("alt+enter") || data === "\x1b\r" || is("tab")) && chat.isWorking && !line.isEmpty) {
+      chat.submit("after_answer");
+      return true;
+    }
+    if (is("ctrl+s")) chat.sendNow();
+    else if (is("ctrl+g")) this.#edit();
+    else if (is("ctrl+v")) this.#attachClipboard();
+    else return false;
+    return true;
+  }
+
+  #ctrlC(): void {
+    const chat = this.#chat;
+    if (chat.picker !== null) {
+      chat.picker.key("\x1b");
+      return;
+    }
+    if (chat.interrupted()) return;
+    const now = realClock.monotonic();
+    if (!this.#line.isEmpty) this.#line.take(true);
+    else if (now - this.#lastCtrlC < TWICE_MS) chat.leave();
+    else {
+      this.#lastCtrlC = now;
+      this.#showHint("ctrl-c again leaves; the conversation can be resumed");
+    }
+  }
+
+  #edit(): void {
+    const work = async (): Promise<void> => {
+      const edited = await this.#screen.suspendFor(() => editText(this.#io, this.#line.text));
+      if (edited === null) this.#chat.print("the editor failed: the text is as it was");
+      else this.#line.setText(edited);
+    };
+    work().catch((error: unknown) => this.#chat.print(String(error)));
+  }
+
+  #attachClipboard(): void {
+    this.#clipboard.take().then(
+      (path) => {
+        if (path === null) this.#showHint("the clipboard has no picture that can be read here");
+        else this.#line.paste(path);
+      },
+      (error: unknown) => this.#chat.print(String(error)),
+    );
+  }
+
+  #showHint(text: string): void {
+    this.#hint = text;
+    this.#hintTimer?.cancel();
+    this.#hintTimer = realClock.timer(TWICE_MS, () => {
+      this.#hint = "";
+      this.#screen.redraw();
+    });
+    this.#screen.redraw();
+  }
+
+  #hintNow(): string {
+    if (this.#hint !== "") return this.#hint;
+    const chat = this.#chat;
+    if (chat.front?.outbox.waiting.length) return "alt-up: edit  ctrl-s: send now  esc: stop";
+    if (chat.isWorking && !this.#line.isEmpty)
+      return "enter: for its next step  alt-enter: after its answer  ctrl-s: now";
+    if (chat.uuid === null) return this.#runsOn;
+    if (chat.watched !== null) return "you watch a sub-agent; esc returns to the conversation";
+    return "";
+  }
+
+  #placeholder(): string {
+    return this.#chat.uuid === null ? "a message, / for commands, @ for files" : "";
+  }
+}
+
+function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,192 @@
+/** The connection of a conversation to the daemon: it outlives a restart of the daemon. */
+
+import { isServerError } from "../../client/client.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
+import { environment, type Io, type Session, type Wire } from "../io.ts";
+import type { LogEntry } from "../output/log.ts";
+
+/** A connection that is lost again and again is no longer replaced. */
+const MAX_RECONNECTS = 5;
+
+/** The methods that follow a run. */
+type FollowMethod = "spawn" | "resume" | "attach";
+type RunStream = AsyncIterable<StreamEvent> & { readonly answer: ProcRef; close(): void };
+
+export interface FollowHandlers {
+  /** The next event is read when this has resolved. */
+  event(event: StreamEvent): Promise<void> | void;
+  /** The run has ended or was suspended. */
+  ended(receipt: Receipt): void;
+  /** The run can't be followed any more: the daemon is gone. */
+  lost(error: unknown): void;
+}
+
+export interface Followed {
+  readonly ref: ProcRef;
+  close(): void;
+}
+
+export class Link {
+  readonly #io: Io;
+  #session: Promise<Session> | null = null;
+  #wire: Wire | null = null;
+  readonly #sessions = new Set<Session>();
+
+  constructor(io: Io) {
+    this.#io = io;
+  }
+
+  /** Sends a request. A connection that was lost since the last request is replaced. */
+  async request<M extends PlainMethod>(
+    method: M,
+    payload: Payload<M>,
+    o: { timeoutMs?: number | null } = {},
+  ): Promise<Answers[M]> {
+    const known = this.#wire;
+    try {
+      const wire = known ?? (await this.#connect());
+      this.#wire = wire;
+      return await wire.request(method, payload, o);
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      this.#wire = null;
+      this.#session = null;
+      if (known === null) throw error;
+      return this.request(method, payload, o);
+    }
+  }
+
+  /** Opens a stream and follows its run, over lost connections, until it ends. */
+  async follow<M extends FollowMethod>(
+    method: M,
+    payload: Payload<M>,
+    on: FollowHandlers,
+  ): Promise<Followed> {
+    const stream: RunStream = await (await this.#connect()).open(method, payload);
+    const following = new Following(stream, on, () => this.#reconnect(stream.answer.uuid));
+    return { ref: stream.answer, close: () => following.close() };
+  }
+
+  /** Makes a live copy of a conversation that waits for a message. */
+  async fork(uuid: string): Promise<ProcRef> {
+    const stream = await (await this.#connect()).open("resume", {
+      uuid,
+      fork: true,
+      env: environment(this.#io),
+      attended: true,
+    });
+    stream.close();
+    return stream.answer;
+  }
+
+  /** The recorded log of a run, entry by entry. */
+  async log(uuid: string, take: (entry: LogEntry) => void): Promise<void> {
+    const stream = await (await this.#connect()).open("attach_log", { uuid, follow: false });
+    for await (const event of stream) if (event.type === "log_entry") take(event.payload);
+  }
+
+  async close(): Promise<void> {
+    for (const session of this.#sessions) await session.close();
+  }
+
+  async #connect(): Promise<Wire> {
+    for (let isSecond = false; ; isSecond = true) {
+      this.#session ??= this.#open();
+      try {
+        return await (await this.#session).connect();
+      } catch (error) {
+        // The daemon has stopped since: a new session starts another.
+        this.#session = null;
+        if (isSecond || !isLost(error)) throw error;
+      }
+    }
+  }
+
+  async #open(): Promise<Session> {
+    const session = await this.#io.session();
+    if (session === null) throw new SyscallError("UNAVAILABLE", "no daemon runs and none could be started");
+    this.#sessions.add(session);
+    return session;
+  }
+
+  /** null when no daemon runs: a new one would not have the run. */
+  async #reconnect(uuid: string): Promise<RunStream | null> {
+    const session = await this.#io.session({ onlyRunning: true }).catch((error: unknown) => {
+      if (isLost(error)) return null;
+      throw error;
+    });
+    if (session === null) return null;
+    this.#sessions.add(session);
+    this.#session = Promise.resolve(session);
+    this.#wire = null;
+    return (await session.connect()).open("attach", { uuid });
+  }
+}
+
+/** Reads the events of one run. */
+class Following {
+  readonly #on: FollowHandlers;
+  #stream: RunStream;
+  #isClosed = false;
+
+  constructor(stream: RunStream, on: FollowHandlers, reconnect: () => Promise<RunStream | null>) {
+    this.#stream = stream;
+    this.#on = on;
+    void this.#read(reconnect);
+  }
+
+  /** Ends the following. The run is not affected. */
+  close(): void {
+    this.#isClosed = true;
+    this.#stream.close();
+  }
+
+  async #read(reconnect: () => Promise<RunStream | null>): Promise<void> {
+    for (let reconnects = 0; ; reconnects++) {
+      try {
+        this.#ended(await this.#receipt());
+        return;
+      } catch (error) {
+        if (this.#isClosed) return;
+        const next = isLost(error) && reconnects < MAX_RECONNECTS ? await orNull(reconnect()) : null;
+        if (next === null) {
+          this.#on.lost(error);
+          return;
+        }
+        this.#stream = next;
+      }
+    }
+  }
+
+  #ended(receipt: Receipt | null): void {
+    if (this.#isClosed) return;
+    if (receipt === null)
+      this.#on.lost(new SyscallError("UNAVAILABLE", "the connection closed before the run ended"));
+    else this.#on.ended(receipt);
+  }
+
+  async #receipt(): Promise<Receipt | null> {
+    for await (const event of this.#stream) {
+      if (this.#isClosed) return null;
+      if (event.type === "error") throw new SyscallError("UNAVAILABLE", event.payload.error_message);
+      await this.#on.event(event);
+      if (event.type === "complete") {
+        const { event: _, ...receipt } = event.payload;
+        return receipt;
+      }
+    }
+    return null;
+  }
+}
+
+/** The error of a reconnection is the lost connection again. */
+function orNull<T>(work: Promise<T | null>): Promise<T | null> {
+  return work.catch(() => null);
+}
+
+/** UNAVAILABLE that did not come from a server: the connection itself is lost. */
+export function isLost(error: unknown): boolean {
+  return error instanceof SyscallError && error.code === "UNAVAILABLE" && !isServerError(error);
+}

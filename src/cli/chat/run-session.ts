@@ -1,0 +1,209 @@
+/** One run that the conversation follows: its view, what the user sends it, and how it stands. */
+
+import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { SpawnRequest } from "../../protocol/run.ts";
+import type { Activity } from "../../protocol/stream.ts";
+import { environment, type Io } from "../io.ts";
+import type { Draft } from "../terminal/input-line.ts";
+import { type Below, LiveView } from "../terminal/run-view.ts";
+import type { Followed, Link } from "./link.ts";
+import { joined, Outbox, type Outgoing, type When } from "./outbox.ts";
+import type { Actor } from "./stage.ts";
+
+/** How the run comes to be followed. */
+export type Begin =
+  /** A new run; the first message is its intent. */
+  | { kind: "spawn"; options: Omit<SpawnRequest, "intent"> }
+  /** It is suspended or has ended; the first message resumes it. */
+  | { kind: "resume"; uuid: string; hasEnded: boolean }
+  /** It is live. */
+  | { kind: "attach"; uuid: string };
+
+export interface SessionPorts {
+  io: Io;
+  link: Link;
+  screen: Actor;
+  below: Below;
+  /** Something that is drawn below has changed. */
+  changed(): void;
+  /** The model has answered, or asks, after this time. */
+  turnEnded(session: RunSession, o: { waitedMs: number; asks: boolean }): void;
+  /** The run has ended, was suspended, or can't be followed any more. */
+  over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): void;
+}
+
+export class RunSession {
+  readonly view: LiveView;
+  readonly outbox: Outbox;
+  readonly #ports: SessionPorts;
+  readonly #begin: Begin;
+  #followed: Followed | null = null;
+  #ref: ProcRef | null = null;
+  #isOver = false;
+  readonly #firstSeq = Promise.withResolvers<number>();
+  /** When the present turn began; null between turns. */
+  #turnSince: number | null = null;
+  /** Texts of messages whose log entry is still to come: they are shown already. */
+  #shown: string[] = [];
+
+  constructor(ports: SessionPorts, begin: Begin) {
+    this.#ports = ports;
+    this.#begin = begin;
+    this.view = new LiveView(ports.io, ports.screen, {
+      resume: () => undefined,
+      keys: ["esc: stop"],
+      canLeave: false,
+      atReadingPace: false,
+    });
+    this.view.below = ports.below;
+    this.outbox = new Outbox({
+      send: (message, when) => this.#send(message, when),
+      takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),
+      changed: ports.changed,
+    });
+    if (begin.kind !== "spawn") this.#ref = { pid: 0, uuid: begin.uuid };
+  }
+
+  get screen(): Actor {
+    return this.#ports.screen;
+  }
+
+  /** null before the run exists. */
+  get uuid(): string | null {
+    return this.#ref?.uuid ?? null;
+  }
+
+  get pid(): number | null {
+    return this.#ref?.pid || null;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  get activity(): Activity | null {
+    return this.view.state.activity;
+  }
+
+  /** The model or a command works, or will as soon as it can. */
+  get isWorking(): boolean {
+    if (this.#isOver) return false;
+    if (this.#followed === null) return this.outbox.waiting.length > 0;
+    return this.activity?.kind !== "input";
+  }
+
+  /** Begins to follow a live run. */
+  async attach(): Promise<void> {
+    const uuid = this.#ref?.uuid ?? "";
+    this.#follow(await this.#ports.link.follow("attach", { uuid }, this.#handlers));
+  }
+
+  /**
+   * Stops the model or the running calls; the run waits for a new message then. Returns what the model has not read, as it
+   * was typed here: what waited, and what it was about to read.
+   */
+  async interrupt(): Promise<Draft | null> {
+    const waiting = await this.outbox.takeBack();
+    const { put_back } = await this.#ports.link.request("interrupt", this.#target(), { timeoutMs: null });
+    const unread = await this.outbox.takeBack(put_back);
+    const drafts = [unread, waiting].filter((draft) => draft !== null);
+    return drafts.length === 0 ? null : joined(drafts);
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    this.#followed?.close();
+    await this.view.close();
+  }
+
+  async #send(message: Outgoing, when: When): Promise<{ seq: number }> {
+    const { io, link } = this.#ports;
+    const { text } = message;
+    const files = await message.files();
+    if (this.#followed === null && this.#begin.kind === "spawn") {
+      const { options } = this.#begin;
+      const add = [...(options.add ?? []), ...files];
+      const request = { ...options, intent: text, ...(add.length > 0 && { add }) };
+      this.#follow(await link.follow("spawn", request, this.#handlers));
+      return { seq: await this.#firstSeq.promise };
+    }
+    const given = { env: environment(io), attended: true as const };
+    if (this.#followed === null && this.#begin.kind === "resume") {
+      const { uuid, hasEnded } = this.#begin;
+      // Files can be attached to a message to a live run only, and an ended run resumes only with a message.
+      const isFirst = files.length === 0 || hasEnded;
+      const request = { uuid, stream: true, ...(isFirst && { input: text }), ...given };
+      this.#follow(await link.follow("resume", request, this.#handlers));
+      if (isFirst) return { seq: await this.#firstSeq.promise };
+    }
+    const attached = files.length > 0 && { files };
+    return link.request("send_message", { ...this.#target(), text, when, ...attached, ...given });
+  }
+
+  #follow(followed: Followed): void {
+    this.#followed = followed;
+    this.#ref = followed.ref;
+    this.#ports.changed();
+  }
+
+  get #handlers() {
+    return {
+      event: (event: StreamEvent) => this.#event(event),
+      ended: (receipt: Receipt) => this.#end({ receipt }),
+      lost: (error: unknown) => this.#end({ error }),
+    };
+  }
+
+  #end(end: { receipt: Receipt } | { error: unknown }): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#firstSeq.resolve(0);
+    this.#followed?.close();
+    this.#ports.over(this, end);
+  }
+
+  #event(event: StreamEvent): void {
+    if (event.type === "progress") this.#progress(event.payload);
+    const shown = this.#filtered(event);
+    if (shown !== null) this.view.show(shown);
+    this.#ports.changed();
+  }
+
+  #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
+    if (payload.event === "message") {
+      this.#firstSeq.resolve(payload.seq);
+      const text = this.outbox.shownText(payload);
+      this.outbox.take(payload);
+      if (payload.state === "read") this.#read(payload.text, text);
+    }
+    if (payload.event === "activity") this.#doing(payload.activity);
+  }
+
+  /** The message leaves the queue and becomes a part of the transcript. */
+  #read(text: string, shown: string): void {
+    this.#shown.push(text);
+    const ts = new Date().toISOString();
+    this.view.show({ type: "log_entry", payload: { ts, step: 0, kind: "inbox", text: shown } });
+  }
+
+  #doing({ kind, since_ms }: Activity): void {
+    const isWaiting = kind === "input" || kind === "ask";
+    if (!isWaiting) this.#turnSince ??= Date.now();
+    else if (this.#turnSince !== null) {
+      this.#ports.turnEnded(this, { waitedMs: since_ms - this.#turnSince, asks: kind === "ask" });
+      this.#turnSince = null;
+    }
+  }
+
+  /** The log repeats messages that are shown already. */
+  #filtered(event: StreamEvent): StreamEvent | null {
+    if (event.type !== "log_entry" || event.payload.kind !== "inbox") return event;
+    let { text } = event.payload;
+    for (const shown of this.#shown.splice(0)) text = text.replace(shown, () => "");
+    return text.trim() === "" ? null : { ...event, payload: { ...event.payload, text } };
+  }
+
+  #target(): { uuid: string } {
+    return { uuid: this.#ref?.uuid ?? "" };
+  }
+}

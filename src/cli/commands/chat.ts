@@ -1,0 +1,129 @@
+/** `rnix chat`: a conversation at the terminal. */
+
+import { visibleWords } from "../../lib/visible.ts";
+import { EFFORTS } from "../../plugin/index.ts";
+import { defineCommand } from "../command.ts";
+import { usageError } from "../exit.ts";
+import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import { environment, type Io, refuseInsideRun } from "../io.ts";
+import { noTerminal } from "../no-terminal.ts";
+import { absoluteFolder, absolutePath } from "../paths.ts";
+import { target } from "../target.ts";
+
+export default defineCommand({
+  about: "Talk with an agent: a run that waits for your messages",
+  flags: {
+    continue: bool("continue the project's last conversation", { short: "c" }),
+    resume: text("continue this conversation: its UUID, the beginning of it, or its PID", "UUID"),
+    agent: text("which agent to talk with; rnix agents lists them", "NAME"),
+    provider: text("which provider to use; rnix providers lists them", "NAME"),
+    model: text("which model to use", "MODEL"),
+    effort: choice("how much the model thinks before it answers", EFFORTS),
+    "max-steps": limit('maximum steps of the conversation, or "unlimited"', "N"),
+    budget: limit('maximum tokens of the conversation and its sub-agents, or "unlimited"', "TOKENS"),
+    "max-cost": costLimit('maximum cost of it, or "unlimited". Needs a known price'),
+    timeout: timeLimit('maximum working time, without waiting for you, such as 2h, or "unlimited"'),
+    allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
+    deny: rules("refuse these tools"),
+    mcp: list("start this MCP server for the conversation", "NAME"),
+    skill: list("load this skill into the prompt", "NAME"),
+    trust: bool("use everything the project brings, trusted or not"),
+    add: list(
+      "attach a file or an image to the first message, or let it use a folder outside the project",
+      "PATH",
+    ),
+    cwd: text("work in this folder", "DIR"),
+    env: pairs("set a variable for the programs of the conversation"),
+  },
+  examples: [
+    { line: "rnix", about: "the same as rnix chat, at a terminal" },
+    { line: "rnix chat --agent coder --max-cost 2", about: "with another agent, for at most $2" },
+    { line: "rnix chat --continue", about: "the project's last conversation, also after a reboot" },
+    {
+      line: "rnix chat --resume 01975a2e",
+      about: "a certain one; /resume in a conversation offers them all",
+    },
+  ],
+  notes: [
+    "The run begins with your first message. It is recorded as any other, waits in the daemon, and is suspended 10 minutes after you have left (chat_idle).",
+    "While the agent works, Enter sends a message for its next step, Alt+Enter one for after its answer, and Esc stops it. /help lists commands and keys.",
+    "What you type is recorded in a history file of your data folder, mode 0600: it is not searched for secrets.",
+  ],
+  async run(io, flags) {
+    await refuseInsideRun(io, "chat");
+    if (flags.continue && flags.resume !== undefined) {
+      throw usageError("--continue and --resume exclude each other");
+    }
+    requireTerminal(io);
+    const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
+    const named = flags.resume === undefined ? undefined : target({ ...io, cwd }, flags.resume);
+    const env = { ...environment(io), ...flags.env };
+    const options = {
+      agent: flags.agent,
+      provider: flags.provider,
+      model: flags.model,
+      effort: flags.effort,
+      max_steps: flags["max-steps"],
+      context_budget: flags.budget,
+      max_cost: flags["max-cost"],
+      timeout_ms: flags.timeout,
+      trust: flags.trust || undefined,
+      allow: unlessEmpty(flags.allow),
+      deny: unlessEmpty(flags.deny),
+      mcp: unlessEmpty(flags.mcp),
+      skill: unlessEmpty(flags.skill),
+      add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
+      cwd,
+      env,
+      env_given: Object.keys(flags.env),
+      attended: true,
+    };
+    const [{ projectOf, userPaths }, { runChat }, { conversations, pastRun }] = await Promise.all([
+      import("../../server/offline-commands.ts"),
+      import("../chat/chat-terminal.ts"),
+      import("../chat/commands.ts"),
+    ]);
+    const project = projectOf({ cwd, env: io.env });
+    return runChat(
+      { ...io, cwd },
+      {
+        options,
+        project: { dir: project.dir, id: project.id, isProject: project.kind !== "none" },
+        user: userPaths(io.env),
+        resumeCommand: (uuid) => visibleWords(["rnix", "chat", "--resume", uuid, ...givenFlags(flags)]),
+        async past(chat) {
+          if (named !== undefined) return pastRun(await chat.link.request("show", named));
+          if (!flags.continue) return null;
+          const [last] = await conversations(chat);
+          if (last !== undefined) return pastRun(last);
+          chat.print("there is no conversation in this project yet");
+          return null;
+        },
+      },
+    );
+  },
+});
+
+function requireTerminal(io: Io): void {
+  const why = noTerminal(io);
+  if (why !== undefined)
+    throw usageError(`a conversation needs a terminal, and ${why}. For one answer: rnix spawn "…"`);
+}
+
+type Given = Record<string, unknown>;
+
+/** The flags that were given, as they are written, without those that choose the conversation. */
+function givenFlags(flags: Given): string[] {
+  return Object.entries(flags).flatMap(([name, value]) => {
+    if (name === "continue" || name === "resume" || value === undefined || value === false) return [];
+    if (value === true) return [`--${name}`];
+    if (Array.isArray(value)) return value.flatMap((one) => [`--${name}`, String(one)]);
+    if (typeof value === "object" && value !== null)
+      return Object.entries(value).flatMap(([key, text]) => [`--${name}`, `${key}=${String(text)}`]);
+    return [`--${name}`, name === "timeout" && typeof value === "number" ? `${value}ms` : String(value)];
+  });
+}
+
+function unlessEmpty(values: string[]): string[] | undefined {
+  return values.length === 0 ? undefined : values;
+}

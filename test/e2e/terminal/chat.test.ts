@@ -1,0 +1,271 @@
+import { describe, expect, test } from "bun:test";
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { png } from "../../support/images.ts";
+import type { TerminalSession } from "../../support/terminal.ts";
+import { until } from "../../support/until.ts";
+import { Machine } from "../support/machine.ts";
+
+const ENTER = "\r";
+const ESCAPE = "\x1b";
+const CTRL_C = "\x03";
+const CTRL_D = "\x04";
+const CTRL_S = "\x13";
+const ALT_ENTER = "\x1b\r";
+const ALT_UP = "\x1b[1;3A";
+/** The input line is empty, and nothing is below it. */
+const EMPTY_LINE = /^❯\s*$/m;
+const READY = /^❯/m;
+
+/** The user's messages of a request, as the model gets them. */
+function asked(request: { body: unknown } | undefined): string[] {
+  if (request === undefined) return [];
+  const { messages } = request.body as { messages: { role: string; content: unknown }[] };
+  return messages.flatMap(({ role, content }) => (role === "user" ? [textOf(content)] : []));
+}
+
+function textOf(content: unknown): string {
+  return typeof content === "string" ? content : JSON.stringify(content);
+}
+
+async function leave(terminal: TerminalSession): Promise<string> {
+  terminal.type(CTRL_D);
+  const { code } = await terminal.done;
+  expect(code).toBe(0);
+  return terminal.screen.transcript;
+}
+
+/** A command that runs until it is stopped. */
+const SLEEP = { name: "Bash", input: { command: "echo begun; sleep 60" } };
+
+describe("a conversation", () => {
+  test("of several turns is one run, and its end names the command that continues it", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "I am **ready**." }, { text: "The second answer." }]);
+    await using terminal = machine.terminal([]);
+    await terminal.until(READY);
+    // No process exists before the first message.
+    expect((await machine.run(["ps", "-a"])).stdout).not.toContain("default");
+    terminal.type(`hello there${ENTER}`);
+    await terminal.until((text) => text.includes("I am ready.") && EMPTY_LINE.test(text));
+    terminal.type(`and again${ENTER}`);
+    await terminal.until(/The second answer/);
+    expect(terminal.screen.title).toContain("ready");
+    const transcript = await leave(terminal);
+    expect(transcript.match(/› hello there/g)).toHaveLength(1);
+    expect(transcript.match(/The second answer/g)).toHaveLength(1);
+    expect(transcript).toMatch(/rnix chat --resume [0-9a-f-]{36}$/m);
+    expect(model.requests).toHaveLength(2);
+    expect(asked(model.requests[1]).slice(-2)).toEqual(["hello there", "and again"]);
+    const { stdout } = await machine.run(["ps", "-a", "--json"]);
+    expect(JSON.parse(stdout)).toHaveLength(1);
+  });
+
+  test("letters typed right behind Enter are the next message", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "one" }, { text: "two" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`first${ENTER}second`);
+    await terminal.until((text) => text.includes("one") && /^❯ second/m.test(text));
+    terminal.type(ENTER);
+    await terminal.until(/two/);
+    await leave(terminal);
+    expect(asked(model.requests[1]).slice(-2)).toEqual(["first", "second"]);
+  });
+
+  test("keeps what was typed in a history of this user, for the next conversation", async () => {
+    await using machine = new Machine();
+    await machine.model([{ text: "done" }]);
+    {
+      await using terminal = machine.terminal(["chat"]);
+      await terminal.until(READY);
+      terminal.type(`remember me${ENTER}`);
+      await terminal.until(/done/);
+      await leave(terminal);
+    }
+    const folder = join(machine.dataDir, "history");
+    const [file = ""] = readdirSync(folder);
+    expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type("\x1b[A");
+    await terminal.until(/^❯ remember me/m);
+    terminal.type(CTRL_C);
+    await terminal.until(/^❯ a message/m);
+    terminal.type(CTRL_C);
+    await terminal.until(/ctrl-c again leaves/);
+    terminal.type(CTRL_C);
+    expect((await terminal.done).code).toBe(0);
+  });
+});
+
+describe("typing while the agent works", () => {
+  test("Enter is for its next step, Alt+Enter for after its answer; both can be taken back", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([
+      {
+        tool_calls: [
+          { name: "Bash", input: { command: "echo begun; while [ ! -e go ]; do sleep 0.05; done" } },
+        ],
+      },
+      { text: "first answer" },
+      { text: "second answer" },
+    ]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`begin${ENTER}`);
+    await terminal.until(/begun/);
+    terminal.type(`wrong${ENTER}`);
+    await terminal.until(/next step: wrong/);
+    terminal.type(ALT_UP);
+    await terminal.until((text) => /^❯ wrong/m.test(text) && !text.includes("next step: wrong"));
+    terminal.type(`\x15steer left${ENTER}`);
+    await terminal.until(/next step: steer left/);
+    terminal.type(`then more${ALT_ENTER}`);
+    await terminal.until(/after this answer: then more/);
+    machine.write("go", "");
+    await terminal.until((text) => text.includes("second answer") && EMPTY_LINE.test(text));
+    const transcript = await leave(terminal);
+    expect(asked(model.requests[1]).at(-1)).toBe("steer left");
+    expect(asked(model.requests[2]).at(-1)).toBe("then more");
+    expect(transcript.match(/› steer left/g)).toHaveLength(1);
+    expect(transcript).not.toContain("› wrong");
+  });
+
+  test("Esc stops a command within moments, and what waits returns to the line", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ tool_calls: [SLEEP] }, { text: "as you wish" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`sleep${ENTER}`);
+    await terminal.until(/begun/);
+    terminal.type(`do it otherwise${ENTER}`);
+    await terminal.until(/next step: do it otherwise/);
+    terminal.type(ESCAPE);
+    await terminal.until((text) => /^❯ do it otherwise/m.test(text) && text.includes("stopped"));
+    terminal.type(ENTER);
+    await terminal.until(/as you wish/);
+    await leave(terminal);
+    expect(asked(model.requests[1]).at(-1)).toBe("do it otherwise");
+  });
+
+  test("Esc before any answer puts the message back into the line, and the model never got it", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ fault: { kind: "hang" } }, { text: "now then" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`my mistake${ENTER}`);
+    await terminal.until(/› my mistake/);
+    await until(() => model.requests.length === 1);
+    terminal.type(ESCAPE);
+    await terminal.until(/^❯ my mistake/m);
+    terminal.type(`\x15corrected${ENTER}`);
+    await terminal.until(/now then/);
+    await leave(terminal);
+    expect(asked(model.requests[1]).join()).not.toContain("my mistake");
+  });
+
+  test("Ctrl+S sends what waits at once", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ tool_calls: [SLEEP] }, { text: "turned around" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`sleep${ENTER}`);
+    await terminal.until(/begun/);
+    terminal.type(`not that${ENTER}`);
+    await terminal.until(/next step: not that/);
+    terminal.type(CTRL_S);
+    await terminal.until(/turned around/);
+    await leave(terminal);
+    expect(asked(model.requests[1]).at(-1)).toBe("not that");
+  });
+
+  test("Ctrl-C suspends the run, and the next message resumes it", async () => {
+    await using machine = new Machine();
+    await machine.model([{ tool_calls: [SLEEP] }, { text: "resumed" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`sleep${ENTER}`);
+    await terminal.until(/begun/);
+    terminal.type(CTRL_C);
+    await terminal.until(/your next message resumes it/);
+    expect((await machine.run(["ps", "-a"])).stdout).toContain("suspended");
+    terminal.type(`go on${ENTER}`);
+    await terminal.until((text) => text.includes("resumed") && EMPTY_LINE.test(text));
+    await leave(terminal);
+  });
+
+  test("Ctrl-D leaves the agent working, and says how to come back", async () => {
+    await using machine = new Machine();
+    await machine.model([{ tool_calls: [SLEEP] }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`sleep${ENTER}`);
+    await terminal.until(/begun/);
+    const transcript = await leave(terminal);
+    expect(transcript).toContain("The agent continues. To come back:");
+    expect((await machine.run(["ps"])).stdout).toContain("sleep");
+    const [uuid = ""] = /[0-9a-f-]{36}/.exec(transcript) ?? [];
+    await machine.run(["kill", uuid]);
+  });
+});
+
+describe("what is sent", () => {
+  test("a paste of 60 lines is a marker, and whole for the model", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "read" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    const pasted = Array.from({ length: 60 }, (_, i) => `\tline ${i}`).join("\n");
+    terminal.type("look: ");
+    terminal.paste(pasted);
+    await terminal.until(/❯ look: \[paste #1 \+60 lines\]/);
+    terminal.type(ENTER);
+    await terminal.until(/read/);
+    expect(await leave(terminal)).toContain("› look: [paste #1 +60 lines]");
+    expect(asked(model.requests[0]).at(-1)).toBe(`look: ${pasted}`);
+  });
+
+  test("files by @, completed from the project, with their text; a picture as a picture", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "seen" }, { text: "seen too" }]);
+    machine.write("src/total.ts", "export const total = 41;\n");
+    machine.write("picture.png", "");
+    await Bun.write(join(machine.project, "picture.png"), png(2, 2));
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type("explain @tot");
+    await terminal.until(/❯ src\/total.ts/);
+    terminal.type(ENTER);
+    await terminal.until(/explain @src\/total.ts/);
+    terminal.type(ENTER);
+    await terminal.until(/seen/);
+    terminal.type(`and @picture.png ${ENTER}`);
+    await terminal.until(/seen too/);
+    const transcript = await leave(terminal);
+    expect(asked(model.requests[0]).at(-1)).toContain("export const total = 41;");
+    expect(transcript).not.toContain("export const total");
+    expect(asked(model.requests[1]).at(-1)).toContain("image");
+  });
+
+  test("a prompt command with its arguments; an unknown command is not sent", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "reviewed" }]);
+    machine.write(
+      ".claude/commands/git/review.md",
+      "---\ndescription: Review\n---\nReview $1 for $ARGUMENTS",
+    );
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`/revue${ENTER}`);
+    await terminal.until(/unknown command \/revue/);
+    expect(model.requests).toHaveLength(0);
+    terminal.type("\x15/rev");
+    await terminal.until(/\/git:review\s+Review \(project\)/);
+    terminal.type(`\t"a b" c${ENTER}`);
+    await terminal.until(/reviewed/);
+    await leave(terminal);
+    expect(asked(model.requests[0]).at(-1)).toBe('Review a b for "a b" c');
+  });
+});
