@@ -6,23 +6,25 @@ export class TextTail {
   readonly #max: number;
   #pieces: string[] = [];
   #length = 0;
-  #dropped = 0;
 
   constructor(max: number) {
     this.#max = max;
   }
 
-  /** `skipped`: lines that the caller has left out. */
-  add(text: string, skipped = 0): void {
-    this.#dropped += skipped;
+  add(text: string): void {
     if (text === "") return;
+    if (text.length >= this.#max) {
+      // What came before is not needed, and is not copied.
+      this.#pieces.length = 0;
+      this.#length = 0;
+    }
     this.#pieces.push(text);
     this.#length += text.length;
     if (this.#length > 2 * this.#max || this.#pieces.length > MAX_PIECES) this.#trim();
   }
 
   get isEmpty(): boolean {
-    return this.#length === 0 && this.#dropped === 0;
+    return this.#length === 0;
   }
 
   /** The text so far, at most the newest `max` characters. */
@@ -31,32 +33,28 @@ export class TextTail {
     return this.#pieces[0] ?? "";
   }
 
-  /** The text, which this tail then forgets, and the number of lines that were left out. */
-  take(): { text: string; skipped: number } {
+  /** The text, which this tail then forgets. */
+  take(): string {
     const { text } = this;
-    const skipped = this.#dropped;
     this.#pieces = [];
     this.#length = 0;
-    this.#dropped = 0;
-    return { text, skipped };
+    return text;
   }
 
   #trim(): void {
     const whole = this.#pieces.length === 1 ? (this.#pieces[0] ?? "") : this.#pieces.join("");
     const from = Math.max(0, whole.length - this.#max);
     // Half a surrogate pair is no character.
-    const start = isLowSurrogate(whole, from) ? from + 1 : from;
-    if (start > 0) this.#dropped += countLines(whole, start);
-    const kept = start === 0 ? whole : whole.slice(start);
+    const kept = whole.slice(isLowSurrogate(whole, from) ? from + 1 : from);
     this.#pieces = kept === "" ? [] : [kept];
     this.#length = kept.length;
   }
 }
 
-/** Line ends in the text, or in its first `end` characters. */
-export function countLines(text: string, end = text.length): number {
+/** Line ends in the text. */
+export function countLines(text: string): number {
   let count = 0;
-  for (let at = text.indexOf("\n"); at >= 0 && at < end; at = text.indexOf("\n", at + 1)) count++;
+  for (let at = text.indexOf("\n"); at >= 0; at = text.indexOf("\n", at + 1)) count++;
   return count;
 }
 

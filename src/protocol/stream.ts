@@ -132,7 +132,7 @@ interface LoggedCall {
   path: string | null;
   input: Record<string, unknown>;
   state: "running" | "done" | "failed" | "denied" | "cancelled" | "waiting" | "unknown";
-  /** As the model sees it. */
+  /** As the model sees it. Of Edit: a line about the file, then a unified diff with line numbers. */
   result: string | null;
   error: string | null;
   error_code: string | null;

@@ -105,6 +105,12 @@ describe("a call that an ask rule matches waits for a person", () => {
     });
     expect(ask.questions[0]?.options.map(({ id }) => id)).toEqual(["yes", "always", "no"]);
     expect(ran).toEqual([]);
+    expect(h.kernel.doing(h.kernel.processes.info(pid))).toEqual({
+      kind: "ask",
+      text: "waiting for your answer: Bash make",
+      since_ms: ask.asked_at_ms,
+      until_ms: ask.until_ms,
+    });
     h.kernel.asks.answer(ask.id, [{ choices: ["yes"], text: "then stop" }], "test");
     const { info } = await h.follow(pid);
     expect(info.result).toBe("ran make\n\n[The user allowed this call and added: then stop]");
@@ -115,6 +121,9 @@ describe("a call that an ask rule matches waits for a person", () => {
       asked: [{ verdict: "yes", by: "user", via: "test", what: "make", rules: ["Bash"], text: "then stop" }],
     });
     expect(person.closed).toEqual([{ id: ask.id, verdict: "yes", by: "user" }]);
+    const doing = person.events.flatMap((event) => (event.type === "activity" ? [event.activity.text] : []));
+    const at = doing.indexOf("waiting for your answer: Bash make");
+    expect(doing.slice(at, at + 2)).toEqual(["waiting for your answer: Bash make", "Bash make"]);
   });
 
   test("who says no, with a reason for the model", async () => {

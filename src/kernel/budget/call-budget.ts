@@ -21,6 +21,13 @@ export interface CallBudget {
   pay(used: Usage, steps?: 0 | 1): void;
 }
 
+interface ReserveOptions {
+  input?: number;
+  steps?: 0 | 1;
+  /** Called before each wait for what other calls have reserved. */
+  onWait?(): void;
+}
+
 /** Which limit prevents another step. */
 export type BudgetShortage = { reason: "max_steps" | "budget_exceeded"; error: SyscallError };
 
@@ -34,7 +41,7 @@ export async function reserveCall(
   request: RequestInput,
   { price, maxOutput, outputLimit = Infinity }: Pick<ProviderChoice, "price" | "maxOutput" | "outputLimit">,
   signal: AbortSignal,
-  { input = estimateRequest(request), steps = 1 }: { input?: number; steps?: 0 | 1 } = {},
+  { input = estimateRequest(request), steps = 1, onWait }: ReserveOptions = {},
 ): Promise<CallBudget | BudgetShortage> {
   const limited = budget.limited("tokens") || budget.limited("cost");
   const longest = maxOutput ?? Math.min(ASSUMED_OUTPUT, outputLimit);
@@ -61,6 +68,7 @@ export async function reserveCall(
         },
       };
     }
+    onWait?.();
     await budget.changed(signal);
   }
 }

@@ -249,7 +249,10 @@ export class ModelCall implements GateObserver {
     // A program makes its own model requests: it gets their maximum number.
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
-    const budget = requireBudget(await reserveCall(spec.budget, request, provider, work, { input, steps }));
+    const onWait = (): void =>
+      this.#ports.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
+    const reserving = reserveCall(spec.budget, request, provider, work, { input, steps, onWait });
+    const budget = requireBudget(await reserving);
     this.#cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
     return budget;

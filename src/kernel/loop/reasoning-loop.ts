@@ -45,7 +45,10 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
   try {
     for (;;) {
       await proc.gate();
-      if (ports.tools.drain.isOn) await ports.tools.drain.waitForSuspend(proc);
+      if (ports.tools.drain.isOn) {
+        ports.doing(proc, "end", "waiting to be suspended: rnix is stopping");
+        await ports.tools.drain.waitForSuspend(proc);
+      }
       const stopped = proc.stopped;
       const outcome: RunOutcome | undefined = stopped
         ? { kind: "stopped", status: stopped }

@@ -29,14 +29,14 @@ export class CallOutput {
 
   add(text: string, skipped = 0): void {
     this.#lines += skipped + countLines(text);
-    this.#fresh.add(text, skipped);
+    this.#fresh.add(text);
   }
 
   /** What was added since the last call, redacted: of much text, its end. */
   take(): string {
     if (this.#fresh.isEmpty) return "";
     this.#redactor ??= this.#redact();
-    const text = this.#redactor.push(this.#fresh.take().text);
+    const text = this.#redactor.push(this.#fresh.take());
     this.#shown.add(text);
     return text;
   }

@@ -1,6 +1,6 @@
 /** Coalesces the output of a call in a Worker: a driver that shows much output sends few messages. */
 
-import { TextTail } from "../../lib/text-tail.ts";
+import { countLines, TextTail } from "../../lib/text-tail.ts";
 
 const EVERY_MS = 50;
 /** Characters of one message: the newest. */
@@ -10,17 +10,18 @@ const MAX_CHARS = 8 * 1024;
 export function coalesced(
   pass: (text: string, skipped: number) => void,
 ): (text: string, skipped?: number) => void {
-  let tail: TextTail | undefined;
+  const tail = new TextTail(MAX_CHARS);
+  let lines = 0;
   let isWaiting = false;
   const flush = (): void => {
     isWaiting = false;
-    if (tail === undefined || tail.isEmpty) return;
-    const { text, skipped } = tail.take();
-    pass(text, skipped);
+    const text = tail.take();
+    pass(text, lines - countLines(text));
+    lines = 0;
   };
   return (text, skipped = 0) => {
-    tail ??= new TextTail(MAX_CHARS);
-    tail.add(text, skipped);
+    tail.add(text);
+    lines += skipped + countLines(text);
     if (isWaiting) return;
     isWaiting = true;
     setTimeout(flush, EVERY_MS).unref();

@@ -59,6 +59,10 @@ describe("a chat", () => {
     const pid = await h.spawn("hi", { chat: true });
     await waits(h, pid);
     expect(h.kernel.processes.info(pid)).toMatchObject({ state: "running", result: "hello", steps: 1 });
+    expect(h.kernel.doing(h.kernel.processes.info(pid))).toMatchObject({
+      kind: "input",
+      text: "waiting for your message",
+    });
     expect(await send(h, pid, "tell a joke")).toBe(2);
     await until(() => h.requests.length === 2);
     expect(said(h.requests[1])).toEqual(["user: hi", "assistant: hello", "user: tell a joke"]);

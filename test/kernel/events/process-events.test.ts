@@ -172,6 +172,28 @@ describe("the activity of a run", () => {
     for (const pid of [first, late]) expect((await h.follow(pid)).info.exit_code).toBe(0);
   });
 
+  test("says that it waits for budget which a call beside it has reserved", async () => {
+    const held = Promise.withResolvers<void>();
+    const wait: Model = async (request) => {
+      await held.promise;
+      return says(request.intent);
+    };
+    await using h = new KernelHarness({
+      model: byIntent({
+        top: [() => calls(["Agent", { intent: "left" }], ["Agent", { intent: "right" }]), () => says("done")],
+        left: [wait],
+        right: [wait],
+      }),
+    });
+    const pid = await h.spawn("top", { contextBudget: 40_000 });
+    const doing = (): string[] =>
+      h.kernel.processes.infos().map((info) => `${info.intent}: ${h.kernel.doing(info)?.text}`);
+    await until(() => doing().some((text) => text.includes("budget")), "the wait");
+    expect(doing()).toContain("right: waiting for budget that other calls have reserved");
+    held.resolve();
+    expect((await h.follow(pid)).info.exit_code).toBe(0);
+  });
+
   test("names the rate limit that the model's key waits for, and its end", async () => {
     const clock = new FakeClock();
     let refusals = 1;
