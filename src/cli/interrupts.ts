@@ -51,7 +51,7 @@ export class Interrupts {
   readonly #say: (line: string) => void;
   readonly #stop: (() => void)[];
   readonly #abandon = Promise.withResolvers<never>();
-  #count = 0;
+  #count: number;
   #ref: ProcRef | undefined;
   #timer: { cancel(): void } | undefined;
   readonly #inCi: boolean;
@@ -59,7 +59,14 @@ export class Interrupts {
   #ciGrace: { cancel(): void } | undefined;
   #over = false;
 
-  constructor(io: Io, session: Session, say: (line: string) => void, o: { inside: boolean }) {
+  /** `firstIsTaken`: the first signal has another meaning and does nothing here. */
+  constructor(
+    io: Io,
+    session: Session,
+    say: (line: string) => void,
+    o: { inside: boolean; firstIsTaken?: boolean },
+  ) {
+    this.#count = o.firstIsTaken ? -1 : 0;
     this.#io = io;
     this.#session = session;
     this.#say = say;
@@ -93,6 +100,7 @@ export class Interrupts {
       return;
     }
     this.#count++;
+    if (this.#count < 1) return;
     if (this.#count === 1 && this.#inCi) {
       this.#ciGrace = this.#io.timer(CI_GRACE_MS, () => {
         this.#ciGrace = undefined;

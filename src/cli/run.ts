@@ -130,9 +130,9 @@ async function begin(
   run: AgentRun,
 ): Promise<FollowedRun> {
   const { view } = follower;
-  // Of a run that is played, the user stops the show: the run itself has ended long before.
-  const say = run.atReadingPace && view.paced ? () => {} : (line: string) => view.say(line);
-  using interrupts = new Interrupts(view.io, session, say, run);
+  // Of a run that is played, the first Ctrl-C stops the show.
+  const firstIsTaken = run.atReadingPace && view.paced !== undefined;
+  using interrupts = new Interrupts(view.io, session, (line) => view.say(line), { ...run, firstIsTaken });
   const opening = openOrSetUp(io, session, given, run, view);
   const stream = await Promise.race([opening, interrupts.abandoned]);
   follower.begin(stream.answer, run.detach);

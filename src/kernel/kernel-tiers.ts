@@ -31,6 +31,7 @@ import { ProcessBuilder } from "./lifetime/process-builder.ts";
 import { ProcessRunner } from "./lifetime/process-runner.ts";
 import { forget } from "./lifetime/reap.ts";
 import { RunResumer } from "./lifetime/run-resumer.ts";
+import { requirePrice } from "./lifetime/spawn-limits.ts";
 import { StartMounts } from "./lifetime/start-mounts.ts";
 import { suspendSelf } from "./lifetime/suspend-self.ts";
 import { ModelGate } from "./llm/model-gate.ts";
@@ -280,6 +281,8 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
       children: ports.children,
       debug,
       clock,
+      requirePrice: ({ spec: { budget, opts } }, provider) =>
+        requirePrice(budget.limits, { ...opts, provider }, budget),
       emit: (proc, event) => core.watchers.emit(proc, event),
     }),
     children: new ChildAgents({

@@ -1,6 +1,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
+import type { ModelChoice } from "./chat/chat-control.ts";
 import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
 import type { Resumed, ResumeOptions, RunResumer } from "./lifetime/run-resumer.ts";
 import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/shutdown.ts";
@@ -111,6 +112,14 @@ export class LifecycleManager {
     await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, () =>
       this.#suspended.setWake(uuid, dataDir, reason, wake),
     );
+  }
+
+  /** Gives a suspended run another model or effort. Returns its record; null when it is not suspended. */
+  setModel(uuid: string, dataDir: string, choice: ModelChoice): Promise<ProcInfo | null> {
+    const { provider, effort } = choice;
+    const args = { uuid, provider: provider?.name, model: provider?.model, effort };
+    const set = (): Promise<ProcInfo | null> => this.#suspended.setModel(uuid, dataDir, choice);
+    return this.#ports.debug.awaitByPid0(undefined, "SetModel", args, set);
   }
 
   /**

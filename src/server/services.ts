@@ -2,6 +2,7 @@
 
 import type { Env } from "../config/paths.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
@@ -16,6 +17,13 @@ import type { RunChanges } from "./records/run-changes.ts";
 import type { InitService } from "./recovery/init-service.ts";
 import type { Recovery } from "./recovery/recovery.ts";
 import type { Waker } from "./recovery/waker.ts";
+
+/** A model that the user has chosen; absent: the run's own provider, or that provider's default model. */
+interface ModelRequest {
+  provider?: string;
+  model?: string;
+  env?: Record<string, string>;
+}
 
 /** The services that methods use, created once by boot. */
 export interface Services {
@@ -35,6 +43,8 @@ export interface Services {
   planCall(place: Omit<CallPlace, "env"> & { env?: Env }): Promise<CallPlan>;
   /** Plans a resume. */
   planResume(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
+  /** Resolves the model that the user has chosen for a run. `current`: the one of a live run. */
+  planModel(run: Run, request: ModelRequest, current?: ProviderChoice): Promise<ProviderChoice>;
   /** Plans a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Resumes waiting runs. Absent where the server ends with its command. */
@@ -89,17 +99,17 @@ export type KernelApi = Pick<
 > & {
   readonly processes: Pick<
     Kernel["processes"],
-    "spawn" | "kill" | "listProcs" | "infos" | "info" | "count" | "flushEvents"
+    "spawn" | "kill" | "listProcs" | "infos" | "info" | "count" | "flushEvents" | "inherited"
   >;
   readonly signals: Pick<Kernel["signals"], "signalTree">;
   readonly lifecycle: Pick<
     Kernel["lifecycle"],
-    "suspend" | "setWake" | "endSuspended" | "resume" | "callsUnderWay"
+    "suspend" | "setWake" | "setModel" | "endSuspended" | "resume" | "callsUnderWay"
   >;
   readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly changes: Pick<Kernel["changes"], "refresh" | "isQuiet" | "undone">;
   readonly compactions: Pick<Kernel["compactions"], "compact">;
-  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "end">;
+  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "setModel" | "end">;
 };

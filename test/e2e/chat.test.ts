@@ -127,6 +127,36 @@ describe("a chat over the wire", () => {
   });
 });
 
+test("set_model: a live chat and a suspended one continue with another model and provider", async () => {
+  const { machine, client } = await started();
+  await using _ = machine;
+  using __ = client;
+  const model = await machine.model(parrot);
+  await daemon(machine);
+  const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
+  await client.waits(1);
+  const set = (payload: object) => client.ask("set_model", { uuid, ...payload });
+  expect(await set({ model: "bigger" })).toMatchObject({
+    provider: "openai",
+    model: "bigger",
+    applied: true,
+  });
+  await client.ask("send_message", { uuid, text: "one" });
+  await client.waits(3);
+  expect(await set({ provider: "nobody" }).then(() => "", String)).toContain("nobody");
+  expect((await machine.run(["suspend", uuid])).code).toBe(0);
+  expect(await set({ provider: "anthropic", model: "other" })).toMatchObject({ applied: true });
+  await client.ask("send_message", { uuid, text: "two" });
+  await until(() => recordOf(machine, uuid).result === "re: two", "its answer");
+  expect(model.requests.map(({ path, body }) => [path, (body as { model: string }).model])).toEqual([
+    ["/v1/chat/completions", "m"],
+    ["/v1/chat/completions", "bigger"],
+    ["/v1/messages", "other"],
+  ]);
+  await client.ask("end_chat", { uuid });
+  expect((await machine.run(["log", uuid])).stdout).toContain("chose anthropic/other");
+});
+
 describe("a chat that no process holds", () => {
   test("kill -9 while it waits, with a queued message, and in the middle of a turn: a message resumes it", async () => {
     const { machine, client } = await started();

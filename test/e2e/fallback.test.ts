@@ -70,7 +70,7 @@ describe("an agent's fallback models", () => {
       "c /v1/chat/completions",
       "d /v1/messages",
     ]);
-    expect(info.switches.map(({ to, error }) => [to.provider, to.model, error.code])).toEqual([
+    expect(info.switches.map(({ to, error }) => [to.provider, to.model, error?.code])).toEqual([
       ["openai", "b", "NOT_FOUND"],
       ["openai", "c", "NOT_FOUND"],
       ["anthropic", "d", "EXHAUSTED"],

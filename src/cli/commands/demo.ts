@@ -41,7 +41,7 @@ export default defineCommand({
       );
       const fixed = receipt !== null && isFixed(receipt) && demo.changed();
       const next = fixed && receipt !== null ? await nextCommands(io, receipt) : [];
-      io.stdout.write(conclusion(fixed, next, style));
+      io.stdout.write(conclusion(fixed, next, { style, columns: io.stdout.columns }));
       return fixed ? EXIT.ok : code === EXIT.ok ? EXIT.error : code;
     } finally {
       demo.remove();
@@ -92,11 +92,17 @@ function introduction(io: Io, dir: string, style: Style): string {
   ].join("\n");
 }
 
-function conclusion(fixed: boolean, next: readonly (readonly [string, string])[], style: Style): string {
+function conclusion(
+  fixed: boolean,
+  next: readonly (readonly [string, string])[],
+  { style, columns }: { style: Style; columns: number },
+): string {
   if (!fixed) {
     return `\n${style.red(`${style.glyph.failed} the bug is not fixed`)}; run rnix doctor to find out why\n`;
   }
   const width = Math.max(...next.map(([command]) => command.length));
+  const isNarrow = next.some(([, about]) => width + about.length + 4 > columns);
+  const gap = (command: string): string => (isNarrow ? "\n      " : " ".repeat(width - command.length + 2));
   return [
     "",
     style.green(
@@ -104,7 +110,7 @@ function conclusion(fixed: boolean, next: readonly (readonly [string, string])[]
     ),
     "",
     style.bold("Now you:"),
-    ...next.map(([command, about]) => `  ${style.cyan(command.padEnd(width))}  ${style.dim(about)}`),
+    ...next.map(([command, about]) => `  ${style.cyan(command)}${gap(command)}${style.dim(about)}`),
     "",
   ].join("\n");
 }

@@ -132,7 +132,9 @@ function recordOf({ foreign, moved_from, uuid }: ProcDetail): string | null {
 }
 
 function insteadOf({ step, from, error }: ProcDetail["switches"][number]): string {
-  return `${from.model} of ${from.provider}, which failed in step ${step} (${error.code}: ${error.message})`;
+  const was = `${from.model} of ${from.provider}`;
+  if (error === null) return `${was}, until you chose another before step ${step}`;
+  return `${was}, which failed in step ${step} (${error.code}: ${error.message})`;
 }
 
 function rightsOf({

@@ -43,6 +43,12 @@ export class Reflow {
     this.#clock = clock;
   }
 
+  /** The terminal changes its screen some time before it reports the new size. */
+  get sizeComesLate(): boolean {
+    const { TMUX, TERM = "", TERM_PROGRAM = "" } = this.#env;
+    return Boolean(TMUX) || /^(?:tmux|screen)/.test(TERM) || /^(?:tmux|vscode)$/.test(TERM_PROGRAM);
+  }
+
   /** A promise when the terminal must be asked what it did with the region; null when `rowsAbove` is certain. */
   known(size: Size, region: Region | null): Promise<void> | null {
     if (this.#kind !== undefined || region === null) return null;

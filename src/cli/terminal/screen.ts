@@ -9,7 +9,7 @@ import type { Io, Terminal } from "../io.ts";
 import { TerminalGuard } from "./guard.ts";
 import { Reflow, type Region } from "./reflow.ts";
 import { safeLine } from "./safe-text.ts";
-import { fit, widthOf, wrap } from "./width.ts";
+import { clusters, fit, pad, widthOf, wrap } from "./width.ts";
 
 /** What the live region shows: styled lines, each at most `columns` wide. Without `cursor` the cursor is hidden. */
 export interface Frame {
@@ -26,6 +26,8 @@ export type View = (size: Size) => Frame;
 
 /** Shortest time between two frames. */
 const FRAME_MS = 33;
+/** Longer than tmux waits before it reports a new size. */
+const SETTLE_MS = 300;
 
 const SYNC = "\u001b[?2026h";
 const SYNC_END = "\u001b[?2026l";
@@ -52,6 +54,7 @@ export class Screen {
   #drawn: Region | null = null;
   #cursorShown = true;
   #timer: Timer | undefined;
+  #settling: Timer | undefined;
   #lastFrame = Number.NEGATIVE_INFINITY;
   /** A redraw waits for the terminal to take data, or to answer a question. */
   #waiting = false;
@@ -156,16 +159,20 @@ export class Screen {
 
   #end(): void {
     this.#closed = true;
+    this.#cancelTimers();
+    for (const stop of this.#stop) stop();
+  }
+
+  #cancelTimers(): void {
+    this.#settling?.cancel();
     this.#timer?.cancel();
     this.#timer = undefined;
-    for (const stop of this.#stop) stop();
   }
 
   /** For the guard: erases the live region and restores the terminal. */
   #giveBack(): string {
     this.#lent = true;
-    this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#cancelTimers();
     const frame = new FrameWriter();
     if (this.#drawn !== null) frame.toTop(this.#reflow.rowsAbove(this.#drawn, this.#terminal.size()));
     this.#takeUncommitted(frame, this.#terminal.size());
@@ -192,21 +199,34 @@ export class Screen {
     return end;
   }
 
-  #draw({ must = false } = {}): void {
+  #draw({ must = false, settle = false } = {}): void {
     if (this.#lent || this.#terminal.closed) return;
     if (!must && this.#mustWait()) return;
     const size = this.#terminal.size();
-    const { lines, cursor } = this.#frame(size);
+    const { lines, cursor } = this.#withCursor(this.#frame(size), settle);
     const frame = new FrameWriter();
     const before = this.#regionTop(frame, size);
     const left = this.#takeUncommitted(frame, size) ? [] : before;
-    frame.region(left, lines, size.columns);
+    frame.region(left, lines);
     if (frame.isEmpty && this.#isCursorAt(cursor)) return;
     frame.park(cursor);
     this.#write(frame.text(), cursor !== undefined);
     const { row, column } = cursor ?? { row: 0, column: 0 };
     this.#drawn = { lines, row, column, below: frame.exist - Math.max(1, lines.length), size };
     this.#lastFrame = this.#clock.monotonic();
+  }
+
+  /**
+   * Where the size comes late, a frame may be drawn on rows that the terminal has already wrapped again. It does no harm
+   * if the cursor is at the region's top. So the region shows a cursor of its own there, until nothing changes for a
+   * moment; then the terminal's takes its place, which input methods need.
+   */
+  #withCursor({ lines, cursor }: Frame, settle: boolean): Frame {
+    this.#settling?.cancel();
+    if (cursor === undefined || !this.#reflow.sizeComesLate || settle) return { lines, cursor };
+    if (this.#isCursorAt(cursor) && sameLines(lines, this.#drawn?.lines)) return { lines, cursor };
+    this.#settling = this.#clock.timer(SETTLE_MS, () => this.#draw({ settle: true }));
+    return { lines: lines.map((line, row) => (row === cursor.row ? inverted(line, cursor.column) : line)) };
   }
 
   /** A stopped terminal gets no frames, and a resized one may have to say how it wraps lines. */
@@ -237,7 +257,7 @@ export class Screen {
   }
 
   /** Moves to the top of the region. Returns what is drawn there now. */
-  #regionTop(frame: FrameWriter, size: Size): readonly (string | null)[] {
+  #regionTop(frame: FrameWriter, size: Size): readonly string[] {
     const drawn = this.#drawn;
     if (drawn === null) {
       frame.startLine(size.columns);
@@ -260,7 +280,6 @@ export class Screen {
     this.#uncommitted = [];
     frame.commit(
       lines.flatMap((line) => line.split("\n")).flatMap((line) => wrap(safeLine(line), size.columns)),
-      size.columns,
     );
     return true;
   }
@@ -278,11 +297,25 @@ export class Screen {
   }
 }
 
+function sameLines(one: readonly string[], other: readonly string[] | undefined): boolean {
+  return one.length === other?.length && one.every((line, at) => line === other[at]);
+}
+
+/** The line with a block for a cursor. */
+function inverted(line: string, column: number): string {
+  const padded = pad(line, column + 1);
+  const under = Bun.stripANSI(Bun.sliceAnsi(padded, column, column + 2));
+  const [cell] = [...clusters(under)];
+  const width = Math.max(1, cell?.cells ?? 1);
+  const left = Bun.sliceAnsi(padded, 0, column);
+  return `${left}\u001b[7m${cell?.text ?? " "}\u001b[27m${Bun.sliceAnsi(padded, column + width)}`;
+}
+
 /** Collects the movements and texts of one frame, with rows counted from the region's top. */
 class FrameWriter {
   #text = "";
   #row = 0;
-  /** Rows of the region that exist below the top; more are made by a newline. */
+  /** Rows that exist from the region's top on. */
   #exist = 1;
   isEmpty = true;
 
@@ -318,10 +351,9 @@ class FrameWriter {
     this.add(`${" ".repeat(Math.max(0, columns - 1))}\r${ERASE_RIGHT}`);
   }
 
-  commit(lines: readonly string[], columns: number): void {
+  commit(lines: readonly string[]): void {
     this.#to(0);
-    this.#text += "\r";
-    for (const line of lines) this.add(`${line}${widthOf(line) < columns ? ERASE_RIGHT : ""}\r\n`);
+    for (const line of lines) this.add(`\r${ERASE_RIGHT}${line}\r\n`);
     this.#exist = Math.max(1, this.#exist - lines.length);
     this.#stale = this.#exist;
   }
@@ -330,16 +362,19 @@ class FrameWriter {
   #stale = 0;
 
   /** Draws what differs from `before`. */
-  region(before: readonly (string | null)[], lines: readonly string[], columns: number): void {
+  region(before: readonly string[], lines: readonly string[]): void {
     const old = Math.max(before.length, this.#stale);
     let wrapping = true;
     lines.forEach((line, row) => {
-      if (before[row] === line) return;
+      const was = before[row];
+      if (was === line) return;
       this.#to(row);
       // A character that is wider than we think must not push the rest of the region down.
       if (wrapping) this.#text += NO_AUTOWRAP;
       wrapping = false;
-      this.add(`\r${line}${widthOf(line) < columns ? ERASE_RIGHT : ""}`);
+      // The row is erased whole and first: tmux takes a row for as long as it was before its end was erased.
+      const isCovered = was !== undefined && widthOf(was) <= widthOf(line);
+      this.add(`\r${isCovered ? "" : ERASE_RIGHT}${line}`);
     });
     if (!wrapping) this.#text += AUTOWRAP;
     if (old <= lines.length) return;
@@ -352,14 +387,14 @@ class FrameWriter {
     this.#text += cursor === undefined || cursor.column === 0 ? "\r" : `\r\u001b[${cursor.column}C`;
   }
 
+  /**
+   * Down by newlines, which also make rows: a terminal that has just become lower has dropped some, and a movement that
+   * ends at its last row would leave the cursor elsewhere than we think.
+   */
   #to(row: number): void {
     if (row < this.#row) this.#text += `\u001b[${this.#row - row}A`;
-    const down = Math.min(row, this.#exist - 1) - this.#row;
-    if (down > 0) this.#text += `\u001b[${down}B`;
-    if (row >= this.#exist) {
-      this.#text += "\r\n".repeat(row - this.#exist + 1);
-      this.#exist = row + 1;
-    }
+    else this.#text += "\r\n".repeat(row - this.#row);
+    this.#exist = Math.max(this.#exist, row + 1);
     this.#row = row;
   }
 }

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { type Effort, SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import type { Debugger } from "../debugger.ts";
 import type { FileSystem } from "../file-system.ts";
@@ -10,7 +10,7 @@ import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { AttachedImage, PID, ProcessEvent, UserMessage } from "../types.ts";
+import type { AttachedImage, PID, ProcessEvent, ProviderChoice, UserMessage } from "../types.ts";
 
 interface ChatControlPorts {
   table: ProcessTable;
@@ -19,6 +19,8 @@ interface ChatControlPorts {
   debug: Debugger;
   children: Pick<Children, "hurryOwner">;
   clock: Clock;
+  /** Fails with INVALID if the run has a cost limit and the price is not known. */
+  requirePrice(proc: Process, provider: ProviderChoice): void;
   emit(proc: Process, event: ProcessEvent): void;
 }
 
@@ -27,6 +29,12 @@ export interface Interrupted {
   interrupted: "model" | "tools" | null;
   text_seen: boolean;
   put_back: number[];
+}
+
+/** A model or effort that the user has chosen. Absent: it stays. */
+export interface ModelChoice {
+  provider?: ProviderChoice;
+  effort?: Effort;
 }
 
 /** A message of the user for a live run. */
@@ -97,6 +105,34 @@ export class ChatControl {
       return { interrupted: what, text_seen: what === "model" && answerBegun, put_back: [...putBack] };
     };
     return this.#call("Interrupt", pid, { pid }, interrupt, ({ interrupted }) => interrupted);
+  }
+
+  /**
+   * Gives a run another model or effort: now if it waits for a message, else before its next model call; then `applied` is
+   * false. Fails with INVALID without a known price where a cost limit needs one, and if the conversation has images that
+   * the model does not take.
+   */
+  async setModel(pid: PID, { provider, effort }: ModelChoice): Promise<{ applied: boolean }> {
+    const set = async (): Promise<{ applied: boolean }> => {
+      const proc = this.#agent(pid);
+      if (proc.exit || proc.stopped) {
+        throw new SyscallError("CLOSED", `PID ${pid} has ended or is ending: its model can't be changed.`, {
+          pid,
+        });
+      }
+      if (provider) this.#ports.requirePrice(proc, provider);
+      proc.modelChange?.done.resolve();
+      const done = Promise.withResolvers<void>();
+      // It may be rejected when its caller has its answer.
+      done.promise.catch(() => undefined);
+      proc.modelChange = { provider, effort, done };
+      if (!proc.waitsForMessage) return { applied: false };
+      proc.onRequest?.();
+      await Promise.race([done.promise, proc.done]);
+      return { applied: true };
+    };
+    const args = { pid, provider: provider?.name, model: provider?.model, effort };
+    return this.#call("SetModel", pid, args, set, ({ applied }) => applied);
   }
 
   /** Whether a process waits for a message of its user now. */

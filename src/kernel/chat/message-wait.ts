@@ -30,7 +30,7 @@ export async function waitForMessage(
   const inbox = inboxes.of(proc);
   if (proc.stopped) return "stopped";
   if (inbox.beginsTurn(after)) return "message";
-  if (proc.compacting) return "request";
+  if (proc.compacting || proc.modelChange) return "request";
   const over = Promise.withResolvers<WaitEnd>();
   const ms = proc.spec.opts.limits.chat_idle;
   let idle: { cancel(): void } | undefined;

@@ -18,7 +18,11 @@ export function textEntry(at: Moment, kind: "text" | "thought" | "inbox", text: 
 }
 
 export function switchEntry({ ts, step, from, to, error }: ModelSwitch): LogEntry {
-  const text = `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run continues with ${to.provider}/${to.model}`;
+  const next = `${to.provider}/${to.model}`;
+  const text =
+    error === null
+      ? `the user chose ${next} instead of ${from.provider}/${from.model}`
+      : `${from.provider}/${from.model} failed (${error.code}: ${error.message}); the run continues with ${next}`;
   return { ts, step, kind: "model", text };
 }
 

@@ -1,6 +1,6 @@
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { O_RDWR, SyscallError } from "../../plugin/index.ts";
+import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/runs/schema.ts";
 import { switchEntry } from "../events/log-entry.ts";
 import type { FileSystem } from "../file-system.ts";
@@ -45,6 +45,35 @@ export class Fallback {
     if (thrown.code === "PERMISSION") return this.#renewKey();
     if (thrown.code === "CLOSED" && (await this.#reopen())) return true;
     return isModelFault(thrown) && (await this.#switchModel(thrown));
+  }
+
+  /**
+   * Takes the model and effort that the user has chosen, for the next call and all later ones. If the model's device can't
+   * be opened, it fails and nothing changes.
+   */
+  async change(next: ProviderChoice | undefined, effort: Effort | undefined): Promise<void> {
+    const proc = this.#proc;
+    const { provider: from, spec } = proc;
+    const before = spec.opts.effort;
+    if (effort) spec.opts.effort = effort;
+    try {
+      if (next) {
+        proc.provider = next;
+        await this.#openModel(from, next);
+      }
+      // A device that stays open may get another effort.
+      await fitToModel(this.#ports.files, proc);
+    } catch (thrown) {
+      proc.provider = from;
+      spec.opts.effort = before;
+      throw thrown;
+    }
+    if (next) {
+      proc.fallbacks.splice(0, proc.fallbacks.length, ...(next.fallbacks ?? []));
+      this.#recordSwitch(from, next, null, proc.recordedStep + 1);
+    }
+    this.reset();
+    await this.#ports.saveInfo(proc);
   }
 
   async #renewKey(): Promise<boolean> {
@@ -124,15 +153,20 @@ export class Fallback {
     await this.#close(before);
   }
 
-  #recordSwitch(from: ProviderChoice, to: ProviderChoice, { code, message }: SyscallError): void {
+  #recordSwitch(
+    from: ProviderChoice,
+    to: ProviderChoice,
+    failed: SyscallError | null,
+    step = this.#proc.step,
+  ): void {
     const { clock, emit } = this.#ports;
-    const { step, switches } = this.#proc;
+    const { switches } = this.#proc;
     const made: ModelSwitch = {
       step,
       ts: new Date(clock.now()).toISOString(),
       from: { provider: from.name, model: from.model },
       to: { provider: to.name, model: to.model },
-      error: { code, message },
+      error: failed && { code: failed.code, message: failed.message },
     };
     switches.push(made);
     emit(this.#proc, { type: "log", entry: switchEntry(made) });

@@ -1,6 +1,6 @@
 import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
-import { type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
+import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
 import {
   type BudgetShortage,
   type CallBudget,
@@ -14,7 +14,7 @@ import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
-import type { Activity, SuspendCause, Wake } from "../types.ts";
+import type { Activity, ProviderChoice, SuspendCause, Wake } from "../types.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
 import { type GateObserver, GateOptions } from "./gate-options.ts";
 import type { SlotWait } from "./key-limiter.ts";
@@ -111,6 +111,13 @@ export class ModelCall implements GateObserver {
   /** What the last attempt was charged. */
   get paid(): Usage {
     return this.#lastPaid;
+  }
+
+  /** Takes another model or effort for the next call. Fails, and changes nothing, if it can't be used. */
+  async change(provider: ProviderChoice | undefined, effort: Effort | undefined): Promise<void> {
+    await this.#fallback.change(provider, effort);
+    this.#callsTools = undefined;
+    this.#breaks = undefined;
   }
 
   /** The last answer's output limit was lowered to fit the budget. */

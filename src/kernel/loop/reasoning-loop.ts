@@ -118,6 +118,7 @@ class ReasoningLoop implements AskEvents {
       const ended = await this.#awaitMessage();
       if (ended !== "message") return ended;
     }
+    if (proc.modelChange) await this.#changeModel();
     await this.#drainInbox();
     this.#outcome = undefined;
     let answer: LLMAnswer | undefined;
@@ -287,9 +288,26 @@ class ReasoningLoop implements AskEvents {
 
   /** Waits for the message that begins the next turn. An outcome: the chat has ended. */
   async #awaitMessage(): Promise<"message" | RunOutcome | undefined> {
+    if (this.#proc.modelChange) await this.#changeModel();
     if (this.#proc.compacting) await this.#compactor.beforeStep(() => this.#request());
     if (await this.#turns.mayEnd()) return this.#checked({ kind: "finished" });
     return (await this.#turns.wait()) ? "message" : undefined;
+  }
+
+  /** Takes the model that the user has chosen. If it can't be used, the run keeps its own. */
+  async #changeModel(): Promise<void> {
+    const change = this.#proc.modelChange;
+    this.#proc.modelChange = undefined;
+    if (!change) return;
+    try {
+      await this.#model.change(change.provider, change.effort);
+      change.done.resolve();
+    } catch (thrown) {
+      if (!(thrown instanceof SyscallError)) throw thrown;
+      const text = `the model was not changed: ${thrown.message}`;
+      this.#ports.emit(this.#proc, { type: "notice", text });
+      change.done.reject(thrown);
+    }
   }
 
   /**

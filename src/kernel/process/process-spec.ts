@@ -32,6 +32,7 @@ export interface ProcessSpec {
   intent: string;
   kind: ProcessKind;
   agent: AgentInfo;
+  /** `effort` is replaced when the user changes it. */
   opts: SpawnOpts;
   namespace: Namespace;
   permissions: Permissions;

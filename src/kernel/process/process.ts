@@ -145,6 +145,8 @@ export class Process {
   underway: "model" | "tools" | null = null;
   /** Text of the answer to the present request has arrived. */
   answerBegun = false;
+  /** The user has chosen another model or effort: the loop takes it before its next model call. */
+  modelChange: ModelChange | undefined;
   /** The user has ended the chat: it ends as soon as it would wait for a message. */
   chatEnded = false;
   /** Set while the loop waits for a message. Called when something else is asked of it. */
@@ -503,6 +505,15 @@ function askTitle({ call, questions: [first] }: OpenAsk, cwd: string): string {
   return call
     ? callTitle({ name: call.tool ?? "open", input: { command: call.subject } }, cwd)
     : firstLine(first?.question ?? "");
+}
+
+/** A choice of the user that the loop has still to take. */
+interface ModelChange {
+  /** Absent: the model stays. */
+  provider?: ProviderChoice;
+  /** Absent: the effort stays. */
+  effort?: Effort;
+  done: PromiseWithResolvers<void>;
 }
 
 /** The channels of attached clients. */

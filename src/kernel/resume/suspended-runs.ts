@@ -2,8 +2,10 @@ import type { Clock } from "../../lib/clock.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
+import type { ModelChoice } from "../chat/chat-control.ts";
+import { providerFacts } from "../process/provider-facts.ts";
 import { isSuspended } from "../process/run-progress.ts";
-import type { ExitStatus, ProcInfo, Wake } from "../types.ts";
+import type { ExitStatus, ProcInfo, ProviderChoice, Wake } from "../types.ts";
 import { orphanedRecord } from "./orphaned-record.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { resultOf } from "./saved-run.ts";
@@ -47,6 +49,45 @@ export class SuspendedRuns {
     } finally {
       claim.release();
     }
+  }
+
+  /** Gives a suspended run another model or effort. Returns its record; null when it is not suspended. */
+  async setModel(uuid: string, dataDir: string, { provider, effort }: ModelChoice): Promise<ProcInfo | null> {
+    await this.#requireOwn(uuid, dataDir);
+    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
+    try {
+      const runs = this.#ports.runs(dataDir);
+      const info = await runs.info(uuid);
+      if (info?.state !== "suspended") return null;
+      const changed = {
+        ...info,
+        effort: effort ?? info.effort,
+        ...(provider && this.#switched(info, provider)),
+      };
+      await write(runs, changed);
+      return changed;
+    } finally {
+      claim.release();
+    }
+  }
+
+  #switched(info: ProcInfo, next: ProviderChoice): Partial<ProcInfo> {
+    const { provider, model, steps, switches } = info;
+    const made = {
+      step: steps + 1,
+      ts: new Date(this.#ports.clock.now()).toISOString(),
+      from: { provider, model },
+      to: { provider: next.name, model: next.model },
+      error: null,
+    };
+    return {
+      provider: next.name,
+      model: next.model,
+      provider_by_flag: next.byFlag ?? false,
+      fallback: (next.fallbacks ?? []).map((one) => ({ provider: one.name, model: one.model })),
+      provider_facts: providerFacts(next),
+      switches: [...switches, made],
+    };
   }
 
   /**

@@ -6,7 +6,7 @@ import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";
 import { planCall } from "../plan/plan-call.ts";
-import { planAdopt, planResume } from "../plan/plan-resume.ts";
+import { planAdopt, planModel, planResume } from "../plan/plan-resume.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
 import { requireFolders } from "../plan/resume-differences.ts";
@@ -24,7 +24,10 @@ import type { BootOptions } from "./options.ts";
 import type { Records } from "./records.ts";
 
 interface StartedServices
-  extends Pick<Services, "init" | "recovery" | "waker" | "plan" | "planCall" | "planResume" | "planAdopt"> {
+  extends Pick<
+    Services,
+    "init" | "recovery" | "waker" | "plan" | "planCall" | "planResume" | "planModel" | "planAdopt"
+  > {
   close(): Promise<void>;
 }
 
@@ -107,6 +110,8 @@ export function startServices(
     plan,
     planCall: callPlan,
     planResume: resumePlan,
+    planModel: (run, { env = environment, ...chosen }, current) =>
+      planModel(run, { env, ...chosen }, planner, current),
     planAdopt: (run, request) => planAdopt(run, { ...request, env: request.env ?? environment }, planner),
     async close() {
       await gc?.close();

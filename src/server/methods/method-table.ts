@@ -32,6 +32,7 @@ import { ping } from "./ping.ts";
 import { replay } from "./replay.ts";
 import { resume } from "./resume.ts";
 import { sendMessage } from "./send-message.ts";
+import { setModel } from "./set-model.ts";
 import { show } from "./show.ts";
 import { shutdown } from "./shutdown.ts";
 import { signalTree } from "./signal-tree.ts";
@@ -63,6 +64,7 @@ export const METHODS = {
   send_message: sendMessage,
   take_back_message: takeBackMessage,
   interrupt,
+  set_model: setModel,
   end_chat: endChat,
   attach,
   attach_debug: attachDebug,

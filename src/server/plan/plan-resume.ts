@@ -29,6 +29,7 @@ export async function planResume(
   requireOwn(info);
   requireFolders(info);
   const kept = info.env.values;
+  const isOther = request.provider !== undefined && request.provider !== info.provider;
   const had = (await records.meta(info.uuid))?.spawned?.mounts ?? [];
   const agentOf = async (name: string, sources: ConfigSources): Promise<Agent> =>
     withServers(await agentOrBlank(name, sources), had);
@@ -36,8 +37,8 @@ export async function planResume(
     {
       intent: info.intent,
       agent: info.agent,
-      provider: info.provider,
-      model: info.model,
+      provider: request.provider ?? info.provider,
+      model: request.model ?? (isOther ? undefined : info.model),
       // The head of a fork has the AGENTS.md of its folder.
       cwd: request.fork ? info.cwd : info.project,
       // Variables that were given to the run, and paths of its programs, stay the same.
@@ -55,7 +56,13 @@ export async function planResume(
     },
     undefined,
     ports,
-    { agentOf, provider, byFlag: info.provider_by_flag, fallback: info.fallback, rules: givenRules(info) },
+    {
+      agentOf,
+      provider,
+      byFlag: request.provider !== undefined || info.provider_by_flag,
+      fallback: (request.provider ?? request.model) ? undefined : info.fallback,
+      rules: givenRules(info),
+    },
   );
   const { opts, notices } = plan;
   try {
@@ -77,6 +84,22 @@ export async function planResume(
       provider: opts.provider && { ...opts.provider, because: "as before" },
     },
   };
+}
+
+/**
+ * Resolves the model that the user has chosen for a run, by the rules of a spawn. Keys are the caller's; of `current`, the
+ * model of a live run, its own. Fails as a spawn does.
+ */
+export async function planModel(
+  run: Run,
+  request: Pick<PlacedResume, "env" | "provider" | "model">,
+  ports: SpawnPorts,
+  current?: ProviderChoice,
+): Promise<ProviderChoice> {
+  const { opts } = await planResume(run, request, ports, current);
+  opts.devices.release();
+  if (opts.provider) return opts.provider;
+  throw new SyscallError("INTERNAL", "A plan for an agent has no model.");
 }
 
 /**

@@ -56,14 +56,15 @@ export const ChildResult = z.object({
 
 const ModelRef = z.object({ provider: z.string(), model: z.string() });
 
-/** A permanent switch to another model, because the previous one failed. */
+/** A permanent switch to another model: the previous one failed, or the user has chosen another. */
 export const ModelSwitch = z.object({
   /** The step in which it happened. */
   step: z.number(),
   ts: z.string(),
   from: ModelRef,
   to: ModelRef,
-  error: z.object({ code: z.string(), message: z.string() }),
+  /** null: the user has chosen it. */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
 });
 
 /** The usage of a run and its children when a step is written. A resumed run starts from these numbers. */

@@ -207,6 +207,25 @@ describe("a frame", () => {
   });
 });
 
+test("where the size comes late, the region has a cursor of its own until nothing changes for a moment", async () => {
+  const scene = new Scene({ env: { TMUX: "socket,1,0" } });
+  scene.show(["> 字input", "foot"], { row: 0, column: 2 });
+  await scene.frame();
+  expect(scene.terminal.screen.styled).toBe("> <inverse>字</>input\nfoot");
+  expect(scene.terminal.screen.cursor).toEqual({ row: 0, column: 0, visible: false });
+  await scene.clock.advance(300);
+  await scene.terminal.settled();
+  expect(scene.terminal.screen.styled).toBe("> 字input\nfoot");
+  expect(scene.terminal.screen.cursor).toEqual({ row: 0, column: 2, visible: true });
+  const { length } = scene.terminal.written;
+  scene.screen.redraw();
+  await scene.frame();
+  expect(scene.terminal.written.length).toBe(length);
+  scene.show(["> 字input", "foot"], { row: 0, column: 9 });
+  await scene.frame();
+  expect(scene.terminal.screen.styled).toBe("> 字input<inverse> </>\nfoot");
+});
+
 describe("committed lines", () => {
   test("are wrapped at words, with their style", async () => {
     const scene = new Scene({ columns: 20, rows: 10 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { ProcInfo } from "../../../src/kernel/types.ts";
+import type { ProcInfo, ProviderChoice } from "../../../src/kernel/types.ts";
 import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
@@ -209,6 +209,85 @@ describe("a chat", () => {
     const { tokensBefore, tokensAfter } = await h.kernel.compactions.compact(pid);
     expect(tokensAfter).toBeLessThanOrEqual(tokensBefore);
     await end(h, pid);
+  });
+});
+
+describe("another model", () => {
+  const other = { name: "other", device: "/dev/llm/scripted", model: "m2", gateKey: "other" };
+
+  test("is taken at once while a chat waits, and stays after a resume", async () => {
+    await using h = new KernelHarness({ model: parrot, can: { effort: true } });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    const { provider } = h.kernel.processes.inherited(pid);
+    const choice = { provider: { ...provider, ...other } as ProviderChoice, effort: "high" } as const;
+    expect(await h.kernel.chats.setModel(pid, choice)).toEqual({ applied: true });
+    expect(h.kernel.processes.info(pid)).toMatchObject({ provider: "other", model: "m2", effort: "high" });
+    await send(h, pid, "again");
+    await until(() => h.requests.length === 2);
+    expect(h.requests.map(({ model, effort }) => [model, effort])).toEqual([
+      ["m", undefined],
+      ["m2", "high"],
+    ]);
+    const info = await end(h, pid);
+    expect(info.switches).toMatchObject([
+      { step: 2, from: { model: "m" }, to: { model: "m2" }, error: null },
+    ]);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records.map(({ switches = [] }) => switches.length)).toEqual([0, 1]);
+  });
+
+  test("is taken before the next model call of a run that works; one that can't be used changes nothing", async () => {
+    const slow = slowTool();
+    await using h = new KernelHarness({
+      devices: slow.devices,
+      model: (request, signal) =>
+        request.messages.length === 1 ? calls(["Slow", {}]) : parrot(request, signal),
+    });
+    const pid = await h.spawn("go", { chat: true });
+    await slow.begun;
+    const { provider } = h.kernel.processes.inherited(pid);
+    const choice = { provider: { ...provider, ...other } as ProviderChoice };
+    expect(await h.kernel.chats.setModel(pid, choice)).toEqual({ applied: false });
+    slow.end();
+    await waits(h, pid);
+    expect(h.requests.map(({ model }) => model)).toEqual(["m", "m2"]);
+    const missing = { provider: { ...choice.provider, name: "x", device: "/dev/llm/missing" } };
+    expect(await code(h.kernel.chats.setModel(pid, missing))).toBe("NOT_FOUND");
+    expect(h.kernel.processes.info(pid)).toMatchObject({ provider: "other", model: "m2" });
+    await send(h, pid, "still here?");
+    await until(() => h.requests.length === 3);
+    expect(await end(h, pid)).toMatchObject({ exit_code: 0, result: "re: still here?" });
+  });
+
+  test("needs a known price where the run has a cost limit", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const price = { input: 1, output: 1, cached: 1 };
+    const provider = { ...h.opts().provider, price };
+    h.leases--;
+    const pid = await h.spawn("hi", { chat: true, maxCost: 1, provider });
+    await waits(h, pid);
+    const { price: _, ...unpriced } = provider;
+    expect(await code(h.kernel.chats.setModel(pid, { provider: { ...unpriced, model: "m2" } }))).toBe(
+      "INVALID",
+    );
+    expect(await h.kernel.chats.setModel(pid, { provider: { ...provider, model: "m2" } })).toEqual({
+      applied: true,
+    });
+    await end(h, pid);
+  });
+
+  test("is given to a suspended run: its next message is answered by it", async () => {
+    await using h = new KernelHarness({ model: parrot });
+    const pid = await h.spawn("hi", { chat: true });
+    await waits(h, pid);
+    const { provider } = h.kernel.processes.inherited(pid);
+    await h.kernel.lifecycle.suspend(pid);
+    const { uuid } = (await h.follow(pid)).info;
+    const choice = { provider: { ...provider, ...other } as ProviderChoice, effort: "low" } as const;
+    const changed = await h.kernel.lifecycle.setModel(uuid, h.dataDir, choice);
+    expect(changed).toMatchObject({ provider: "other", model: "m2", effort: "low", state: "suspended" });
+    expect(await h.runs.info(uuid)).toMatchObject({ model: "m2", switches: [{ step: 2, error: null }] });
   });
 });
 

@@ -149,6 +149,14 @@ export class FakeKernel implements KernelApi {
     return { seq, text: message.text, when: message.when };
   }
 
+  async setModel(): Promise<never> {
+    throw new SyscallError("UNAVAILABLE", "The fake kernel has no models.");
+  }
+
+  inherited(): never {
+    throw new SyscallError("UNAVAILABLE", "The fake kernel has no models.");
+  }
+
   async interrupt(): Promise<Interrupted> {
     return { interrupted: "tools", text_seen: false, put_back: [] };
   }

@@ -128,6 +128,9 @@ export function fakeSystem(
     planCall: async () => {
       throw new SyscallError("UNAVAILABLE", "The fake system has no devices.");
     },
+    planModel: async () => {
+      throw new SyscallError("UNAVAILABLE", "The fake system has no models.");
+    },
     planAdopt: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it is today"] }),
     planResume: async ({ info }) => ({ agent: null, opts: optsOf(info.cwd), notices: ["as it was"] }),
   };

@@ -106,7 +106,12 @@ function ofCommand(result: string): Outcome {
           .replace(/^\n?\[ended by signal (\S+)\]\s*$/, "ended by signal $1")
           .replace(/^\n?\[timed out after .*$/s, "timed out");
   const most = failure === null ? TAIL_LINES : FAILED_LINES;
-  return shown(lines, { failure, keep: "last", most, facts: lines.length === 0 ? ["no output"] : [] });
+  return shown(lines, {
+    failure,
+    keep: "last",
+    most,
+    facts: lines.length === 0 && failure === null ? ["no output"] : [],
+  });
 }
 
 /** The last line of the answer says what the agent has used. */
