@@ -27,8 +27,8 @@ test("a call that is refused has its line above the error, on the screen as in t
   machine.write("script.json", JSON.stringify(SCRIPT));
   const spawned = await machine.run(["spawn", "go", "--provider", "replay", "--model", "script.json"]);
   const shown = firstStep(spawned.stderr);
-  expect(shown).toMatch(/^ {2}> Nothing a\.txt\n {4}There is no tool "Nothing"/m);
-  expect(shown).toMatch(/^ {2}> Write a\.txt\n {4}Write: the input does not fit/m);
+  expect(shown).toMatch(/^ {2}> Nothing path=a\.txt\n {4}failed: There is no tool "Nothing"/m);
+  expect(shown).toMatch(/^ {2}> Write file=a\.txt\n {4}failed: Write: the input does not fit/m);
   expect(shown.match(/^ {2}> /gm)).toHaveLength(3);
   expect(shown).toBe(firstStep((await machine.run(["log", "1"])).stdout));
 });

@@ -37,7 +37,7 @@ test("--output json prints one object for every ending, wrong arguments included
     [["spawn", "--output", "json"], /INTENT is missing/],
     [["spawn", "do it", "--output", "json", "--agent", "unknown-agent"], /unknown-agent/],
     [["spawn", "do it", "--output", "json", "--stdin", "--no-stdin"], /exclude each other/],
-    [["resume", "--output", "json"], /UUID is missing/],
+    [["resume", "--output", "json"], /There is no run/],
     [["resume", "zz", "--output", "json"], /UUID/],
     [["resume", "01975a2e", "--output", "json", "--forc"], /--fork/],
   ];
