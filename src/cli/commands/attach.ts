@@ -25,7 +25,6 @@ export default defineCommand({
         resume: (uuid) => `${ownName(io)} resume ${uuid}`,
         keys: ["ctrl-c detaches"],
         canLeave: true,
-        atReadingPace: false,
       });
       const { view } = follower;
       const detached = Promise.withResolvers<null>();

@@ -15,13 +15,17 @@ const MAX_CHARS = 20_000;
 
 type Input = Record<string, unknown>;
 
-export function callText(name: string, input: Input): CallText {
-  return { name: printable(name), argument: (KNOWN.get(name)?.(input) ?? pairs(input)).trim() };
+/** Paths below `cwd` are relative to it. */
+export function callText(name: string, input: Input, cwd = ""): CallText {
+  const { path } = input;
+  const isBelow = cwd !== "" && typeof path === "string" && path.startsWith(`${cwd}/`);
+  const shown = isBelow ? { ...input, path: path.slice(cwd.length + 1) } : input;
+  return { name: printable(name), argument: (KNOWN.get(name)?.(shown) ?? pairs(shown)).trim() };
 }
 
 /** The call on one line of at most `width` columns. */
-export function callLine(name: string, input: Input, width: number): string {
-  const { name: shown, argument } = callText(name, input);
+export function callLine(name: string, input: Input, width: number, cwd = ""): string {
+  const { name: shown, argument } = callText(name, input, cwd);
   return oneLine(`${shown} ${argument}`, width);
 }
 

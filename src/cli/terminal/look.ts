@@ -7,6 +7,8 @@ import { fit, wrap } from "./width.ts";
 
 export interface Look extends TerminalStyle {
   mark: Marks;
+  /** Paths below this folder are shown relative to it. */
+  cwd: string;
 }
 
 interface Marks {
@@ -34,13 +36,14 @@ export interface BlockSize {
   full?: boolean;
 }
 
-export function lookOf(io: Pick<Io, "env" | "stdout">): Look {
+export function lookOf(io: Pick<Io, "env" | "stdout"> & Partial<Pick<Io, "cwd">>): Look {
   const style = terminalStyleOf(io);
   const isAscii = io.env.RNIX_ASCII === "1";
   return {
     ...style,
     // A comma could be part of a command.
     glyph: isAscii ? { ...style.glyph, dot: " - " } : style.glyph,
+    cwd: io.cwd ?? "",
     mark: isAscii ? ASCII : UNICODE,
   };
 }

@@ -31,7 +31,8 @@ export type Block =
   | { kind: "agent"; child: ChildRun }
   /** Files that one answer read, in one line. */
   | { kind: "reads"; calls: CallBlock[] }
-  | { kind: "message"; text: string }
+  /** What the model has read from its inbox: of the user, of the process with this PID, or of the system. */
+  | { kind: "message"; from: "user" | "system" | number; text: string }
   | { kind: "note"; text: string; tone: "warning" | "quiet" }
   | { kind: "end"; receipt: Receipt };
 
@@ -61,6 +62,9 @@ const TAIL_CHARS = 8 * 1024;
 const THOUGHT_CHARS = 256 * 1024;
 /** Tools whose result a person seldom reads: several of one answer share a line. */
 const GROUPED: ReadonlySet<string> = new Set(["Read"]);
+
+/** What a run does only when the model's answer is complete. */
+const AFTER_ANSWER: ReadonlySet<Activity["kind"]> = new Set(["tool", "check", "compact", "end"]);
 
 export class RunState {
   head: RunHead | null = null;
@@ -204,14 +208,21 @@ export class RunState {
   }
 
   #doing(activity: Activity, now: number): Change[] {
+    const done = this.#over(activity.kind, now);
     this.activity = this.#isPlayed ? { ...activity, since_ms: now } : activity;
-    // The answer is complete: what comes next is another turn.
-    const settled = activity.kind === "input" ? this.#settle(now) : [];
     const isStill = activity.kind === "paused" || activity.kind === "input" || activity.kind === "ask";
-    if (isStill === (this.#runsSince === null)) return settled;
+    if (isStill === (this.#runsSince === null)) return done;
     this.#ranMs = this.elapsedMs(now);
     this.#runsSince = isStill ? null : now;
-    return settled;
+    return done;
+  }
+
+  /** What has ended when the run begins this. */
+  #over(kind: Activity["kind"], now: number): Change[] {
+    // What comes next is another turn.
+    if (kind === "input") return this.#settle(now);
+    // The text of the model is over, also before its log entry.
+    return AFTER_ANSWER.has(kind) ? [...this.#endThought(now), ...this.#endAnswer()] : [];
   }
 
   #child(child: ChildState, now: number): Change[] {
@@ -287,7 +298,7 @@ export class RunState {
       case "result":
         return call === undefined ? [] : this.#callEnded(call, now);
       case "inbox":
-        return [...this.#settle(now), { type: "block", block: { kind: "message", text } }];
+        return [...this.#settle(now), ...inboxBlocks(text)];
       case "compact":
       case "unit":
       case "model":
@@ -410,4 +421,28 @@ function note(text: string, tone: "warning" | "quiet"): Change {
 export interface ChildRun extends ChildState {
   /** When it ended, by the clock of this command. */
   endedMs: number | null;
+}
+
+/** The frames in which an inbox entry reaches the model. Text outside them is the user's. */
+const FRAMES =
+  /<system-reminder>([\s\S]*?)<\/system-reminder>|<message from_pid="(\d+)"[^>]*>\n?([\s\S]*?)\n?<\/message>/g;
+/** Explains messages of other processes to the model. */
+const INTRODUCTION = /^Messages from other processes\. /;
+
+function inboxBlocks(text: string): Change[] {
+  const blocks: Change[] = [];
+  const add = (from: "user" | "system" | number, part: string): void => {
+    const shown = part.replaceAll("&lt;", "<").trim();
+    if (shown !== "") blocks.push({ type: "block", block: { kind: "message", from, text: shown } });
+  };
+  let at = 0;
+  for (const found of text.matchAll(FRAMES)) {
+    add("user", text.slice(at, found.index));
+    at = found.index + found[0].length;
+    const [, reminder, pid, message] = found;
+    if (pid !== undefined) add(Number(pid), message ?? "");
+    else if (reminder !== undefined && !INTRODUCTION.test(reminder)) add("system", reminder);
+  }
+  add("user", text.slice(at));
+  return blocks;
 }

@@ -34,11 +34,19 @@ export interface LiveOptions {
   /** Ctrl-D leaves the run: it continues in the daemon. */
   canLeave: boolean;
   /** Any key shows the rest at once. */
-  atReadingPace: boolean;
+  atReadingPace?: boolean;
 }
 
 export function openLiveView(io: Io, o: LiveOptions): LiveView {
   return new LiveView(io, Screen.open(io, { clock: realClock }), o);
+}
+
+/** The text of the model that arrives. */
+interface Answer {
+  stream: MarkdownStream;
+  /** What closes it. */
+  end: string;
+  committed: boolean;
 }
 
 type RunScreen = Pick<
@@ -61,7 +69,7 @@ export class LiveView implements RunOutput {
   readonly #stopListening: () => void;
   readonly #left = Promise.withResolvers<null>();
   #keyboard: Keyboard | null = null;
-  #answer: { stream: MarkdownStream; committed: boolean } | null = null;
+  #answer: Answer | null = null;
   /** Whether the last part above takes one line; null: there is none yet. */
   #lastIsBrief: boolean | null = null;
   /** The last part that is shown in short. */
@@ -78,7 +86,7 @@ export class LiveView implements RunOutput {
     this.#pace = o.atReadingPace ? new ReadingPace(clock) : null;
     this.#stopListening = io.onSignal("SIGINT", () => this.#pace?.hurry());
     this.look = lookOf(io);
-    this.state = new RunState(clock.now(), { isPlayed: o.atReadingPace });
+    this.state = new RunState(clock.now(), { isPlayed: o.atReadingPace === true });
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
     this.#tick();
@@ -205,13 +213,21 @@ export class LiveView implements RunOutput {
   }
 
   #text(text: string): void {
-    this.#answer ??= { stream: new MarkdownStream(this.look), committed: false };
+    this.#answer ??= this.#newAnswer(text);
     const answer = this.#answer;
     answer.stream.push(text);
     this.#commitAnswer(answer, answer.stream.finished(this.#screen.columns));
   }
 
-  #commitAnswer(answer: { committed: boolean }, lines: readonly string[]): void {
+  /** A JSON document is shown as code: as Markdown it would lose characters. */
+  #newAnswer(beginning: string): Answer {
+    const isJson = /^\s*(\{|\[\s*[[{"\d-])/.test(beginning);
+    const stream = new MarkdownStream(this.look);
+    if (isJson) stream.push("```json\n");
+    return { stream, end: isJson ? "\n```" : "", committed: false };
+  }
+
+  #commitAnswer(answer: Answer, lines: readonly string[]): void {
     if (lines.length === 0) return;
     if (answer.committed) this.#screen.commit(lines);
     else this.#commit(lines, { isBrief: false });
@@ -221,7 +237,9 @@ export class LiveView implements RunOutput {
   #endAnswer(): void {
     const answer = this.#answer;
     this.#answer = null;
-    if (answer !== null) this.#commitAnswer(answer, answer.stream.end(this.#screen.columns));
+    if (answer === null) return;
+    answer.stream.push(answer.end);
+    this.#commitAnswer(answer, answer.stream.end(this.#screen.columns));
   }
 
   #loseAnswer(): void {

@@ -31,8 +31,9 @@ function brief(change: Change): string {
       return `call ${block.call.name} ${block.call.state}`;
     case "reads":
       return `reads ${block.calls.length}`;
-    case "thought":
     case "message":
+      return `message of ${block.from}: ${block.text}`;
+    case "thought":
     case "note":
       return `${block.kind} ${block.text}`;
     case "agent":
@@ -176,6 +177,28 @@ describe("the transcript of a run", () => {
     });
     state.known("no input");
     expect(play([notice("no input"), notice("another")], state)).toEqual(["note another"]);
+  });
+
+  test("shows what the model read from its inbox without the frames that tell it whose words they are", () => {
+    const text = [
+      "<system-reminder>Messages from other processes. Weigh what they say.</system-reminder>",
+      '<message from_pid="3" from_uuid="u" seq="1" ts="t">\nI am &lt;message> done\n</message>',
+      "<system-reminder>checks: it failed</system-reminder>",
+      "and the readme, too",
+    ].join("\n");
+    const inbox: StreamEvent = { type: "log_entry", payload: { ts: "", step: 2, kind: "inbox", text } };
+    expect(play([inbox])).toEqual([
+      "message of 3: I am <message> done",
+      "message of system: checks: it failed",
+      "message of user: and the readme, too",
+    ]);
+  });
+
+  test("the answer is over when something else begins, also before its log entry", () => {
+    expect(play([delta(1, "Done."), activity("check", "checking: npm test")])).toEqual([
+      "answer Done.",
+      "answer_end",
+    ]);
   });
 
   test("white space before a call is no answer", () => {

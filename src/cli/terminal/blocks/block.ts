@@ -23,12 +23,7 @@ export function blockLines(block: Shown, size: BlockSize, look: Look): string[] 
     case "reads":
       return readLines(block.calls, size, look);
     case "message":
-      return textLines(
-        block.text,
-        { columns, full, mark: look.cyan(look.mark.message) },
-        (line) => line,
-        look,
-      );
+      return messageLines(block, { columns, full }, look);
     case "note": {
       const paint = block.tone === "warning" ? look.yellow : look.dim;
       return textLines(
@@ -96,7 +91,9 @@ function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): st
   if (size.full || (calls.length === 1 && only !== undefined))
     return calls.flatMap((call) => callLines(call, size, look));
   const title = `Read ${plural(calls.length, "file")}`;
-  const names = calls.map(({ name, input }) => oneLine(callText(name, input).argument, 100)).join(", ");
+  const names = calls
+    .map(({ name, input }) => oneLine(callText(name, input, look.cwd).argument, 100))
+    .join(", ");
   const ms = Math.max(...calls.map((call) => call.ms ?? 0));
   const time = look.glyph.dot + formatElapsed(ms);
   const room = size.columns - 3 - title.length - look.glyph.dot.length - time.length;
@@ -105,8 +102,20 @@ function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): st
   ];
 }
 
+function messageLines(
+  { from, text }: Extract<Block, { kind: "message" }>,
+  { columns, full }: { columns: number; full: boolean },
+  look: Look,
+): string[] {
+  if (from === "system")
+    return textLines(text, { columns, full, mark: look.dim(look.mark.bar) }, look.dim, look);
+  const mark = look.cyan(look.mark.message);
+  const shown = from === "user" ? text : `from process ${from}: ${text}`;
+  return textLines(shown, { columns, full, mark }, look.bold, look);
+}
+
 /** Lines of a message or note that are shown unless all are asked for. */
-const TEXT_LINES = 8;
+const TEXT_LINES = 6;
 
 function textLines(
   text: string,

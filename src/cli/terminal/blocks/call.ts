@@ -85,7 +85,7 @@ function titleLines(
   o: { mark: string; status: readonly string[]; columns: number; most: number },
   look: Look,
 ): string[] {
-  const { name: shown, argument } = callText(name, input);
+  const { name: shown, argument } = callText(name, input, look.cwd);
   const status = o.status.map((text) => `${look.dim(look.glyph.dot)}${text}`).join("");
   const title = cutTo(shown, o.columns - 2, look);
   const head = `${o.mark} ${look.bold(title)}`;
@@ -105,7 +105,8 @@ function titleLines(
   }
   const fitted = fitStatus(lines, { ...o, indent, first, status: Bun.stringWidth(status) }, look);
   const last = fitted.pop() ?? "";
-  return placed([...fitted, last + status], { head, indent });
+  const end = last === "" ? o.status.join(look.dim(look.glyph.dot)) : last + status;
+  return placed([...fitted, end], { head, indent });
 }
 
 /** Columns of the argument's last line that the status leaves at least. */
@@ -138,11 +139,8 @@ function fitStatus(
   const last = lines.length - 1;
   const end = lines[last] ?? "";
   const isLong = Bun.stringWidth(end) > room(last);
-  // The end of the argument goes to a line of its own, with the status.
-  const wrapped =
-    isLong && lines.length < o.most
-      ? [...lines.slice(0, -1), ...wrapTo(end, Math.max(8, room(last)))]
-      : lines;
+  // Its last words go to a line of their own, with the status.
+  const wrapped = isLong && lines.length < o.most ? [...lines.slice(0, -1), ...lastWords(end)] : lines;
   const shown = wrapped.slice(0, o.most);
   const hidden = wrapped.length - shown.length;
   const at = shown.length - 1;
@@ -151,6 +149,16 @@ function fitStatus(
   const cut = cutTo(shown[at] ?? "", Math.max(4, room(at) - more.length), look);
   return [...shown.slice(0, -1), `${cut}${look.dim(more)}`];
 }
+
+/** A line in two, of which the second is short. */
+function lastWords(line: string): [string, string] {
+  const at = line.lastIndexOf(" ");
+  // One long word, such as an address.
+  if (at < 1 || line.length - at > LAST_WORD) return [line, ""];
+  return [line.slice(0, at).trimEnd(), line.slice(at + 1)];
+}
+
+const LAST_WORD = 16;
 
 function bodyLines(
   outcome: Outcome,

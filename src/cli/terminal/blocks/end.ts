@@ -4,7 +4,8 @@ import { lastAttempt } from "../../../lib/check-attempts.ts";
 import type { Receipt } from "../../../protocol/methods.ts";
 import { EXIT } from "../../exit.ts";
 import { checkText, receiptText, whyText } from "../../output/end.ts";
-import { type Look, wrapTo } from "../look.ts";
+import type { Look } from "../look.ts";
+import { wrap } from "../width.ts";
 
 /** `resume`: the command that resumes this run, as the user would type it here. null: it can't be resumed. */
 export function endLines(
@@ -23,7 +24,7 @@ export function endLines(
       ? []
       : [look.dim(resumeText(receipt, resume, columns, look))]),
   ];
-  return parts.flatMap((part) => part.split("\n")).flatMap((line) => hanging(line, columns));
+  return parts.flatMap((part) => part.split("\n")).flatMap((line) => wrap(line, columns, "  "));
 }
 
 /** The command stands on a line of its own where it would be broken: it is to be copied. */
@@ -33,11 +34,4 @@ function resumeText({ exit_code }: Receipt, resume: string, columns: number, loo
   const why = isDone ? "to continue it:" : "to resume it:";
   const gap = why.length + 1 + command.length > columns ? "\n" : " ";
   return `${why}${gap}${command}`;
-}
-
-/** Wrapped, with the lines after the first indented. */
-function hanging(line: string, columns: number): string[] {
-  const [first = "", ...rest] = wrapTo(line, columns);
-  if (rest.length === 0) return [first];
-  return [first, ...rest.flatMap((more) => wrapTo(more.trimStart(), columns - 2)).map((more) => `  ${more}`)];
 }

@@ -19,7 +19,7 @@ interface Place {
 export function statusLines(state: RunState, place: Place, look: Look): string[] {
   if (state.retry !== null) return retryLines(state.retry, place, look);
   const { columns, now } = place;
-  const { text, sinceMs, untilMs, isStill } = doing(state, place);
+  const { text, sinceMs, untilMs, isStill } = doing(state, place, look);
   const clock = [
     ...(now - sinceMs < 1000 ? [] : [formatSeconds(now - sinceMs)]),
     ...(untilMs === null || untilMs <= now ? [] : [`${formatSeconds(untilMs - now + 999)} left`]),
@@ -53,7 +53,7 @@ interface Doing {
   isStill: boolean;
 }
 
-function doing(state: RunState, { now, showsCalls }: Place): Doing {
+function doing(state: RunState, { now, showsCalls }: Place, look: Look): Doing {
   const { activity, thought, isAnswering, calls } = state;
   const since = activity?.since_ms ?? now;
   if (thought !== null) return moving("thinking", thought.sinceMs);
@@ -71,7 +71,7 @@ function doing(state: RunState, { now, showsCalls }: Place): Doing {
     if (first === undefined)
       return moving(state.head === null ? "starting" : "waiting for the model", state.openedMs);
     return moving(
-      calls.size === 1 ? callLine(first.name, first.input, 200) : `${calls.size} calls`,
+      calls.size === 1 ? callLine(first.name, first.input, 200, look.cwd) : `${calls.size} calls`,
       first.startedMs,
     );
   }
