@@ -42,8 +42,10 @@ export async function commandHelp(words: string[], command: Command, io: Io): Pr
 
 const ROOT_EXAMPLES = [
   "rnix demo                                                  a complete run, no key, no network",
-  'rnix spawn "fix the failing test" --check "npm test"       run an agent; the check decides',
-  "rnix ps                                                    the running processes",
+  "rnix setup                                                 choose a model, enter its key, in a minute",
+  'rnix "explain what this project does"                      run an agent: the same as rnix spawn "…"',
+  'rnix spawn "fix the failing test" --check "npm test"       the check decides whether it succeeded',
+  "rnix log                                                   what the last run did",
 ];
 
 /** Our definition in the form that citty renders. */

@@ -113,14 +113,10 @@ function isOffered({ name, model, models }: ProviderWire): boolean {
   return name !== "ollama" || model !== null || models.length > 0;
 }
 
-function foundItem({ name, because, models }: ProviderWire): Item<Draft> {
+function foundItem({ name, because, models, chosen }: ProviderWire): Item<Draft> {
   const about = KNOWN_PROVIDERS[name]?.about ?? "of your providers.yaml";
   const why = models.length > 0 ? `${models.length} models` : because;
-  return {
-    name,
-    about: `${about}: ${why.startsWith("found") ? why : `here, ${why}`}`,
-    value: { name, entry: {} },
-  };
+  return { name, about: chosen ? `${about}: in use here` : `${about}: ${why}`, value: { name, entry: {} } };
 }
 
 const LOCAL_MS = 400;
