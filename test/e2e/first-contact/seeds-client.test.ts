@@ -51,7 +51,7 @@ const Progress = z.discriminatedUnion("event", [
     model: z.string().min(1),
   }),
   z.looseObject({ event: z.literal("step"), pid: Int, step: Int, total: Int.nullable() }),
-  z.looseObject({ event: z.enum(["notice", "retry", "usage"]), pid: Int }),
+  z.looseObject({ event: z.enum(["activity", "child", "message", "notice", "retry", "usage"]), pid: Int }),
 ]);
 const Complete = z.looseObject({
   event: z.literal("complete"),
