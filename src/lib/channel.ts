@@ -18,6 +18,8 @@ export class Channel<T> implements AsyncIterable<T> {
   #onClose: (() => void) | undefined;
   readonly #coalesce: Coalesce<T>;
   dropped = 0;
+  /** Its reader only looks: nothing waits for what it may send. */
+  readonly isPassive: boolean = false;
 
   constructor(capacity = 256, onClose?: () => void, coalesce: Coalesce<T> = {}) {
     this.#capacity = capacity;

@@ -62,6 +62,8 @@ export class ChatControl {
     const send = async (): Promise<{ seq: number; suspended: boolean }> => {
       const proc = this.#agent(pid);
       if (images.length > 0) await this.#requireImages(proc);
+      // The message is no safer than the run that it belongs to.
+      await proc.record.sync();
       const entry = await this.#ports.inboxes.put(proc, {
         kind: "input",
         ts: new Date(this.#ports.clock.now()).toISOString(),

@@ -36,7 +36,7 @@ export async function waitForMessage(
   let idle: { cancel(): void } | undefined;
   const watch = (): void => {
     idle?.cancel();
-    if (proc.watchers.size > 0) return;
+    if (proc.watchers.isAttended) return;
     const why = `no message came for ${formatDuration(ms)}`;
     idle = clock.timer(ms, () => suspend(proc, why, { on: "message" }));
   };

@@ -229,6 +229,8 @@ export class ProcessEvents {
 
 /** The channel of a client that shows the log only. */
 class LogChannel extends Channel<ProcessEvent> {
+  override readonly isPassive = true;
+
   override push(event: ProcessEvent): void {
     if (event.type === "log" || event.type === "retry") super.push(event);
   }

@@ -128,8 +128,10 @@ class ReasoningLoop implements AskEvents {
       proc.work.throwIfAborted();
       answer = await this.#ask();
     } catch (thrown) {
-      if (!proc.interrupted || proc.stopped) throw thrown;
-      return this.#interruptedAnswer();
+      if (proc.stopped) throw thrown;
+      if (proc.interrupted) return this.#interruptedAnswer();
+      if (!proc.spec.opts.chat || !isModelFailure(thrown)) throw thrown;
+      return this.#failedTurn(thrown.error.message);
     } finally {
       proc.underway = null;
     }
@@ -149,7 +151,14 @@ class ReasoningLoop implements AskEvents {
   /** How the program that is the model ended the run by a step of its own, if it did. */
   #ofProgram(): RunOutcome | undefined | Promise<RunOutcome | undefined> {
     const outcome = this.#outcome;
-    return outcome?.kind === "finished" ? this.#complete(outcome) : outcome;
+    return outcome?.kind === "finished" ? this.#complete(outcome) : this.#unlessInChat(outcome);
+  }
+
+  /** A chat does not end by a loop: the user decides what follows. */
+  #unlessInChat(outcome: RunOutcome | undefined): RunOutcome | undefined | Promise<undefined> {
+    if (outcome?.kind !== "broken" || !this.#proc.spec.opts.chat || !LOOPS.has(outcome.reason))
+      return outcome;
+    return this.#failedTurn(outcome.error.message);
   }
 
   /** Ends the run with the input of Complete, unless the user has sent a message: the model reads it first. */
@@ -283,7 +292,7 @@ class ReasoningLoop implements AskEvents {
     this.#record(ts, assistant, answer, calls, interrupted);
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (interrupted) return this.#endInterruption([], calls.length === 0);
-    return (await this.#outcomeOf(answer)) ?? this.#checkLoop(calls);
+    return (await this.#outcomeOf(answer)) ?? this.#unlessInChat(this.#checkLoop(calls));
   }
 
   /** Waits for the message that begins the next turn. An outcome: the chat has ended. */
@@ -329,6 +338,22 @@ class ReasoningLoop implements AskEvents {
     const assistant: Message = { role: "assistant", content };
     this.#journal(this.#ts, assistant, { ...answer, interrupted: true });
     return this.#applyAnswer(this.#ts, assistant, answer, { interrupted: true });
+  }
+
+  /**
+   * The model of a chat can't answer, or it turns in a circle: the user decides what follows. What the model was to read
+   * is in the inbox again, and waits for a new message.
+   */
+  async #failedTurn(why: string): Promise<undefined> {
+    const proc = this.#proc;
+    this.#model.takeArriving();
+    proc.step = proc.recordedStep;
+    await this.#turns.putBack();
+    this.#turns.end({ onlyNew: true });
+    this.keepPartial();
+    proc.notices.push(why);
+    this.#ports.emit(proc, { type: "notice", text: why });
+    await this.#ports.saveInfo(proc);
   }
 
   /** The interrupted work has ended: the user has the word. `putBack`: messages that are in the inbox again. */
@@ -564,6 +589,14 @@ interface AnswerState {
 }
 
 type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };
+
+/** The ends that the loop guard causes. */
+const LOOPS: ReadonlySet<ExitReason> = new Set(["loop_detected", "circuit_breaker"]);
+
+/** The model can't answer, also after all retries and fallbacks. */
+function isModelFailure(thrown: unknown): thrown is RunError {
+  return thrown instanceof RunError && thrown.reason === "llm_error";
+}
 
 function broken(reason: ExitReason, message: string): RunOutcome {
   return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };

@@ -521,6 +521,11 @@ class Watchers extends Set<Channel<ProcessEvent>> {
   /** Called after each change. */
   onChange: (() => void) | undefined;
 
+  /** Whether a client follows the run that may send something; not one that reads the log or waits for its end. */
+  get isAttended(): boolean {
+    return [...this].some(({ isPassive }) => !isPassive);
+  }
+
   override add(channel: Channel<ProcessEvent>): this {
     super.add(channel);
     this.onChange?.();

@@ -48,6 +48,8 @@ export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: Wa
     async hasMessage(uuid) {
       const dataDir = await dataDirOf(uuid);
       if (dataDir === undefined) return false;
+      // Checked again and again: most inboxes are empty, and the rest needs all steps.
+      if (!runs(dataDir).hasInbox(uuid)) return false;
       const { unread } = await runs(dataDir).inbox(uuid);
       return unread.some(({ kind }) => kind === "message");
     },

@@ -360,6 +360,11 @@ export class RunStore {
     return readBlob(this.#fs, this.dir(uuid), ref);
   }
 
+  /** Whether a run may have unread inbox entries: an inbox without them is emptied when its run ends. */
+  hasInbox(uuid: string): boolean {
+    return (this.#size(uuid, INBOX) ?? 0) > 0;
+  }
+
   /** Reads the unread inbox entries of a run. Changes nothing. */
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();

@@ -3,6 +3,7 @@ import type { ProcInfo, ProviderChoice } from "../../../src/kernel/types.ts";
 import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
+import { Mountable } from "../../support/mountable.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
 
@@ -94,7 +95,7 @@ describe("a chat", () => {
     expect(await end(h, pid)).toMatchObject({ intent: "hi", result: "re: hi" });
   });
 
-  test("does not end by the tool Complete, by a loop of failures, or by an answer that was cut off", async () => {
+  test("does not end by the tool Complete or by an answer that was cut off", async () => {
     await using h = new KernelHarness({
       model: script(
         calls(["Complete", { result: "the result" }]),
@@ -115,6 +116,31 @@ describe("a chat", () => {
     await send(h, pid, "more");
     await until(() => h.requests.length === 3);
     expect(await end(h, pid)).toMatchObject({ exit_code: 0, result: "bye" });
+  });
+
+  test("does not end when its model can't answer or turns in a circle: the user decides what follows", async () => {
+    let down = true;
+    const model: Model = (request, signal) => {
+      if (down) throw new SyscallError("PERMISSION", "the key is refused");
+      const isNew = request.messages.at(-1)?.role === "user";
+      if (request.messages.length > 1 && isNew) return parrot(request, signal);
+      return calls(["Loop", {}]);
+    };
+    const loop = { "/dev/loop": toolDevice("Loop", () => "again") };
+    await using h = new KernelHarness({ model, devices: loop, limits: { loop_threshold: 3 } });
+    const pid = await h.spawn("go", { chat: true });
+    await waits(h, pid);
+    expect(h.kernel.processes.info(pid)).toMatchObject({ state: "running", steps: 0 });
+    expect((await h.kernel.chats.takeBack(pid, 1)).text).toBe("go");
+    down = false;
+    await send(h, pid, "go now");
+    await until(() => h.kernel.processes.info(pid).steps === 3);
+    await waits(h, pid);
+    await send(h, pid, "stop that");
+    await until(() => h.kernel.processes.info(pid).steps === 4);
+    const info = await end(h, pid);
+    expect(info).toMatchObject({ exit_code: 0, result: "re: stop that" });
+    expect(info.notices.join()).toMatch(/the key is refused.*3 times in a row/s);
   });
 
   test("stops its clock while it waits, and costs nothing", async () => {
@@ -139,6 +165,8 @@ describe("a chat", () => {
     await clock.advance(120_000);
     expect(h.kernel.processes.info(pid).state).toBe("running");
     client.end();
+    // A client that only waits for its end, or reads its log, does not keep it.
+    h.kernel.attach(pid, { watched: "log" });
     await clock.advance(59_999);
     expect(h.kernel.processes.info(pid).state).toBe("running");
     await clock.advance(1);
@@ -200,6 +228,18 @@ describe("a chat", () => {
     await until(() => h.requests.length === 2);
     expect(said(h.requests[1])).toEqual(["user: one", "assistant: re: one", expect.stringContaining("two")]);
     expect(await end(h, again.pid)).toMatchObject({ exit_code: 0, steps: 2 });
+  });
+
+  test("keeps its mounts and its process between turns", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: parrot, mounts: [table.type] });
+    const mounts = [{ type: "table", name: "far", config: {}, shared: false }];
+    const pid = await h.spawn("one", { chat: true, mounts });
+    await waits(h, pid);
+    await send(h, pid, "two");
+    await until(() => h.requests.length === 2);
+    expect(await end(h, pid)).toMatchObject({ pid, steps: 2 });
+    expect(table.attempts).toBe(1);
   });
 
   test("is compacted on request while it waits", async () => {
