@@ -1,5 +1,6 @@
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
+import type { AskPrompt } from "./ask-prompt.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
 import { Heartbeat } from "./output/heartbeat.ts";
@@ -26,6 +27,7 @@ export class Follower {
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
+  #asker: Pick<AskPrompt, "ask" | "over"> | null = null;
 
   constructor(io: Io, mode: OutputMode, o: { quiet: boolean; view?: RunOutput }) {
     this.#io = io;
@@ -40,6 +42,11 @@ export class Follower {
     if (mode !== "text" || o.quiet || !canDraw(io)) return new Follower(io, mode, o);
     const { openLiveView } = await import("./terminal/run-view.ts");
     return new Follower(io, mode, { ...o, view: openLiveView(io, o) });
+  }
+
+  /** Gives the run's questions to a prompt, where a person can answer them. */
+  answerWith(asker: Pick<AskPrompt, "ask" | "over"> | null): void {
+    this.#asker = asker;
   }
 
   /** The run has a PID. For a detached run, this prints PID and UUID, and nothing follows. */
@@ -57,7 +64,7 @@ export class Follower {
       if (event.type === "error") throw neverBorn(event.payload);
       if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
       this.#heartbeat?.seen(event);
-      this.view.show(event);
+      this.#show(event);
       await this.#attention.seen(event);
       if (event.type === "complete") {
         const { event: _, ...receipt } = event.payload;
@@ -72,6 +79,12 @@ export class Follower {
       "UNAVAILABLE",
       "the connection closed before the run ended; it may still be running: see rnix ps -a",
     );
+  }
+
+  #show(event: StreamEvent): void {
+    if (this.#asker && event.type === "ask_user") this.#asker.ask(event.payload);
+    else if (this.#asker && event.type === "ask_closed") this.#asker.over(event.payload);
+    else this.view.show(event);
   }
 
   /**

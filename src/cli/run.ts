@@ -3,6 +3,8 @@
 import type { Stream } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Receipt } from "../protocol/methods.ts";
+import { answerQuestions } from "./answer-questions.ts";
+import { isAskable } from "./ask.ts";
 import { EXIT } from "./exit.ts";
 import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
@@ -141,13 +143,20 @@ async function begin(
     return { code: EXIT.ok, receipt: null };
   }
   interrupts.started(stream.answer);
+  const stopAsking = run.unattended
+    ? () => undefined
+    : await answerQuestions(io, follower, () => session.connect());
   view.listen();
   const ended = followRun(view.io, stream, follower);
-  const receipt = await Promise.race([ended, interrupts.abandoned, view.left]);
-  if (receipt !== null) {
-    await view.close();
-    await run.ended?.(receipt, session);
-    return { code: receipt.exit_code, receipt };
+  try {
+    const receipt = await Promise.race([ended, interrupts.abandoned, view.left]);
+    if (receipt !== null) {
+      await view.close();
+      await run.ended?.(receipt, session);
+      return { code: receipt.exit_code, receipt };
+    }
+  } finally {
+    stopAsking();
   }
   stream.close();
   ended.catch(() => undefined);
@@ -201,7 +210,7 @@ async function prepare(
 }
 
 function attended(io: Io, { unattended }: AgentRun): true | undefined {
-  return (!unattended && !io.env.CI && io.stdin.kind === "tty" && io.stderr.isTTY) || undefined;
+  return (!unattended && isAskable(io)) || undefined;
 }
 
 function outputs({ stdout, stderr }: Io): Given["outputs"] {

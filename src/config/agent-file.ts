@@ -34,6 +34,7 @@ export const AgentFile = z.lazy(() =>
             `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
         })
         .optional(),
+      ask: texts("a list of tool names and patterns").optional(),
       mcp: everyOr(servers()).optional(),
       max_steps: limit(SETTINGS.max_steps).optional(),
       context_budget: limit(SETTINGS.context_budget).optional(),

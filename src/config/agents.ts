@@ -226,6 +226,7 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
       ? await withEverySkill([...skills, ...deferred], deferred, sources, news)
       : deferred,
     allowedTools: value.allowed_tools ?? ["*"],
+    ask: value.ask,
     maxSteps: value.max_steps,
     contextBudget: value.context_budget,
     maxCost: value.max_cost,

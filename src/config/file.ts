@@ -124,6 +124,17 @@ export function fileError(cause: unknown, file: string, verb: string): SyscallEr
   return new SyscallError("INTERNAL", `Cannot ${verb} ${file} (${system ?? "unknown reason"}).`, { cause });
 }
 
+/** Identifies a folder: another one at the same path has another identity. */
+export function folderIdentity(dir: string): string {
+  try {
+    const { ino, birthtimeNs } = statSync(dir, { bigint: true });
+    // An inode number alone would be reused by the next folder.
+    return `${ino}:${birthtimeNs}`;
+  } catch (error) {
+    throw fileError(error, dir, "look at");
+  }
+}
+
 /** Whether this user can write to the path, or create it. */
 export function canWrite(path: string): boolean {
   for (let at = path; ; at = dirname(at)) {

@@ -23,6 +23,8 @@ interface KeyRule {
 export const PROJECT_KEYS = {
   ".rnix/config.yaml": {
     ...settingRules(),
+    ask: { class: "narrows", until: "counts where it asks more than yours" },
+    ...trusted("your own hook is notified", "on_ask"),
     ...trusted("plugins get your settings alone", "plugins"),
   },
   ".rnix/providers.yaml": {
@@ -45,6 +47,7 @@ export const PROJECT_KEYS = {
     ...reads("description", "skills", "deferred_skills"),
     ...trusted("provider, model and effort are chosen without it", "models"),
     allowed_tools: { class: "narrows", until: "what it lists of Read, Glob, Grep, Plan, Skill and Complete" },
+    ask: { class: "narrows", until: "the same: it only adds questions" },
     ...trusted("no server is mounted for it; a run that requires one is refused, exit 64", "mcp"),
     ...limits("max_steps", "context_budget", "max_cost", "timeout", "check_attempts"),
     sandbox: { class: "narrows", until: "`required` counts" },

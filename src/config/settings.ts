@@ -9,10 +9,24 @@ import { SETTINGS, type Setting, type SettingKey, type SettingValues, type Usabl
 import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
+import {
+  askedWords,
+  shownWord,
+  WORD_ABOUTS,
+  WORD_DEFAULTS,
+  WORD_KEYS,
+  WordFile,
+  type WordKey,
+  type WordValues,
+  withWords,
+  wordSchema,
+} from "./word-settings.ts";
 import { type Checked, readYaml, yamlError } from "./yaml.ts";
 
 export interface Settings {
   values: SettingValues;
+  /** The settings that are words. */
+  words: WordValues;
   /** The settings of each plugin, by its name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
@@ -20,7 +34,7 @@ export interface Settings {
   /** What trust is asked for in the project's file, trusted or not. */
   asked: AskedSetting[];
   /** File, line and column of each setting that a file has. */
-  sources: ReadonlyMap<UsableKey, string>;
+  sources: ReadonlyMap<UsableKey | WordKey, string>;
 }
 
 /** A key of a project's config.yaml that counts once the project is trusted. */
@@ -34,7 +48,7 @@ interface AskedSetting {
 
 /** One row of `rnix config`. */
 export interface SettingLine {
-  key: SettingKey;
+  key: SettingKey | WordKey;
   value: string;
   default: string;
   /** "default", or the file with line and column. */
@@ -59,14 +73,16 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
   const values = defaultValues();
-  const sources = new Map<UsableKey, string>();
+  const sources = new Map<UsableKey | WordKey, string>();
   if (user) apply(values, sources, user);
-  const asked = own === null ? [] : askedSettings(own, values);
+  const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
+  const asked = own === null ? [] : askedSettings(own, values, yours);
   const withheld = asked.filter(({ file, key, value }) => trust?.allowsPart(file, key, value) !== true);
   const refused = new Set(withheld.map(({ key }) => key));
   if (own) apply(values, sources, own, refused);
   return {
     values: checked(values),
+    words: own ? withWords(yours, own.value.words, refused) : yours,
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
     withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
     asked,
@@ -76,12 +92,18 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
 
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
-  return { values: checked(defaultValues()), plugins: {}, withheld: [], asked: [], sources: new Map() };
+  const values = checked(defaultValues());
+  return { values, words: WORD_DEFAULTS, plugins: {}, withheld: [], asked: [], sources: new Map() };
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
-export function describeSettings({ values, sources }: Settings): SettingLine[] {
-  return KEYS.map((key) => {
+export function describeSettings({ values, words, sources }: Settings): SettingLine[] {
+  const ofWords = WORD_KEYS.map((key): SettingLine => {
+    const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
+    const source = sources.get(key) ?? "default";
+    return { key, value, default: usual, source, about: WORD_ABOUTS[key], scope: "run", works: true };
+  });
+  const ofLimits = KEYS.map((key): SettingLine => {
     const setting: Setting = SETTINGS[key];
     return {
       key,
@@ -93,6 +115,7 @@ export function describeSettings({ values, sources }: Settings): SettingLine[] {
       works: isUsable(key),
     };
   });
+  return [...ofLimits, ...ofWords];
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -120,11 +143,13 @@ export const ConfigFile = z.lazy(() =>
   strict(
     {
       ...Object.fromEntries(USABLE.map((key) => [key, limit(SETTINGS[key]).optional()])),
+      ...wordSchema(),
       plugins: Plugins.optional(),
     },
     LATER,
-  ).transform(({ plugins, ...numbers }) => ({
+  ).transform(({ plugins, ask, on_ask, ...numbers }) => ({
     plugins: Plugins.optional().parse(plugins),
+    words: WordFile.parse({ ask, on_ask }),
     numbers: Object.entries(numbers).flatMap(([key, value]) =>
       isKey(key) && isUsable(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
     ),
@@ -153,21 +178,29 @@ async function readConfig(file: string, project: Project | null): Promise<Config
 /** Overwrites `values` with the numbers of this file, except the `refused` keys. */
 function apply(
   values: Values,
-  sources: Map<UsableKey, string>,
+  sources: Map<UsableKey | WordKey, string>,
   { value, text }: ConfigFile,
   refused: ReadonlySet<string> = new Set(),
 ): void {
+  const note = (key: UsableKey | WordKey): void => {
+    const { line, column } = text.position([key], "key");
+    sources.set(key, `${text.file}:${line}:${column}`);
+  };
   for (const { key, value: number } of value.numbers) {
     if (refused.has(key)) continue;
-    const { line, column } = text.position([key], "key");
     values.set(key, number);
-    sources.set(key, `${text.file}:${line}:${column}`);
+    note(key);
   }
+  for (const key of WORD_KEYS) if (value.words[key] !== undefined && !refused.has(key)) note(key);
 }
 
 /** `yours`: the user's own values. */
-function askedSettings({ value, text: { file } }: ConfigFile, yours: Values): AskedSetting[] {
-  const numbers = value.numbers
+function askedSettings(
+  { value, text: { file } }: ConfigFile,
+  yours: Values,
+  words: WordValues,
+): AskedSetting[] {
+  const numbers: AskedSetting[] = value.numbers
     .filter(({ key, value: number }) => asksTrust(FILE, key, isBeyond(number, yours.get(key))))
     .map(({ key, value: number }) => ({
       file,
@@ -175,6 +208,7 @@ function askedSettings({ value, text: { file } }: ConfigFile, yours: Values): As
       value: number,
       says: `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${formatLimit(yours.get(key) ?? null, SETTINGS[key])})`,
     }));
+  numbers.push(...askedWords(value.words, words).map((one) => ({ file, ...one })));
   if (value.plugins === undefined) return numbers;
   const says = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
   return [...numbers, { file, key: CONFIG_PLUGINS, value: value.plugins, says }];

@@ -1,10 +1,18 @@
 /** Decides whether a project's content is trusted. */
 
-import { mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { digestFile, digestText, FileCache, fileError, systemCode, writeAtomic } from "./file.ts";
+import {
+  digestFile,
+  digestText,
+  FileCache,
+  fileError,
+  folderIdentity,
+  systemCode,
+  writeAtomic,
+} from "./file.ts";
 import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
 
@@ -243,7 +251,7 @@ export class Trust implements TrustView {
   /** Whether another folder has replaced the followed one. */
   get isReplaced(): boolean {
     const folder = this.#record?.folder;
-    return folder !== undefined && folder !== folderOf(this.#project.dir);
+    return folder !== undefined && folder !== folderIdentity(this.#project.dir);
   }
 
   /** Relative to the project for files inside it, so that the list is readable. */
@@ -270,7 +278,7 @@ export class Trust implements TrustView {
       );
     }
     const since = new Date(now).toISOString();
-    const folder = what.follow ? { folder: folderOf(this.#project.dir) } : {};
+    const folder = what.follow ? { folder: folderIdentity(this.#project.dir) } : {};
     this.#replace({ v: VERSION, project: this.#project.dir, since, ...folder, ...what });
   }
 
@@ -289,16 +297,6 @@ export const trustAll: TrustView = {
 };
 
 const MISSING = "missing";
-
-/** An inode number alone would be reused by the next folder. */
-function folderOf(dir: string): string {
-  try {
-    const { ino, birthtimeNs } = statSync(dir, { bigint: true });
-    return `${ino}:${birthtimeNs}`;
-  } catch (error) {
-    throw fileError(error, dir, "look at");
-  }
-}
 
 function namesIn(folder: string): string[] {
   try {

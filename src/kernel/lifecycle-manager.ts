@@ -8,7 +8,7 @@ import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/s
 import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
 import type { RunClaims } from "./resume/run-claims.ts";
-import { SuspendedRuns } from "./resume/suspended-runs.ts";
+import { type GivenAnswer, SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
 
@@ -120,6 +120,15 @@ export class LifecycleManager {
     const args = { uuid, provider: provider?.name, model: provider?.model, effort };
     const set = (): Promise<ProcInfo | null> => this.#suspended.setModel(uuid, dataDir, choice);
     return this.#ports.debug.awaitByPid0(undefined, "SetModel", args, set);
+  }
+
+  /**
+   * Stores the answer to a question that a suspended run waits for: the run takes it when it resumes. Fails with CLOSED
+   * when the question was answered, NOT_FOUND when the run does not wait for it, and INVALID for an answer that does not
+   * fit.
+   */
+  answer(uuid: string, dataDir: string, answer: GivenAnswer): Promise<void> {
+    return this.#suspended.answer(uuid, dataDir, answer);
   }
 
   /**

@@ -2,7 +2,7 @@
 
 import type { AskAnswer, AskedCall, AskQuestion, AskVerdict } from "../store/runs/ask-schema.ts";
 
-export type { AskAnswer, AskedCall, AskQuestion };
+export type { AskAnswer, AskedCall, AskQuestion, AskVerdict };
 
 /** One open question of a run. `answer_user {request_id, answers[]}` answers it, with one answer for each of `questions`. */
 export interface AskUser {

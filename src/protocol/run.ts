@@ -17,6 +17,9 @@ function Outputs() {
     .optional();
 }
 
+const AskModes = () => z.enum(["off", "outside"]).optional();
+const OnAsks = () => z.enum(["deny", "default", "park"]).optional();
+
 export function SpawnRequest() {
   // A schema costs more to build than to use: fields of one kind share theirs.
   const text = z.string().optional();
@@ -38,6 +41,12 @@ export function SpawnRequest() {
       timeout_ms: limit,
       allow: texts,
       deny: texts,
+      /** Calls that a person decides, beside the agent's. */
+      ask: texts,
+      /** Absent: the setting `ask`. */
+      ask_mode: AskModes(),
+      /** What decides a question when no client can answer it. Absent: park for an attended run, else deny. */
+      on_ask: OnAsks(),
       /** MCP servers and skills beside the agent's. */
       mcp: texts,
       skill: texts,
@@ -104,6 +113,10 @@ export function ResumeRequest() {
     /** In USD. */
     max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
     timeout_ms: limit,
+    /** More calls that a person decides. */
+    ask: z.array(z.string()).optional(),
+    ask_mode: AskModes(),
+    on_ask: OnAsks(),
     trust: flag,
     /**
      * The caller's whole environment, in which keys are looked up. Absent: the run's own if it is still in memory, else

@@ -1,6 +1,6 @@
 /** What a streaming method sends after its answer. */
 
-import type { AskClosed, AskUser } from "./ask.ts";
+import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 
@@ -138,6 +138,8 @@ interface LoggedCall {
   error_code: string | null;
   started_at: string;
   duration_ms: number | null;
+  /** What a person was asked about it, with the verdicts. */
+  asked?: AskVerdict[];
 }
 
 /** `complete` carries the seeds' fields (event, pid, result, exit_code, exit_reason, tokens_used) and the receipt's. */

@@ -7,6 +7,7 @@ import { namedKeys, userEnv } from "../config/environment.ts";
 import { readText } from "../config/file.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
+import { ProjectAnswers } from "../config/project-answers.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
@@ -54,6 +55,8 @@ export function projectOf({ cwd, env }: Where): Project {
 export interface TrustReview {
   project: Project;
   trust: Trust;
+  /** What is not asked for in the project, as a person has answered. */
+  answers: ProjectAnswers;
   items: ReviewedItem[];
   /** Plugins of the project that can't be read: they are not loaded, trusted or not. */
   problems: string[];
@@ -79,7 +82,8 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
     const problems = plugins.flatMap(({ name, problems }) =>
       problems.map(({ message }) => `plugin ${name}: ${message}`),
     );
-    return { project, trust, items: trust.review(items), problems };
+    const answers = new ProjectAnswers(dataDir, project);
+    return { project, trust, answers, items: trust.review(items), problems };
   } finally {
     await host.close();
   }

@@ -49,6 +49,8 @@ export interface Services {
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
   /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
+  /** Resumes a suspended run that has its answer; keys are looked up in the caller's environment. Absent where the server ends with its command. */
+  resumeAnswered?(uuid: string, env: Env | undefined): Promise<number>;
   /** Returns the owner of a client's process. Absent where the client is the server's own process. */
   ownerOf?(pid: number): ProcessOwner;
   /** Programs left by unknown runs. */
@@ -104,7 +106,7 @@ export type KernelApi = Pick<
   readonly signals: Pick<Kernel["signals"], "signalTree">;
   readonly lifecycle: Pick<
     Kernel["lifecycle"],
-    "suspend" | "setWake" | "setModel" | "endSuspended" | "resume" | "callsUnderWay"
+    "answer" | "suspend" | "setWake" | "setModel" | "endSuspended" | "resume" | "callsUnderWay"
   >;
   readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;

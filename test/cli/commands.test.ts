@@ -34,6 +34,8 @@ describe("every command", () => {
       [
         "agents",
         "allow",
+        "answer",
+        "asks",
         "attach",
         "call",
         "cat",

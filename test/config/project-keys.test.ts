@@ -208,7 +208,11 @@ const ELSEWHERE = new Set([
 
 test("each key that does more than inform has an attack", () => {
   const rows = projectKeyRows().filter((row) => row.class !== "reads");
-  const names = rows.map(({ file, key }) => `${file} ${key}`).filter((name) => !ELSEWHERE.has(name));
+  // An ask rule only adds questions: it counts without trust.
+  const isAsk = (name: string): boolean => name === "agents/*/agent.yaml ask";
+  const names = rows
+    .map(({ file, key }) => `${file} ${key}`)
+    .filter((name) => !ELSEWHERE.has(name) && !isAsk(name));
   expect(Object.keys(ATTACKS).toSorted()).toEqual(names.toSorted());
 });
 
@@ -238,6 +242,26 @@ describe("until it is trusted, a project changes nothing by", () => {
     box.trust().accept(items, 0);
     expect(await effect(box.sources())).toEqual(await effect(box.trusted()));
   });
+});
+
+test("what an untrusted agent asks a person before counts, and needs no trust", async () => {
+  using box = known();
+  box.write(
+    "home/work/agents/new/agent.yaml",
+    "name: new\ndescription: d\nallowed_tools: [Read]\nask: ['Read(secret/**)']\n",
+  );
+  box.write("home/work/agents/new/instructions.md", "Do.\n");
+  const agent = await loadAgent("new", box.sources());
+  expect([agent.ask, agent.withheld]).toEqual([["Read(secret/**)"], []]);
+});
+
+test("a project asks more than its user wants without trust, and less only with it", async () => {
+  using box = known();
+  const asked = async () => (await loadSettings(box.sources())).words.ask;
+  box.write("home/work/.rnix/config.yaml", "ask: outside\n");
+  expect(await asked()).toBe("outside");
+  box.write("home/work/.rnix/config.yaml", "ask: off\n");
+  expect(await asked()).toBe("chat");
 });
 
 test("an untrusted agent of a new name holds what it lists of the tools that only read", async () => {
@@ -313,6 +337,7 @@ async function mounts(sources: ConfigSources): ReturnType<typeof mcpMounts> {
 
 /** A value that goes beyond what the user has. */
 function beyond(key: string): string {
+  if (key === "ask") return "off";
   const setting = Object.entries(SETTINGS).find(([name]) => name === key)?.[1];
   if (!setting) throw new Error(`no setting ${key}`);
   if ("unlimited" in setting && setting.unlimited) return "unlimited";
@@ -323,6 +348,7 @@ function beyond(key: string): string {
 
 /** Another value than the default. */
 function atLeast(key: string): string {
+  if (key === "on_ask") return "sh evil.sh";
   const setting = Object.entries(SETTINGS).find(([name]) => name === key)?.[1];
   if (setting?.measure === "duration" || setting?.measure === "age") return "1s";
   return setting?.measure === "size" ? "2KiB" : "7";

@@ -152,7 +152,7 @@ class ChatTerminal {
 
   #paste(text: string): void {
     this.#agents.leave();
-    if (this.#chat.picker !== null) return;
+    if (this.#chat.picker !== null || this.#chat.front?.view.questionPaste(text)) return;
     // Some terminals paste nothing when the clipboard has a picture.
     if (text === "") this.#attachClipboard();
     else this.#line.paste(text);
@@ -169,6 +169,7 @@ class ChatTerminal {
       chat.picker.key(data);
       return;
     }
+    if (chat.front?.view.questionKey(data)) return;
     if (this.#agents.hasFocus && this.#agents.key(data, chat.children)) return;
     if (!this.#line.hasMenu && this.#chatKey(data)) return;
     switch (this.#line.key(data)) {

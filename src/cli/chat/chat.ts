@@ -393,6 +393,7 @@ export class Chat implements ChatActions {
         screen: this.#stage.newScreen(),
         below: this.#parts.below,
         changed: this.#parts.changed,
+        stop: () => this.stop(),
         turnEnded: (ended, o) => this.#turnEnded(ended, o),
         over: (ended, end) => this.#report(this.#over(ended, end)),
       },

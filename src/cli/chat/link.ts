@@ -121,7 +121,7 @@ export class Link {
     this.#sessions.add(session);
     this.#session = Promise.resolve(session);
     this.#wire = null;
-    return (await session.connect()).open("attach", { uuid });
+    return (await session.connect()).open("attach", { uuid, attended: true });
   }
 }
 

@@ -26,6 +26,8 @@ export interface SessionPorts {
   below: Below;
   /** Something that is drawn below has changed. */
   changed(): void;
+  /** Stops what the run does, as the user has refused a call. */
+  stop(): void;
   /** The model has answered, or asks, after this time. */
   turnEnded(session: RunSession, o: { waitedMs: number; asks: boolean }): void;
   /** The run has ended, was suspended, or can't be followed any more. */
@@ -56,6 +58,10 @@ export class RunSession {
       atReadingPace: false,
     });
     this.view.below = ports.below;
+    this.view.answerWith(async (request_id, answers) => {
+      await ports.link.request("answer_user", { request_id, answers, via: "terminal" });
+    });
+    this.view.onInterrupt = () => ports.stop();
     this.outbox = new Outbox({
       send: (message, when) => this.#send(message, when),
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),
@@ -95,7 +101,7 @@ export class RunSession {
   /** Begins to follow a live run. */
   async attach(): Promise<void> {
     const uuid = this.#ref?.uuid ?? "";
-    this.#follow(await this.#ports.link.follow("attach", { uuid }, this.#handlers));
+    this.#follow(await this.#ports.link.follow("attach", { uuid, attended: true }, this.#handlers));
   }
 
   /**

@@ -1,12 +1,15 @@
 /** `rnix attach`: follows a run to its end. */
 
+import { SyscallError } from "../../plugin/index.ts";
 import type { Target } from "../../protocol/methods.ts";
+import { answerQuestions } from "../answer-questions.ts";
+import { isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { Follower } from "../follow.ts";
 import { followRun } from "../follow-run.ts";
-import type { Wire } from "../io.ts";
+import type { Io, Wire } from "../io.ts";
 import { ownName } from "../own-name.ts";
 import { RUN_ARGUMENT, withRun } from "../target.ts";
 
@@ -27,13 +30,14 @@ export default defineCommand({
         canLeave: true,
       });
       const { view } = follower;
+      const stopAsking = await answerQuestions(io, follower, () => daemon(io));
       const detached = Promise.withResolvers<null>();
       const stop = [
         io.onSignal("SIGINT", () => detached.resolve(null)),
         io.onSignal("SIGTERM", () => detached.resolve(null)),
       ];
       try {
-        const stream = await wire.open("attach", of);
+        const stream = await wire.open("attach", { ...of, attended: isAskable(io) || undefined });
         view.listen();
         const ended = followRun(view.io, stream, follower);
         const receipt = await Promise.race([ended, detached.promise, view.left]);
@@ -43,6 +47,7 @@ export default defineCommand({
         view.say(`detached; process ${pid} is still running: rnix attach ${pid}`);
         return EXIT.ok;
       } finally {
+        stopAsking();
         await view.close();
         for (const off of stop) off();
       }
@@ -50,3 +55,9 @@ export default defineCommand({
     return withRun(io, pid, attach, { alive: true });
   },
 });
+
+async function daemon(io: Io): Promise<Wire> {
+  const session = await io.session({ onlyRunning: true });
+  if (session === null) throw new SyscallError("UNAVAILABLE", "the daemon has ended");
+  return session.connect();
+}

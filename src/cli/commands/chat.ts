@@ -4,7 +4,19 @@ import { visibleWords } from "../../lib/visible.ts";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import {
+  ASK_FLAGS,
+  askFields,
+  bool,
+  choice,
+  costLimit,
+  limit,
+  list,
+  pairs,
+  rules,
+  text,
+  timeLimit,
+} from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { noTerminal } from "../no-terminal.ts";
 import { absoluteFolder, absolutePath } from "../paths.ts";
@@ -25,6 +37,7 @@ export default defineCommand({
     timeout: timeLimit('maximum working time, without waiting for you, such as 2h, or "unlimited"'),
     allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
     deny: rules("refuse these tools"),
+    ...ASK_FLAGS,
     mcp: list("start this MCP server for the conversation", "NAME"),
     skill: list("load this skill into the prompt", "NAME"),
     trust: bool("use everything the project brings, trusted or not"),
@@ -70,6 +83,7 @@ export default defineCommand({
       trust: flags.trust || undefined,
       allow: unlessEmpty(flags.allow),
       deny: unlessEmpty(flags.deny),
+      ...askFields(flags),
       mcp: unlessEmpty(flags.mcp),
       skill: unlessEmpty(flags.skill),
       add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),

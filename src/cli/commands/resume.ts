@@ -4,7 +4,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
+import { ASK_FLAGS, askFields, bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
@@ -44,6 +44,7 @@ export default defineCommand({
     budget: limit('maximum tokens of the whole run, including those used, or "unlimited"', "TOKENS"),
     "max-cost": costLimit('maximum cost of the whole run, including what was spent, or "unlimited"'),
     timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
+    ...ASK_FLAGS,
     trust: bool("let it use everything the project brings, trusted or not"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
@@ -104,6 +105,7 @@ export default defineCommand({
         context_budget: flags.budget,
         max_cost: flags["max-cost"],
         timeout_ms: flags.timeout,
+        ...askFields(flags),
         trust: flags.trust || undefined,
         stream: !flags.detach || undefined,
       };

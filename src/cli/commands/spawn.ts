@@ -4,7 +4,20 @@ import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import {
+  ASK_FLAGS,
+  askFields,
+  bool,
+  choice,
+  costLimit,
+  count,
+  limit,
+  list,
+  pairs,
+  rules,
+  text,
+  timeLimit,
+} from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
@@ -39,6 +52,7 @@ export default defineCommand({
     timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
     allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
     deny: rules("refuse these tools"),
+    ...ASK_FLAGS,
     mcp: list("start this MCP server for the run; without it the run does not begin", "NAME"),
     skill: list("load this skill into the prompt", "NAME"),
     sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
@@ -119,6 +133,7 @@ export default defineCommand({
         trust: flags.trust || undefined,
         allow: unlessEmpty(flags.allow),
         deny: unlessEmpty(flags.deny),
+        ...askFields(flags),
         mcp: unlessEmpty(flags.mcp),
         skill: unlessEmpty(flags.skill),
         check: unlessEmpty(flags.check),

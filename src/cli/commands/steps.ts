@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
+import { verdictLine } from "../output/ask.ts";
 import { damageText } from "../output/damage.ts";
 import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
 import { messageText } from "../output/message.ts";
@@ -98,8 +99,8 @@ function whole(detail: StepDetail, style: Style): string {
     return found ? style.dim(`whole, ${formatBytes(found.bytes)}: ${found.path}\n`) : "";
   };
   const calls = detail.tool_calls.map(
-    ({ id, name, path, state, duration_ms, result, error, error_code }) =>
-      `\n${style.bold(`${name} ${path ?? ""}`)} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}\n${
+    ({ id, name, path, state, duration_ms, result, error, error_code, asked = [] }) =>
+      `\n${style.bold(`${name} ${path ?? ""}`)} ${style.dim(`${state}, ${formatElapsed(duration_ms)}`)}\n${asked.map((one) => `${verdictLine(one, style)}\n`).join("")}${
         error === null ? printable(result ?? "") : style.red(`${error_code ?? ""} ${printable(error)}`)
       }\n${wholeOf(id)}`,
   );

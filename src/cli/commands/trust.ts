@@ -5,7 +5,7 @@ import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
@@ -17,12 +17,14 @@ export default defineCommand({
     yes: bool("do not ask; required without a terminal"),
     follow: bool("also trust what you change in the folder later; never what a run changes"),
     revoke: bool("withdraw all trust in this project"),
-    show: bool("only print the parts and whether they are trusted"),
+    show: bool("only print the parts and whether they are trusted, and what is not asked for"),
+    "ask-again": list("withdraw an answer of always in this project; RULE is as --show prints it", "RULE"),
     json,
   },
   examples: [
     { line: "rnix trust --show", about: "what would be trusted" },
     { line: "rnix trust", about: "shows it, then asks" },
+    { line: "rnix trust --ask-again 'Bash(npm test *)'", about: "these calls are asked for again" },
     { line: "rnix trust --follow --yes", about: "your own project: no question after every edit" },
   ],
   notes: [
@@ -31,8 +33,9 @@ export default defineCommand({
     "With --follow, changes made while no run is active are trusted at once. Changes made during a run are left out until `rnix trust`.",
   ],
   async run(io, flags) {
-    if ([flags.follow, flags.revoke, flags.show].filter(Boolean).length > 1) {
-      throw usageError("--follow, --revoke and --show exclude each other");
+    const again = flags["ask-again"];
+    if ([flags.follow, flags.revoke, flags.show, again.length > 0].filter(Boolean).length > 1) {
+      throw usageError("--follow, --revoke, --show and --ask-again exclude each other");
     }
     if (flags.json && !flags.show) throw usageError("--json needs --show");
     const { reviewTrust, homeNotice, userPaths } = await import("../../server/offline-commands.ts");
@@ -40,17 +43,31 @@ export default defineCommand({
     const notice = homeNotice(userPaths(environment(io)));
     if (notice !== undefined) io.stderr.write(`note: ${notice}\n`);
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
+    if (again.length > 0) return askAgain(io, review, again);
     if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);
     else show(io, review);
     if (flags.show) return EXIT.ok;
     if (flags.revoke) {
       review.trust.revoke();
+      review.answers.clear();
       io.stderr.write(`${review.project.dir} is not trusted any more\n`);
       return EXIT.ok;
     }
     return accept(io, review, flags);
   },
 });
+
+function askAgain(io: Io, { project, answers }: TrustReview, rules: readonly string[]): number {
+  const unknown = answers.withdraw(rules);
+  if (unknown.length > 0) {
+    const allowed = answers.rules.map(visible).join(", ") || "none";
+    throw usageError(
+      `--ask-again: ${unknown.map(visible).join(", ")} is asked for already; always allowed: ${allowed}`,
+    );
+  }
+  io.stderr.write(`asked for again in ${project.dir}: ${rules.map(visible).join(", ")}\n`);
+  return EXIT.ok;
+}
 
 async function accept(
   io: Io,
@@ -82,7 +99,7 @@ async function asked(io: Io, question: string): Promise<boolean> {
   return agreed(io, question);
 }
 
-function show(io: Io, { project, trust, items, problems }: TrustReview): void {
+function show(io: Io, { project, trust, answers, items, problems }: TrustReview): void {
   for (const problem of problems) io.stderr.write(`${problem.split("\n").map(visible).join("\n")}\n`);
   io.stdout.write(`${project.dir}${followed(trust)}\n`);
   if (items.length === 0) io.stdout.write("nothing here needs trust\n");
@@ -93,6 +110,10 @@ function show(io: Io, { project, trust, items, problems }: TrustReview): void {
     if (more.length > 0) io.stdout.write(`${visible(name)} binds ${more.map(visible).join(", ")}\n`);
   }
   if (commands.length > 0) io.stdout.write(NOT_COVERED);
+  if (answers.allowed.length > 0)
+    io.stdout.write("\nalways allowed here, by your answers (rnix trust --ask-again RULE):\n");
+  for (const { rule, since } of answers.allowed)
+    io.stdout.write(`  ${visible(rule)}  since ${since.slice(0, 10)}\n`);
 }
 
 function followed({ follows, isReplaced }: TrustReview["trust"]): string {
@@ -119,7 +140,8 @@ const COLUMNS: Column<ReviewedItem>[] = [
   { title: "FILE", value: ({ file }) => visible(file), flexible: true },
 ];
 
-function asJson({ project, trust, items, problems }: TrustReview): object {
+function asJson({ project, trust, answers, items, problems }: TrustReview): object {
   const shown = items.map(({ followed: _, ...item }) => item);
-  return { project: project.dir, follow: trust.follows, since: trust.since, items: shown, problems };
+  const { follows: follow, since } = trust;
+  return { project: project.dir, follow, since, items: shown, always_allowed: answers.allowed, problems };
 }

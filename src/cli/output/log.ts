@@ -1,6 +1,7 @@
 /** Formats the log entries of a run for the terminal. */
 
-import type { StreamEvent } from "../../protocol/methods.ts";
+import type { AskVerdict, StreamEvent } from "../../protocol/methods.ts";
+import { verdictLine } from "./ask.ts";
 import { callText } from "./call-text.ts";
 import { endText } from "./end.ts";
 import { cut, oneLine, printable } from "./format.ts";
@@ -54,7 +55,8 @@ export class LogText {
 
   of(entry: LogEntry): string {
     const { kind, call } = entry;
-    const text = logEntry(entry, this.#style);
+    const asked = kind === "result" ? askedText(call?.asked, this.#style) : "";
+    const text = asked + logEntry(entry, this.#style);
     if (call === undefined || text === "") return text;
     const isBelow = this.#call === call.id;
     this.#call = call.id;
@@ -62,6 +64,11 @@ export class LogText {
     const line = `${call.name} ${call.path ?? ""} ${JSON.stringify(call.input)}`;
     return logEntry({ ...entry, kind: "tool", text: line }, this.#style) + text;
   }
+}
+
+/** What a person was asked about a call, with the verdicts. */
+function askedText(asked: AskVerdict[] | undefined, style: Style): string {
+  return (asked ?? []).map((verdict) => `    ${verdictLine(verdict, style)}\n`).join("");
 }
 
 export function stepTitle(step: number, total: number | null, style: Style): string {

@@ -1,6 +1,14 @@
 import { lastAttempt } from "../../lib/check-attempts.ts";
-import type { ChildState, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type {
+  AskAnswer,
+  AskUser,
+  ChildState,
+  ProgressPayload,
+  Receipt,
+  StreamEvent,
+} from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
+import { askedLine, askerText, closedLine } from "./ask.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, LogText, stepTitle } from "./log.ts";
@@ -8,6 +16,9 @@ import { type Style, styleOf } from "./style.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
+
+/** Sends the answers of a person to a question. Fails when the question is over. */
+export type SendAnswer = (requestId: string, answers: AskAnswer[]) => Promise<void>;
 
 /** What shows a run while a command follows it. */
 export interface RunOutput {
@@ -28,9 +39,14 @@ export interface RunOutput {
   paced?(events: AsyncIterable<StreamEvent>): AsyncIterable<StreamEvent>;
   /** Resolves when the user leaves the run and lets it continue. */
   readonly left: Promise<null>;
+  /** Gives the view the questions of the run, if it can ask them. */
+  answerWith?(send: SendAnswer): void;
   /** Ends the view: from then on the command prints by itself. Safe twice. */
   close(): Promise<void>;
 }
+
+/** Columns of a call that is asked about. */
+const ASKED_WIDTH = 160;
 
 /**
  * Shows a run as plain lines: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
@@ -88,6 +104,12 @@ export class RunView implements RunOutput {
         this.#answer(event.payload);
         this.#summary(event.payload);
         break;
+      case "ask_user":
+        this.#asked(event.payload);
+        break;
+      case "ask_closed":
+        this.#printProgress(closedLine(event.payload, this.#style));
+        break;
       // The result has it.
       case "tool_output":
       case "error":
@@ -119,6 +141,17 @@ export class RunView implements RunOutput {
 
   #printProgress(line: string): void {
     if (!this.#quiet) this.say(line);
+  }
+
+  /** A question that this command can't answer. */
+  #asked(ask: AskUser): void {
+    const { request_id } = ask;
+    const what = askedLine(ask, ASKED_WIDTH);
+    this.#printProgress(
+      this.#style.yellow(
+        `? ${askerText(ask)} needs an answer: ${what}\n  rnix answer ${request_id} yes, or no`,
+      ),
+    );
   }
 
   #progress(payload: ProgressPayload): void {

@@ -14,7 +14,7 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
     case "message":
       return "a message";
     case "answer":
-      return `answer ${wake.id}`;
+      return `rnix answer ${wake.id}`;
     case "unit":
       return `unit ${wake.id}`;
     case "never":
@@ -26,6 +26,8 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
 export function suspendedLine(command: string, suspended: Suspended | null): string {
   if (suspended === null || suspended.wake.on === "never") return `suspended; to resume it: ${command}`;
   const why = suspended.reason.replace(/[.\s]+$/, "");
+  if (suspended.wake.on === "answer")
+    return `suspended: ${why}. Answer it: rnix answer ${suspended.wake.id} yes, or no; that resumes it`;
   const what = waitsFor(suspended);
   const by = suspended.by_itself ? "it resumes by itself, at once with" : "to resume it then:";
   return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${command}`;

@@ -4,8 +4,10 @@ import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output } from "../io.ts";
+import { askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
-import type { RunOutput } from "../output/run.ts";
+import type { RunOutput, SendAnswer } from "../output/run.ts";
+import { AskPanel } from "./ask-panel.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { endLines } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
@@ -62,6 +64,9 @@ export class LiveView implements RunOutput {
   below: Below | null = null;
   /** Takes the keys that are not the view's. */
   unused: KeyHandlers | null = null;
+  /** Esc at a question: it is refused, and the user wants to say something else. */
+  onInterrupt: (() => void) | null = null;
+  #asks: AskPanel | null = null;
   readonly #screen: RunScreen;
   readonly #o: LiveOptions;
   readonly #clock: Clock;
@@ -105,11 +110,37 @@ export class LiveView implements RunOutput {
   }
 
   listen(): void {
-    const paste = (text: string): void => this.unused?.paste(text);
+    const paste = (text: string): void => {
+      if (!this.questionPaste(text)) this.unused?.paste(text);
+    };
     const key = (data: string): void => {
-      if (!this.key(data)) this.unused?.key(data);
+      if (!this.questionKey(data) && !this.key(data)) this.unused?.key(data);
     };
     this.#keyboard ??= Keyboard.open(this.io, { key, paste });
+  }
+
+  /** Asks the run's questions in the place of the input line. */
+  answerWith(send: SendAnswer): void {
+    this.#asks = new AskPanel({
+      send,
+      now: () => this.#clock.now(),
+      say: (line) => this.say(line),
+      interrupt: () => this.onInterrupt?.(),
+    });
+  }
+
+  /** Gives a key to the question that is shown, if it takes one. Call it first with every key. */
+  questionKey(data: string): boolean {
+    const isTaken = this.#asks?.key(data) ?? false;
+    if (isTaken) this.#screen.redraw();
+    return isTaken;
+  }
+
+  /** The same for a pasted text. */
+  questionPaste(text: string): boolean {
+    const isTaken = this.#asks?.paste(text) ?? false;
+    if (isTaken) this.#screen.redraw();
+    return isTaken;
   }
 
   /** Handles a key of the view. Returns whether it was one. */
@@ -122,9 +153,26 @@ export class LiveView implements RunOutput {
   }
 
   show(event: StreamEvent): void {
+    this.#question(event);
     for (const change of this.state.apply(event, this.#clock.now())) this.#add(change);
     this.#screen.title(this.#title());
     this.#screen.redraw();
+  }
+
+  #question(event: StreamEvent): void {
+    if (event.type === "ask_closed") {
+      if (this.#asks) this.#asks.over(event.payload);
+      this.say(closedLine(event.payload, this.look));
+    }
+    if (event.type !== "ask_user") return;
+    if (this.#asks) this.#asks.ask(event.payload);
+    else {
+      const { request_id } = event.payload;
+      const what = askedLine(event.payload, this.#screen.columns);
+      this.say(
+        `? ${askerText(event.payload)} needs an answer: ${what}\n  rnix answer ${request_id} yes, or no`,
+      );
+    }
   }
 
   say(line: string): void {
@@ -250,7 +298,12 @@ export class LiveView implements RunOutput {
   }
 
   #frame({ columns, rows }: { columns: number; rows: number }): Frame {
-    const below = this.below?.frame({ columns, rows: Math.max(1, rows - 3) });
+    const room = { columns, rows: Math.max(1, rows - 3) };
+    const asked = this.#asks?.lines(room, this.look) ?? [];
+    const input = this.#asks?.takesInput
+      ? undefined
+      : this.below?.frame({ ...room, rows: Math.max(1, room.rows - asked.length) });
+    const below = asked.length === 0 ? input : under(asked, input);
     const lines = liveLines(
       this.state,
       {
@@ -289,10 +342,19 @@ export class LiveView implements RunOutput {
         ? "ready"
         : activity?.kind === "ask"
           ? "action required"
-          : "working";
+          : this.#asks !== null && this.#asks.size > 0
+            ? "action required"
+            : "working";
     const intent = oneLine(head?.intent ?? "", TITLE_WIDTH);
     return intent === "" ? `rnix: ${state}` : `rnix: ${state} - ${intent}`;
   }
+}
+
+/** A question above the input line, which stays while the person types. */
+function under(asked: readonly string[], input: Frame | undefined): Frame {
+  if (input === undefined) return { lines: asked };
+  const cursor = input.cursor && { ...input.cursor, row: input.cursor.row + asked.length };
+  return { lines: [...asked, ...input.lines], cursor };
 }
 
 /** stderr while the live view is open: its lines go above the live region. */

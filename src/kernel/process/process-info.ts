@@ -105,8 +105,8 @@ function suspensionOf(
   { asks, spec }: Process,
 ): ProcInfo["suspended"] {
   const [ask] = asks.values();
-  const wake: Wake =
-    given.on === "never" && ask ? { on: "answer", id: ask.id, until_ms: ask.until_ms } : given;
+  const waits = given.on === "never" || (given.on === "message" && spec.opts.chat === true);
+  const wake: Wake = waits && ask ? { on: "answer", id: ask.id, until_ms: ask.until_ms } : given;
   return { reason, cause, wake, ...(spec.wakes === true && wake.on !== "never" && { by_itself: true }) };
 }
 

@@ -1,7 +1,10 @@
 import type { Clock } from "../../lib/clock.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { AskAnswer } from "../../store/runs/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
+import { checkAnswers } from "../asks/check-answers.ts";
 import type { ModelChoice } from "../chat/chat-control.ts";
 import { providerFacts } from "../process/provider-facts.ts";
 import { isSuspended } from "../process/run-progress.ts";
@@ -90,6 +93,31 @@ export class SuspendedRuns {
     };
   }
 
+  /** See LifecycleManager.answer. */
+  async answer(uuid: string, dataDir: string, { id, answers, via }: GivenAnswer): Promise<void> {
+    await this.#requireOwn(uuid, dataDir);
+    if (!(await this.#ports.isGone(uuid))) throw notAsking(uuid, id);
+    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
+    try {
+      const runs = this.#ports.runs(dataDir);
+      const info = await runs.info(uuid);
+      const ask = info?.asks.find((one) => one.id === id);
+      if (info?.state !== "suspended" || !ask) throw notAsking(uuid, id);
+      if (ask.answers) {
+        const by = ask.answered_by ? ` (${ask.answered_by})` : "";
+        throw new SyscallError(
+          "CLOSED",
+          `Question ${id} was answered already${by}, and the first answer counts.`,
+        );
+      }
+      checkAnswers(ask, answers);
+      const asks = info.asks.map((one) => (one === ask ? { ...one, answers, answered_by: via } : one));
+      await write(runs, { ...info, asks });
+    } finally {
+      claim.release();
+    }
+  }
+
   /**
    * Ends a suspended run with this status, and with `tree` first the children that were suspended with it. `known`: its
    * record, also where a crash cut it off. Returns how many runs ended, and the record afterwards. `above`: the runs
@@ -146,6 +174,20 @@ export class SuspendedRuns {
   }
 }
 
+/** An answer of a person, and how it was given. */
+export interface GivenAnswer {
+  id: string;
+  answers: AskAnswer[];
+  via: string;
+}
+
+function notAsking(uuid: string, id: string): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `Run ${uuid} does not wait for question ${id}. \`rnix asks\` lists the open ones.`,
+  );
+}
+
 function asEnded(info: ProcInfo, { code, reason, error }: ExitStatus): ProcInfo {
   return {
     ...info,
@@ -155,6 +197,7 @@ function asEnded(info: ProcInfo, { code, reason, error }: ExitStatus): ProcInfo 
     exit_code: code,
     exit_reason: reason,
     suspended: null,
+    asks: [],
     error: error ? { code: error.code, message: error.message } : null,
   };
 }

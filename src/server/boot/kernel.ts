@@ -6,6 +6,7 @@ import { runLog } from "../daemon/run-log.ts";
 import { planChildResume } from "../plan/plan-resume.ts";
 import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { driverHistory } from "../records/driver-history.ts";
+import { serverAsker } from "./asker.ts";
 import { guardedFolders } from "./guarded-folders.ts";
 import { KernelEvents } from "./kernel-events.ts";
 import type { KernelPort } from "./kernel-port.ts";
@@ -24,7 +25,7 @@ export function startKernel(
   { user, env, settings, logger, daemon = false }: BootOptions,
   machine: Machine,
   { open, history }: Records,
-  { runWatch, fetchedKeys }: OpenedProjects,
+  { runWatch, fetchedKeys, workspaces, notifier }: OpenedProjects,
   planner: SpawnPorts,
   port: KernelPort,
 ): StartedKernel {
@@ -55,6 +56,14 @@ export function startKernel(
     liveProcesses: settings.values.live_processes,
     openRequests: modelRequestLimit(env, descriptorLimit()),
     wakes: daemon,
+    asker: serverAsker({
+      userDataDir: user.dataDir,
+      workspaces,
+      clock,
+      notifier,
+      projectOf: (pid) => port.kernel.processes.info(pid).project,
+      logger,
+    }),
     mailed: (uuid) => events.onMail(uuid),
     callbacks: events,
     log: (level, source, text) => logger[level](source, text),

@@ -1,8 +1,10 @@
 import { join } from "node:path";
+import { daemonEnvironment } from "../../config/environment.ts";
 import { thisUser } from "../../config/paths.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
+import { Notifier } from "../notify/notifier.ts";
 import { CommandKeys } from "../plan/api-key-commands.ts";
 import { type ActiveProjects, RunWatch } from "../plan/run-watch.ts";
 import { Workspaces } from "../plan/workspace.ts";
@@ -16,12 +18,14 @@ export interface OpenedProjects {
   keys: CommandKeys;
   /** The keys that commands have printed, of all runs. */
   fetchedKeys: Secrets;
+  /** Notifies commands and addresses that the user has set. */
+  notifier: Notifier;
   close(): Promise<void>;
 }
 
 /** Opens projects: their workspaces, their plugins, the watch over followed ones, and commands that print keys. */
 export function openProjects(
-  { user, logger }: BootOptions,
+  { user, env, logger }: BootOptions,
   { kernelId, kernelAlive, children, clock }: Machine,
 ): OpenedProjects {
   const plugins = new PluginHost({ configDir: user.configDir });
@@ -50,5 +54,16 @@ export function openProjects(
     spillDir: join(user.dataDir, "tmp"),
     lockDir: join(user.dataDir, "keys"),
   });
-  return { workspaces, runWatch, keys, fetchedKeys, close: () => plugins.close() };
+  const notifier = new Notifier({
+    children,
+    clock,
+    spillDir: join(user.dataDir, "tmp"),
+    env: daemonEnvironment(env),
+    logger,
+  });
+  const close = async (): Promise<void> => {
+    await notifier.close();
+    await plugins.close();
+  };
+  return { workspaces, runWatch, keys, fetchedKeys, notifier, close };
 }

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
-import { homeNotice } from "../../config/paths.ts";
+import { type Env, homeNotice } from "../../config/paths.ts";
 import type { Projects } from "../../config/projects.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -16,7 +16,7 @@ import { AutoResume } from "../recovery/auto-resume.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { Recovery } from "../recovery/recovery.ts";
 import { SupervisedRuns } from "../recovery/supervised-runs.ts";
-import { wakerListener, wakerOf } from "../recovery/waker-listener.ts";
+import { topSuspended, wakerListener, wakerOf } from "../recovery/waker-listener.ts";
 import type { Services } from "../services.ts";
 import type { StartedKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
@@ -26,7 +26,15 @@ import type { Records } from "./records.ts";
 interface StartedServices
   extends Pick<
     Services,
-    "init" | "recovery" | "waker" | "plan" | "planCall" | "planResume" | "planModel" | "planAdopt"
+    | "init"
+    | "recovery"
+    | "waker"
+    | "resumeAnswered"
+    | "plan"
+    | "planCall"
+    | "planResume"
+    | "planModel"
+    | "planAdopt"
   > {
   close(): Promise<void>;
 }
@@ -99,6 +107,11 @@ export function startServices(
   events.add({ onSweep: () => recovery.again() });
   const waker = daemon ? wakerOf({ clock, history, runs: open, kernel, autoResume, logger }) : undefined;
   if (waker) events.add(wakerListener(waker, kernel));
+  const resumeAnswered = async (uuid: string, given: Env | undefined): Promise<number> => {
+    const top = await topSuspended(uuid, history);
+    const inMemory = waker?.inMemory(top) ?? (given && { env: definedIn(given), provider: null });
+    return autoResume.resume(top, "it was answered", inMemory);
+  };
   const { retention_every: everyMs } = settings.values;
   const gc = daemon
     ? new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger })
@@ -107,6 +120,7 @@ export function startServices(
     init,
     recovery,
     waker,
+    resumeAnswered: waker && resumeAnswered,
     plan,
     planCall: callPlan,
     planResume: resumePlan,
@@ -119,6 +133,12 @@ export function startServices(
       await recovery.close();
     },
   };
+}
+
+function definedIn(env: Env): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  );
 }
 
 /** Folders of known projects. Runs outside of projects have the user's init.yaml only. */

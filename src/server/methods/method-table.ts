@@ -1,4 +1,5 @@
 import { allow } from "./allow.ts";
+import { answerUser } from "./answer-user.ts";
 import { attach } from "./attach.ts";
 import { attachDebug } from "./attach-debug.ts";
 import { attachLog } from "./attach-log.ts";
@@ -19,6 +20,7 @@ import { kill } from "./kill.ts";
 import { lastRun } from "./last-run.ts";
 import { listAgents } from "./list-agents.ts";
 import { listAllProcs } from "./list-all-procs.ts";
+import { listAsks } from "./list-asks.ts";
 import { listEvents } from "./list-events.ts";
 import { listModels } from "./list-models.ts";
 import { listPlugins } from "./list-plugins.ts";
@@ -60,6 +62,8 @@ export const METHODS = {
   export_script: exportScript,
   allow,
   deny,
+  list_asks: listAsks,
+  answer_user: answerUser,
   wait,
   send_message: sendMessage,
   take_back_message: takeBackMessage,

@@ -6,7 +6,7 @@ import type { StreamReply } from "../connection/stream-reply.ts";
 import { planReplay } from "../plan/plan-replay.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
-import { streamRun } from "./shared/stream-run.ts";
+import { canAnswer, streamRun } from "./shared/stream-run.ts";
 
 /** Replays a recorded run with its agent's current definition, and streams the new run to its end. */
 export const replay = streamMethod({
@@ -23,6 +23,7 @@ export const replay = streamMethod({
     );
     const pid = await services.kernel.processes.spawn(run.info.intent, agent, { ...opts, notices });
     const ref = refOf(services.kernel.processes.info(pid));
-    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}` }, out);
+    const answers = canAnswer(payload, caller);
+    await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}`, answers }, out);
   },
 });

@@ -5,7 +5,7 @@ import { ResumeRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
-import { answerRun, streamRun } from "./shared/stream-run.ts";
+import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
 
 /** A resumed run, a fork or an adopted one. */
 interface Resumed extends BegunRun {
@@ -52,7 +52,8 @@ export const resume = streamMethod({
       ...(fork && { origin_uuid: info.uuid }),
     };
     if (!stream) return answerRun(services, answer, out);
-    await streamRun(services, answer, { because: opts.provider?.because }, out);
+    const answers = canAnswer(payload, caller);
+    await streamRun(services, answer, { because: opts.provider?.because, answers }, out);
   },
 });
 

@@ -3,7 +3,7 @@ import { SpawnRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { refOf } from "./shared/find-run.ts";
-import { answerRun, streamRun } from "./shared/stream-run.ts";
+import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
 
 /**
  * Creates a process and streams it to its end; `complete` is always last (seeds 5.7). The run continues if the client
@@ -12,10 +12,14 @@ import { answerRun, streamRun } from "./shared/stream-run.ts";
 export const spawn = streamMethod({
   payload: SpawnRequest,
   async handle(payload, services, out: StreamReply<BegunRun>, caller): Promise<void> {
-    const { agent, opts, notices } = await services.plan(payload, caller.unit());
+    const unit = caller.unit();
+    // A program of a run has no person at its terminal.
+    const request = unit === undefined ? payload : { ...payload, attended: undefined };
+    const { agent, opts, notices } = await services.plan(request, unit);
     const pid = await services.kernel.processes.spawn(payload.intent, agent, { ...opts, notices });
     const ref = refOf(services.kernel.processes.info(pid));
     if (payload.detach) return answerRun<BegunRun>(services, ref, out);
-    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because }, out);
+    const answers = canAnswer(payload, caller);
+    await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, answers }, out);
   },
 });

@@ -3,6 +3,7 @@ import type { AttachedImage } from "../../kernel/types.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
+import type { AskVerdict } from "../../store/runs/ask-schema.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { allSteps } from "../records/recorded-run.ts";
 import type { SpawnPlan } from "./plan-spawn.ts";
@@ -22,7 +23,7 @@ export async function planReplay(
 ): Promise<SpawnPlan> {
   const { info } = run;
   requireRest(run);
-  await requireWhole(run);
+  const verdicts = await requireWhole(run);
   const spawned = (await run.records.meta(info.uuid))?.spawned;
   const folders = (spawned?.folders ?? []).filter((folder) => existsSync(folder));
   const kept = info.env.values;
@@ -44,6 +45,8 @@ export async function planReplay(
     check_attempts: Math.max(1, attemptsOf(info.checks)),
     allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
     deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
+    ask: info.permissions.ask,
+    ask_mode: info.permissions.ask_mode ?? "off",
     trust: request.trust,
     attended: request.attended,
     outputs: request.outputs,
@@ -57,6 +60,8 @@ export async function planReplay(
       images: await imagesOf(run, spawned?.images ?? []),
       // A recording needs no reasoning effort.
       effort: undefined,
+      // What a person has decided is part of what is played.
+      verdicts,
       maxSteps: agent?.maxSteps === undefined ? info.max_steps : undefined,
       contextBudget: agent?.contextBudget === undefined ? info.context_budget : undefined,
       timeoutMs: agent?.timeoutMs === undefined ? info.timeout_ms : undefined,
@@ -83,15 +88,22 @@ function requireRest({ info }: Run): void {
   );
 }
 
-/** Known before anything is spent: the answers are in its steps. */
-async function requireWhole({ info, records }: Run): Promise<void> {
+/** Known before anything is spent: the answers are in its steps. Returns what a person has decided, by call. */
+async function requireWhole({ info, records }: Run): Promise<Map<string, AskVerdict[]>> {
   let last = 0;
-  for await (const { step } of allSteps(records, info.uuid)) {
+  const verdicts = new Map<string, AskVerdict[]>();
+  for await (const { step, tool_calls } of allSteps(records, info.uuid)) {
     if (step !== last + 1) break;
     last = step;
+    for (const { id, asked } of tool_calls)
+      if (asked)
+        verdicts.set(
+          id,
+          asked.map((verdict) => ({ ...verdict, via: "the recorded run" })),
+        );
   }
   // The last one may have been cut off.
-  if (last > 0 && last >= info.steps - 1) return;
+  if (last > 0 && last >= info.steps - 1) return verdicts;
   throw new SyscallError(
     "INVALID",
     last === 0

@@ -48,6 +48,9 @@ export async function planResume(
       context_budget: request.context_budget,
       max_cost: request.max_cost,
       timeout_ms: request.timeout_ms,
+      ask: request.ask,
+      ask_mode: request.ask_mode,
+      on_ask: request.on_ask,
       trust: request.trust,
       attended: request.attended,
       outputs: request.outputs,
@@ -115,10 +118,14 @@ export async function planAdopt(
   if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
   const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, outputs, notices, stream } =
     request;
+  const { ask, ask_mode, on_ask } = request;
   const limits = { max_steps, context_budget, max_cost, timeout_ms };
   const { intent, agent } = info;
   const plan = await planSpawn(
-    { intent, agent, cwd, env, ...limits, trust, attended, outputs, notices, detach: !stream },
+    {
+      ...{ intent, agent, cwd, env, ...limits, ask, ask_mode, on_ask },
+      ...{ trust, attended, outputs, notices, detach: !stream },
+    },
     undefined,
     ports,
   );

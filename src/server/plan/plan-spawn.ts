@@ -13,6 +13,7 @@ import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../c
 import { driverNames, keyNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings } from "../../config/settings.ts";
+import type { AskSetting } from "../../config/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
@@ -93,7 +94,7 @@ export async function planSpawn(
   if (request.chat) refuseInChat(request, parent);
   requireCommands(request.check);
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
-  const { project, sources, trusted, lease } = await ports.workspaces.at(where);
+  const { project, sources, trusted, alwaysAllowed, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(sources);
   const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
   requireChecks(agent);
@@ -185,6 +186,10 @@ export async function planSpawn(
         mounts: servers.mounts,
         allow: request.allow,
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
+        ask: request.ask,
+        askMode: askModeOf(request, settings.words.ask, parent !== undefined),
+        alwaysAllowed,
+        onAsk: request.on_ask,
         maxSteps: wireLimit(request.max_steps),
         contextBudget: wireLimit(request.context_budget),
         maxCost: wireLimit(request.max_cost),
@@ -227,6 +232,20 @@ export async function planChild(
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
   return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached, outputs } };
+}
+
+/**
+ * What a person is asked for without a rule. The setting counts only where a person is at the terminal; a child has the
+ * mode of its parent.
+ */
+function askModeOf(
+  { ask_mode, attended, chat }: PlacedSpawn,
+  setting: AskSetting,
+  isChild: boolean,
+): SpawnOpts["askMode"] {
+  if (ask_mode !== undefined) return ask_mode;
+  if (isChild || !attended) return "off";
+  return setting === "outside" || (setting === "chat" && chat) ? "outside" : "off";
 }
 
 /** A spawn from a process's shell always creates a child of that process. */

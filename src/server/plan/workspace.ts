@@ -1,6 +1,7 @@
 import type { ConfigSources } from "../../config/config-sources.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import { findProject, type Project } from "../../config/project.ts";
+import { ProjectAnswers } from "../../config/project-answers.ts";
 import type { Settings } from "../../config/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
@@ -28,6 +29,8 @@ interface Where {
 /** The workspace of a command: its project, the trusted parts, and what it can load. */
 export interface Workspace {
   project: Project;
+  /** Rules that a person has allowed in every run of the project. */
+  alwaysAllowed: readonly string[];
   /** Whether the user trusts a part of this project, or all of it only this time. */
   trusted: boolean;
   sources: ConfigSources;
@@ -64,6 +67,7 @@ export class Workspaces {
     });
     return {
       project,
+      alwaysAllowed: new ProjectAnswers(user.dataDir, project).rules,
       trusted: where.trustAll === true || given.since !== null,
       sources: { project, trust, configDir: user.configDir, home: user.home, ...(await this.#stock()) },
       lease: (settings) => plugins.lease(hostProject(settings)),

@@ -2,7 +2,7 @@
 
 import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
-import type { ProcInfo } from "../../kernel/types.ts";
+import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { SoFar, Usage } from "../../store/runs/schema.ts";
@@ -112,8 +112,13 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
     },
   };
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
+  const [ask] = info.asks;
   // A paused run is not resumed by itself.
-  const wake = info.chat ? ({ on: "message" } as const) : undefined;
+  const wake: Wake | undefined = ask
+    ? { on: "answer", id: ask.id, until_ms: ask.until_ms }
+    : info.chat
+      ? { on: "message" }
+      : undefined;
   const status = info.is_paused
     ? suspendedFor("its rnix died while it was paused", { wake })
     : suspendedFor("its rnix died", { cause: "crash", wake });
@@ -123,7 +128,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
     state: "suspended",
     exit_code: status.code,
     exit_reason: status.reason,
-    suspended: status.suspended ?? null,
+    suspended: status.suspended ? { ...status.suspended, ...(ask && { by_itself: true }) } : null,
     crashes: { step: recorded, times: again + 1 },
   };
 }

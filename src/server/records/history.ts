@@ -174,6 +174,21 @@ export class History {
     return found;
   }
 
+  /** The suspended runs that wait for an answer of a person. Foreign runs and copies are left out. */
+  async asking(): Promise<ProcInfo[]> {
+    const found: ProcInfo[] = [];
+    for (const records of this.#stores(undefined)) {
+      const index = await records.index();
+      const { rows } = await index.list();
+      const asking = rows.filter(
+        ({ state, suspended, foreign, moved_from }) =>
+          state === "suspended" && suspended?.wake.on === "answer" && !foreign && moved_from === undefined,
+      );
+      found.push(...(await index.infos(asking)));
+    }
+    return found;
+  }
+
   /** The child runs of a run, oldest first. */
   async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];

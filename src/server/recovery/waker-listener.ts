@@ -27,6 +27,21 @@ export function wakerListener(
   };
 }
 
+/**
+ * The run to resume so that this one is resumed: it, or the topmost suspended run above it. A child resumes with its
+ * parent, never before it. Damaged records may contain a cycle.
+ */
+export async function topSuspended(uuid: string, history: Pick<History, "byUuid">): Promise<string> {
+  const passed = new Set([uuid]);
+  for (let top = uuid; ; ) {
+    const parent = (await history.byUuid(top))?.info.parent_uuid ?? null;
+    const above = parent === null || passed.has(parent) ? undefined : await history.byUuid(parent);
+    if (above?.info.state !== "suspended" || above.info.kind !== "agent") return top;
+    top = above.info.uuid;
+    passed.add(top);
+  }
+}
+
 interface WakerParts {
   clock: Clock;
   history: Pick<History, "sleepers" | "byUuid">;
@@ -53,7 +68,10 @@ export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: Wa
       const { unread } = await runs(dataDir).inbox(uuid);
       return unread.some(({ kind }) => kind === "message");
     },
-    resume: (uuid, why, inMemory) => autoResume.resume(uuid, why, inMemory),
+    async resume(uuid, why, inMemory) {
+      const top = await topSuspended(uuid, history);
+      return autoResume.resume(top, why, top === uuid ? inMemory : undefined);
+    },
     async leave(uuid, why) {
       const dataDir = await dataDirOf(uuid);
       if (dataDir !== undefined) await kernel.lifecycle.setWake(uuid, dataDir, why);

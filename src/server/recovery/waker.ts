@@ -33,8 +33,14 @@ interface WakerPorts {
   logger: Logger;
 }
 
+/** When a wake comes by itself. A question that is not answered has its default then. */
+function timeOf(wake: Wake): number {
+  if (wake.on === "at") return wake.at_ms;
+  return (wake.on === "answer" ? wake.until_ms : undefined) ?? Number.POSITIVE_INFINITY;
+}
+
 /**
- * The one waker (design §2, "Waiting"): resumes each suspended run at its wake: a time, its child's end, or a message.
+ * The one waker (design §2, "Waiting"): resumes each suspended run at its wake: a time, its child's end, an answer, or a message.
  * Each wake is in the run's record, so a new daemon knows them. A run whose parent waits for it is woken through the
  * parent: it resumes below it, within its budget, and its result reaches the parent immediately.
  */
@@ -119,6 +125,8 @@ export class Waker {
       if (child?.ended_at_ms && child.state !== "suspended")
         this.#wake(sleeper, `its child ${wake.uuid} has ended`);
     }
+    if (wake.on === "answer" && (await info(uuid))?.asks.some((ask) => ask.id === wake.id && ask.answers))
+      this.#wake(sleeper, "it was answered");
     if (wake.on === "message" && (await hasMessage(uuid))) this.#wake(sleeper, "a message has come");
   }
 
@@ -129,7 +137,7 @@ export class Waker {
     const { clock } = this.#ports;
     let next = Number.POSITIVE_INFINITY;
     for (const { wake, resumedBy } of this.#sleepers.values())
-      if (wake.on === "at" && !resumedBy) next = Math.min(next, wake.at_ms);
+      if (!resumedBy) next = Math.min(next, timeOf(wake));
     if (this.#sleepers.size === 0) return;
     const wait = Math.min(Math.max(0, next - clock.now()), CHECK_MS);
     this.#timer = clock.timer(wait, () => this.#wakeDue());
@@ -139,7 +147,8 @@ export class Waker {
     const now = this.#ports.clock.now();
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake, resumedBy } = sleeper;
-      if (wake.on === "at" && !resumedBy && wake.at_ms <= now) this.#wake(sleeper, "its time has come");
+      if (!resumedBy && timeOf(wake) <= now)
+        this.#wake(sleeper, wake.on === "at" ? "its time has come" : "no answer has come in time");
       this.#track(() => this.#checkWake(sleeper));
     }
     this.#arm();

@@ -19,7 +19,10 @@ export const AskQuestion = z.object({
 });
 
 /** The answer to one question: ids of options, and a text. */
-export const AskAnswer = z.object({ choices: z.array(z.string()), text: z.string().optional() });
+export const AskAnswer = z.object({
+  choices: z.array(z.string()).max(100),
+  text: z.string().max(20_000).optional(),
+});
 
 /** The tool call that needs a person's yes. */
 const AskedCall = z.object({

@@ -49,6 +49,8 @@ const FOR_TESTS = {
   mcp_mount_timeout: "20s",
   retention_every: "unlimited",
   model_retries: 2,
+  // Conversations ask by default; most tests are about something else.
+  ask: "off",
 };
 
 /**

@@ -166,6 +166,10 @@ export class FakeKernel implements KernelApi {
     return { ended: true };
   }
 
+  async answer(): Promise<void> {
+    throw new SyscallError("NOT_FOUND", "The fake kernel has no questions.");
+  }
+
   async compact(): Promise<AppliedCompaction> {
     return { tokensBefore: 9000, tokensAfter: 3000, by: "model" };
   }

@@ -1,24 +1,40 @@
 /** Answers a request that began a run, and streams its events. */
 
+import { SyscallError } from "../../../plugin/index.ts";
 import type { BegunRun } from "../../../protocol/methods.ts";
+import type { Caller } from "../../connection/caller.ts";
 import type { StreamReply } from "../../connection/stream-reply.ts";
 import type { Services } from "../../services.ts";
 import { spawnEvent, toStreamEvent, until } from "./stream-events.ts";
 
+/** Whether a person can answer a run's questions by this client. A program of a run never can. */
+export function canAnswer({ attended }: { attended?: boolean }, caller: Caller): boolean {
+  if (attended !== true) return false;
+  try {
+    return caller.unit() === undefined;
+  } catch (thrown) {
+    // A program of a run that has ended may still follow others.
+    if (thrown instanceof SyscallError) return false;
+    throw thrown;
+  }
+}
+
 interface FirstEvents {
   /** Why this provider. */
   because: string | undefined;
+  /** The client can answer the run's questions. */
+  answers: boolean;
 }
 
 /** Answers, then streams the process to its end. Call it in the tick in which the process began, so that no event is missed. */
 export async function streamRun<A extends BegunRun>(
   services: Services,
   answer: A,
-  { because }: FirstEvents,
+  { because, answers }: FirstEvents,
   out: StreamReply<A>,
 ): Promise<void> {
   const ref = { pid: answer.pid, uuid: answer.uuid };
-  const channel = services.kernel.attach(ref.pid);
+  const channel = services.kernel.attach(ref.pid, { answers });
   try {
     await out.accept(answer);
     for await (const event of until(channel, out.gone)) {

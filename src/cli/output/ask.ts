@@ -1,0 +1,76 @@
+/** Formats a question of a run to a person. */
+
+import type { AskClosed, AskUser, AskVerdict } from "../../protocol/methods.ts";
+import { callText } from "./call-text.ts";
+import { formatElapsed, oneLine, printable } from "./format.ts";
+import type { Style } from "./style.ts";
+
+/** Maximum lines of a command or input in a question. */
+const MAX_LINES = 20;
+
+/** The process that asks: its agent, and for a run below the one that is followed its PID. */
+export function askerText({ agent, pid, depth }: AskUser): string {
+  return depth === 0 ? printable(agent) : `${printable(agent)} (agent of process ${pid})`;
+}
+
+/** What is asked about on one line: `Bash git push`, or the question itself. */
+export function askedLine({ call, questions }: AskUser, width: number): string {
+  if (!call) return oneLine(questions[0]?.question ?? "", width);
+  return oneLine(calledText(call), width);
+}
+
+/** The tool and its input as a person would write it, with at most MAX_LINES lines. */
+export function askedLines({ call, questions }: AskUser): string[] {
+  const text = call ? calledText(call) : questions.map(({ question }) => printable(question)).join("\n");
+  const lines = text.split("\n");
+  if (lines.length <= MAX_LINES) return lines;
+  return [...lines.slice(0, MAX_LINES), `… ${lines.length - MAX_LINES} more lines`];
+}
+
+/** Why it is asked: the rules that match, the file that was really opened, and the model's own reason. */
+export function whyLines({ call }: AskUser): string[] {
+  if (!call) return [];
+  return [
+    `ask rule ${call.rules.map(printable).join(", ")}`,
+    ...(call.opened === undefined ? [] : [`the file is ${printable(call.opened)}`]),
+    ...(call.reason === undefined ? [] : [`the model says: ${printable(call.reason)}`]),
+  ];
+}
+
+/** "until 14:05:00 no counts". */
+export function timeLeft({ until_ms }: AskUser, now: number): string {
+  return formatElapsed(Math.max(0, until_ms - now));
+}
+
+/** How a question ended, for clients that have shown it. */
+export function closedLine({ request_id, verdict, by, via, text }: AskClosed, style: Style): string {
+  if (verdict === null || by === null) return style.dim(`question ${request_id} was withdrawn`);
+  return style.dim(`question ${request_id}: ${verdictText({ verdict, by, via, text })}`);
+}
+
+/** "asked: no by the user (terminal): use make instead". */
+export function verdictLine(verdict: AskVerdict, style: Style): string {
+  const rules = verdict.rules.map(printable).join(", ");
+  return style.yellow(`asked: ${verdictText(verdict)}`) + style.dim(`  (${rules})`);
+}
+
+function verdictText({
+  verdict,
+  by,
+  via,
+  text,
+}: Pick<AskVerdict, "verdict" | "by" | "via" | "text">): string {
+  const who = {
+    user: `by the user${via ? ` (${printable(via)})` : ""}`,
+    on_ask: "as there is no person to ask",
+    expiry: "as no answer came in time",
+    rule: `by the answer to another question: ${printable(via ?? "")}`,
+  }[by];
+  return `${verdict.replace("_", " in the ")} ${who}${text ? `: ${printable(text)}` : ""}`;
+}
+
+function calledText({ tool, path, input, subject }: NonNullable<AskUser["call"]>): string {
+  if (tool === null) return `open ${printable(path)}`;
+  const { name, argument } = callText(tool, Object.keys(input).length > 0 ? input : { subject });
+  return `${name} ${argument}`.trim();
+}

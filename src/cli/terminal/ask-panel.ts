@@ -1,0 +1,132 @@
+/** The questions of a run in the live view: which one is shown, and when its keys count. */
+
+import type { AskClosed, AskUser } from "../../protocol/methods.ts";
+import { askedLine } from "../output/ask.ts";
+import { formatElapsed } from "../output/format.ts";
+import type { SendAnswer } from "../output/run.ts";
+import { type AskResult, type AskState, askKey, askLines, askPaste, FRESH_ASK } from "./ask-block.ts";
+import { cutTo, type Look } from "./look.ts";
+
+/** A question takes no key as long as the person types, and for this time after the last key. */
+const HELD_MS = 1_000;
+
+interface AskPanelPorts {
+  send: SendAnswer;
+  /** Wall time in ms. */
+  now(): number;
+  /** Prints a line above. */
+  say(line: string): void;
+  /** The person wants to say something else instead. */
+  interrupt(): void;
+}
+
+export class AskPanel {
+  readonly #ports: AskPanelPorts;
+  #queue: AskUser[] = [];
+  #state: AskState = FRESH_ASK;
+  /** The question that has been answered here, until its end is known. */
+  #sent: string | null = null;
+  #shownAt = 0;
+  #lastKeyAt = Number.NEGATIVE_INFINITY;
+
+  constructor(ports: AskPanelPorts) {
+    this.#ports = ports;
+  }
+
+  /** Questions that wait for the person. */
+  get size(): number {
+    return this.#queue.length;
+  }
+
+  /** Whether the question takes the keys: the person does not type something else. */
+  get isActive(): boolean {
+    const since = Math.max(this.#shownAt, this.#lastKeyAt);
+    return this.#current !== undefined && this.#sent === null && this.#ports.now() - since >= HELD_MS;
+  }
+
+  ask(question: AskUser): void {
+    if (this.#queue.some(({ request_id }) => request_id === question.request_id)) return;
+    this.#queue.push(question);
+    if (this.#queue.length === 1) this.#begin();
+  }
+
+  /** Returns whether the question was shown here. */
+  over({ request_id }: AskClosed): boolean {
+    const at = this.#queue.findIndex((one) => one.request_id === request_id);
+    if (at < 0) return false;
+    this.#queue.splice(at, 1);
+    if (at === 0) this.#begin();
+    return true;
+  }
+
+  /** Returns whether the question has taken the key. */
+  key(data: string): boolean {
+    const ask = this.#current;
+    if (ask === undefined || !this.isActive) {
+      this.#lastKeyAt = this.#ports.now();
+      return false;
+    }
+    this.#did(ask, askKey(ask, this.#state, data));
+    return true;
+  }
+
+  paste(text: string): boolean {
+    const ask = this.#current;
+    if (ask === undefined || !this.isActive) {
+      this.#lastKeyAt = this.#ports.now();
+      return false;
+    }
+    this.#did(ask, askPaste(this.#state, text));
+    return true;
+  }
+
+  /** The block of the current question, or a line while the person types; empty when nothing is asked. */
+  lines(size: { columns: number; rows: number }, look: Look): string[] {
+    const ask = this.#current;
+    if (ask === undefined || this.#sent !== null) return [];
+    if (!this.isActive && this.#isTyping) {
+      const what = `Waiting for permission${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
+      return [look.yellow(cutTo(what, size.columns, look))];
+    }
+    const left = formatElapsed(Math.max(0, ask.until_ms - this.#ports.now()));
+    return askLines(ask, this.#state, { ...size, waiting: this.#queue.length, left }, look);
+  }
+
+  /** Whether the block takes the place of an input line. */
+  get takesInput(): boolean {
+    return this.#current !== undefined && this.#sent === null && (this.isActive || !this.#isTyping);
+  }
+
+  get #isTyping(): boolean {
+    return this.#ports.now() - this.#lastKeyAt < HELD_MS;
+  }
+
+  get #current(): AskUser | undefined {
+    return this.#queue[0];
+  }
+
+  #begin(): void {
+    this.#state = FRESH_ASK;
+    this.#sent = null;
+    this.#shownAt = this.#ports.now();
+  }
+
+  #did(ask: AskUser, result: AskResult): void {
+    if (result === null) return;
+    if ("state" in result) {
+      this.#state = result.state;
+      return;
+    }
+    this.#sent = ask.request_id;
+    const { answers, interrupts } = result;
+    const work = async (): Promise<void> => {
+      await this.#ports.send(ask.request_id, answers);
+      if (interrupts) this.#ports.interrupt();
+    };
+    work().catch((thrown: unknown) => {
+      // Another client was faster, or the run has ended: an event says so, too.
+      this.#ports.say(thrown instanceof Error ? thrown.message : String(thrown));
+      if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
+    });
+  }
+}

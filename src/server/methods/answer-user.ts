@@ -1,0 +1,88 @@
+import { z } from "zod";
+import type { ProcInfo } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ProcRef } from "../../protocol/methods.ts";
+import { AskAnswer } from "../../store/runs/ask-schema.ts";
+import type { Caller } from "../connection/caller.ts";
+import type { Services } from "../services.ts";
+import { method } from "./method.ts";
+import { recovered } from "./shared/recovered.ts";
+
+const AnswerRequest = () =>
+  z.object({
+    request_id: z.string().min(1).max(64),
+    /** One for each question of the request. */
+    answers: z.array(AskAnswer).min(1).max(20),
+    /** How the person answers, for the record: "terminal", "rnix answer". */
+    via: z.string().max(100).optional(),
+    /** The caller's whole environment, in which keys for the resume are looked up. */
+    env: z.record(z.string(), z.string()).optional(),
+  });
+type AnswerRequest = z.infer<ReturnType<typeof AnswerRequest>>;
+
+/** The run that has the answer. */
+interface Answered extends ProcRef {
+  /** The answer has resumed the run: `pid` is its new one. */
+  resumed: boolean;
+  /** Why the run was not resumed, although it has the answer. */
+  problem?: string;
+}
+
+/**
+ * Answers a question of a run: the first answer counts. A suspended run keeps the answer and is resumed by it. Refused
+ * inside a run, so that no run answers for its user.
+ */
+export const answerUser = method({
+  payload: AnswerRequest,
+  async handle(payload, services, caller): Promise<Answered> {
+    refuseInside(caller);
+    const { request_id: id, answers, via = "client" } = payload;
+    const live = services.kernel.asks.answer(id, answers, via);
+    if (live) return { pid: live.pid, uuid: live.uuid, resumed: false };
+    return answerSuspended({ ...payload, via }, services);
+  },
+});
+
+async function answerSuspended(
+  { request_id: id, answers, via = "", env }: AnswerRequest,
+  services: Services,
+): Promise<Answered> {
+  await recovered(services);
+  const info = (await services.history.asking()).find(({ asks }) => asks.some((ask) => ask.id === id));
+  if (!info) throw unknown(id);
+  const run = await services.history.byUuid(info.uuid);
+  if (!run) throw unknown(id);
+  await services.kernel.lifecycle.answer(info.uuid, run.records.dataDir, { id, answers: [...answers], via });
+  return resumed(info, services, env);
+}
+
+/** Where no waker resumes runs, the user does. */
+async function resumed(
+  { uuid, pid }: ProcInfo,
+  { resumeAnswered }: Services,
+  env: AnswerRequest["env"],
+): Promise<Answered> {
+  if (!resumeAnswered) return { pid, uuid, resumed: false };
+  try {
+    return { pid: await resumeAnswered(uuid, env), uuid, resumed: true };
+  } catch (error) {
+    if (!(error instanceof SyscallError)) throw error;
+    return { pid, uuid, resumed: false, problem: error.message };
+  }
+}
+
+function refuseInside(caller: Caller): void {
+  const unit = caller.unit();
+  if (unit === undefined) return;
+  throw new SyscallError(
+    "PERMISSION",
+    `A question can't be answered from inside a run (${unit}): it is asked of a person. Answer it from your own terminal.`,
+  );
+}
+
+function unknown(id: string): SyscallError {
+  return new SyscallError(
+    "NOT_FOUND",
+    `No run waits for question ${id}: it was answered, its run has ended, or it is asked by another rnix (--no-daemon). \`rnix asks\` lists the open ones.`,
+  );
+}

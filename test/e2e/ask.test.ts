@@ -1,0 +1,383 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import type { TerminalSession } from "../support/terminal.ts";
+import { until } from "../support/until.ts";
+import { binary } from "./support/binary.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const RNIX = `'${binary()}'`;
+const bash = (command: string, description?: string): Scene =>
+  calls(["Bash", { command, ...(description && { description }) }]);
+
+const Asks = z.array(
+  z.object({
+    request_id: z.string(),
+    pid: z.number(),
+    uuid: z.string(),
+    agent: z.string(),
+    depth: z.number(),
+    state: z.string(),
+    call: z.object({ tool: z.string(), subject: z.string(), rules: z.array(z.string()) }),
+    until_ms: z.number(),
+    asked_at_ms: z.number(),
+  }),
+);
+
+async function asks(machine: Machine): Promise<z.infer<typeof Asks>> {
+  const { stdout } = await machine.run(["asks", "--json"]);
+  return Asks.parse(JSON.parse(stdout));
+}
+
+async function theAsk(machine: Machine): Promise<z.infer<typeof Asks>[number]> {
+  for (;;) {
+    const [ask] = await asks(machine);
+    if (ask) return ask;
+    await Bun.sleep(50);
+  }
+}
+
+/** At a terminal, as plain lines. */
+function atTerminal(machine: Machine, args: string[]): TerminalSession {
+  return machine.terminal(args, { columns: 100, rows: 40, env: { NO_COLOR: "1", CI: undefined } });
+}
+
+/** What was typed sooner answers nothing. */
+const HELD_MS = 1_100;
+
+async function answer(terminal: TerminalSession, line: string): Promise<void> {
+  await terminal.until(/answer \(/);
+  await Bun.sleep(HELD_MS);
+  terminal.type(`${line}\r`);
+}
+
+describe("a question at a terminal", () => {
+  test("says what, why and for how long, and yes may come with an instruction", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "do it": [bash("touch a", "make the file"), says("done")] }));
+    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash(touch *)"]);
+    const shown = await terminal.until(/answer \(/);
+    expect(shown).toContain("? default needs your answer");
+    expect(shown).toContain("Bash touch a");
+    expect(shown).toContain("ask rule Bash(touch *)");
+    expect(shown).toContain("the model says: make the file");
+    expect(shown).toContain("a  Yes, and always Bash(touch a) (until this run ends)");
+    expect(shown).toContain("p  Yes, and always Bash(touch a) in this project");
+    expect(machine.has("a")).toBe(false);
+    await answer(terminal, "y and remove it later");
+    expect((await terminal.done).code).toBe(0);
+    expect(machine.has("a")).toBe(true);
+    expect(model.requests.flatMap(toolResults).join()).toContain(
+      "[The user allowed this call and added: and remove it later]",
+    );
+  });
+
+  test("no, with a reason for the model; an empty line and an early one answer nothing", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(scenes({ "do it": [bash("touch a"), says("not done")] }));
+    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    // Before the question: the words of a message, ended by Enter.
+    terminal.type("y\r");
+    await answer(terminal, "");
+    await terminal.until(/\n {2}choose y, a, p, n:/);
+    terminal.type("n use mkdir\r");
+    expect((await terminal.done).code).toBe(0);
+    expect(machine.has("a")).toBe(false);
+    expect(model.requests.flatMap(toolResults).join()).toContain(
+      "The user said no to Bash(touch a): use mkdir",
+    );
+    expect((await machine.run(["log", "1"])).stdout).toContain("asked: no by the user (terminal): use mkdir");
+    expect((await machine.run(["steps", "1", "1"])).stdout).toContain("asked: no by the user (terminal)");
+  });
+
+  test("is answered from a second terminal, and the first shows it", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    const { request_id, state, call } = await theAsk(machine);
+    expect([state, call]).toEqual(["live", { tool: "Bash", subject: "touch a", rules: ["Bash"] }]);
+    const listed = await machine.run(["asks"]);
+    expect(listed.stdout).toMatch(new RegExp(`${request_id} +1 +default +live .* Bash touch a`));
+    expect((await machine.run(["answer", request_id.slice(0, 5)])).stdout).toContain("Bash touch a");
+    const given = await machine.run(["answer", request_id, "yes"]);
+    expect([given.code, given.stderr]).toEqual([0, "answered; process 1 has it\n"]);
+    const late = await machine.run(["answer", request_id, "no"]);
+    expect(late.code).toBe(1);
+    expect(late.stderr).toContain(`Question ${request_id} is over: it was answered "yes" (rnix answer)`);
+    expect((await terminal.done).code).toBe(0);
+    expect(terminal.screen.transcript).toContain(`question ${request_id}: yes by the user (rnix answer)`);
+    expect(machine.has("a")).toBe(true);
+  });
+
+  test("an agent below asks by its name, and always reaches the whole run", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        parent: [calls(["Agent", { intent: "child" }]), bash("touch b"), says("done")],
+        child: [bash("touch b"), says("child done")],
+      }),
+    );
+    await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
+    await terminal.until(/\? default \(agent of process 2\) needs your answer/);
+    await answer(terminal, "a");
+    expect((await terminal.done).code).toBe(0);
+    expect(terminal.screen.transcript.match(/needs your answer/g)).toHaveLength(1);
+  });
+});
+
+describe("always in this project", () => {
+  test("is shown by rnix trust --show, holds for the next run, and is withdrawn", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("make check; true"), says("done")] }));
+    const run = async (): Promise<string> => {
+      await using terminal = atTerminal(machine, ["spawn", "do it", "--ask-mode", "outside"]);
+      const first = await terminal.until(/answer \(|completed/);
+      if (first.includes("answer (")) await answer(terminal, "p");
+      expect((await terminal.done).code).toBe(0);
+      return terminal.screen.transcript;
+    };
+    expect(await run()).toContain("p  Yes, and always Bash(make check *) in this project");
+    const shown = await machine.run(["trust", "--show"]);
+    expect(shown.stdout).toMatch(/always allowed here.*\n {2}Bash\(make check \*\) {2}since \d{4}-/);
+    expect(JSON.parse((await machine.run(["trust", "--show", "--json"])).stdout)).toMatchObject({
+      always_allowed: [{ rule: "Bash(make check *)" }],
+    });
+    expect(await run()).not.toContain("needs your answer");
+    const again = await machine.run(["trust", "--ask-again", "Bash(make check *)"]);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("asked for again in")]);
+    expect(await run()).toContain("needs your answer");
+    expect((await machine.run(["trust", "--revoke"])).code).toBe(0);
+    expect((await machine.run(["trust", "--show"])).stdout).not.toContain("always allowed");
+  });
+});
+
+describe("without a person", () => {
+  test("an ask rule refuses at once, with a message for the model; no mode adds questions", async () => {
+    await using machine = new Machine();
+    machine.config({ ask: "outside" });
+    const model = await machine.model(scenes({ "do it": [bash("touch a"), bash("touch b"), says("done")] }));
+    const { code, stdout } = await machine.run([
+      "spawn",
+      "do it",
+      "--ask",
+      "Bash(touch a)",
+      "--output",
+      "json",
+    ]);
+    expect([code, Receipt.parse(JSON.parse(stdout)).result]).toEqual([0, "done"]);
+    expect(model.requests.flatMap(toolResults).join()).toContain(
+      "Bash(touch a) needs a person's yes (ask rule Bash(touch a)), and there is no person to ask",
+    );
+    expect([machine.has("a"), machine.has("b")]).toEqual([false, true]);
+    expect(await asks(machine)).toEqual([]);
+  });
+
+  test("in CI and with --no-daemon nothing hangs", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using terminal = machine.terminal(["spawn", "do it", "--ask", "Bash"], { env: { CI: "true" } });
+    expect((await terminal.done).code).toBe(0);
+    const inside = await machine.run(["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
+    expect(inside.code).toBe(0);
+    expect(machine.has("a")).toBe(false);
+  });
+
+  test("an agent's own ask rules count in an untrusted project", async () => {
+    await using machine = new Machine();
+    machine.write("agents/careful/agent.yaml", "name: careful\ndescription: d\nask: [Read]\n");
+    machine.write("agents/careful/instructions.md", "Do.\n");
+    machine.write("x", "text\n");
+    const model = await machine.model(scenes({ "do it": [calls(["Read", { path: "x" }]), says("done")] }));
+    await machine.run(["spawn", "do it", "--agent", "careful"]);
+    expect(model.requests.flatMap(toolResults).join()).toContain("needs a person's yes (ask rule Read)");
+  });
+});
+
+describe("park", () => {
+  async function parked(machine: Machine, ...more: string[]): Promise<{ uuid: string; id: string }> {
+    const args = ["spawn", "do it", "--ask", "Bash", "--on-ask", "park", "--output", "json", ...more];
+    const { code, stdout, stderr } = await machine.run(args);
+    expect(code).toBe(75);
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    const id = /rnix answer ([0-9a-f]+) yes/.exec(stderr)?.[1] ?? "";
+    expect(id).not.toBe("");
+    return { uuid: receipt.uuid, id };
+  }
+
+  async function ended(machine: Machine, uuid: string): Promise<string> {
+    await until(() => ["completed"].includes(recordOf(machine, uuid).exit_reason ?? ""), "the end");
+    return recordOf(machine, uuid).result ?? "";
+  }
+
+  test("a run waits on disk, and the answer resumes it, also after kill -9 of the daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    machine.config({ on_ask: `cat > ${machine.elsewhere}/hook.json` });
+    const { uuid, id } = await parked(machine);
+    await until(() => machine.has(`${machine.elsewhere}/hook.json`), "the hook");
+    expect(JSON.parse(machine.read(`${machine.elsewhere}/hook.json`))).toMatchObject({
+      event: "ask",
+      request_id: id,
+      call: { subject: "touch a" },
+    });
+    expect((await machine.run(["ps"])).stdout).toContain(`rnix answer ${id}`);
+    machine.killDaemon();
+    const [ask] = await asks(machine);
+    expect(ask).toMatchObject({ request_id: id, uuid, state: "suspended" });
+    expect((ask?.until_ms ?? 0) - (ask?.asked_at_ms ?? 0)).toBeGreaterThan(6 * 24 * 3_600_000);
+    const answered = await machine.run(["answer", id, "yes"]);
+    expect(answered.stderr).toMatch(/^answered; the run was resumed as process \d+/);
+    expect(await ended(machine, uuid)).toBe("done");
+    expect(machine.has("a")).toBe(true);
+    const late = await machine.run(["answer", id, "no"]);
+    expect([late.code, late.stderr]).toEqual([
+      64,
+      expect.stringContaining(`No run waits for question ${id}`),
+    ]);
+  });
+
+  test("a run of --no-daemon is answered and resumed by the daemon", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    const { uuid, id } = await parked(machine, "--no-daemon");
+    expect((await machine.run(["answer", id, "no", "not now"])).code).toBe(0);
+    await ended(machine, uuid);
+    expect(machine.has("a")).toBe(false);
+    expect((await machine.run(["log", uuid])).stdout).toContain(
+      "asked: no by the user (rnix answer): not now",
+    );
+  });
+
+  test("a question of an agent below parks the whole tree, and its answer resumes it", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "do it": [calls(["Agent", { intent: "child" }]), says("done")],
+        child: [bash("touch a"), says("child done")],
+      }),
+    );
+    const args = ["spawn", "do it", "--ask", "Bash", "--on-ask", "park", "--output", "json"];
+    const { code, stdout } = await machine.run(args);
+    expect(code).toBe(75);
+    const { uuid } = Receipt.parse(JSON.parse(stdout));
+    const [ask] = await asks(machine);
+    expect([ask?.depth, ask?.uuid === uuid]).toEqual([1, false]);
+    expect((await machine.run(["answer", ask?.request_id ?? "", "yes"])).code).toBe(0);
+    expect(await ended(machine, uuid)).toBe("done");
+    expect(machine.has("a")).toBe(true);
+  });
+});
+
+test("a live question survives kill -9 of the daemon: it is listed and its answer resumes the run", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+  await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+  const { request_id, uuid } = await theAsk(machine);
+  machine.killDaemon();
+  await terminal.done;
+  const [ask] = await asks(machine);
+  expect(ask).toMatchObject({ request_id, uuid, state: "suspended" });
+  expect((await machine.run(["answer", request_id, "yes"])).code).toBe(0);
+  await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
+  expect(machine.has("a")).toBe(true);
+});
+
+test("no run answers a question, its own or another's", async () => {
+  await using machine = new Machine();
+  const model = await machine.model(
+    scenes({
+      first: [bash("touch a"), says("done")],
+      second: [
+        bash(
+          `${RNIX} asks --json; ${RNIX} answer $(cat id) yes; env -u RNIX_UNIT ${RNIX} answer $(cat id) yes`,
+        ),
+        says("tried"),
+      ],
+    }),
+  );
+  const args = ["spawn", "first", "--ask", "Bash", "--on-ask", "park"];
+  expect((await machine.run(args)).code).toBe(75);
+  const { request_id } = await theAsk(machine);
+  machine.write("id", request_id);
+  await machine.run(["spawn", "second"]);
+  const said = model.requests.flatMap(toolResults).join();
+  expect(said).toContain("rnix asks is for a person");
+  expect(said).toContain("rnix answer is for a person");
+  expect(await asks(machine)).toHaveLength(1);
+  await machine.run(["kill", "1"]);
+  expect(await asks(machine)).toEqual([]);
+});
+
+test("a replay takes the recorded answers, and asks no one", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "do it": [bash("touch a"), bash("touch b"), says("done")] }));
+  await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+  await answer(terminal, "y");
+  await terminal.until(/touch b\s+ask rule/);
+  await Bun.sleep(HELD_MS);
+  terminal.type("n\r");
+  expect((await terminal.done).code).toBe(0);
+  machine.remove("a");
+  const replayed = await machine.run(["replay", "1"]);
+  expect(replayed.stderr).not.toContain("differs");
+  expect(replayed.code).toBe(0);
+  expect([machine.has("a"), machine.has("b")]).toEqual([true, false]);
+});
+
+describe("in the live view", () => {
+  test("a question is a block: numbers, arrows and Tab choose, and it waits for a person who types", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({ "do it": [bash("touch a", "make the file"), bash("touch b"), says("done")] }),
+    );
+    await using terminal = machine.terminal(["spawn", "do it", "--ask", "Bash"], {
+      columns: 80,
+      rows: 24,
+      env: { CI: undefined },
+    });
+    const shown = await terminal.until(/4 No/);
+    expect(shown).toContain("? default needs your answer");
+    expect(shown).toContain("2 Yes, and always Bash(touch a)  until this run ends");
+    expect(shown).toContain("the model says: make the file");
+    expect(terminal.screen.title).toContain("action required");
+    // Too early: it belongs to what the person was typing.
+    terminal.type("1");
+    await terminal.until(/Waiting for permission… Bash touch a/);
+    await terminal.until(/4 No/);
+    expect(machine.has("a")).toBe(false);
+    terminal.type("\x1b[A");
+    await terminal.until(/› 4 No/);
+    terminal.type("\t");
+    terminal.type("use mkdir");
+    await terminal.until(/why not: use mkdir/);
+    terminal.type("\r");
+    await terminal.until(/touch b/);
+    await Bun.sleep(HELD_MS);
+    terminal.type("1");
+    expect((await terminal.done).code).toBe(0);
+    expect([machine.has("a"), machine.has("b")]).toEqual([false, true]);
+    expect(model.requests.flatMap(toolResults).join()).toContain(
+      "The user said no to Bash(touch a): use mkdir",
+    );
+  });
+});
+
+test("a conversation asks before what changes something outside; Esc refuses and waits for words", async () => {
+  await using machine = new Machine();
+  machine.config({ ask: "chat" });
+  await machine.model(scenes({ hello: [bash("ls"), bash("touch a"), says("never")], other: [says("fine")] }));
+  await using terminal = machine.terminal(["chat"], { columns: 80, rows: 24, env: { CI: undefined } });
+  await terminal.until(/a message/);
+  terminal.type("hello\r");
+  await terminal.until(/needs your answer[\s\S]*Bash touch a[\s\S]*the mode outside/);
+  await Bun.sleep(HELD_MS);
+  terminal.type("\x1b");
+  await terminal.until((text) => !text.includes("needs your answer"));
+  expect(machine.has("a")).toBe(false);
+  terminal.type("\x04");
+  await terminal.done;
+});
