@@ -41,6 +41,7 @@ export async function commandHelp(words: string[], command: Command, io: Io): Pr
 }
 
 const ROOT_EXAMPLES = [
+  "rnix chat                                                  talk with an agent; rnix alone at a terminal, too",
   "rnix demo                                                  a complete run, no key, no network",
   "rnix setup                                                 choose a model, enter its key, in a minute",
   'rnix "explain what this project does"                      run an agent: the same as rnix spawn "…"',

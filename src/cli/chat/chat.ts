@@ -367,7 +367,10 @@ export class Chat implements ChatActions {
     try {
       await session.outbox.send(message, when);
     } catch (error) {
-      if (session === this.#session && session.uuid === null) await this.#drop();
+      const isUnborn = session === this.#session && session.uuid === null;
+      if (isUnborn) await this.#drop();
+      if (isUnborn && (await this.#parts.screen.suspendFor(() => this.link.offerSetup(error))))
+        return this.#deliver(message, when);
       this.#parts.line.putBefore(message.draft);
       throw error;
     }

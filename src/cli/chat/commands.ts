@@ -60,7 +60,10 @@ async function model(chat: ChatActions, args: string): Promise<void> {
     return;
   }
   if (chat.uuid !== null) {
-    throw new SyscallError("INVALID", "a conversation keeps its model: /new begins another one");
+    const env = chat.options.env;
+    const set = await chat.link.request("set_model", { uuid: chat.uuid, provider, model, env });
+    chat.print(`model: ${set.provider}/${set.model}${set.applied ? "" : ", from the next step on"}`);
+    return;
   }
   chat.options.provider = provider ?? chat.options.provider;
   chat.options.model = model;

@@ -87,6 +87,13 @@ export class Link {
     for await (const event of stream) if (event.type === "log_entry") take(event.payload);
   }
 
+  /** After a run could not begin: lets the user set up a provider, if there is none. Returns whether that was done. */
+  async offerSetup(error: unknown): Promise<boolean> {
+    const { offerSetup } = await import("../setup/offer.ts");
+    this.#session ??= this.#open();
+    return offerSetup(this.#io, await this.#session, error);
+  }
+
   async close(): Promise<void> {
     for (const session of this.#sessions) await session.close();
   }

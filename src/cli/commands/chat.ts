@@ -19,6 +19,7 @@ import {
 } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { noTerminal } from "../no-terminal.ts";
+import { ownName } from "../own-name.ts";
 import { absoluteFolder, absolutePath } from "../paths.ts";
 import { target } from "../target.ts";
 
@@ -104,7 +105,7 @@ export default defineCommand({
         options,
         project: { dir: project.dir, id: project.id, isProject: project.kind !== "none" },
         user: userPaths(io.env),
-        resumeCommand: (uuid) => visibleWords(["rnix", "chat", "--resume", uuid, ...givenFlags(flags)]),
+        resumeCommand: (uuid) => visibleWords([ownName(io), "chat", "--resume", uuid, ...givenFlags(flags)]),
         async past(chat) {
           if (named !== undefined) return pastRun(await chat.link.request("show", named));
           if (!flags.continue) return null;

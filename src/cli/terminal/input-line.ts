@@ -7,6 +7,11 @@ import { type Completer, fileMention, type Suggestion, type Suggestions } from "
 import { EditorField } from "./editor-field.ts";
 import type { History } from "./history.ts";
 
+/** Keys that mean nothing to the text. */
+const UNUSED: readonly KeyId[] = [
+  ...(["escape", "tab", "shift+tab", "alt+up"] as const),
+  ...(["ctrl+c", "ctrl+g", "ctrl+o", "ctrl+s", "ctrl+v"] as const),
+];
 /** Rows of suggestions that are visible at once. */
 const MENU_ROWS = 7;
 /** Columns of the prompt before the text. */
@@ -169,8 +174,7 @@ export class InputLine {
       field.handleInput(data);
       return "used";
     }
-    if (isOneOf(data, ["escape", "tab", "shift+tab", "ctrl+c", "ctrl+g", "ctrl+v", "alt+up"]))
-      return "unused";
+    if (isOneOf(data, UNUSED)) return "unused";
     if (matchesKey(data, "ctrl+d") && this.isEmpty) return "unused";
     field.handleInput(data);
     return "used";

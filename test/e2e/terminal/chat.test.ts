@@ -28,6 +28,12 @@ function textOf(content: unknown): string {
   return typeof content === "string" ? content : JSON.stringify(content);
 }
 
+/** A model that answers "answer number 1", "answer number 2" and so on. */
+function numbered(): () => { text: string } {
+  let count = 0;
+  return () => ({ text: `answer number ${++count}` });
+}
+
 async function leave(terminal: TerminalSession): Promise<string> {
   terminal.type(CTRL_D);
   const { code } = await terminal.done;
@@ -267,5 +273,144 @@ describe("what is sent", () => {
     await terminal.until(/reviewed/);
     await leave(terminal);
     expect(asked(model.requests[0]).at(-1)).toBe('Review a b for "a b" c');
+  });
+});
+
+describe("a past conversation", () => {
+  test("is continued on the next day, after the daemon was killed", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "the first answer" }, { text: "the second answer" }]);
+    {
+      await using terminal = machine.terminal(["chat"]);
+      await terminal.until(READY);
+      terminal.type(`how are you${ENTER}`);
+      await terminal.until((text) => text.includes("the first answer") && EMPTY_LINE.test(text));
+      await leave(terminal);
+    }
+    await machine.killDaemon();
+    await using terminal = machine.terminal(["chat", "--continue"]);
+    // Its end is shown before the line, and nothing runs yet.
+    await terminal.until((text) => /› how are you[\s\S]*the first answer[\s\S]*^❯/m.test(text));
+    terminal.type(`still there?${ENTER}`);
+    await terminal.until(/the second answer/);
+    await leave(terminal);
+    expect(asked(model.requests[1])).toContain("how are you");
+    expect(asked(model.requests[1]).at(-1)).toContain("still there?");
+    const { stdout } = await machine.run(["ps", "-a", "--json"]);
+    expect(JSON.parse(stdout)).toHaveLength(1);
+  });
+
+  test("goes on when the daemon is killed while it waits", async () => {
+    await using machine = new Machine();
+    await machine.model([{ text: "the first answer" }, { text: "the second answer" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`one${ENTER}`);
+    await terminal.until((text) => text.includes("the first answer") && EMPTY_LINE.test(text));
+    await machine.killDaemon();
+    await terminal.until(/your next message continues the conversation/);
+    terminal.type(`two${ENTER}`);
+    await terminal.until(/the second answer/);
+    await leave(terminal);
+  });
+
+  test("is chosen by /resume from the project's, and forked by /fork", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(numbered());
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`about apples${ENTER}`);
+    await terminal.until(/answer/);
+    terminal.type(`/new${ENTER}`);
+    await terminal.until(/your next message begins a new conversation/);
+    terminal.type(`about pears${ENTER}`);
+    await terminal.until(/› about pears[\s\S]*answer/);
+    terminal.type(`/resume${ENTER}`);
+    await terminal.until(/resume another conversation|Continue which conversation/);
+    terminal.type(`${ESCAPE}${ENTER}`);
+    await terminal.until(/Continue which conversation/);
+    terminal.type(`apples${ENTER}`);
+    await terminal.until((text) => /› about apples\s+answer/.test(text) && EMPTY_LINE.test(text));
+    terminal.type(`/fork${ENTER}`);
+    await terminal.until((text) => text.includes("this is a copy") && text.includes("a fork of"));
+    terminal.type(`and more${ENTER}`);
+    await terminal.until((text) => /› and more[\s\S]*answer/.test(text) && EMPTY_LINE.test(text));
+    await leave(terminal);
+    expect(asked(model.requests.at(-1)).filter((text) => !text.includes("<"))).toEqual([
+      "about apples",
+      "and more",
+    ]);
+  });
+
+  test("that is followed from another terminal shows both what either has sent", async () => {
+    await using machine = new Machine();
+    await machine.model(numbered());
+    await using first = machine.terminal(["chat"]);
+    await first.until(READY);
+    first.type(`from the first${ENTER}`);
+    await first.until((text) => text.includes("answer number 1") && EMPTY_LINE.test(text));
+    await using second = machine.terminal(["chat", "--continue"]);
+    await second.until((text) => text.includes("› from the first") && EMPTY_LINE.test(text));
+    second.type(`from the second${ENTER}`);
+    await first.until(/› from the second[\s\S]*answer number 2/);
+    await second.until((text) => text.includes("answer number 2") && EMPTY_LINE.test(text));
+    await leave(second);
+    await leave(first);
+  });
+});
+
+describe("what goes wrong", () => {
+  test("without a provider the message returns to the line", async () => {
+    await using machine = new Machine();
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(/no provider can be used yet: rnix setup/);
+    terminal.type(`hello${ENTER}`);
+    await terminal.until(/Set one up now/);
+    terminal.type(`no${ENTER}`);
+    await terminal.until((text) => /^❯ hello/m.test(text) && text.includes("rnix setup"));
+    terminal.type(`\x15`);
+    await terminal.until(/^❯ a message/m);
+    await leave(terminal);
+  });
+
+  test("an error of the model ends the turn, and the conversation can be continued", async () => {
+    await using machine = new Machine();
+    await machine.model([{ fault: { kind: "status", status: 401, message: "bad key" } }, { text: "better" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`hello${ENTER}`);
+    await terminal.until((text) => text.includes("bad key") && EMPTY_LINE.test(text));
+    terminal.type(`again${ENTER}`);
+    await terminal.until((text) => text.includes("better") && EMPTY_LINE.test(text));
+    await leave(terminal);
+  });
+
+  test("60 columns hold everything", async () => {
+    await using machine = new Machine();
+    await machine.model([{ tool_calls: [SLEEP] }, { text: "a word ".repeat(30) }]);
+    await using terminal = machine.terminal(["chat"], { columns: 60, rows: 24 });
+    await terminal.until(READY);
+    terminal.type(`${"long words of a message ".repeat(5)}${ENTER}`);
+    await terminal.until(/begun/);
+    terminal.type(`stop that${ENTER}`);
+    await terminal.until(/next step: stop that/);
+    terminal.type("/");
+    await terminal.until(/\/model/);
+    terminal.type(ESCAPE);
+    await terminal.until((text) => !text.includes("/model"));
+    terminal.type(`\x15${CTRL_S}`);
+    await terminal.until((text) => text.includes("a word a word") && EMPTY_LINE.test(text));
+    const transcript = await leave(terminal);
+    expect(transcript.split("\n").every((line) => Bun.stringWidth(line) <= 60)).toBe(true);
+  });
+
+  test("without a terminal it says what to use instead, and rnix alone prints the help", async () => {
+    await using machine = new Machine();
+    const chat = await machine.run(["chat"]);
+    expect(chat).toMatchObject({ code: 64 });
+    expect(chat.stderr).toContain("rnix spawn");
+    const alone = await machine.run([]);
+    expect(alone.stderr).toContain("rnix chat");
+    expect(alone.code).toBe(64);
   });
 });
