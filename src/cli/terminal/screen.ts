@@ -61,7 +61,9 @@ export class Screen {
   #lent = false;
   #closed = false;
   #closing: Promise<void> | undefined;
-  #titled = false;
+  /** The title that is wanted, and the one that the terminal has. */
+  #title: string | null = null;
+  #shownTitle: string | null = null;
 
   private constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
     this.#terminal = terminal;
@@ -118,16 +120,12 @@ export class Screen {
     return this.#terminal.drained();
   }
 
-  /** Sets the window's title; null restores the one before. */
+  /** Sets the window's title, with the next frame; null restores the one before. */
   title(text: string | null): void {
-    if (this.#closed || this.#lent) return;
-    if (text === null) {
-      this.#terminal.write(this.#titleEnd());
-      return;
-    }
-    const shown = Bun.stripANSI(safeLine(text)).slice(0, MAX_TITLE);
-    this.#terminal.write(`${this.#titled ? "" : SAVE_TITLE}\u001b]0;${shown}\u0007`);
-    this.#titled = true;
+    const title = text === null ? null : Bun.stripANSI(safeLine(text)).slice(0, MAX_TITLE);
+    if (title === this.#title) return;
+    this.#title = title;
+    this.redraw();
   }
 
   bell(): void {
@@ -194,9 +192,17 @@ export class Screen {
   }
 
   #titleEnd(): string {
-    const end = this.#titled ? RESTORE_TITLE : "";
-    this.#titled = false;
+    const end = this.#shownTitle === null ? "" : RESTORE_TITLE;
+    this.#shownTitle = null;
     return end;
+  }
+
+  #titleChange(): string {
+    if (this.#title === this.#shownTitle) return "";
+    if (this.#title === null) return this.#titleEnd();
+    const save = this.#shownTitle === null ? SAVE_TITLE : "";
+    this.#shownTitle = this.#title;
+    return `${save}\u001b]0;${this.#title}\u0007`;
   }
 
   #draw({ must = false, settle = false } = {}): void {
@@ -208,6 +214,7 @@ export class Screen {
     const before = this.#regionTop(frame, size);
     const left = this.#takeUncommitted(frame, size) ? [] : before;
     frame.region(left, lines);
+    this.#terminal.write(this.#titleChange());
     if (frame.isEmpty && this.#isCursorAt(cursor)) return;
     frame.park(cursor);
     this.#write(frame.text(), cursor !== undefined);

@@ -14,9 +14,6 @@ function tmux(...args: string[]): string {
   return done.stdout.toString();
 }
 
-const screen = (): string => tmux("capture-pane", "-p");
-const transcript = (): string[] => tmux("capture-pane", "-p", "-J", "-S", "-").trimEnd().split("\n");
-
 afterAll(() => {
   Bun.spawnSync(["tmux", "-S", join(folder, "socket"), "kill-server"], { env, stderr: "ignore" });
   rmSync(folder, { recursive: true, force: true });
@@ -25,12 +22,15 @@ afterAll(() => {
 // The one terminal beside xterm.js that can be had in a test: it wraps lines again, and in its own way.
 describe.skipIf(Bun.which("tmux") === null)("in tmux", () => {
   for (const [name, cursor] of [
-    ["without a cursor", ""],
-    ["with a cursor in the middle of the region", "C"],
+    ["without-a-cursor", ""],
+    ["with-a-cursor-in-its-middle", "C"],
   ] as const) {
-    test(`resizes leave one copy of everything, ${name}`, async () => {
+    test(`resizes leave one copy of everything, a region ${name}`, async () => {
       tmux("new-session", "-d", "-s", name, "-x", "80", "-y", "24", "bash", "--norc", "--noediting");
+      const screen = () => tmux("capture-pane", "-t", name, "-p");
+      const transcript = () => tmux("capture-pane", "-t", name, "-p", "-J", "-S", "-").trimEnd().split("\n");
       const type = (keys: string) => tmux("send-keys", "-t", name, keys);
+      await until(() => screen().trim() === "$");
       type(`for i in $(seq 40); do echo user $i; done; ${process.execPath} ${PROGRAM}\r`);
       await until(() => screen().includes("live 80x24"));
       type(`cc${cursor}`);
@@ -48,7 +48,6 @@ describe.skipIf(Bun.which("tmux") === null)("in tmux", () => {
       const users = Array.from({ length: 40 }, (_, at) => `user ${at + 1}`);
       const committed = Array.from({ length: 2 + sizes.length }, (_, at) => `committed ${at + 1}`);
       expect(lines.slice(lines.indexOf("user 1"))).toEqual([...users, ...committed, "the end"]);
-      tmux("kill-session", "-t", name);
     }, 60_000);
   }
 });
