@@ -41,9 +41,9 @@ class Scene {
 
   /** Time for a frame, and for the terminal's answers. */
   async frame(): Promise<void> {
-    await this.clock.advance(33);
+    await this.clock.advance(50);
     await this.terminal.settled();
-    await this.clock.advance(33);
+    await this.clock.advance(50);
     await this.terminal.settled();
   }
 
@@ -140,14 +140,14 @@ function cutTo(line: string, columns: number): string {
 }
 
 describe("a frame", () => {
-  test("is drawn at once, and the next one 33 ms later at the earliest", async () => {
+  test("is drawn at once, and the next one 50 ms later at the earliest", async () => {
     const { clock, terminal, screen } = new Scene();
     let views = 0;
     screen.show(() => ({ lines: [`view ${++views}`] }));
     await clock.advance(0);
     expect(views).toBe(1);
     for (let i = 0; i < 100; i++) screen.redraw();
-    await clock.advance(32);
+    await clock.advance(49);
     expect(views).toBe(1);
     await clock.advance(1);
     expect(views).toBe(2);
@@ -257,7 +257,7 @@ describe("a terminal that takes nothing (Ctrl-S)", () => {
     const { length } = scene.terminal.written;
     for (; ticks < 100; ticks++) {
       scene.screen.redraw();
-      await scene.clock.advance(33);
+      await scene.clock.advance(50);
     }
     expect(scene.terminal.written.length).toBe(length);
     scene.screen.commit(["committed"]);
