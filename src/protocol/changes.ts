@@ -25,6 +25,13 @@ export interface FileChange {
   problem: string | null;
 }
 
+/** How many files and lines a step changed. */
+export interface StepChanges {
+  files: number;
+  added: number;
+  removed: number;
+}
+
 /** The answer of `diff`. */
 export interface RunDiff extends ProcRef {
   source: ChangeSource;
@@ -32,7 +39,7 @@ export interface RunDiff extends ProcRef {
   project: string;
   files: FileChange[];
   /** Of each step with changes. */
-  steps: { step: number; files: number; added: number; removed: number }[];
+  steps: (StepChanges & { step: number })[];
   /** A patch for `git apply` in the project; null when it was not asked for, or git is not there. */
   patch: string | null;
   /** What is not known or not covered, for the user. */

@@ -1,6 +1,7 @@
 /** Answers about the records of a run: its steps, prompts and details. */
 
 import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
+import type { StepChanges } from "./changes.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 import type { Activity } from "./stream.ts";
@@ -12,6 +13,8 @@ export interface StepSummary {
   summary: string;
   /** What the step did, for people: each call with what it was about, or the answer's text. One line. */
   did: string;
+  /** What it changed in files, if that was asked for; null: nothing. */
+  changed?: StepChanges | null;
   tool_path: string | null;
   has_error: boolean;
   duration_ms: number;

@@ -58,7 +58,7 @@ async function all(io: Io, wire: Wire, of: Target): Promise<StepSummary[]> {
   const listed: StepSummary[] = [];
   for (;;) {
     const after = listed.at(-1)?.step;
-    const { steps, damaged } = await wire.request("list_steps", { ...of, after, limit: PAGE });
+    const { steps, damaged } = await wire.request("list_steps", { ...of, after, limit: PAGE, changed: true });
     if (listed.length === 0) io.stderr.write(damageText(damaged));
     listed.push(...steps);
     if (steps.length < PAGE) return listed;
@@ -66,6 +66,9 @@ async function all(io: Io, wire: Wire, of: Target): Promise<StepSummary[]> {
 }
 
 function summaries(io: Io, steps: StepSummary[], style: Style): string {
+  const lines = ({ changed }: StepSummary): string =>
+    changed ? `+${changed.added} -${changed.removed}` : "";
+  const anyLines = steps.some(({ changed }) => changed);
   return table(
     steps,
     [
@@ -73,6 +76,7 @@ function summaries(io: Io, steps: StepSummary[], style: Style): string {
       { title: "ACTION", value: ({ action }) => action, leftOut: 1 },
       { title: "TOKENS", value: ({ token_count }) => formatCount(token_count), right: true, leftOut: 2 },
       { title: "TIME", value: ({ duration_ms }) => formatElapsed(duration_ms), right: true, leftOut: 3 },
+      ...(anyLines ? [{ title: "LINES", value: lines, leftOut: 4 }] : []),
       { title: "DID", value: ({ did }) => did, flexible: 30 },
     ],
     io.stdout,

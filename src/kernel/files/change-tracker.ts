@@ -73,7 +73,7 @@ export class ChangeTracker {
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
   #step: number;
   #complete = true;
-  #turn: Promise<unknown> = Promise.resolve();
+  #turn: Promise<void> = Promise.resolve();
   /** The part of the last comparison that no call waits for. */
   #recording: Promise<void> = Promise.resolve();
 
@@ -114,9 +114,13 @@ export class ChangeTracker {
 
   /** Records all changes so far. `quiet`: changes of others are no reason to doubt. */
   flush(call: CallOptions & { quiet?: boolean } = {}): Promise<void> {
-    const turn = this.#turn.then(() => this.#flush(call));
-    this.#turn = turn.catch(() => undefined);
-    return turn;
+    this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => this.#failed(thrown));
+    return this.#turn;
+  }
+
+  #failed(thrown: unknown): void {
+    this.#complete = false;
+    this.#p.warn(thrown instanceof Error ? thrown.message : String(thrown));
   }
 
   /** A tool is about to change this file (absolute). */
@@ -150,7 +154,17 @@ export class ChangeTracker {
     await this.#tree?.close();
   }
 
+  /** Returns false when it can't be taken. That never stops the run. */
   async #first(tree: WorkTree, call: CallOptions): Promise<boolean> {
+    try {
+      return await this.#firstSnapshot(tree, call);
+    } catch (thrown) {
+      this.#failed(thrown);
+      return false;
+    }
+  }
+
+  async #firstSnapshot(tree: WorkTree, call: CallOptions): Promise<boolean> {
     const found = await this.#list(tree, call);
     const many = found && found.files.size > MANY ? this.#keepable(found) : [];
     const isTaken = many.length > 0 && (await tree.take(many, this.#p.kept.objects, call));
@@ -202,10 +216,7 @@ export class ChangeTracker {
     const step = this.#step;
     const found = this.#tree ? await this.#compare(this.#tree, step, call) : [];
     found.push(...(await this.#reported(step, new Set(found.map(({ path }) => path)))));
-    this.#recording = this.#keep(found, call).catch((thrown: unknown) => {
-      this.#complete = false;
-      this.#p.warn(thrown instanceof Error ? thrown.message : String(thrown));
-    });
+    this.#recording = this.#keep(found, call).catch((thrown) => this.#failed(thrown));
     // Only a process that ends, and one that is looked at, must have them on disk.
     if (call.quiet) await this.#recording;
   }

@@ -1,12 +1,15 @@
 /** Compares contents that are kept beside a run, by git in a repository of ours. */
 
 import { isUtf8 } from "node:buffer";
+import { appendFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { FileState } from "../../store/changes/change-log.ts";
-import type { ObjectStore, TreeEntry } from "../../store/changes/object-store.ts";
-import type { Git, OwnRepository } from "./git-repository.ts";
+import { ObjectStore, type TreeEntry } from "../../store/changes/object-store.ts";
+import type { Git } from "./git-repository.ts";
 
 /** Maximum bytes of a patch. */
 const MAX_PATCH_BYTES = 8 * 1024 ** 2;
+const MAX_TREE_BYTES = 64 * 1024 ** 2;
 
 /** A file before and after; null: there is none. Both contents are kept. */
 export interface ComparedFile {
@@ -76,36 +79,45 @@ export class GitDiff {
   ): Promise<Buffer | null> {
     if (files.size === 0) return Buffer.alloc(0);
     const all = [...files];
-    const before = await this.#tree(all.map(([path, one]) => [path, one.before]));
-    const after = await this.#tree(all.map(([path, one]) => [path, one.after]));
-    return this.#git.within(
-      { format: "sha1", objects: [this.#store.objects], binary },
-      async (own: OwnRepository) => {
-        const args = ["diff-tree", "-r", "--no-ext-diff", "--no-textconv", ...how, before, after];
-        const { exit, output, cut } = await own.run(args, { most });
-        return exit.code === 0 && !cut ? output : null;
-      },
-    );
+    const parts = { format: "sha1" as const, objects: [this.#store.objects], binary };
+    return this.#git.within(parts, async (own) => {
+      const trees = new ObjectStore({ dir: own.dir, maxBytes: MAX_TREE_BYTES });
+      const before = await treeOf(
+        trees,
+        all.map(([path, one]) => [path, one.before]),
+      );
+      const after = await treeOf(
+        trees,
+        all.map(([path, one]) => [path, one.after]),
+      );
+      const args = ["diff-tree", "-r", "--no-ext-diff", "--no-textconv", ...how, before, after];
+      await appendFile(join(own.dir, "objects/info/alternates"), `${trees.objects}\n`);
+      const { exit, output, cut } = await own.run(args, { most });
+      return exit.code === 0 && !cut ? output : null;
+    });
   }
+}
 
-  /** Writes the folders that hold these files; returns the name of the topmost. */
-  async #tree(files: readonly [string, FileState | null][]): Promise<string> {
-    const entries: TreeEntry[] = [];
-    const below = new Map<string, [string, FileState | null][]>();
-    for (const [path, state] of files) {
-      if (state === null || state.oid === null || state.kind === "other") continue;
-      const slash = path.indexOf("/");
-      if (slash < 0) entries.push({ mode: MODES[state.kind], name: path, oid: state.oid });
-      else {
-        const folder = path.slice(0, slash);
-        const inside = below.get(folder) ?? [];
-        below.set(folder, inside);
-        inside.push([path.slice(slash + 1), state]);
-      }
+/** Writes the folders that hold these files; returns the name of the topmost. */
+async function treeOf(
+  store: ObjectStore,
+  files: readonly (readonly [string, FileState | null])[],
+): Promise<string> {
+  const entries: TreeEntry[] = [];
+  const below = new Map<string, [string, FileState | null][]>();
+  for (const [path, state] of files) {
+    if (state === null || state.oid === null || state.kind === "other") continue;
+    const slash = path.indexOf("/");
+    if (slash < 0) entries.push({ mode: MODES[state.kind], name: path, oid: state.oid });
+    else {
+      const folder = path.slice(0, slash);
+      const inside = below.get(folder) ?? [];
+      below.set(folder, inside);
+      inside.push([path.slice(slash + 1), state]);
     }
-    for (const [name, inside] of below) entries.push({ mode: "40000", name, oid: await this.#tree(inside) });
-    return this.#store.putTree(entries);
   }
+  for (const [name, inside] of below) entries.push({ mode: "40000", name, oid: await treeOf(store, inside) });
+  return store.putTree(entries);
 }
 
 const PATCH = ["-p", "--binary", "-M", "--no-color"];

@@ -64,7 +64,7 @@ export function openRecords(
     lastPath: lastCollected,
     clock,
   });
-  const changes = new RunChanges({ children, env, clock, open });
+  const changes = new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") });
   const keyNotice = key.lasting ? undefined : noKey(user);
   return { open, dataDirs, projects, history, collector, changes, lastCollected, keyNotice };
 }

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { didTitle } from "../../lib/call-title.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { StepSummary, Unreadable } from "../../protocol/methods.ts";
@@ -11,15 +12,24 @@ const PAGE = 10_000;
 
 /** Lists the finished steps of a process in short. `after` is the number of a step. */
 export const listSteps = method({
-  payload: () => Target().extend(Page()),
+  payload: () =>
+    Target().extend({
+      ...Page(),
+      /** Count the files and lines that each step changed. */
+      changed: z.boolean().optional(),
+    }),
   async handle(payload, services): Promise<{ steps: StepSummary[]; total: number } & Unreadable> {
-    const run = await recordsOf(services, await findRun(services, payload));
+    const found = await findRun(services, payload);
+    const run = await recordsOf(services, found);
     const { info, records } = run;
     const { after = 0, limit = PAGE } = payload;
+    const changes = payload.changed ? await services.changes.bySteps(run, found.live) : undefined;
     const steps: StepSummary[] = [];
     const damage = new Damage(run);
     for await (const record of stepsWithAction(records, info.uuid, damage)) {
-      if (record.step > after && steps.length < limit) steps.push(summary(record, info.cwd));
+      if (record.step <= after || steps.length >= limit) continue;
+      const changed = changes && { changed: changes.get(record.step) ?? null };
+      steps.push({ ...summary(record, info.cwd), ...changed });
     }
     return { steps, total: info.steps, parse_errors: damage.count, damaged: damage.list() };
   },

@@ -9,10 +9,16 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { FileChange, RunDiff, UndoReport } from "../../protocol/methods.ts";
+import type { FileChange, RunDiff, StepChanges, UndoReport } from "../../protocol/methods.ts";
 import type { FileState } from "../../store/changes/change-log.ts";
-import { type ChangeHistory, foldChanges, netChanges } from "../../store/changes/fold-changes.ts";
+import {
+  type ChangeHistory,
+  type FileHistory,
+  foldChanges,
+  netChanges,
+} from "../../store/changes/fold-changes.ts";
 import { CHANGES, type ObjectStore } from "../../store/changes/object-store.ts";
+import { TimeSlices } from "../../store/files/time-slice.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import { allSteps, type Run } from "./recorded-run.ts";
@@ -23,6 +29,8 @@ interface RunChangesPorts {
   env: Env;
   clock: Pick<Clock, "now">;
   open(dataDir: string): RunStore;
+  /** A folder for git's work, absolute; outside of all projects. */
+  scratch: string;
 }
 
 export interface DiffQuery {
@@ -49,7 +57,6 @@ export interface UndoQuery {
 /** A run with its changes, read once for a request. */
 interface ReadRun {
   info: ProcInfo;
-  dir: string;
   history: ChangeHistory;
   store: ObjectStore;
   notes: string[];
@@ -76,19 +83,15 @@ export class RunChanges {
       ...valid.map((net) => ({ net, undone: false })),
       ...undone.map((net) => ({ net, undone: true })),
     ];
-    const steps = [...new Set(valid.flatMap((net) => net.steps))].sort((a, b) => a - b);
-    const ofSteps = steps.flatMap((step) =>
-      netChanges(
-        { files: new Map(valid.map(({ path }) => [path, fileOf(history, path)])) },
-        {
-          after: step - 1,
-          until: step,
-        },
-      ).map((net) => ({ step, net })),
-    );
     const git = await this.#git(read);
-    const pairs = [...all, ...ofSteps].map(({ net }) => net);
-    const counts = await countsOf(git && new GitDiff(git, store), pairs);
+    const counts = await countsOf(
+      git && new GitDiff(git, store),
+      all.map(({ net }) => net),
+    );
+    const bySteps = await this.#bySteps(
+      read,
+      valid.map(({ path }) => fileOf(history, path, chosen)),
+    );
     const files = all.map(({ net, undone: gone }, i): FileChange => {
       const { added, removed } = counts[i] ?? NOT_COUNTED;
       const problem = problemOf(net) ?? (isAbsolute(net.path) ? OUTSIDE : null);
@@ -113,14 +116,42 @@ export class RunChanges {
         patch,
         notes,
       },
-      steps: steps.map((step) => {
-        const own = ofSteps.flatMap((one, i) =>
-          one.step === step ? [counts[all.length + i] ?? NOT_COUNTED] : [],
-        );
-        const sum = (of: keyof LineCounts): number => own.reduce((all, one) => all + (one[of] ?? 0), 0);
-        return { step, files: own.length, added: sum("added"), removed: sum("removed") };
-      }),
+      steps: [...bySteps].sort(([a], [b]) => a - b).map(([step, sums]) => ({ step, ...sums })),
     };
+  }
+
+  /** Files and lines by the number of the step. */
+  async bySteps(run: Run, live: boolean): Promise<Map<number, StepChanges>> {
+    const read = await this.#read(run, live);
+    return this.#bySteps(read, [...read.history.files.values()]);
+  }
+
+  async #bySteps(read: ReadRun, files: readonly FileHistory[]): Promise<Map<number, StepChanges>> {
+    const slices = new TimeSlices();
+    const all: { step: number; net: Pair }[] = [];
+    for (const file of files) {
+      for (const step of new Set(file.changes.filter(({ undone }) => !undone).map((one) => one.step))) {
+        const [net] = netChanges({ files: new Map([[file.path, file]]) }, { after: step - 1, until: step });
+        if (net) all.push({ step, net });
+      }
+      await slices.pause();
+    }
+    const git = all.length > 0 ? await this.#git(read) : null;
+    const counts = await countsOf(
+      git && new GitDiff(git, read.store),
+      all.map(({ net }) => net),
+    );
+    const found = new Map<number, StepChanges>();
+    all.forEach(({ step }, i) => {
+      const { files = 0, added = 0, removed = 0 } = found.get(step) ?? {};
+      const lines = counts[i] ?? NOT_COUNTED;
+      found.set(step, {
+        files: files + 1,
+        added: added + (lines.added ?? 0),
+        removed: removed + (lines.removed ?? 0),
+      });
+    });
+    return found;
   }
 
   /** The caller has made sure that no process of the run changes files meanwhile. */
@@ -162,7 +193,9 @@ export class RunChanges {
       const git = await this.#git(read);
       const counts = await countsOf(
         git && new GitDiff(git, read.store),
-        chosen.files.map(({ from, to }) => ({ before: from, after: to })),
+        chosen.files.map(({ from, to }, i) =>
+          done[i]?.done === "refused" ? UNKNOWN : { before: from, after: to },
+        ),
       );
       return {
         ...{ pid: info.pid, uuid: info.uuid, source: read.history.source, project: info.project },
@@ -185,11 +218,12 @@ export class RunChanges {
     const history = foldChanges(page.records, live);
     const notes = notesOf(history);
     if (page.damaged > 0) notes.push(`${page.damaged} lines of ${CHANGES} of its record can't be read`);
-    return { info, dir: records.dir(info.uuid), history, store: records.objects(info.uuid), notes };
+    return { info, history, store: records.objects(info.uuid), notes };
   }
 
   /** null where there is no git that the run can't have written. */
-  #git({ info, dir }: ReadRun): Promise<Git | null> {
+  #git({ info }: ReadRun): Promise<Git | null> {
+    const dir = this.#p.scratch;
     const owner = { uuid: crypto.randomUUID(), spillDir: dir };
     return Git.find({
       dir,
@@ -207,6 +241,10 @@ export class RunChanges {
 
 const NOT_COUNTED: LineCounts = { added: null, removed: null };
 const OUTSIDE = "it is outside of the project, so it is not part of the patch";
+
+const LOST: FileState = { kind: "other", oid: null, size: 0 };
+/** Is not counted. */
+const UNKNOWN = { before: LOST, after: LOST };
 
 type Pair = { before: FileState | null; after: FileState | null };
 
@@ -242,8 +280,15 @@ function stepsOf({ step, fromStep }: DiffQuery): { after?: number; until?: numbe
   return fromStep === undefined ? {} : { after: fromStep - 1 };
 }
 
-function fileOf({ files }: ChangeHistory, path: string) {
-  return files.get(path) ?? { path, changes: [] };
+/** A file with its changes in these steps. */
+function fileOf(
+  { files }: ChangeHistory,
+  path: string,
+  chosen: { after?: number; until?: number },
+): FileHistory {
+  const { after = 0, until = Number.POSITIVE_INFINITY } = chosen;
+  const changes = files.get(path)?.changes ?? [];
+  return { path, changes: changes.filter(({ step }) => step > after && step <= until) };
 }
 
 function isChosen({ info }: ReadRun, path: string, files: readonly string[]): boolean {

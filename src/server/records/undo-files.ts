@@ -6,6 +6,7 @@ import { isAbsolute, join } from "node:path";
 import { FileStates } from "../../kernel/files/file-states.ts";
 import { OpenFolder } from "../../kernel/files/open-folder.ts";
 import { errnoOf } from "../../lib/regular-file.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { UndoneFile } from "../../protocol/methods.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
 import { type ChangeHistory, netChanges } from "../../store/changes/fold-changes.ts";
@@ -144,8 +145,8 @@ export class UndoFiles {
     const now = await this.#now(path);
     const refused = (reason: string) => ({ done: { path, done: "refused" as const, reason }, now });
     const was = (done: Done["done"]) => ({ path, done, reason: null });
-    if (to?.kind === "other" || from?.kind === "other" || now?.kind === "other")
-      return refused((to ?? from ?? now)?.lost ?? "it is left alone");
+    const other = [now, to, from].find((state) => state?.kind === "other");
+    if (other) return refused(other.lost ?? "it is left alone");
     if (sameState(now, to)) return { done: was("unchanged"), now };
     if (to?.oid === null) return refused(`its former content was not kept: ${to.lost ?? "unknown"}`);
     if (!force) {
@@ -244,7 +245,9 @@ export class UndoFiles {
 
   #place(path: string): { root: string; parts: string[] } {
     const root = isAbsolute(path) ? "/" : this.#o.project;
-    return { root, parts: path.split("/").filter((part) => part !== "" && part !== ".") };
+    const parts = path.split("/").filter((part) => part !== "" && part !== ".");
+    if (!parts.includes("..")) return { root, parts };
+    throw new SyscallError("INVALID", `${path} in the record of changes leads out of the project.`);
   }
 }
 

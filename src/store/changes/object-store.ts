@@ -6,7 +6,15 @@ import { deflate, inflate } from "node:zlib";
 import { SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder } from "../files/document.ts";
-import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "../files/fs-port.ts";
+import {
+  errno,
+  type FsPort,
+  ioError,
+  NO_PLAIN_FILE,
+  realFs,
+  removeLeftover,
+  writeAllAsync,
+} from "../files/fs-port.ts";
 
 /** The folder below a run's folder. */
 export const SNAPSHOTS = "snapshots";
@@ -33,7 +41,7 @@ export interface TreeEntry {
 }
 
 interface ObjectStoreOptions {
-  /** The run's folder. */
+  /** The run's folder, or another one. */
   dir: string;
   /** Maximum bytes of all contents; further ones are refused with EXHAUSTED. */
   maxBytes: number;
@@ -64,7 +72,7 @@ export class ObjectStore {
     return this.#put("blob", content);
   }
 
-  /** Stores a folder's list of names. */
+  /** Stores a list of names. */
   putTree(entries: readonly TreeEntry[]): Promise<string> {
     // git sorts a folder as if its name ended with a slash.
     const key = ({ mode, name }: TreeEntry): Buffer => Buffer.from(mode === "40000" ? `${name}/` : name);
@@ -157,7 +165,7 @@ export class ObjectStore {
         fs.close(fd);
       }
     } catch (thrown) {
-      if (errno(thrown) === "ENOENT") return null;
+      if (NOT_A_CONTENT.has(errno(thrown) ?? "")) return null;
       throw ioError(thrown, "read the content of a changed file", path);
     }
   }
@@ -188,6 +196,9 @@ export class ObjectStore {
     );
   }
 }
+
+/** Something else stands in its place, or nothing. */
+const NOT_A_CONTENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ELOOP", "ENXIO", NO_PLAIN_FILE]);
 
 const BLOB = Buffer.from("blob ");
 

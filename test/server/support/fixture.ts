@@ -108,6 +108,7 @@ export function fakeSystem(
       env: {},
       clock: o.clock,
       open: () => runs,
+      scratch: join(dataDir, "git"),
     }),
     catalog: EMPTY,
     clock: o.clock,
