@@ -236,6 +236,16 @@ test("a run without a provider offers the setup at a terminal, and then begins",
   expect((await ci.done).code).toBe(69);
 });
 
+test("a conversation without a provider offers it too, and opens afterwards", async () => {
+  await using machine = new Machine();
+  const terminal = machine.startAtTerminal([], { env: NEW_USER });
+  await answer(terminal, [/Set one up now\? \[yes\]: $/, "no"]);
+  const from = terminal.screen.length;
+  await terminal.shows(new RegExp(`^[\\s\\S]{${from}}[\\s\\S]*for commands`));
+  terminal.type("\x04");
+  expect((await terminal.done).code).toBe(0);
+});
+
 test("inside a run the setup is refused", async () => {
   await using machine = new Machine();
   const script = '"$RNIX_TESTED" setup --provider openai --model m';

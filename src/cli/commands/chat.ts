@@ -69,6 +69,10 @@ export default defineCommand({
       throw usageError("--continue and --resume exclude each other");
     }
     requireTerminal(io);
+    if (flags.provider === undefined && flags.resume === undefined && !flags.continue) {
+      const { setUpFirst } = await import("../setup/offer.ts");
+      await setUpFirst(io);
+    }
     const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
     const named = flags.resume === undefined ? undefined : target({ ...io, cwd }, flags.resume);
     const env = { ...environment(io), ...flags.env };

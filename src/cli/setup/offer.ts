@@ -1,9 +1,13 @@
 /** Offers to set up a provider where a run found none. */
 
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { isServerError } from "../../client/client.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { ProviderWire } from "../../protocol/methods.ts";
 import { isInsideRun } from "../../server/daemon/inside-run.ts";
-import type { Io, Session } from "../io.ts";
+import { userPaths } from "../../server/offline-commands.ts";
+import { type Io, type Session, withSession } from "../io.ts";
 import { DraftServer } from "./draft.ts";
 import { Prompt } from "./prompt.ts";
 import { isTerminal, setUpAtTerminal } from "./set-up.ts";
@@ -16,9 +20,34 @@ export async function offerSetup(io: Io, session: Session, error: unknown): Prom
   const mayBe = error instanceof SyscallError && error.code === "UNAVAILABLE" && isServerError(error);
   if (!mayBe || !isTerminal(io) || isInsideRun(io.env)) return false;
   const providers = await new DraftServer(io, session).providers();
-  if (providers.some(({ name, usable }) => usable && name !== "replay")) return false;
-  if (!(await isWanted(io))) return false;
+  if (isAnyUsable(providers) || !(await isWanted(io))) return false;
   return setUpAtTerminal(io, session, {}, { runs: true });
+}
+
+/**
+ * The same before a conversation, which has no run yet that could fail. A user who has ever set a key or written a
+ * provider is not kept waiting for the search of the machine.
+ */
+export async function setUpFirst(io: Io): Promise<void> {
+  if (!isTerminal(io) || isInsideRun(io.env) || hasProvider(io)) return;
+  await withSession(io, {}, async (session) => {
+    const providers = await new DraftServer(io, session).providers();
+    if (isAnyUsable(providers) || !(await isWanted(io))) return;
+    await setUpAtTerminal(io, session, {}, { runs: true });
+  });
+}
+
+function hasProvider({ env }: Io): boolean {
+  const isSet = Object.entries(env).some(([name, value]) => value && NAMES_A_KEY.test(name));
+  const { configDir } = userPaths(env);
+  return isSet || ["providers.yaml", "env"].some((file) => existsSync(join(configDir, file)));
+}
+
+const NAMES_A_KEY = /_API_KEY$|^RNIX_PROVIDER$|^CLAUDE_CODE_OAUTH_TOKEN$/;
+
+/** A recording is no model. */
+function isAnyUsable(providers: readonly ProviderWire[]): boolean {
+  return providers.some(({ name, usable }) => usable && name !== "replay");
 }
 
 async function isWanted(io: Io): Promise<boolean> {
