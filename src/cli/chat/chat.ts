@@ -11,9 +11,9 @@ import { type Draft, expanded, type InputLine } from "../terminal/input-line.ts"
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
 import { notify } from "../terminal/notify.ts";
-import type { ChildRun } from "../terminal/run-state.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { terminalStyleOf } from "../terminal/terminal-style.ts";
+import type { ChildRun } from "../terminal/transcript.ts";
 import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
 import { Aside } from "./aside.ts";
 import { attachedFiles } from "./attached-files.ts";

@@ -3,49 +3,9 @@
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
-
-/** A tool call and what is known of it so far. */
-export interface CallBlock {
-  id: string;
-  name: string;
-  input: Record<string, unknown>;
-  /** Unix ms. */
-  startedMs: number;
-  state: NonNullable<LogEntry["call"]>["state"];
-  result: string | null;
-  error: string | null;
-  errorCode: string | null;
-  /** How long it took. */
-  ms: number | null;
-  /** The end of its output so far, and how many whole lines that output has. */
-  tail: string;
-  lines: number;
-}
-
-/** A part of the transcript that will not change any more. */
-export type Block =
-  | { kind: "head"; run: RunHead }
-  | { kind: "thought"; text: string; ms: number | null }
-  | { kind: "call"; call: CallBlock; agents: ChildRun[] }
-  /** A child that no call waited for, when it ends. */
-  | { kind: "agent"; child: ChildRun }
-  /** Files that one answer read, in one line. */
-  | { kind: "reads"; calls: CallBlock[] }
-  /** What the model has read from its inbox: of the user, of the process with this PID, or of the system. */
-  | { kind: "message"; from: "user" | "system" | number; text: string }
-  | { kind: "note"; text: string; tone: "warning" | "quiet" }
-  | { kind: "end"; receipt: Receipt };
-
-/** What an event adds to the transcript. `answer` is text of the model as it arrives. */
-export type Change =
-  | { type: "block"; block: Block }
-  | { type: "answer"; text: string }
-  /** The text is over: what follows is another. */
-  | { type: "answer_end" }
-  /** The attempt failed: its text is not part of the answer. */
-  | { type: "answer_lost" };
-
-export type RunHead = Extract<ProgressPayload, { event: "spawn" }>;
+import { inboxBlocks } from "./inbox-blocks.ts";
+import { RunClock } from "./run-clock.ts";
+import type { CallBlock, Change, ChildRun, RunHead } from "./transcript.ts";
 
 interface Retry {
   attempt: number;
@@ -65,6 +25,9 @@ const GROUPED: ReadonlySet<string> = new Set(["Read"]);
 
 /** What a run does only when the model's answer is complete. */
 const AFTER_ANSWER: ReadonlySet<Activity["kind"]> = new Set(["tool", "check", "compact", "end"]);
+
+/** What a run does while its clock stands still. */
+const STILL: ReadonlySet<Activity["kind"]> = new Set(["paused", "input", "ask"]);
 
 export class RunState {
   head: RunHead | null = null;
@@ -92,9 +55,7 @@ export class RunState {
   /** When the view was opened. */
   readonly openedMs: number;
   readonly #isPlayed: boolean;
-  #ranMs = 0;
-  /** null: the clock stands still. */
-  #runsSince: number | null;
+  readonly #clock: RunClock;
   #failedAttempts = 0;
   /** The step whose reasoning and text arrived in pieces: the log's entries repeat them. */
   #thoughtStep = -1;
@@ -109,7 +70,7 @@ export class RunState {
   constructor(now: number, { isPlayed = false }: { isPlayed?: boolean } = {}) {
     this.openedMs = now;
     this.#isPlayed = isPlayed;
-    this.#runsSince = now;
+    this.#clock = new RunClock(now);
   }
 
   apply(event: StreamEvent, now: number): Change[] {
@@ -189,8 +150,7 @@ export class RunState {
     this.head = payload;
     this.total = payload.max_steps;
     this.contextWindow = payload.context_window;
-    this.#ranMs = payload.elapsed_ms;
-    this.#runsSince = now;
+    this.#clock.set(payload.elapsed_ms, now);
     return isKnown ? [] : [{ type: "block", block: { kind: "head", run: payload } }];
   }
 
@@ -202,18 +162,14 @@ export class RunState {
     this.contextWindow = use.context_window ?? this.contextWindow;
   }
 
-  /** Running time: it stands still while the run is paused or waits for the user. */
   elapsedMs(now: number): number {
-    return this.#ranMs + (this.#runsSince === null ? 0 : Math.max(0, now - this.#runsSince));
+    return this.#clock.elapsedMs(now);
   }
 
   #doing(activity: Activity, now: number): Change[] {
     const done = this.#over(activity.kind, now);
     this.activity = this.#isPlayed ? { ...activity, since_ms: now } : activity;
-    const isStill = activity.kind === "paused" || activity.kind === "input" || activity.kind === "ask";
-    if (isStill === (this.#runsSince === null)) return done;
-    this.#ranMs = this.elapsedMs(now);
-    this.#runsSince = isStill ? null : now;
+    this.#clock.move(!STILL.has(activity.kind), now);
     return done;
   }
 
@@ -415,34 +371,4 @@ function blockOf(call: LoggedCall, now: number): CallBlock {
 
 function note(text: string, tone: "warning" | "quiet"): Change {
   return { type: "block", block: { kind: "note", text, tone } };
-}
-
-/** A descendant of the run. */
-export interface ChildRun extends ChildState {
-  /** When it ended, by the clock of this command. */
-  endedMs: number | null;
-}
-
-/** The frames in which an inbox entry reaches the model. Text outside them is the user's. */
-const FRAMES =
-  /<system-reminder>([\s\S]*?)<\/system-reminder>|<message from_pid="(\d+)"[^>]*>\n?([\s\S]*?)\n?<\/message>/g;
-/** Explains messages of other processes to the model. */
-const INTRODUCTION = /^Messages from other processes\. /;
-
-function inboxBlocks(text: string): Change[] {
-  const blocks: Change[] = [];
-  const add = (from: "user" | "system" | number, part: string): void => {
-    const shown = part.replaceAll("&lt;", "<").trim();
-    if (shown !== "") blocks.push({ type: "block", block: { kind: "message", from, text: shown } });
-  };
-  let at = 0;
-  for (const found of text.matchAll(FRAMES)) {
-    add("user", text.slice(at, found.index));
-    at = found.index + found[0].length;
-    const [, reminder, pid, message] = found;
-    if (pid !== undefined) add(Number(pid), message ?? "");
-    else if (reminder !== undefined && !INTRODUCTION.test(reminder)) add("system", reminder);
-  }
-  add("user", text.slice(at));
-  return blocks;
 }

@@ -15,8 +15,9 @@ import { Keyboard, type KeyHandlers } from "./keyboard.ts";
 import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
 import { MarkdownStream } from "./markdown.ts";
 import { ReadingPace } from "./reading-pace.ts";
-import { type Block, type Change, RunState } from "./run-state.ts";
+import { RunState } from "./run-state.ts";
 import { type Frame, Screen } from "./screen.ts";
+import type { Block, Change } from "./transcript.ts";
 
 /** The spinner's frames, and the clocks. */
 const FRAME_MS = 100;

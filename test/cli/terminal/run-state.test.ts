@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type Change, RunState } from "../../../src/cli/terminal/run-state.ts";
+import { RunState } from "../../../src/cli/terminal/run-state.ts";
+import type { Change } from "../../../src/cli/terminal/transcript.ts";
 import type { StreamEvent } from "../../../src/protocol/methods.ts";
 import { delta, entry, receipt, step } from "../support.ts";
 import {

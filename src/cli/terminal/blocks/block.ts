@@ -3,7 +3,7 @@
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, oneLine, plural } from "../../output/format.ts";
 import { type BlockSize, cutTo, type Look, plainLines, wrapTo } from "../look.ts";
-import type { Block, CallBlock, RunHead } from "../run-state.ts";
+import type { Block, CallBlock, RunHead } from "../transcript.ts";
 import { callLines, formatSeconds, hasMore } from "./call.ts";
 import { childLine } from "./child.ts";
 

@@ -3,7 +3,7 @@
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, plural } from "../../output/format.ts";
 import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
-import type { CallBlock } from "../run-state.ts";
+import type { CallBlock } from "../transcript.ts";
 import { diffLines } from "./diff.ts";
 import { type Outcome, outcomeOf, TAIL_LINES } from "./outcome.ts";
 

@@ -2,7 +2,7 @@
 
 import { formatCount, oneLine, plural } from "../../output/format.ts";
 import { cutTo, type Look, spinnerAt } from "../look.ts";
-import type { ChildRun } from "../run-state.ts";
+import type { ChildRun } from "../transcript.ts";
 import { formatSeconds } from "./call.ts";
 
 interface Place {

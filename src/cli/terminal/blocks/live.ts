@@ -2,7 +2,8 @@
 
 import { plural } from "../../output/format.ts";
 import { cutTo, type Look } from "../look.ts";
-import type { CallBlock, ChildRun, RunState } from "../run-state.ts";
+import type { RunState } from "../run-state.ts";
+import type { CallBlock, ChildRun } from "../transcript.ts";
 import { blockLines, thoughtText } from "./block.ts";
 import { runningLines } from "./call.ts";
 import { childLine, childTree } from "./child.ts";

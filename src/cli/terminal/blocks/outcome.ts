@@ -2,7 +2,7 @@
 
 import { formatCount, plural } from "../../output/format.ts";
 import { plainLines } from "../look.ts";
-import type { CallBlock } from "../run-state.ts";
+import type { CallBlock } from "../transcript.ts";
 import { type DiffLine, editDiff } from "./diff.ts";
 
 export interface Outcome {

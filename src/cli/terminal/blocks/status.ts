@@ -3,7 +3,8 @@
 import { callLine } from "../../output/call-text.ts";
 import { formatCost, formatCount, formatElapsed, oneLine } from "../../output/format.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
-import type { CallBlock, RunState } from "../run-state.ts";
+import type { RunState } from "../run-state.ts";
+import type { CallBlock } from "../transcript.ts";
 import { formatSeconds } from "./call.ts";
 
 interface Place {

@@ -1,0 +1,27 @@
+/** What the model has read from its inbox, without the frames that tell the model whose words they are. */
+
+import type { Change } from "./transcript.ts";
+
+/** The frames in which an inbox entry reaches the model. Text outside them is the user's. */
+const FRAMES =
+  /<system-reminder>([\s\S]*?)<\/system-reminder>|<message from_pid="(\d+)"[^>]*>\n?([\s\S]*?)\n?<\/message>/g;
+/** Explains messages of other processes to the model. */
+const INTRODUCTION = /^Messages from other processes\. /;
+
+export function inboxBlocks(text: string): Change[] {
+  const blocks: Change[] = [];
+  const add = (from: "user" | "system" | number, part: string): void => {
+    const shown = part.replaceAll("&lt;", "<").trim();
+    if (shown !== "") blocks.push({ type: "block", block: { kind: "message", from, text: shown } });
+  };
+  let at = 0;
+  for (const found of text.matchAll(FRAMES)) {
+    add("user", text.slice(at, found.index));
+    at = found.index + found[0].length;
+    const [, reminder, pid, message] = found;
+    if (pid !== undefined) add(Number(pid), message ?? "");
+    else if (reminder !== undefined && !INTRODUCTION.test(reminder)) add("system", reminder);
+  }
+  add("user", text.slice(at));
+  return blocks;
+}
