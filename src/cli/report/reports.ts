@@ -2,6 +2,7 @@
 
 import { accessSync, appendFileSync, constants, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
 import { usageError } from "../exit.ts";
 import { text } from "../flags.ts";
@@ -54,9 +55,9 @@ export class Reports {
       return undefined;
     const token = crypto.randomUUID();
     if (isGitHub(this.#io)) this.#io.stderr.write(`::stop-commands::${token}\n`);
-    return async (receipt) => {
+    return async (receipt, session) => {
       if (isGitHub(this.#io)) this.#io.stderr.write(`::${token}::\n`);
-      await this.#write({ ...run, receipt, changes: null });
+      await this.#write({ ...run, receipt, changes: await changesOf(receipt, session) });
     };
   }
 
@@ -92,6 +93,18 @@ export class Reports {
       if (!(error instanceof Error && "code" in error)) throw error;
       this.#io.stderr.write(`note: the report ${file} could not be written: ${error.message}\n`);
     }
+  }
+}
+
+/** The changed lines of each file; null if they can't be had: the report shows the files without them. */
+async function changesOf({ uuid }: Receipt, session: Session | null): Promise<readonly FileChange[] | null> {
+  if (session === null || uuid === "") return null;
+  try {
+    const wire = await session.connect();
+    return (await wire.request("diff", { uuid, patch: false })).files;
+  } catch (error) {
+    if (error instanceof SyscallError) return null;
+    throw error;
   }
 }
 

@@ -38,7 +38,7 @@ describe("the reports of a run in a pipeline", () => {
     expect(summary).toStartWith("### Rnix: ❌ check_failed (exit 1)\n\n> Fix *it*\n");
     expect(summary).toContain("❌ failed (exit 1)");
     expect(summary).toContain("```\nsrc/a.ts:3:4: error: bad, 100%\n");
-    expect(summary).toContain("- `new.txt`");
+    expect(summary).toContain("- `new.txt` +1 −0\n");
     expect(summary).toEndWith("> done &lt;b>\n> \n> # Heading\n> \n> ::error::told by the model\n");
     expect(machine.read("j.xml")).toContain('tests="2" failures="2"');
     expect(JSON.parse(machine.read("q.json"))).toMatchObject([
