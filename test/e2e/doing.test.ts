@@ -127,6 +127,52 @@ test("ps -a says done, failed and suspended; --json keeps the kernel's state", a
   ]);
 });
 
+test("an attached client sees what children side by side do, and their children", async () => {
+  await using machine = new Machine();
+  const go = Promise.withResolvers<void>();
+  await machine.model(
+    scenes({
+      "build all": [
+        calls(["Agent", { intent: "build left" }], ["Agent", { intent: "build right" }]),
+        says("built"),
+      ],
+      "build left": [calls(["Agent", { intent: "look deep" }]), says("left")],
+      "build right": [calls(["Bash", { command: "until [ -e go ]; do sleep 0.02; done" }]), says("right")],
+      "look deep": [
+        async () => {
+          await go.promise;
+          return says("deep");
+        },
+      ],
+    }),
+  );
+  const spawned = machine.start(["spawn", "build all", "--output", "jsonl"]);
+  await spawned.stdout.has(/"child":\{[^\n]*"text":"Bash until/);
+  await spawned.stdout.has(/"intent":"look deep"[^\n]*"text":"waiting for m"/);
+  const tree = (await machine.run(["ps", "--tree"])).stdout;
+  expect(tree).toMatch(/\n1 +running .* 2 calls: Agent ×2, \d+s +build all\n/);
+  expect(tree).toMatch(/\n\|- \d+ +running .* Agent look deep, \d+s +build left\n/);
+  expect(tree).toMatch(/\n\| {2}`- \d+ +running .* waiting for m, \d+s +look deep\n/);
+  expect(tree).toMatch(
+    /\n`- \d+ +running .* Bash until \[ -e go \]; do sleep 0.02; done, \d+s +build right\n/,
+  );
+  const attached = machine.start(["attach", "1", "--json"]);
+  await attached.stdout.has(/"intent":"look deep"/);
+  machine.write("go", "");
+  go.resolve();
+  const [{ stdout }, late] = await Promise.all([spawned.done, attached.done]);
+  const Child = z.looseObject({ intent: z.string(), state: z.string(), call_id: z.string().nullable() });
+  for (const text of [stdout, late.stdout]) {
+    const children = eventsOf(text).flatMap(({ payload }) =>
+      payload.event === "child" ? [Child.parse(payload.child)] : [],
+    );
+    const done = children.filter(({ state }) => state === "done");
+    expect(done.map(({ intent }) => intent).toSorted()).toEqual(["build left", "build right", "look deep"]);
+    expect(new Set(done.map(({ call_id }) => call_id)).size).toBe(3);
+    expect(done.every(({ doing }) => doing === null)).toBe(true);
+  }
+});
+
 function eventsOf(text: string): z.infer<typeof Event>[] {
   return text
     .trimEnd()

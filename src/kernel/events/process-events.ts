@@ -182,7 +182,7 @@ export class ProcessEvents {
 
   /** Emits the state of a child to its ancestors, at most once in a while. */
   #childChanged(proc: Process): void {
-    if (proc.ppid === 0 || !this.#isWatchedAbove(proc)) return;
+    if (proc.ppid === 0 || proc.exit || !this.#isWatchedAbove(proc)) return;
     const waiting = this.#children.get(proc);
     if (waiting) waiting.changed = true;
     else this.#emitChild(proc);
@@ -198,7 +198,8 @@ export class ProcessEvents {
     const timer = this.#ports.clock.timer(CHILD_EVERY_MS, () => {
       const changed = this.#children.get(proc)?.changed ?? false;
       this.#children.delete(proc);
-      if (changed) this.#emitChild(proc);
+      // Its end is emitted when it is on disk.
+      if (changed && !proc.exit) this.#emitChild(proc);
     });
     this.#children.set(proc, { timer, changed: false });
   }
