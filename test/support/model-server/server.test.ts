@@ -55,7 +55,9 @@ describe("the scripted model server", () => {
     await using server = await ModelServer.start({ turns: [], key: "right", models: ["known"] });
     expect((await chat(server)).status).toBe(401);
     expect((await chat(server, {}, { authorization: "Bearer right" })).status).toBe(404);
-    const models = await json(await fetch(`${server.openaiUrl}/models`));
+    const models = await json(
+      await fetch(`${server.openaiUrl}/models`, { headers: { authorization: "Bearer right" } }),
+    );
     expect(models.data).toEqual([{ id: "known", object: "model" }]);
   });
 
