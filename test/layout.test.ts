@@ -116,6 +116,32 @@ describe("imports point one way", () => {
     expect(files.map((file) => wayBack(file, next)).filter((ring) => ring !== "")).toEqual([]);
   });
 
+  test("what draws at a terminal is loaded only there, never by a command in a pipe", () => {
+    const next = new Map(
+      sources("src").map((file) => {
+        const eager = importsOf(file).filter(
+          (one) => one.target.startsWith(".") && !one.lazy && !one.typeOnly,
+        );
+        return [file, eager.map(({ target }) => relative(ROOT, join(ROOT, dirname(file), target)))];
+      }),
+    );
+    const loaded = (file: string, seen = new Set<string>()): Set<string> => {
+      if (!seen.has(file)) {
+        seen.add(file);
+        for (const target of next.get(file) ?? []) loaded(target, seen);
+      }
+      return seen;
+    };
+    // These need a terminal, and refuse to run without one.
+    const atTerminals = new Set(["src/cli/commands/chat.ts"]);
+    const commands = sources("src/cli/commands").filter((file) => !atTerminals.has(file));
+    const drawing = ["screen", "keyboard", "markdown", "run-view", "input-line"];
+    const wrong = ["src/main.ts", ...commands].filter((file) =>
+      drawing.some((name) => loaded(file).has(`src/cli/terminal/${name}.ts`)),
+    );
+    expect(wrong).toEqual([]);
+  });
+
   test("a plugin imports only rnix/plugin, libraries and its own files", () => {
     const wrong = sources("plugins")
       .flatMap(importsOf)

@@ -152,6 +152,17 @@ describe("keys", () => {
     await isUsable(shell);
     expect(shell.screen.transcript).not.toContain("executed");
   });
+
+  test("after kill -9 the shell has its terminal back, and none of the keys", async () => {
+    const shell = await inShell();
+    shell.type("abc");
+    await shell.until(/typed "a"/);
+    shell.type("K");
+    await shell.until(/Killed/);
+    shell.type("stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo|isig);?' | xargs; echo checked\r");
+    expect(await shell.until(/^checked/m)).toContain("isig icanon echo");
+    expect(shell.screen.text).not.toContain("command not found");
+  });
 });
 
 describe("the screen", () => {
