@@ -283,7 +283,10 @@ export class RunState {
       return done;
     }
     const agents = this.#takeChildren(call.id);
-    return [...done, ...this.#flushReads(), { type: "block", block: { kind: "call", call: block, agents } }];
+    // While a file is still read, those read so far wait for it.
+    const isReading = [...this.calls.values()].some(({ name }) => GROUPED.has(name));
+    const reads = isReading ? [] : this.#flushReads();
+    return [...done, ...reads, { type: "block", block: { kind: "call", call: block, agents } }];
   }
 
   /** The children of a call that ended leave the live part with it. */

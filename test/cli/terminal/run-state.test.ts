@@ -108,10 +108,12 @@ describe("the transcript of a run", () => {
       delta(2, "Done."),
     ];
     expect(play(events)).toEqual(["reads 2", "answer Done."]);
-    expect(play([ended(READ), ended(BASH), ended(OTHER), complete({ result: null })])).toEqual([
+    const found = call("Glob", { pattern: "*" });
+    const mixed = [started(READ), started(found), started(OTHER), ended(READ), ended(found), ended(OTHER)];
+    expect(play([...mixed, complete({ result: null })])).toEqual(["call Glob done", "reads 2", "end"]);
+    expect(play([ended(READ), ended(BASH), complete({ result: null })])).toEqual([
       "reads 1",
       "call Bash done",
-      "reads 1",
       "end",
     ]);
   });

@@ -65,11 +65,8 @@ describe("a run of ten calls with two sub-agents", () => {
       scenes({
         "do all": [
           { reasoning: "I look around first.\nThen I act.", ...calls(["Bash", { command: "seq 1 20" }]) },
-          calls(
-            ["Read", { path: "sum.sh" }],
-            ["Read", { path: "notes.txt" }],
-            ["Glob", { pattern: "*.txt" }],
-          ),
+          calls(["Read", { path: "sum.sh" }], ["Read", { path: "notes.txt" }]),
+          calls(["Glob", { pattern: "*.txt" }]),
           calls(
             ["Edit", DIFF],
             ["Write", { path: "new.txt", content: "a\nb\n" }],
@@ -101,7 +98,7 @@ describe("a run of ten calls with two sub-agents", () => {
       /✖ Edit file=x · failed/,
       /● Agent CHILD (one|two) · 2 steps · \d+ tokens · [\d.]+m?s\n {2}│ (one|two) is done/,
       /Done\n\nAll ten calls are made\.|## Done\n\nAll \*ten\* calls are made\./,
-      /✔ completed · 6 steps/,
+      /✔ completed · 7 steps/,
       /to continue it:\s+rnix resume [0-9a-f-]{36} "…"/,
     ];
     const places = order.map((pattern) => transcript.search(pattern));
