@@ -216,6 +216,30 @@ describe("the activity of a run", () => {
   });
 });
 
+test("steps and answers have the size of the conversation, and the model's window", async () => {
+  await using h = new KernelHarness({
+    model: script(calls(["Look", { path: "a" }]), says("done")),
+    devices: { "/dev/look": toolDevice("Look", () => "seen") },
+  });
+  const provider = { ...h.opts().provider, contextWindow: 1_000 };
+  h.leases--;
+  const { events } = await h.run("top", { provider });
+  const sizes = events.flatMap((event) =>
+    event.type === "step" || event.type === "usage"
+      ? [[event.type, event.contextTokens, event.contextWindow] as const]
+      : [],
+  );
+  expect(sizes.map(([type, , window]) => [type, window])).toEqual([
+    ["step", 1_000],
+    ["usage", 1_000],
+    ["step", 1_000],
+    ["usage", 1_000],
+  ]);
+  // Before an answer an estimate, then what the provider counted of request and answer.
+  expect(sizes[0]?.[1]).toBeGreaterThan(0);
+  expect([sizes[1]?.[1], sizes[3]?.[1]]).toEqual([15, 15]);
+});
+
 describe("the output of a running call", () => {
   test("comes coalesced and in order, and a client that attaches late gets its end", async () => {
     const clock = new FakeClock();
