@@ -276,6 +276,27 @@ describe("interrupted tool calls", () => {
     ]);
   });
 
+  test("withdraw the question that a call waits for", async () => {
+    await using h = new KernelHarness({
+      devices: { "/dev/note": toolDevice("Note", () => "noted") },
+      model: script(calls(["Note", {}]), says("ok")),
+    });
+    const pid = await h.spawn("go", { chat: true, ask: ["Note"], attended: true });
+    const events = h.kernel.attach(pid, { answers: true })[Symbol.asyncIterator]();
+    // The client stays: without one the question would be decided at once.
+    while ((await events.next()).value?.type !== "ask") {}
+    expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "tools" });
+    const { uuid } = h.kernel.processes.info(pid);
+    const [step] = (await h.runs.steps(uuid)).records;
+    expect(step?.tool_calls).toMatchObject([{ name: "Note", state: "cancelled" }]);
+    await waits(h, pid);
+    await send(h, pid, "never mind");
+    await until(() => h.requests.length === 2);
+    await waits(h, pid);
+    await h.kernel.chats.end(pid);
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "ok" });
+  });
+
   test("a run that does nothing is not interrupted", async () => {
     await using h = new KernelHarness({ model: script(says("hello")) });
     const pid = await h.spawn("hi", { chat: true });

@@ -629,3 +629,75 @@ describe("the journal of a program's calls", () => {
     expect(messages).toEqual([{ role: "user", content: "do it" }]);
   });
 });
+
+describe("an interruption of a program that is the model", () => {
+  test("ends its tool call and its answer; what it had done is recorded, and the next message is answered", async () => {
+    const begun = Promise.withResolvers<void>();
+    const slow = toolDevice("Slow", (_input, signal) => {
+      begun.resolve();
+      return new Promise<string>((_resolve, reject) => {
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+      });
+    });
+    await using h = harness(
+      [
+        async ({ tools, say }) => {
+          await say(text("first I look. "));
+          await tools.call("Slow", {});
+          await say(text("never said"));
+        },
+        async ({ say }) => {
+          await say(text("as you say"));
+          await say(STOP);
+        },
+      ],
+      { devices: { "/dev/slow": slow } },
+    );
+    const pid = await h.spawn("go", { chat: true, ...program(h) });
+    const { uuid } = h.kernel.processes.info(pid);
+    await begun.promise;
+    expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "tools", put_back: [] });
+    const [step] = (await h.runs.steps(uuid)).records;
+    expect(step).toMatchObject({
+      raw_response: "first I look. ",
+      tool_calls: [{ name: "Slow", state: "cancelled", error_code: "CANCELLED" }],
+    });
+    await h.kernel.chats.send(pid, { text: "otherwise", when: "next_step" });
+    await until(() => h.requests.length === 2);
+    expect(h.requests[1]?.messages.map(({ role }) => role)).toEqual(["user", "assistant", "tool", "user"]);
+    await until(() => h.kernel.chats.waits(pid));
+    await h.kernel.chats.end(pid);
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "as you say", steps: 2 });
+  });
+
+  test("keeps what it said after its last call as a step of its own", async () => {
+    await using h = harness(
+      [
+        async ({ tools, say, signal }) => {
+          await tools.call("Look", {});
+          await say(text("half an "));
+          await say(text("answer"));
+          await silent(h.requests[0] as LLMRequest, signal);
+        },
+        async ({ say }) => {
+          await say(text("whole"));
+          await say(STOP);
+        },
+      ],
+      { devices: { "/dev/look": toolDevice("Look", () => "seen") } },
+    );
+    const pid = await h.spawn("go", program(h));
+    const { uuid } = h.kernel.processes.info(pid);
+    for await (const event of h.kernel.attach(pid)) {
+      if (event.type === "text_delta" && event.text.includes("answer")) break;
+    }
+    expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "model", text_seen: true });
+    const { records } = await h.runs.steps(uuid);
+    expect(records).toMatchObject([
+      { step: 1, tool_calls: [{ name: "Look", state: "done" }] },
+      { step: 2, raw_response: "half an answer", interrupted: true },
+    ]);
+    await h.kernel.chats.send(pid, { text: "go on", when: "next_step" });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 0, result: "whole", steps: 3 });
+  });
+});
