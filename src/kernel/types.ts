@@ -267,6 +267,8 @@ export interface SpawnOpts {
   attended?: boolean;
   /** After each answer the run waits for a message of the user. The intent is the first one; empty: none yet. */
   chat?: boolean;
+  /** A chat is suspended instead of waiting for a message. */
+  untilAnswer?: boolean;
   /** No client follows the run. While its model is down it is suspended instead of ended. */
   detached?: boolean;
   /** Notices about the start of the run: shown to clients that attach, and recorded. */

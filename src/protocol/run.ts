@@ -125,6 +125,8 @@ export function ResumeRequest() {
     env: z.record(z.string(), z.string()).optional(),
     outputs: Outputs(),
     attended: flag,
+    /** A chat is suspended as soon as it would wait for a message: the caller sends no other. */
+    until_answer: flag,
     /** Follow the answer with the events of the run, like a spawn. */
     stream: flag,
   });

@@ -38,6 +38,7 @@ describe("rnix resume", () => {
         timeout_ms: "unlimited",
         trust: true,
         stream: true,
+        until_answer: true,
         env: { KEY: "k" },
       },
     ]);
@@ -56,6 +57,7 @@ describe("rnix resume", () => {
         fork: true,
         from_step: 2,
         stream: true,
+        until_answer: true,
       },
     ]);
   });
@@ -63,7 +65,7 @@ describe("rnix resume", () => {
   test("sends only the given options, and reads no stdin with --no-stdin", async () => {
     const { io } = await resume(["7", "--no-stdin"], { stdin: piped("unread") });
     expect(JSON.parse(JSON.stringify(io.payloads("resume")))).toEqual([
-      { pid: 7, cwd: "/project", env: {}, stream: true },
+      { pid: 7, cwd: "/project", env: {}, stream: true, until_answer: true },
     ]);
   });
 

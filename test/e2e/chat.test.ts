@@ -1,4 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { ChatClient } from "./support/chat-client.ts";
@@ -9,16 +10,23 @@ import { recordOf } from "./support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-/** The user's words in a request, in order. */
-function heard({ body }: RecordedRequest): string[] {
-  const { messages } = body as { messages: { role: string; content: unknown }[] };
-  return messages.filter(({ role }) => role === "user").map(({ content }) => textOf(content));
-}
+const Body = z.object({
+  model: z.string(),
+  messages: z.array(
+    z.object({
+      role: z.string(),
+      content: z.union([z.string(), z.array(z.object({ text: z.string().optional() }))]).nullish(),
+    }),
+  ),
+});
 
-function textOf(content: unknown): string {
-  if (typeof content === "string") return content;
-  if (!Array.isArray(content)) return "";
-  return content.map((part) => (typeof part?.text === "string" ? part.text : "")).join("");
+/** The user's words in a request, in order. */
+function heard(request: RecordedRequest | undefined): string[] {
+  const { messages } = Body.parse(request?.body);
+  return messages.flatMap(({ role, content }) => {
+    if (role !== "user") return [];
+    return typeof content === "string" ? [content] : [(content ?? []).map(({ text }) => text).join("")];
+  });
 }
 
 /** Repeats the user's last words. */
@@ -148,7 +156,7 @@ test("set_model: a live chat and a suspended one continue with another model and
   expect(await set({ provider: "anthropic", model: "other" })).toMatchObject({ applied: true });
   await client.ask("send_message", { uuid, text: "two" });
   await until(() => recordOf(machine, uuid).result === "re: two", "its answer");
-  expect(model.requests.map(({ path, body }) => [path, (body as { model: string }).model])).toEqual([
+  expect(model.requests.map(({ path, body }) => [path, Body.parse(body).model])).toEqual([
     ["/v1/chat/completions", "m"],
     ["/v1/chat/completions", "bigger"],
     ["/v1/messages", "other"],
@@ -182,12 +190,7 @@ describe("a chat that no process holds", () => {
     await daemon(machine);
     await client.ask("send_message", { uuid, text: "new" });
     await until(() => recordOf(machine, uuid).result?.includes("new") === true, "its answer");
-    expect(heard(model.requests.at(-1) as RecordedRequest)).toEqual([
-      "hello",
-      "again",
-      "slowly",
-      "queued\n\nnew",
-    ]);
+    expect(heard(model.requests.at(-1))).toEqual(["hello", "again", "slowly", "queued\n\nnew"]);
     expect(machine.read("ran")).toBe("ran\n");
     await client.ask("end_chat", { uuid });
   });
@@ -217,6 +220,42 @@ describe("a chat that no process holds", () => {
     expect(sent.map(({ seq }) => Number(seq)).sort()).toEqual([3, 4, 5]);
     await until(() => recordOf(machine, uuid).result?.includes("c") === true, "its answer");
     await client.ask("end_chat", { uuid });
+  });
+
+  test("rnix resume gives it one message, prints the answer, and leaves it suspended", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    await machine.model(parrot);
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
+    await client.waits(1);
+    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    const resumed = await machine.run(["resume", uuid, "and now?"]);
+    expect(resumed).toMatchObject({ code: 75, stdout: "re: and now?\n" });
+    expect(resumed.stderr).toContain("waits for a message");
+    await client.ask("send_message", { uuid, text: "more" });
+    await until(() => recordOf(machine, uuid).result === "re: more", "its answer");
+    await client.ask("end_chat", { uuid });
+  });
+
+  test("ends truthfully by its budget, in the middle of a turn too", async () => {
+    const { machine, client } = await started();
+    await using _ = machine;
+    using __ = client;
+    await machine.model(parrot);
+    await daemon(machine);
+    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true, max_steps: 2 });
+    await client.waits(1);
+    await client.ask("send_message", { uuid, text: "one" });
+    await client.waits(2);
+    await client.ask("send_message", { uuid, text: "two" });
+    const { payload } = await client.has(({ type }) => type === "complete", "complete");
+    expect(payload).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 2, result: "re: one" });
+    const resumed = await machine.run(["resume", uuid, "--max-steps", "9"]);
+    expect(resumed).toMatchObject({ code: 75 });
+    expect(recordOf(machine, uuid)).toMatchObject({ state: "suspended", steps: 3 });
+    expect(recordOf(machine, uuid).result).toContain("two");
   });
 
   test("without a client is suspended after chat_idle, and the daemon may stop", async () => {

@@ -108,6 +108,7 @@ export default defineCommand({
         ...askFields(flags),
         trust: flags.trust || undefined,
         stream: !flags.detach || undefined,
+        until_answer: true,
       };
       const isRead = inputArgument === "-";
       return {

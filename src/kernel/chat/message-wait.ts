@@ -31,6 +31,10 @@ export async function waitForMessage(
   if (proc.stopped) return "stopped";
   if (inbox.beginsTurn(after)) return "message";
   if (proc.compacting || proc.modelChange) return "request";
+  if (proc.spec.opts.chat && proc.spec.opts.untilAnswer) {
+    suspend(proc, "the chat waits for its next message", { on: "message" });
+    return "stopped";
+  }
   const over = Promise.withResolvers<WaitEnd>();
   const ms = proc.spec.opts.limits.chat_idle;
   let idle: { cancel(): void } | undefined;

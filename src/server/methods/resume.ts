@@ -42,7 +42,7 @@ export const resume = streamMethod({
     const { pid, uuid, step } = await services.kernel.lifecycle.resume(
       info.uuid,
       agent,
-      { ...opts, notices },
+      { ...opts, notices, untilAnswer: payload.until_answer },
       { input, fork },
     );
     const answer: Resumed = {

@@ -253,14 +253,19 @@ describe("a chat", () => {
 });
 
 describe("another model", () => {
-  const other = { name: "other", device: "/dev/llm/scripted", model: "m2", gateKey: "other" };
+  /** Another model of the same device. */
+  function otherModel(h: KernelHarness, pid: number): ProviderChoice {
+    const { provider } = h.kernel.processes.inherited(pid);
+    if (!provider) throw new Error("the run has no model");
+    return { ...provider, name: "other", model: "m2", gateKey: "other" };
+  }
 
   test("is taken at once while a chat waits, and stays after a resume", async () => {
     await using h = new KernelHarness({ model: parrot, can: { effort: true } });
     const pid = await h.spawn("hi", { chat: true });
     await waits(h, pid);
-    const { provider } = h.kernel.processes.inherited(pid);
-    const choice = { provider: { ...provider, ...other } as ProviderChoice, effort: "high" } as const;
+    const provider = otherModel(h, pid);
+    const choice = { provider, effort: "high" } as const;
     expect(await h.kernel.chats.setModel(pid, choice)).toEqual({ applied: true });
     expect(h.kernel.processes.info(pid)).toMatchObject({ provider: "other", model: "m2", effort: "high" });
     await send(h, pid, "again");
@@ -286,8 +291,8 @@ describe("another model", () => {
     });
     const pid = await h.spawn("go", { chat: true });
     await slow.begun;
-    const { provider } = h.kernel.processes.inherited(pid);
-    const choice = { provider: { ...provider, ...other } as ProviderChoice };
+    const provider = otherModel(h, pid);
+    const choice = { provider };
     expect(await h.kernel.chats.setModel(pid, choice)).toEqual({ applied: false });
     slow.end();
     await waits(h, pid);
@@ -321,10 +326,10 @@ describe("another model", () => {
     await using h = new KernelHarness({ model: parrot });
     const pid = await h.spawn("hi", { chat: true });
     await waits(h, pid);
-    const { provider } = h.kernel.processes.inherited(pid);
+    const provider = otherModel(h, pid);
     await h.kernel.lifecycle.suspend(pid);
     const { uuid } = (await h.follow(pid)).info;
-    const choice = { provider: { ...provider, ...other } as ProviderChoice, effort: "low" } as const;
+    const choice = { provider, effort: "low" } as const;
     const changed = await h.kernel.lifecycle.setModel(uuid, h.dataDir, choice);
     expect(changed).toMatchObject({ provider: "other", model: "m2", effort: "low", state: "suspended" });
     expect(await h.runs.info(uuid)).toMatchObject({ model: "m2", switches: [{ step: 2, error: null }] });

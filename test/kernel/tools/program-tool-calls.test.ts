@@ -673,11 +673,11 @@ describe("an interruption of a program that is the model", () => {
   test("keeps what it said after its last call as a step of its own", async () => {
     await using h = harness(
       [
-        async ({ tools, say, signal }) => {
+        async ({ request, tools, say, signal }) => {
           await tools.call("Look", {});
           await say(text("half an "));
           await say(text("answer"));
-          await silent(h.requests[0] as LLMRequest, signal);
+          await silent(request, signal);
         },
         async ({ say }) => {
           await say(text("whole"));
