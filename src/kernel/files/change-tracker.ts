@@ -73,6 +73,8 @@ export class ChangeTracker {
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
   #step: number;
   #complete = true;
+  /** A failed comparison misses nothing if the next one succeeds. */
+  #compared = true;
   #turn: Promise<void> = Promise.resolve();
   /** The part of the last comparison that no call waits for. */
   #recording: Promise<void> = Promise.resolve();
@@ -98,7 +100,7 @@ export class ChangeTracker {
 
   /** Whether nothing was missed. */
   get complete(): boolean {
-    return this.#complete;
+    return this.#complete && this.#compared;
   }
 
   /** Files that differ by the run. */
@@ -150,7 +152,7 @@ export class ChangeTracker {
   async end(call: CallOptions): Promise<void> {
     await this.flush(call);
     await this.#recording;
-    this.#record({ t: "end", ts: this.#ts(), step: this.#step, complete: this.#complete });
+    this.#record({ t: "end", ts: this.#ts(), step: this.#step, complete: this.complete });
     await this.#tree?.close();
   }
 
@@ -207,7 +209,7 @@ export class ChangeTracker {
       this.#p.warn(`git: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
       return null;
     });
-    if (!listing?.complete) this.#complete = false;
+    this.#compared = listing?.complete ?? false;
     return listing;
   }
 

@@ -15,6 +15,8 @@ import { sameState } from "../../store/changes/same-state.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;
+/** Files that are written side by side: each waits for the disk. */
+const AT_ONCE = 8;
 /** A present file that is larger is not compared. */
 const MOST_COMPARED = 128 * 1024 ** 2;
 
@@ -112,11 +114,19 @@ export class UndoFiles {
     await record.begin(lineOf("undoing", plan.files));
     const results = new Map<PlannedFile, Done>();
     const finished: PlannedFile[] = [];
-    for (const [i, file] of inOrder(plan.files)) {
+    const undo = async ([i, file]: [number, PlannedFile]): Promise<void> => {
       const done = await this.#undo(file, force, temporaryName(id, i));
       results.set(file, done.result);
       if (done.result.done !== "refused") finished.push({ ...file, from: done.from });
-    }
+    };
+    const ordered = inOrder(plan.files);
+    // A folder is removed after what is in it, so one after the other.
+    for (const one of ordered.filter(([, { to }]) => to === null)) await undo(one);
+    const left = ordered.filter(([, { to }]) => to !== null).values();
+    const worker = async (): Promise<void> => {
+      for (const one of left) await undo(one);
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
     await record.end(lineOf("undo", finished));
     return plan.files.flatMap((file) => results.get(file) ?? []);
   }

@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { z } from "zod";
 import { binary } from "../support/binary.ts";
+import { ChatClient } from "../support/chat-client.ts";
 import { Machine } from "../support/machine.ts";
 import { calls, type Scene, says, scenes } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
@@ -481,6 +482,49 @@ describe("a run that goes on", () => {
     expect(asked).toContain("The user has taken back changes of this run: a.txt, busy.");
     expect((await machine.run(["resume", "1", "and then"])).code).toBe(0);
     expect(JSON.stringify(model.requests.at(-1)?.body).split("taken back changes").length).toBe(2);
+  });
+
+  test("a chat that waits: the undo is its model's news with the next message, and no turn by itself", async () => {
+    await using machine = new Machine({ git: true });
+    const model = await machine.model((request) =>
+      request.assistantMessages === 0 ? calls(["Bash", { command: "echo b > a.txt" }]) : says("ok"),
+    );
+    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    using client = new ChatClient(machine);
+    const { uuid } = await client.follow("spawn", { intent: "go", chat: true });
+    await client.waits(1);
+    const { requests } = model;
+    const before = requests.length;
+    expect((await diff(machine, uuid)).files.map(({ path }) => path)).toEqual(["a.txt"]);
+    expect((await undo(machine, uuid)).done).toEqual({ "a.txt": "removed" });
+    expect(requests.length).toBe(before);
+    await client.ask("send_message", { uuid, text: "and now" });
+    await client.waits(2);
+    expect(JSON.stringify(requests.at(-1)?.body)).toContain(
+      "The user has taken back changes of this run: a.txt.",
+    );
+    const seen = await diff(machine, uuid);
+    expect([seen.files.map(({ undone }) => undone), seen.notes]).toEqual([[true], []]);
+    await client.ask("end_chat", { uuid });
+    await client.has(({ type }) => type === "complete", "complete");
+  });
+
+  test("after a kill -9 the steps before are known, and the cut-off one is named", async () => {
+    await using machine = new Machine({ git: true });
+    await machine.model(
+      scenes({
+        go: [bash("echo 1 > one.txt"), bash("echo 2 > two.txt; touch held; sleep 600"), says("done")],
+      }),
+    );
+    const run = machine.start(["spawn", "go"]);
+    while (!existsSync(join(machine.project, "held"))) await Bun.sleep(20);
+    machine.killDaemon();
+    await run.done;
+    const seen = await diff(machine, "1");
+    expect(seen.files.map(({ path }) => path)).toEqual(["one.txt"]);
+    expect(seen.notes.join()).toContain("ended by a crash");
+    expect((await undo(machine, "1")).done).toEqual({ "one.txt": "removed" });
+    expect(machine.has("two.txt")).toBe(true);
   });
 
   test("from inside a run, undo is refused and diff shows only its own", async () => {
