@@ -41,6 +41,12 @@ const OTHER_WORDS: Readonly<Record<string, Meant>> = {
     to: "continue a run that was stopped or has failed",
     alone: "daemon restart",
   },
+  talk: { command: "chat", to: "talk with an agent" },
+  revert: { command: "undo", to: "take back what a run changed" },
+  rollback: { command: "undo", to: "take back what a run changed" },
+  changes: { command: "diff", to: "see what a run changed" },
+  questions: { command: "asks", to: "see what runs ask you" },
+  reply: { command: "answer", to: "answer a question of a run" },
   unpause: { command: "continue", to: "let a paused run continue" },
   follow: { command: "attach", to: "follow a run" },
   watch: { command: "attach", to: "follow a run" },
@@ -81,7 +87,10 @@ export function meantCommand(name: string, args: readonly string[]): string {
   const quoted = quotedCommand(name);
   if (quoted !== undefined) return `; it was quoted. Without quotes:${line(quoted, args)}`;
   if (PRINT_FLAGS.has(name)) return `; an intent needs no flag:${line("", args)}`;
-  if (name.startsWith("-")) return `; the command comes first:${line("spawn", [name, ...args])}`;
+  if (name.startsWith("-")) {
+    const command = args.some(isSentence) ? "spawn" : "chat";
+    return `; the command comes first:${line(command, [name, ...args])}`;
+  }
   if (args[0] === "daemon" && SUBCOMMANDS.daemon?.includes(name))
     return `; use:${line(`daemon ${name}`, [])}`;
   const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;

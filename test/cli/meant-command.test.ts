@@ -56,6 +56,9 @@ describe("a command line without a command", () => {
     [["show 3"], "rnix show 3"],
     [["-p", "do it"], 'rnix "do it"'],
     [["--agnet", "coder", "do it"], 'rnix spawn --agnet coder "do it"'],
+    [["--continue"], "rnix chat --continue"],
+    [["--agent", "coder"], "rnix chat --agent coder"],
+    [["revert", "3"], "rnix undo 3"],
     [["show", "me", "the", "tests"], 'rnix "show me the tests"'],
     [["log", "the", "user", "out"], 'rnix "log the user out"'],
   ])("%j is refused with the line to paste, and starts nothing: %s", async (argv, line) => {
@@ -70,7 +73,7 @@ describe("a command line without a command", () => {
     const words =
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
-      "describe list ls jobs runs history fork branch retry restart unpause follow watch tail trace";
+      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace";
     const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {

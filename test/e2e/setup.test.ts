@@ -106,6 +106,37 @@ describe("rnix setup at a terminal", () => {
     expect(await machine.run(["say OK"])).toMatchObject({ code: 0, stdout: "OK\n" });
   });
 
+  test("a server without a list: the model is named, and the word that is sent shows it", async () => {
+    await using machine = new Machine();
+    await using server = await ModelServer.start({ ...OK, models: ["mine"] });
+    await using front = Bun.serve({
+      port: 0,
+      hostname: "127.0.0.1",
+      async fetch(request) {
+        const { pathname } = new URL(request.url);
+        if (pathname.endsWith("/models")) return new Response("no such path", { status: 404 });
+        const { method, headers } = request;
+        return fetch(`${server.url}${pathname}`, { method, headers, body: await request.text() });
+      },
+    });
+    const terminal = machine.startAtTerminal(["setup"]);
+    await answer(
+      terminal,
+      [WHICH, "other"],
+      [/Its address[\s\S]*: $/, `http://127.0.0.1:${front.port}/v1`],
+      [/A name for it[\s\S]*: $/, "plain"],
+      [HOW, "none"],
+      [/has no list of models[\s\S]*Model \(number[\s\S]*: $/, "yours"],
+      [/does not exist[\s\S]*What now[\s\S]*: $/, "model"],
+      [MODEL, "mine"],
+    );
+    expect((await terminal.done).code).toBe(0);
+    expect(Bun.YAML.parse(providers(machine))).toMatchObject({
+      providers: { plain: { default_model: "mine" } },
+    });
+    expect(existsSync(join(machine.configDir, "env"))).toBe(false);
+  });
+
   test("a refused key: says so, takes another; a missing model: another; a command as key", async () => {
     await using machine = new Machine();
     await using server = await ModelServer.start({ ...OK, key: KEY, models: ["there"] });

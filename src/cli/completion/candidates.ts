@@ -32,6 +32,7 @@ const FLAG_KINDS: Readonly<Record<string, Kind>> = {
   deny: "tool",
   ask: "tool",
   skill: "skill",
+  resume: "run",
 };
 const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   PID: "run",

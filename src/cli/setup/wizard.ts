@@ -219,6 +219,8 @@ async function offerOf({ prompt, server }: Tools, draft: Draft): Promise<Offer> 
   try {
     const { models, diagnostics } = await prompt.during(server.models(draft));
     const problem = diagnostics.find(({ code }) => code !== "NOT_FOUND");
+    const [absent] = diagnostics;
+    if (problem === undefined && absent !== undefined) prompt.say(`${absent.message}.`);
     if (problem === undefined) return { models };
     return { error: new SyscallError(problem.code, problem.message), known: models };
   } catch (error) {
@@ -250,6 +252,8 @@ async function chooseModel({ prompt }: Tools, models: readonly ModelWire[]): Pro
     if (ordered.some(({ model }) => model === answer)) return answer;
     const part = answer.toLowerCase();
     const found = ordered.filter(({ model }) => model.toLowerCase().includes(part));
+    // The service has no list: any name may be right, and the word that is sent shows it.
+    if (answer !== "" && ordered.length === 0) return answer;
     if (answer !== "" && found.length === 1) return found[0]?.model ?? null;
     if (found.length > 0) shown = found;
     else if (/^\d*$/.test(answer)) prompt.say("Expected a number of the list, or a model's name.");
