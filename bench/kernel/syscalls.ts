@@ -44,7 +44,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     windows: { begin: () => () => undefined },
     changes: { writing: async () => undefined, written: () => undefined },
   });
-  const ask = async (): Promise<void> => undefined;
+  const ask = async () => ({ verdict: "no", by: "on_ask" }) as const;
   return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock, ask });
 }
 

@@ -3,6 +3,7 @@
 import type { AskAnswer, AskClosed, AskUser } from "../protocol/methods.ts";
 import type { Io } from "./io.ts";
 import { askedLines, askerText, closedLine, timeLeft, whyLines } from "./output/ask.ts";
+import { printable } from "./output/format.ts";
 import type { SendAnswer } from "./output/run.ts";
 import { type Style, styleOf } from "./output/style.ts";
 
@@ -133,7 +134,8 @@ function choices({ questions: [first] }: AskUser): Record<string, string> {
 function optionsText(question: AskUser): string {
   const byId = new Map(Object.entries(choices(question)).map(([letter, id]) => [id, letter]));
   const lines = (question.questions[0]?.options ?? []).map(
-    ({ id, label, about }) => `  ${byId.get(id)}  ${label}${about ? ` (${about})` : ""}`,
+    ({ id, label, about }) =>
+      `  ${byId.get(id)}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
   );
   const more = question.call ? ["  after y an instruction may follow, after n a reason for the model"] : [];
   return [...lines, ...more].join("\n");

@@ -13,6 +13,7 @@ import {
   SyscallError,
   type VFSFile,
 } from "../plugin/index.ts";
+import type { AskVerdict } from "../store/runs/ask-schema.ts";
 import type { OpenFile } from "../vfs/fd-table.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
@@ -45,7 +46,7 @@ interface FileSystemParts {
     asked: Asked,
     opened: string | undefined,
     signal: AbortSignal,
-  ): Promise<void>;
+  ): Promise<Pick<AskVerdict, "verdict" | "by">>;
 }
 
 /**
@@ -87,7 +88,8 @@ export class FileSystem {
         if (right) args.rule = right.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          await this.#requireAnswer(proc, right, signal);
+          const verdict = await this.#requireAnswer(proc, right, signal);
+          if (verdict) args.asked = `${verdict.verdict} by ${verdict.by}`;
           const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal));
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
@@ -198,11 +200,16 @@ export class FileSystem {
   }
 
   /** Asks a person about the call, if an ask rule matches it. */
-  async #requireAnswer(proc: Process, right: FileGrant | undefined, signal: AbortSignal): Promise<void> {
+  async #requireAnswer(
+    proc: Process,
+    right: FileGrant | undefined,
+    signal: AbortSignal,
+  ): Promise<Pick<AskVerdict, "verdict" | "by"> | undefined> {
     const asked = right && proc.permissions.asks(right.call);
-    if (!right || !asked) return;
-    await this.#ask(proc, right, asked, undefined, signal);
+    if (!right || !asked) return undefined;
+    const verdict = await this.#ask(proc, right, asked, undefined, signal);
     if (right.withdrawn) throw right.withdrawn;
+    return verdict;
   }
 
   #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {

@@ -113,6 +113,15 @@ describe("a question at a terminal", () => {
     expect(machine.has("a")).toBe(true);
   });
 
+  test("is asked by a run of --no-daemon, too", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
+    await answer(terminal, "y");
+    expect((await terminal.done).code).toBe(0);
+    expect(machine.has("a")).toBe(true);
+  });
+
   test("an agent below asks by its name, and always reaches the whole run", async () => {
     await using machine = new Machine();
     await machine.model(

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { LiveAsk, ProcessEvent } from "../../src/kernel/types.ts";
 import type { Channel } from "../../src/lib/channel.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
+import { type Device, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
@@ -434,4 +434,72 @@ describe("whatever comes first, the call is made once or never, as the one verdi
       if (accepted[0] !== "yes") expect(ran).toEqual([]);
     });
   }
+});
+
+describe("what a driver opens", () => {
+  /** A device that opens the file of its input, wherever a link leads, and one that searches these files. */
+  function fs(opened: string, searched: string[] = []) {
+    const file = (device: Device, use: (context: OpenContext) => Promise<string>): Device => ({
+      ...device,
+      factory: (_path, _flags, context) => {
+        let result = "";
+        return {
+          async write() {
+            result = await use(context);
+          },
+          async read() {
+            const all = result;
+            result = "";
+            return all;
+          },
+          async close() {},
+          async stat() {
+            return { name: "", size: 0, isDevice: true, devicePath: "" };
+          },
+        };
+      },
+    });
+    const tool = (name: string, more: object) =>
+      toolDevice(name, () => "", { subject: "path", ...more } as Parameters<typeof toolDevice>[2]);
+    return {
+      "/dev/fs": file(tool("Write", {}), async (context) => String(await context.access([opened]))),
+      "/dev/search": file(
+        tool("Grep", { filters: true, annotations: { readOnlyHint: true } }),
+        async (context) => JSON.stringify(await context.access(searched, ["Read"])),
+      ),
+      "/dev/read": tool("Read", { annotations: { readOnlyHint: true } }),
+    };
+  }
+
+  test("is asked for when it is another file than the one that was named", async () => {
+    let dir = "";
+    const model: Model = (request) => {
+      const heard = request.messages.findLast(({ role }) => role === "tool");
+      return heard ? says(heard.content) : calls(["Write", { path: "src/a" }]);
+    };
+    const devices: Record<string, Device> = {};
+    await using h = new KernelHarness({ model, devices });
+    dir = h.project;
+    Object.assign(devices, fs(`${dir}/.github/x`));
+    const pid = await h.spawn("go", { ask: ["Write(.github/**)"] });
+    const { ask } = await new Person(h, pid).question();
+    expect(ask.call).toMatchObject({ subject: "src/a", opened: `${dir}/.github/x` });
+    h.kernel.asks.answer(ask.id, [{ choices: ["no"] }], "x");
+    expect((await h.follow(pid)).info.result).toContain("The user said no to Write(");
+  });
+
+  test("by a search is left out, and asks no one", async () => {
+    const model: Model = (request) => {
+      const heard = request.messages.findLast(({ role }) => role === "tool");
+      return heard ? says(heard.content) : calls(["Grep", { path: "." }]);
+    };
+    const devices: Record<string, Device> = {};
+    await using h = new KernelHarness({ model, devices });
+    Object.assign(devices, fs("", [`${h.project}/secret/key`, `${h.project}/src/a`]));
+    const { info } = await h.run("go", { ask: ["Read(secret/**)"] });
+    expect(JSON.parse(info.result ?? "")).toEqual([
+      "A person has to allow it (ask rule Read(secret/**)).",
+      null,
+    ]);
+  });
 });

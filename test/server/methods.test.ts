@@ -613,3 +613,19 @@ describe("resume", () => {
     });
   });
 });
+
+test("questions are neither listed nor answered inside a run, and an unknown one has a clear answer", async () => {
+  await using server = await serve("memory");
+  const { uuid } = await detached(server);
+  const answer = { request_id: "beef", answers: [{ choices: ["yes"] }] };
+  const inside = (): Promise<Client> =>
+    server.connect().then((connection) => new Client(overStream(connection), { unit: uuid }));
+  expect((await refusal((await inside()).request("list_asks", {}))).code).toBe("PERMISSION");
+  expect((await refusal((await inside()).request("answer_user", answer))).code).toBe("PERMISSION");
+  const client = await clientOf(server);
+  expect(await client.request("list_asks", {})).toEqual({ asks: [] });
+  expect(await refusal(client.request("answer_user", answer))).toMatchObject({
+    code: "NOT_FOUND",
+    message: expect.stringContaining("No run waits for question beef"),
+  });
+});

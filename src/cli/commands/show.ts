@@ -32,6 +32,10 @@ export default defineCommand({
 });
 
 /** Rules of the run itself, revoked ones, and those of its ancestors. */
+function askedBy({ ask = [], ask_above = [], ask_mode }: ProcDetail["permissions"]): string[] {
+  return [...ask, ...ask_above, ...(ask_mode === undefined ? [] : [`the mode ${ask_mode}`])];
+}
+
 function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissions"]): string[] {
   return [...deny, ...revoked.map(({ rule }) => rule), ...deny_above];
 }
@@ -148,6 +152,8 @@ function rightsOf({
     ["devices", list(allowed_devices)],
     ["allow", permissions.allow.map((layer) => list(layer) ?? "nothing").join("\nand ")],
     ["deny", list(deniedBy(permissions))],
+    ["ask", list(askedBy(permissions))],
+    ["always", list(permissions.always ?? [])],
     ["sandbox", sandbox],
   ];
 }

@@ -1,6 +1,6 @@
 /** Formats a question of a run to a person. */
 
-import type { AskClosed, AskUser, AskVerdict } from "../../protocol/methods.ts";
+import type { AskClosed, AskedCall, AskUser, AskVerdict } from "../../protocol/methods.ts";
 import { callText } from "./call-text.ts";
 import { formatElapsed, oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
@@ -22,7 +22,7 @@ export function askedLine({ call, questions }: AskUser, width: number): string {
 /** The tool and its input as a person would write it, with at most MAX_LINES lines. */
 export function askedLines({ call, questions }: AskUser): string[] {
   const text = call ? calledText(call) : questions.map(({ question }) => printable(question)).join("\n");
-  const lines = text.split("\n");
+  const lines = [...text.split("\n"), ...(call ? changeLines(call) : [])];
   if (lines.length <= MAX_LINES) return lines;
   return [...lines.slice(0, MAX_LINES), `… ${lines.length - MAX_LINES} more lines`];
 }
@@ -69,8 +69,21 @@ function verdictText({
   return `${verdict.replace("_", " in the ")} ${who}${text ? `: ${printable(text)}` : ""}`;
 }
 
-function calledText({ tool, path, input, subject }: NonNullable<AskUser["call"]>): string {
+function calledText({ tool, path, input, subject }: AskedCall): string {
   if (tool === null) return `open ${printable(path)}`;
   const { name, argument } = callText(tool, Object.keys(input).length > 0 ? input : { subject });
   return `${name} ${argument}`.trim();
+}
+
+/** What Edit or Write would change: old lines with "-", new lines with "+". */
+function changeLines({ input }: AskedCall): string[] {
+  const { old_string, new_string, content } = input;
+  const marked = (mark: string, text: unknown): string[] =>
+    typeof text === "string" && text !== ""
+      ? printable(text)
+          .replace(/\n$/, "")
+          .split("\n")
+          .map((line) => `${mark} ${line}`)
+      : [];
+  return [...marked("-", old_string), ...marked("+", new_string), ...marked("+", content)];
 }

@@ -3,6 +3,7 @@
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
 import { askedLines, askerText, whyLines } from "../output/ask.ts";
+import { printable } from "../output/format.ts";
 import { cutTo, type Look, wrapTo } from "./look.ts";
 
 /** What the person has chosen and typed so far. */
@@ -62,12 +63,14 @@ export function askLines(
   const options = question.options.flatMap((_, at) => optionLines(question, state, at, columns, look));
   const hint = look.dim(cutTo(`  ${hintOf(question, state)}${look.glyph.dot}${left} left`, columns, look));
   const typed =
-    state.text === null ? [] : [`  ${look.cyan(`${textLabel(question, state)}: `)}${state.text}▏`];
+    state.text === null
+      ? []
+      : [`  ${look.cyan(`${textLabel(question, state)}: `)}${printable(state.text)}${look.mark.bar}`];
   const bottom = [...options, ...typed.flatMap((line) => wrapTo(line, columns)), hint];
   const why = [...(ask.call ? whyLines(ask) : [])]
     .flatMap((line) => wrapTo(`  ${line}`, columns))
     .map(look.dim);
-  const body = (ask.call ? askedLines(ask) : [question.question]).flatMap((line) =>
+  const body = (ask.call ? askedLines(ask) : [printable(question.question)]).flatMap((line) =>
     wrapTo(`  ${line}`, columns),
   );
   const room = Math.max(1, rows - bottom.length - why.length - 1);
@@ -139,8 +142,8 @@ function optionLines(
   if (!option) return [];
   const isSelected = at === selected;
   const box = multi ? (marked.includes(option.id) ? "[x] " : "[ ] ") : "";
-  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${option.label}`;
-  const about = option.about ? `  ${option.about}` : "";
+  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(option.label)}`;
+  const about = option.about ? `  ${printable(option.about)}` : "";
   const lines = wrapTo(`${text}${about}`, columns);
   return lines.map((line) => (isSelected ? look.cyan(line) : line));
 }

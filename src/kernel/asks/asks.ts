@@ -105,11 +105,12 @@ export class Asks {
     asked: Asked,
     opened: string | undefined,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<AskVerdict> {
     const request = this.#request(proc, grant, asked, opened);
     const verdict = this.#earlier(proc, request) ?? (await this.#decide(proc, grant, request, signal));
     if (verdict.verdict === "no") throw refusedBy(request.call, verdict);
     grant.approve(asked, opened);
+    return verdict;
   }
 
   /** The questions of all live processes, oldest first. */
@@ -311,14 +312,13 @@ export class Asks {
     const { clock, emit, waiting: calls } = this.#ports;
     const verdict = verdictOf(ask, settled, clock.now());
     const wasOpen = proc.asks.delete(ask.id);
-    if (ask.call_id !== null) {
+    // The trace has those of other calls.
+    if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id)) {
       proc.verdicts.set(ask.call_id, [...(proc.verdicts.get(ask.call_id) ?? []), verdict]);
-      if (this.#ports.isStepCall(proc, ask.call_id)) {
-        calls.end(proc, ask.call_id);
-        const ts = new Date(clock.now()).toISOString();
-        proc.record.journal({ t: "verdict", step: proc.step, ts, id: ask.call_id, verdict });
-        if (verdict.verdict !== "no") await proc.record.sync();
-      }
+      calls.end(proc, ask.call_id);
+      const ts = new Date(clock.now()).toISOString();
+      proc.record.journal({ t: "verdict", step: proc.step, ts, id: ask.call_id, verdict });
+      if (verdict.verdict !== "no") await proc.record.sync();
     }
     if (wasOpen) {
       await this.#ports.saveInfo(proc);

@@ -43,7 +43,7 @@ export class FileGrants {
     right: FileGrant | undefined,
     paths: readonly string[],
     also: readonly string[],
-    ask: (right: FileGrant, asked: Asked, opened: string) => Promise<void>,
+    ask: (right: FileGrant, asked: Asked, opened: string) => Promise<unknown>,
   ): Promise<(string | null)[]> {
     if (paths.length > MAX_PATHS || !paths.every((path) => path.startsWith("/"))) {
       throw new SyscallError("INVALID", `access takes at most ${MAX_PATHS} paths, all of them absolute.`);

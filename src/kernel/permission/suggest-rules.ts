@@ -54,12 +54,16 @@ function candidates(view: CallView): string[] {
   const target = view.targets.at(-1);
   if (target === undefined) return [];
   const path = target.relative === null ? `/${target.absolute.join("/")}` : target.relative.join("/");
+  if (/\p{C}/u.test(path)) return [];
   return PLAIN.test(path) || /^[^*?()[\]{}\\]+$/.test(path) ? [`${tool}(${path})`] : [];
 }
 
 /** null for words that a pattern can't hold. */
 function patternOf({ words }: SimpleCommand): string | null {
-  const texts = words.map(({ text, dynamic }) => (dynamic || !PLAIN.test(text) ? null : text));
+  // Characters that no terminal shows would hide what is allowed.
+  const texts = words.map(({ text, dynamic }) =>
+    dynamic || !PLAIN.test(text) || /\p{C}/u.test(text) ? null : text,
+  );
   const [program, subcommand, third] = texts;
   if (!program) return null;
   if (WITH_SUBCOMMANDS.has(program) && subcommand && !subcommand.startsWith("-")) {

@@ -3,10 +3,10 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { AskAnswer } from "../../store/runs/ask-schema.ts";
-import type { Caller } from "../connection/caller.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { recovered } from "./shared/recovered.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 
 const AnswerRequest = () =>
   z.object({
@@ -69,15 +69,6 @@ async function resumed(
     if (!(error instanceof SyscallError)) throw error;
     return { pid, uuid, resumed: false, problem: error.message };
   }
-}
-
-function refuseInside(caller: Caller): void {
-  const unit = caller.unit();
-  if (unit === undefined) return;
-  throw new SyscallError(
-    "PERMISSION",
-    `A question can't be answered from inside a run (${unit}): it is asked of a person. Answer it from your own terminal.`,
-  );
 }
 
 function unknown(id: string): SyscallError {

@@ -3,6 +3,7 @@ import type { AskUser } from "../../protocol/methods.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { recovered } from "./shared/recovered.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 import { askOf } from "./shared/stream-events.ts";
 
 /** A question that waits for an answer, with its project. */
@@ -15,7 +16,10 @@ export interface ListedAsk extends AskUser {
 /** Lists the questions of all live and suspended runs that wait for an answer, oldest first. */
 export const listAsks = method({
   payload: () => z.object({}),
-  handle: async (_payload, services): Promise<{ asks: ListedAsk[] }> => ({ asks: await openAsks(services) }),
+  async handle(_payload, services, caller): Promise<{ asks: ListedAsk[] }> {
+    refuseInside(caller);
+    return { asks: await openAsks(services) };
+  },
 });
 
 async function openAsks(services: Services): Promise<ListedAsk[]> {

@@ -298,3 +298,42 @@ test("a closed waker hands its waits to the next one, and resumes no run", async
   await bench.clock.advance(HOUR);
   expect(bench.uuids).toEqual(["a"]);
 });
+
+describe("a run that waits for an answer", () => {
+  const ask = { id: "a1", kind: "permission", step: 1, call_id: "c", asked_at_ms: 0, until_ms: 0 } as const;
+  const open = { ...ask, call: null, questions: [] };
+
+  test("is resumed when its question's time is over, and keeps no daemon alive until then", async () => {
+    const bench = new Bench();
+    const wake = { on: "answer", id: "a1", until_ms: bench.clock.now() + HOUR } as const;
+    bench.suspend("u", wake);
+    await settled();
+    expect(bench.waker.busy).toBe(false);
+    await bench.clock.advance(HOUR - 1);
+    expect(bench.resumed).toEqual([]);
+    await bench.clock.advance(1);
+    expect(bench.resumed).toEqual([["u", "no answer has come in time"]]);
+    await bench.waker.close();
+  });
+
+  test("is resumed at a start if it was answered while no daemon ran", async () => {
+    const bench = new Bench();
+    const wake = { on: "answer", id: "a1" } as const;
+    for (const [uuid, answers] of [
+      ["answered", [{ choices: ["yes"] }]],
+      ["open", undefined],
+    ] as const) {
+      bench.lay(uuid, wake);
+      const info = bench.disk.get(uuid);
+      const asks = [
+        { ...open, ...(answers && { answers: answers.map((one) => ({ choices: [...one.choices] })) }) },
+      ];
+      if (info?.suspended)
+        bench.disk.set(uuid, { ...info, asks, suspended: { ...info.suspended, by_itself: true } });
+    }
+    await bench.waker.start();
+    await settled();
+    expect(bench.resumed).toEqual([["answered", "it was answered"]]);
+    await bench.waker.close();
+  });
+});
