@@ -3,6 +3,7 @@
 import { StdinBuffer } from "@earendil-works/pi-tui/dist/stdin-buffer.js";
 import type { Io, Keys, Terminal } from "../io.ts";
 import { TerminalGuard } from "./guard.ts";
+import { PasteSplitter } from "./paste.ts";
 import { answersAreRead, takeReply } from "./replies.ts";
 
 export interface KeyHandlers {
@@ -33,6 +34,9 @@ const MODIFIED_END = "\u001b[>4;0m";
 const KITTY = "\u001b[>1u";
 const KITTY_END = "\u001b[<u";
 
+/** How long the end of reading waits for the terminal's answer to a question. */
+const ANSWER_ON_ITS_WAY_MS = 40;
+
 /** The keys that a terminal in its usual mode turns into signals. */
 const SIGNALS: Readonly<Record<string, NodeJS.Signals>> = { c: "SIGINT", z: "SIGTSTP", "\\": "SIGQUIT" };
 const CONTROLS: Readonly<Record<string, string>> = { "\u0003": "c", "\u001a": "z", "\u001c": "\\" };
@@ -46,11 +50,15 @@ export class Keyboard {
   readonly #extended: boolean;
   readonly #remove: () => void;
   readonly #input = new StdinBuffer();
+  readonly #pastes = new PasteSplitter({
+    keys: (text) => this.#input.process(text),
+    paste: (text) => this.#paste(text),
+  });
   #decoder = new TextDecoder();
   /** The first half of a character of two UTF-16 units. */
   #half = "";
   #keys: Keys | null = null;
-  #endAnswers: (() => void) | undefined;
+  #endAnswers: (() => boolean) | undefined;
   #closed = false;
 
   private constructor(terminal: Terminal, on: KeyHandlers, extended: boolean) {
@@ -58,7 +66,8 @@ export class Keyboard {
     this.#on = on;
     this.#extended = extended;
     this.#input.on("data", (data) => this.#took(data));
-    this.#input.on("paste", (text) => this.#on.paste(text.replaceAll(/\r\n?/g, "\n")));
+    // A paste whose beginning arrived in pieces.
+    this.#input.on("paste", (text) => this.#paste(text));
     this.#remove = TerminalGuard.of(terminal).add({
       restore: () => this.#release(),
       renew: () => this.#grab(),
@@ -86,7 +95,7 @@ export class Keyboard {
   #grab(): boolean {
     this.#keys?.close();
     this.#keys = this.#terminal.readKeys((bytes) =>
-      this.#input.process(this.#decoder.decode(bytes, { stream: true })),
+      this.#pastes.take(this.#decoder.decode(bytes, { stream: true })),
     );
     if (this.#keys === null) return false;
     this.#endAnswers = answersAreRead(this.#terminal);
@@ -96,13 +105,19 @@ export class Keyboard {
 
   #release(): string {
     if (this.#keys === null) return "";
-    this.#endAnswers?.();
+    // An answer that comes after it would be left for the shell.
+    if (this.#endAnswers?.()) Bun.sleepSync(ANSWER_ON_ITS_WAY_MS);
     this.#keys.close();
     this.#keys = null;
     this.#input.clear();
+    this.#pastes.clear();
     this.#decoder = new TextDecoder();
     this.#half = "";
     return (this.#extended ? KITTY_END : "") + MODIFIED_END + PASTE_END;
+  }
+
+  #paste(text: string): void {
+    if (!this.#closed) this.#on.paste(text.replaceAll(/\r\n?/g, "\n"));
   }
 
   #took(data: string): void {

@@ -14,12 +14,15 @@ const readers = new Map<Terminal, Set<Question>>();
 const LAST = /^\u001b\[>[\d;]*c$/;
 const REPLY = /^(?:\u001b\[[>?][\d;]*c|\u001bP>\|.*)$/s;
 
-/** Keys are read now, so that answers are read too. Returns a function that ends it. */
-export function answersAreRead(terminal: Terminal): () => void {
-  readers.set(terminal, new Set());
+/** Keys are read now, so that answers are read too. Returns a function that ends it and says whether one was due. */
+export function answersAreRead(terminal: Terminal): () => boolean {
+  const questions = new Set<Question>();
+  readers.set(terminal, questions);
   return () => {
-    for (const question of readers.get(terminal) ?? []) question.take("");
+    const isDue = questions.size > 0;
+    for (const question of questions) question.take("");
     readers.delete(terminal);
+    return isDue;
   };
 }
 

@@ -97,7 +97,7 @@ export class Screen {
 
   /** Prints lines once, above the live region. Lines that are too wide are wrapped. */
   commit(lines: readonly string[]): void {
-    if (this.#closed || lines.length === 0) return;
+    if (this.#closed || this.#terminal.closed || lines.length === 0) return;
     this.#uncommitted.push(...lines);
     this.redraw();
   }
