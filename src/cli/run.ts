@@ -14,6 +14,7 @@ import type { RunOutput } from "./output/run.ts";
 import { ownName, shellWord } from "./own-name.ts";
 import type { FromStdin } from "./stdin.ts";
 import type { LiveOptions } from "./terminal/run-view.ts";
+import { typeToRun } from "./type-to-run.ts";
 
 interface AgentRun {
   /** Sends the request for the run. Called once the input is read and a server is connected. */
@@ -146,6 +147,10 @@ async function begin(
   const stopAsking = run.unattended
     ? () => undefined
     : await answerQuestions(io, follower, () => session.connect());
+  const { uuid } = stream.answer;
+  const stopTyping = run.atReadingPace
+    ? () => undefined
+    : typeToRun(view.io, view, { uuid, connect: () => session.connect() });
   view.listen();
   const ended = followRun(view.io, stream, follower);
   try {
@@ -157,6 +162,7 @@ async function begin(
     }
   } finally {
     stopAsking();
+    stopTyping();
   }
   stream.close();
   ended.catch(() => undefined);

@@ -1,10 +1,8 @@
 /** Opens the terminal for a conversation and brings its keys to it. */
 
-import { statSync } from "node:fs";
 import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
-import { errnoOf } from "../../lib/regular-file.ts";
 import type { Io } from "../io.ts";
 import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
 import { History } from "../terminal/history.ts";
@@ -20,6 +18,7 @@ import { Chat } from "./chat.ts";
 import { ClipboardImages } from "./clipboard-image.ts";
 import { runsOn } from "./commands.ts";
 import { editText } from "./external-editor.ts";
+import { isFile } from "./is-file.ts";
 
 export interface ChatStart {
   options: ChatOptions;
@@ -190,8 +189,7 @@ class ChatTerminal {
     const line = this.#line;
     const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
     if (is("escape")) {
-      if (chat.isWorking) chat.stop();
-      else chat.unwatch();
+      if (!chat.unwatch()) chat.stop();
       return true;
     }
     if (is("ctrl+o")) {
@@ -273,14 +271,5 @@ class ChatTerminal {
 
   #placeholder(): string {
     return this.#chat.uuid === null ? "a message, / for commands, @ for files" : "";
-  }
-}
-
-function isFile(path: string): boolean {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  } catch (error) {
-    if (errnoOf(error) !== undefined) return false;
-    throw error;
   }
 }

@@ -7,6 +7,7 @@ import { environment, type Io } from "../io.ts";
 import type { Draft } from "../terminal/input-line.ts";
 import { type Below, LiveView } from "../terminal/run-view.ts";
 import type { Followed, Link } from "./link.ts";
+import { MessageEvents } from "./message-events.ts";
 import { joined, Outbox, type Outgoing, type When } from "./outbox.ts";
 import type { Actor } from "./stage.ts";
 
@@ -42,11 +43,10 @@ export class RunSession {
   #followed: Followed | null = null;
   #ref: ProcRef | null = null;
   #isOver = false;
+  readonly #messages: MessageEvents;
   readonly #firstSeq = Promise.withResolvers<number>();
   /** When the present turn began; null between turns. */
   #turnSince: number | null = null;
-  /** Texts of messages whose log entry is still to come: they are shown already. */
-  #shown: string[] = [];
 
   constructor(ports: SessionPorts, begin: Begin) {
     this.#ports = ports;
@@ -67,6 +67,7 @@ export class RunSession {
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),
       changed: ports.changed,
     });
+    this.#messages = new MessageEvents(this.outbox);
     if (begin.kind !== "spawn") this.#ref = { pid: 0, uuid: begin.uuid };
   }
 
@@ -170,26 +171,13 @@ export class RunSession {
 
   #event(event: StreamEvent): void {
     if (event.type === "progress") this.#progress(event.payload);
-    const shown = this.#filtered(event);
-    if (shown !== null) this.view.show(shown);
+    for (const shown of this.#messages.take(event)) this.view.show(shown);
     this.#ports.changed();
   }
 
   #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
-    if (payload.event === "message") {
-      this.#firstSeq.resolve(payload.seq);
-      const text = this.outbox.shownText(payload);
-      this.outbox.take(payload);
-      if (payload.state === "read") this.#read(payload.text, text);
-    }
+    if (payload.event === "message") this.#firstSeq.resolve(payload.seq);
     if (payload.event === "activity") this.#doing(payload.activity);
-  }
-
-  /** The message leaves the queue and becomes a part of the transcript. */
-  #read(text: string, shown: string): void {
-    this.#shown.push(text);
-    const ts = new Date().toISOString();
-    this.view.show({ type: "log_entry", payload: { ts, step: 0, kind: "inbox", text: shown } });
   }
 
   #doing({ kind, since_ms }: Activity): void {
@@ -199,14 +187,6 @@ export class RunSession {
       this.#ports.turnEnded(this, { waitedMs: since_ms - this.#turnSince, asks: kind === "ask" });
       this.#turnSince = null;
     }
-  }
-
-  /** The log repeats messages that are shown already. */
-  #filtered(event: StreamEvent): StreamEvent | null {
-    if (event.type !== "log_entry" || event.payload.kind !== "inbox") return event;
-    let { text } = event.payload;
-    for (const shown of this.#shown.splice(0)) text = text.replace(shown, () => "");
-    return text.trim() === "" ? null : { ...event, payload: { ...event.payload, text } };
   }
 
   #target(): { uuid: string } {

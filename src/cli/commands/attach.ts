@@ -12,6 +12,7 @@ import { followRun } from "../follow-run.ts";
 import type { Io, Wire } from "../io.ts";
 import { ownName } from "../own-name.ts";
 import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { typeToRun } from "../type-to-run.ts";
 
 export default defineCommand({
   about: "Follow a run to its end; Ctrl-C detaches and leaves it running",
@@ -36,8 +37,11 @@ export default defineCommand({
         io.onSignal("SIGINT", () => detached.resolve(null)),
         io.onSignal("SIGTERM", () => detached.resolve(null)),
       ];
+      let stopTyping = (): void => undefined;
       try {
         const stream = await wire.open("attach", { ...of, attended: isAskable(io) || undefined });
+        const { uuid } = stream.answer;
+        stopTyping = typeToRun(view.io, view, { uuid, connect: () => daemon(io) });
         view.listen();
         const ended = followRun(view.io, stream, follower);
         const receipt = await Promise.race([ended, detached.promise, view.left]);
@@ -48,6 +52,7 @@ export default defineCommand({
         return EXIT.ok;
       } finally {
         stopAsking();
+        stopTyping();
         await view.close();
         for (const off of stop) off();
       }

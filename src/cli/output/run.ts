@@ -20,6 +20,29 @@ const INTENT_WIDTH = 200;
 /** Sends the answers of a person to a question. Fails when the question is over. */
 export type SendAnswer = (requestId: string, answers: AskAnswer[]) => Promise<void>;
 
+/** The place of an input line in a view. */
+export interface InputSlot {
+  /** The terminal's height. */
+  readonly rows: number;
+  /** Drawn below the status line. */
+  below: {
+    frame(size: { columns: number; rows: number }): {
+      lines: readonly string[];
+      cursor?: { row: number; column: number };
+    };
+  } | null;
+  /** Takes the keys that are not the view's. */
+  unused: {
+    key(data: string): void;
+    paste(text: string): void;
+    /** Something is typed and not sent: Ctrl-D is a key of the text. */
+    readonly holdsText?: boolean;
+  } | null;
+  /** What the view shows of an event. */
+  filter: ((event: StreamEvent) => readonly StreamEvent[]) | null;
+  redraw(): void;
+}
+
 /** What shows a run while a command follows it. */
 export interface RunOutput {
   show(event: StreamEvent): void;
@@ -41,6 +64,8 @@ export interface RunOutput {
   readonly left: Promise<null>;
   /** Gives the view the questions of the run, if it can ask them. */
   answerWith?(send: SendAnswer): void;
+  /** Where an input line is drawn and gets its keys. Absent: there is none. */
+  readonly slot?: InputSlot;
   /** Ends the view: from then on the command prints by itself. Safe twice. */
   close(): Promise<void>;
 }

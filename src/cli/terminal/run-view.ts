@@ -6,12 +6,12 @@ import type { StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output } from "../io.ts";
 import { askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
-import type { RunOutput, SendAnswer } from "../output/run.ts";
+import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
 import { AskPanel } from "./ask-panel.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { endLines } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
-import { Keyboard, type KeyHandlers } from "./keyboard.ts";
+import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
 import { MarkdownStream } from "./markdown.ts";
 import { ReadingPace } from "./reading-pace.ts";
@@ -57,14 +57,15 @@ type RunScreen = Pick<
   "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
 >;
 
-export class LiveView implements RunOutput {
+export class LiveView implements RunOutput, InputSlot {
   readonly io: Io;
   readonly state: RunState;
   readonly look: Look;
   /** Drawn below the status line. */
   below: Below | null = null;
   /** Takes the keys that are not the view's. */
-  unused: KeyHandlers | null = null;
+  unused: InputSlot["unused"] = null;
+  filter: InputSlot["filter"] = null;
   /** Esc at a question: it is refused, and the user wants to say something else. */
   onInterrupt: (() => void) | null = null;
   #asks: AskPanel | null = null;
@@ -96,6 +97,18 @@ export class LiveView implements RunOutput {
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
     this.#tick();
+  }
+
+  get slot(): InputSlot {
+    return this;
+  }
+
+  get rows(): number {
+    return this.#screen.rows;
+  }
+
+  redraw(): void {
+    this.#screen.redraw();
   }
 
   get left(): Promise<null> {
@@ -148,14 +161,16 @@ export class LiveView implements RunOutput {
   key(data: string): boolean {
     this.#pace?.hurry();
     if (matchesKey(data, "ctrl+o")) this.toggleFull();
-    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave) this.#left.resolve(null);
+    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave && !this.unused?.holdsText)
+      this.#left.resolve(null);
     else return false;
     return true;
   }
 
   show(event: StreamEvent): void {
     this.#question(event);
-    for (const change of this.state.apply(event, this.#clock.now())) this.#add(change);
+    for (const shown of this.filter?.(event) ?? [event])
+      for (const change of this.state.apply(shown, this.#clock.now())) this.#add(change);
     this.#screen.title(this.#title());
     this.#screen.redraw();
   }

@@ -363,9 +363,11 @@ describe("what goes wrong", () => {
   test("without a provider the message returns to the line", async () => {
     await using machine = new Machine();
     await using terminal = machine.terminal(["chat"]);
+    await terminal.until(/Set one up now/);
+    terminal.type(`no${ENTER}`);
     await terminal.until(/no provider can be used yet: rnix setup/);
     terminal.type(`hello${ENTER}`);
-    await terminal.until(/Set one up now/);
+    await terminal.until(/Set one up now[\s\S]*Set one up now/);
     terminal.type(`no${ENTER}`);
     await terminal.until((text) => /^❯ hello/m.test(text) && text.includes("rnix setup"));
     terminal.type(`\x15`);

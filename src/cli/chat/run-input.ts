@@ -1,0 +1,167 @@
+/** The input line of a command that follows one run: what is typed goes to the run's model. */
+
+import { join } from "node:path";
+import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { realClock } from "../../lib/clock.ts";
+import type { StreamEvent } from "../../protocol/methods.ts";
+import { projectOf, userPaths } from "../../server/offline-commands.ts";
+import { environment, type Io, type Wire } from "../io.ts";
+import { Completer, mentionedFile } from "../terminal/completion.ts";
+import { History } from "../terminal/history.ts";
+import { expanded, InputLine } from "../terminal/input-line.ts";
+import { lookOf } from "../terminal/look.ts";
+import { ProjectFiles } from "../terminal/project-files.ts";
+import type { Frame } from "../terminal/screen.ts";
+import { attachedFiles } from "./attached-files.ts";
+import { BelowLine } from "./below.ts";
+import { isFile } from "./is-file.ts";
+import { MessageEvents } from "./message-events.ts";
+import { joined, Outbox, type When } from "./outbox.ts";
+
+export interface RunInputPorts {
+  io: Io;
+  uuid: string;
+  /** A connection for one request. */
+  connect(): Promise<Wire>;
+  /** The terminal's height. */
+  rows(): number;
+  redraw(): void;
+  /** Prints a line above. */
+  say(line: string): void;
+}
+
+export class RunInput {
+  readonly #ports: RunInputPorts;
+  readonly #line: InputLine;
+  readonly #files: ProjectFiles;
+  readonly #outbox: Outbox;
+  readonly #messages: MessageEvents;
+  readonly #below: BelowLine;
+
+  constructor(ports: RunInputPorts) {
+    this.#ports = ports;
+    const { io, uuid, redraw } = ports;
+    const look = lookOf(io);
+    const { dataDir } = userPaths(io.env);
+    const project = projectOf({ cwd: io.cwd, env: io.env });
+    this.#files = new ProjectFiles(io.cwd, realClock);
+    this.#line = new InputLine({
+      style: look,
+      rows: ports.rows,
+      redraw,
+      completer: new Completer({ commands: () => [], files: this.#files, cwd: io.cwd }),
+      history: new History(join(dataDir, "history", `${project.id}.jsonl`)),
+      isFile: (path) => isFile(mentionedFile(path, io.cwd)),
+    });
+    this.#outbox = new Outbox({
+      send: async ({ text, files }, when) => {
+        const attached = await files();
+        const given = { env: environment(io), attended: true as const };
+        const sent = { uuid, text, when, ...(attached.length > 0 && { files: attached }), ...given };
+        return this.#request((wire) => wire.request("send_message", sent));
+      },
+      takeBack: (seq) => this.#request((wire) => wire.request("take_back_message", { uuid, seq })),
+      changed: redraw,
+    });
+    this.#messages = new MessageEvents(this.#outbox);
+    this.#below = new BelowLine(
+      {
+        line: this.#line,
+        list: () => null,
+        waiting: () => this.#outbox.waiting,
+        agents: () => [],
+        aside: () => [],
+        hint: () => this.#hint(),
+        placeholder: () => "",
+      },
+      look,
+    );
+  }
+
+  frame(size: { columns: number; rows: number }): Frame {
+    return this.#below.frame(size);
+  }
+
+  get holdsText(): boolean {
+    return !this.#line.isEmpty;
+  }
+
+  /** The events that the view gets for one of the stream. */
+  take(event: StreamEvent): StreamEvent[] {
+    return this.#messages.take(event);
+  }
+
+  paste(text: string): void {
+    this.#line.paste(text);
+  }
+
+  key(data: string): void {
+    const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
+    const line = this.#line;
+    if (!line.hasMenu && is("escape")) this.#report(this.#stop());
+    else if (is("alt+up") || (is("up") && line.isEmpty && this.#outbox.waiting.length > 0))
+      this.#report(this.#takeBack());
+    else if (!line.hasMenu && !line.isEmpty && (is("alt+enter", "tab") || data === "\x1b\r"))
+      this.#send("after_answer");
+    else if (line.key(data) === "submit") this.#send("next_step");
+  }
+
+  close(): void {
+    this.#files.close();
+    this.#line.close();
+  }
+
+  #send(when: When): void {
+    const { io } = this.#ports;
+    const text = this.#line.text.trim();
+    if (text === "") return;
+    const draft = this.#line.take(true);
+    const files = async (): Promise<string[]> => {
+      const found = await attachedFiles(draft.shown, io.cwd);
+      for (const note of found.notes) this.#ports.say(note);
+      return found.files;
+    };
+    const sent = this.#outbox.send({ draft, text: expanded(draft).trim(), files }, when);
+    this.#report(
+      sent.catch((error: unknown) => {
+        this.#line.putBefore(draft);
+        throw error;
+      }),
+    );
+  }
+
+  /** Stops the model or the command; the run waits for a message then. */
+  async #stop(): Promise<void> {
+    const { uuid } = this.#ports;
+    const waiting = await this.#outbox.takeBack();
+    const { put_back } = await this.#request((wire) =>
+      wire.request("interrupt", { uuid }, { timeoutMs: null }),
+    );
+    const unread = await this.#outbox.takeBack(put_back);
+    const drafts = [unread, waiting].filter((draft) => draft !== null);
+    if (drafts.length > 0) this.#line.putBefore(joined(drafts));
+  }
+
+  async #takeBack(): Promise<void> {
+    const draft = await this.#outbox.takeBack();
+    if (draft !== null) this.#line.putBefore(draft);
+  }
+
+  async #request<T>(ask: (wire: Wire) => Promise<T>): Promise<T> {
+    const wire = await this.#ports.connect();
+    try {
+      return await ask(wire);
+    } finally {
+      wire.close();
+    }
+  }
+
+  #hint(): string {
+    if (this.#outbox.waiting.length > 0) return "alt-up: edit  esc: stop";
+    return this.#line.isEmpty ? "esc: stop" : "enter: for its next step  alt-enter: after its answer";
+  }
+
+  #report(work: Promise<unknown>): void {
+    work.catch((error: unknown) => this.#ports.say(error instanceof Error ? error.message : String(error)));
+  }
+}
