@@ -20,6 +20,8 @@ export const listModels = method({
     }),
   async handle({ provider, entry, wait_ms, ...project }, { catalog }, caller): Promise<ModelsAnswer> {
     if (entry !== undefined) requireUser(caller, "try a provider's entry");
-    return catalog.models(project, { provider, entry, waitMs: wait_ms ?? WAIT_MS });
+    // A program inside a run could name an address in its environment, and have the user's key sent there.
+    const waitMs = caller.unit() === undefined ? (wait_ms ?? WAIT_MS) : 0;
+    return catalog.models(project, { provider, entry, waitMs });
   },
 });

@@ -4,13 +4,16 @@ import { z } from "zod";
 import type { Diagnostic, ProviderWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
 import { method } from "./method.ts";
+import { requireUser } from "./shared/require-user.ts";
 
 export const listProviders = method({
   payload: () => ProjectRequest().extend({ probe: z.boolean().optional() }),
   async handle(
     payload,
     { catalog, kernel },
+    caller,
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
+    if (payload.probe) requireUser(caller, "probe providers");
     const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
     const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);
     const withQueues = providers.map((row) => {
