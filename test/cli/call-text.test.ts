@@ -49,6 +49,16 @@ describe("a tool call in the form that a person would write it", () => {
     for (const [key, value] of Object.entries(input)) expect(argument).toContain(`${key}=${value}`);
   });
 
+  test("paths below the current folder are relative to it", () => {
+    const at = (path: string): string => callText("Grep", { pattern: "x", path }, "/home/me/app").argument;
+    expect(at("/home/me/app/src/a.ts")).toBe('"x" in src/a.ts');
+    expect(at("/home/me/app")).toBe('"x"');
+    expect(at("/home/me/application")).toBe('"x" in /home/me/application');
+    expect(callText("Bash", { command: "ls /home/me/app/src" }, "/home/me/app").argument).toBe(
+      "ls /home/me/app/src",
+    );
+  });
+
   test("control characters of a model are removed, a megabyte is cut, and one line stays one", () => {
     expect(callText("Bash", { command: "\x1b[2Jls\x07" }).argument).toBe("ls");
     expect(callText("mcp__x", { "k\x1b[1m": "\x1b]0;t\x07v" }).argument).toBe("k=v");

@@ -18,8 +18,8 @@ type Input = Record<string, unknown>;
 /** Paths below `cwd` are relative to it. */
 export function callText(name: string, input: Input, cwd = ""): CallText {
   const { path } = input;
-  const isBelow = cwd !== "" && typeof path === "string" && path.startsWith(`${cwd}/`);
-  const shown = isBelow ? { ...input, path: path.slice(cwd.length + 1) } : input;
+  const isBelow = cwd !== "" && typeof path === "string" && `${path}/`.startsWith(`${cwd}/`);
+  const shown = isBelow ? { ...input, path: path.slice(cwd.length + 1) || "." } : input;
   return { name: printable(name), argument: (KNOWN.get(name)?.(shown) ?? pairs(shown)).trim() };
 }
 

@@ -5,7 +5,7 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "./format.ts";
 import type { Style } from "./style.ts";
-import { suspendedLine } from "./suspension.ts";
+import { suspendedLine, suspendedText } from "./suspension.ts";
 
 export type End = Omit<Receipt, "result" | "output">;
 
@@ -20,19 +20,25 @@ export function checkText(check: Receipt["checks"][number], style: Style): strin
   return style.red(line) + shown;
 }
 
-/** Why a run did not complete, and how a suspended one resumes; null for a completed one. */
+/**
+ * Why a run did not complete, and the command that resumes it. null for a completed one, and for one that was suspended
+ * without more to say. `resume` is null where the command is shown elsewhere.
+ */
 export function whyText(
   end: End,
   style: Style,
-  { more = "", resume = `rnix resume ${end.uuid}` }: { more?: string; resume?: string } = {},
+  { more = "", resume = `rnix resume ${end.uuid}` }: { more?: string; resume?: string | null } = {},
 ): string | null {
   if (end.exit_code === EXIT.ok) return null;
-  if (end.exit_code === EXIT.suspended) return style.yellow(printable(suspendedLine(resume, end.suspended)));
+  if (end.exit_code === EXIT.suspended) {
+    const text = resume === null ? suspendedText(end.suspended) : suspendedLine(resume, end.suspended);
+    return text === null ? null : style.yellow(printable(text));
+  }
   const why = end.error === null ? "" : `: ${printable(end.error.message)}`;
   const failed = style.red(`${style.glyph.failed} ${end.exit_reason} (exit ${end.exit_code})${why}${more}`);
   // A recording that came to its end, or differs, answers no better later.
   const mayAnswerLater = end.exit_reason === "llm_error" && end.provider !== "replay";
-  return mayAnswerLater ? `${failed}\nto resume it later: ${resume}` : failed;
+  return mayAnswerLater && resume !== null ? `${failed}\nto resume it later: ${resume}` : failed;
 }
 
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */

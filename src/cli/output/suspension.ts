@@ -24,13 +24,21 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
 
 /** Why the run was suspended and how `command` resumes it: the last line of its command. */
 export function suspendedLine(command: string, suspended: Suspended | null): string {
-  if (suspended === null || suspended.wake.on === "never") return `suspended; to resume it: ${command}`;
+  const why = suspendedText(suspended);
+  if (suspended === null || why === null) return `suspended; to resume it: ${command}`;
+  if (suspended.wake.on === "answer") return why;
+  const by = suspended.by_itself ? "at once with" : "to resume it then:";
+  return `${why}${suspended.by_itself ? ", " : "; "}${by} ${command}`;
+}
+
+/** Why it was suspended, what it waits for, and whether it resumes by itself; null: it waits for nothing. */
+export function suspendedText(suspended: Suspended | null): string | null {
+  if (suspended === null || suspended.wake.on === "never") return null;
   const why = suspended.reason.replace(/[.\s]+$/, "");
   if (suspended.wake.on === "answer")
     return `suspended: ${why}. Answer it: rnix answer ${suspended.wake.id} yes, or no; that resumes it`;
-  const what = waitsFor(suspended);
-  const by = suspended.by_itself ? "it resumes by itself, at once with" : "to resume it then:";
-  return `suspended: ${why}. It waits ${suspended.wake.on === "at" ? "" : "for "}${what}; ${by} ${command}`;
+  const waits = `It waits ${suspended.wake.on === "at" ? "" : "for "}${waitsFor(suspended)}`;
+  return `suspended: ${why}. ${waits}${suspended.by_itself ? "; it resumes by itself" : ""}`;
 }
 
 /** A local time, to the second. For an invalid date in a record, the nearest valid one. */

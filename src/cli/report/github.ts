@@ -15,7 +15,10 @@ export function annotations(receipt: Receipt, problems: readonly Problem[]): str
   const lines = notices.map((notice) => command("warning", { title: "Rnix" }, notice));
   if (exit_code === EXIT.ok) return lines;
   if (exit_code === EXIT.suspended)
-    return [...lines, command("warning", { title: "Rnix: suspended" }, suspendedLine(uuid, suspended))];
+    return [
+      ...lines,
+      command("warning", { title: "Rnix: suspended" }, suspendedLine(`rnix resume ${uuid}`, suspended)),
+    ];
   for (const { path, line, column, message, check } of problems.slice(0, MAX_ANNOTATIONS - 1)) {
     const place = { file: path, line: String(line), ...(column !== null && { col: String(column) }) };
     lines.push(command("error", { ...place, title: oneLine(check, 100) }, message));

@@ -82,7 +82,7 @@ function filesPart(
 /** What a person has to do or to know. */
 function personPart({ uuid, suspended, exit_code, notices, children }: Receipt): string[] {
   const lines = [
-    ...(exit_code === EXIT.suspended ? [inline(suspendedLine(uuid, suspended))] : []),
+    ...(exit_code === EXIT.suspended ? [inline(suspendedLine(`rnix resume ${uuid}`, suspended))] : []),
     ...notices.map(inline),
     ...children
       .filter((child) => child.exit_code !== 0)

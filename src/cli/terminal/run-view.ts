@@ -2,14 +2,14 @@
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { type Clock, realClock } from "../../lib/clock.ts";
-import type { StreamEvent } from "../../protocol/methods.ts";
+import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output } from "../io.ts";
 import { askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
 import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
 import { AskPanel } from "./ask-panel.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
-import { endLines } from "./blocks/end.ts";
+import { endLines, resumeLine } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
 import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
@@ -84,9 +84,13 @@ export class LiveView implements RunOutput, InputSlot {
   #full = false;
   #timer: { cancel(): void } | null = null;
   #closed = false;
+  readonly #stderr: Output;
+  /** Printed last. */
+  #resumeLine = "";
 
   constructor(io: Io, screen: RunScreen, o: LiveOptions, clock: Clock = realClock) {
     this.io = { ...io, stderr: new CommittedOutput(io.stderr, (text) => this.say(text)) };
+    this.#stderr = io.stderr;
     this.#screen = screen;
     this.#o = o;
     this.#clock = clock;
@@ -227,6 +231,8 @@ export class LiveView implements RunOutput, InputSlot {
     this.#keyboard?.close();
     this.#screen.title(null);
     await this.#screen.close();
+    // Not by the screen, which would break a long command into lines.
+    this.#stderr.write(this.#resumeLine);
   }
 
   #tick(): void {
@@ -257,15 +263,21 @@ export class LiveView implements RunOutput, InputSlot {
   #block(block: Block): void {
     const { columns } = this.#screen;
     if (block.kind === "end") {
-      // The next message resumes it.
-      if (this.below !== null && block.receipt.exit_reason === "suspended") return;
-      const resume = this.#o.resume(block.receipt.uuid) ?? null;
-      this.#commit(endLines(block.receipt, { columns, resume }, this.look), { isBrief: false });
+      this.#end(block.receipt);
       return;
     }
     const lines = blockLines(block, { columns, full: this.#full }, this.look);
     if (!this.#full && isFolded(block)) this.#folded = block;
     this.#commit(lines, { isBrief: isBrief(block, lines) });
+  }
+
+  #end(receipt: Receipt): void {
+    const { columns } = this.#screen;
+    const command = this.#o.resume(receipt.uuid);
+    // In a conversation the next message resumes it.
+    if (command === undefined && this.below !== null && receipt.exit_reason === "suspended") return;
+    this.#commit(endLines(receipt, columns, this.look), { isBrief: false });
+    if (command !== undefined) this.#resumeLine = `${resumeLine(receipt, command, columns, this.look)}\n`;
   }
 
   /** One-line parts follow each other; an empty line sets off all others. */

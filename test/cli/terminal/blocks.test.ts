@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { blockLines, isFolded } from "../../../src/cli/terminal/blocks/block.ts";
-import { endLines } from "../../../src/cli/terminal/blocks/end.ts";
+import { endLines, resumeLine } from "../../../src/cli/terminal/blocks/end.ts";
 import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { RunState } from "../../../src/cli/terminal/run-state.ts";
@@ -323,21 +323,28 @@ describe("the live region", () => {
 describe("the end of a run", () => {
   const resume = `./rnix resume ${REF.uuid} --no-daemon`;
 
-  test("has verdict, checks, receipt, and the command that continues it, unbroken where it fits a line", () => {
+  test("has verdict, checks and receipt, and then the command that continues it", () => {
     const end = receipt({ checks: [{ command: "npm test", exit_code: 0 }], files_changed: ["a.ts"] });
-    expect(endLines(end, { columns: 120, resume }, PLAIN)).toEqual([
+    expect(endLines(end, 120, PLAIN)).toEqual([
       "check npm test: passed",
       "✔ completed · 2 steps · 1 tool call · 1.2k tokens · 2.1s · sandbox none · changed a.ts",
-      `to continue it: ${resume} "…"`,
     ]);
-    expect(endLines(end, { columns: 75, resume }, PLAIN).at(-1)).toBe(`${resume} "…"`);
+    expect(resumeLine(end, resume, 120, PLAIN)).toBe(`to continue it: ${resume} "…"`);
+    expect(resumeLine(end, resume, 75, PLAIN)).toBe(`to continue it:\n${resume} "…"`);
   });
 
-  test("of a suspended run names the command once", () => {
-    const suspended = { reason: "asked", cause: "asked", wake: { on: "never" } } as const;
+  test("of a suspended run says why and what it waits for, without the command", () => {
+    const suspended = {
+      reason: "No answer.",
+      cause: "asked",
+      wake: { on: "message" },
+      by_itself: true,
+    } as const;
     const end = receipt({ exit_code: 75, exit_reason: "suspended", suspended });
-    const text = endLines(end, { columns: 200, resume }, PLAIN).join("\n");
-    expect(text.split(resume)).toHaveLength(2);
+    expect(endLines(end, 200, PLAIN)[0]).toBe(
+      "suspended: No answer. It waits for a message; it resumes by itself",
+    );
+    expect(resumeLine(end, resume, 200, PLAIN)).toBe(`to resume it: ${resume}`);
   });
 
   test.each(WIDTHS)("fits %d columns", (columns) => {
@@ -348,7 +355,7 @@ describe("the end of a run", () => {
       checks: [{ command: "npm test", exit_code: 1, output: "x".repeat(300) }],
       files_changed: ["a".repeat(90), "b".repeat(90)],
     });
-    for (const line of endLines(end, { columns, resume }, PLAIN)) {
+    for (const line of endLines(end, columns, PLAIN)) {
       expect(Bun.stringWidth(line)).toBeLessThanOrEqual(columns);
     }
   });

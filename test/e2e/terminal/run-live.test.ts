@@ -296,7 +296,7 @@ describe("the keys", () => {
     await terminal.until(/running Bash/);
     terminal.type("\x03");
     expect((await terminal.done).code).toBe(75);
-    expect(terminal.screen.transcript).toMatch(/rnix resume [0-9a-f-]{36} --trust --no-daemon\n/);
+    expect(terminal.screen.transcript).toMatch(/rnix resume [0-9a-f-]{36} --trust --no-daemon$/);
     expect(terminal.screen.transcript).toMatch(/✖ Bash seq 1 30; until .* · stopped · /);
     expectOnlyTranscript(terminal);
   });
