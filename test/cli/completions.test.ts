@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { candidates } from "../../src/cli/completion/candidates.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { shellPath } from "../support/shells.ts";
 import { FakeIo, type FakeOptions } from "./support.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-completions-"));
@@ -31,18 +30,14 @@ async function offered(...words: string[]): Promise<string[]> {
 }
 
 describe("the script", () => {
-  test.each([
-    ["bash", ["-n"]],
-    ["zsh", ["-n"]],
-    ["fish", ["--no-execute"]],
-  ])("of %s is valid for that shell", async (shell, args) => {
-    const file = await script(shell);
-    const path = shellPath(shell);
-    if (path === null) return;
-    const { exitCode, stderr } = Bun.spawnSync([path, ...args, file]);
-    expect(stderr.toString()).toBe("");
-    expect(exitCode).toBe(0);
-  });
+  test.each(["bash", "zsh", "fish"])(
+    "of %s is printed; test/e2e/completions.test.ts types into that shell",
+    async (shell) => {
+      expect(await Bun.file(await script(shell)).text()).toStartWith(
+        shell === "zsh" ? "#compdef rnix\n" : `# ${shell} completion`,
+      );
+    },
+  );
 
   test("of an unknown shell is refused with the nearest name", async () => {
     const io = new FakeIo();

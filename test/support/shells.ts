@@ -19,8 +19,10 @@ function install(name: string): string {
   const apt = Bun.which("apt-get");
   if (apt === null) return "there is no apt-get to install it with";
   if (process.getuid?.() !== 0) return `only root can install it: sudo apt-get install ${name}`;
+  // Another test may be installing just now.
+  const options = ["-o", `DPkg::Lock::Timeout=${INSTALL_MS / 1000}`, "-o", "Acquire::Retries=1"];
   const run = (...args: string[]) =>
-    Bun.spawnSync([apt, ...args], {
+    Bun.spawnSync([apt, ...options, ...args], {
       env: { ...process.env, DEBIAN_FRONTEND: "noninteractive" },
       stdout: "ignore",
       stderr: "pipe",
