@@ -329,6 +329,7 @@ function loopPorts(
         children.endCall(uuid, callId).catch((thrown) => warn(`run ${uuid}`, `programs: ${String(thrown)}`)),
       beforeEffect: (proc) => changes.begin(proc),
       effect: (proc) => changes.call(proc),
+      afterCalls: (proc) => changes.settle(proc),
       settleInbox: (proc, callId, hasResult) => inboxes.settle(proc, callId, hasResult),
       waitsFor: (proc, callId) => waiting.of(proc, callId),
       takeVerdicts: (proc, callId) => asks.take(proc, callId),

@@ -220,7 +220,7 @@ describe("the services of a plugin in a Worker", () => {
     const worker = await start({
       plugin: 'needs: ["store", "secret"]',
       write: `
-        context.progress("half way"); context.changed("/a"); context.log("warn", "hm"); await context.inbox("mail");
+        context.progress("half way"); await context.changing("/a"); context.changed("/a"); context.log("warn", "hm"); await context.inbox("mail");
         const { version } = (await context.store!.read("run", "doc"))!;
         answer = JSON.stringify([version, await context.store!.replace("user", "doc", "new", version),
           await context.store!.lines("run", "log", 1, 2), await context.secret!(), await context.spill("n", "text"),
@@ -243,6 +243,7 @@ describe("the services of a plugin in a Worker", () => {
       },
       secret: note("key"),
       spill: note("/spilled"),
+      changing: note(undefined),
     });
     const file = await worker.plugin.devices?.["/dev/p"]?.factory("", 2, context);
     expect(file && JSON.parse(String(await exchange(file, "")))).toEqual([
@@ -260,6 +261,7 @@ describe("the services of a plugin in a Worker", () => {
       inbox: ["mail"],
     });
     expect(calls).toEqual([
+      ["/a"],
       ["run", "doc"],
       ["user", "doc", "new", "1"],
       ["run", "log", 1, 2],

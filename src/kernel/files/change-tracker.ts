@@ -76,6 +76,10 @@ export class ChangeTracker {
   /** A failed comparison misses nothing if the next one succeeds. */
   #compared = true;
   #turn: Promise<void> = Promise.resolve();
+  /** The comparison after a step's calls, while it is under way. */
+  #settling: Promise<void> | undefined;
+  /** Nothing of the run has been under way since the last comparison: what has changed is others'. */
+  #settled = false;
   /** The part of the last comparison that no call waits for. */
   #recording: Promise<void> = Promise.resolve();
 
@@ -110,11 +114,31 @@ export class ChangeTracker {
 
   /** Before the first call of a step that may change files: records what the steps before have changed. */
   async next(step: number, call: CallOptions): Promise<void> {
-    await this.flush(call);
+    // One that is under way is fresh enough.
+    await (this.#settling ?? this.flush({ ...call, quiet: this.#settled }));
+    this.#settled = false;
     this.#step = step;
   }
 
-  /** Records all changes so far. `quiet`: changes of others are no reason to doubt. */
+  /**
+   * After the calls of a step: compares before others change the same files. `isQuiet`: no program of the run is left.
+   */
+  async settle(call: CallOptions, isQuiet: () => boolean): Promise<void> {
+    if (this.#settling) return this.#settling;
+    const step = this.#step;
+    this.#settling = this.flush(call);
+    await this.#settling;
+    this.#settling = undefined;
+    this.#settled = this.#step === step && isQuiet();
+  }
+
+  /** Records all changes so far; when it resolves, they are on disk. */
+  async refresh(): Promise<void> {
+    await this.flush({ quiet: true });
+    await this.#recording;
+  }
+
+  /** Compares. `quiet`: changes of others are no reason to doubt. */
   flush(call: CallOptions & { quiet?: boolean } = {}): Promise<void> {
     this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => this.#failed(thrown));
     return this.#turn;
@@ -219,8 +243,6 @@ export class ChangeTracker {
     const found = this.#tree ? await this.#compare(this.#tree, step, call) : [];
     found.push(...(await this.#reported(step, new Set(found.map(({ path }) => path)))));
     this.#recording = this.#keep(found, call).catch((thrown) => this.#failed(thrown));
-    // Only a process that ends, and one that is looked at, must have them on disk.
-    if (call.quiet) await this.#recording;
   }
 
   async #compare(

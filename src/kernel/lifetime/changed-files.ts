@@ -46,6 +46,12 @@ export class ChangedFiles {
     await tracker;
   }
 
+  /** After the calls of a step; nothing waits for it. */
+  settle(proc: Process): void {
+    const isQuiet = (): boolean => this.isQuiet(proc);
+    void this.#trackers.get(proc)?.then((tracker) => tracker.settle({ signal: proc.signal }, isQuiet));
+  }
+
   /** A tool is about to change a file. */
   async writing(proc: Process, file: string): Promise<void> {
     await (await this.#trackers.get(proc))?.writing(file);
@@ -58,7 +64,7 @@ export class ChangedFiles {
 
   /** Records what a live process has changed so far. */
   async refresh(proc: Process): Promise<void> {
-    await (await this.#trackers.get(proc))?.flush({ quiet: true });
+    await (await this.#trackers.get(proc))?.refresh();
   }
 
   /** Whether no call and no program of the process is under way. */

@@ -27,6 +27,8 @@ export interface ToolCallPorts extends DeviceCallPorts {
   beforeEffect(proc: Process): Promise<void>;
   /** A call that may change something is made. The returned function is called when it is over. */
   effect(proc: Process): () => void;
+  /** The calls of a step are over. */
+  afterCalls(proc: Process): void;
   /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
   settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
   /** What a person has decided about the call. */
@@ -53,6 +55,20 @@ export async function runToolCalls(
   // If the work is interrupted meanwhile, each call says so in its record.
   await orAborted(awaitTools(proc, names), proc.work).catch(() => undefined);
   const step = new StepCalls(ports, proc);
+  try {
+    return await runBatches(ports, proc, calls, settled, step);
+  } finally {
+    if (step.mayHaveChangedFiles) ports.afterCalls(proc);
+  }
+}
+
+async function runBatches(
+  ports: ToolCallPorts,
+  proc: Process,
+  calls: readonly ToolCall[],
+  settled: ReadonlyMap<string, ToolCallRecord>,
+  step: StepCalls,
+): Promise<ToolCallRecord[]> {
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
     if (ports.drain.isOn && (await isSuspendedByDrain(ports.drain, proc))) break;
@@ -105,6 +121,11 @@ export class StepCalls {
   constructor(ports: ToolCallPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
+  }
+
+  /** A call that is not read-only was made. */
+  get mayHaveChangedFiles(): boolean {
+    return this.#prepared !== undefined;
   }
 
   async run(call: ToolCall): Promise<ToolCallRecord> {

@@ -3,7 +3,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { RunDiff } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findRun, recordsOf, requireAgent } from "./shared/find-run.ts";
+import { findRun, isLive, recordsOf, requireAgent } from "./shared/find-run.ts";
 import { requireDescendant } from "./shared/require-descendant.ts";
 
 /** Returns what a run, its commands and its children changed in files. */
@@ -26,6 +26,6 @@ export const diff = method({
     requireAgent(found, "compared");
     if (found.live) await services.kernel.changes.refresh(found.pid);
     const run = await recordsOf(services, found);
-    return services.changes.diff(run, { step, fromStep: from_step, files, patch }, found.live);
+    return services.changes.diff(run, { step, fromStep: from_step, files, patch }, isLive(found));
   },
 });

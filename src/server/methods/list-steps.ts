@@ -6,7 +6,7 @@ import type { StepRecord } from "../../store/runs/schema.ts";
 import { Damage } from "../records/damage.ts";
 import { stepsWithAction } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
-import { findRun, recordsOf } from "./shared/find-run.ts";
+import { findRun, isLive, recordsOf } from "./shared/find-run.ts";
 
 const PAGE = 10_000;
 
@@ -23,7 +23,7 @@ export const listSteps = method({
     const run = await recordsOf(services, found);
     const { info, records } = run;
     const { after = 0, limit = PAGE } = payload;
-    const changes = payload.changed ? await services.changes.bySteps(run, found.live) : undefined;
+    const changes = payload.changed ? await services.changes.bySteps(run, isLive(found)) : undefined;
     const steps: StepSummary[] = [];
     const damage = new Damage(run);
     for await (const record of stepsWithAction(records, info.uuid, damage)) {

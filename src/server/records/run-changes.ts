@@ -1,5 +1,6 @@
 /** What runs changed in files: shows it, and takes it back. */
 
+import { lstat, readdir, rm } from "node:fs/promises";
 import { isAbsolute, join, relative } from "node:path";
 import { toolEnvironment } from "../../config/environment.ts";
 import type { Env } from "../../config/paths.ts";
@@ -64,6 +65,7 @@ interface ReadRun {
 
 export class RunChanges {
   readonly #p: RunChangesPorts;
+  #swept: Promise<void> | undefined;
 
   constructor(ports: RunChangesPorts) {
     this.#p = ports;
@@ -222,8 +224,10 @@ export class RunChanges {
   }
 
   /** null where there is no git that the run can't have written. */
-  #git({ info }: ReadRun): Promise<Git | null> {
+  async #git({ info }: ReadRun): Promise<Git | null> {
     const dir = this.#p.scratch;
+    this.#swept ??= sweep(dir, this.#p.clock.now() - LEFT_MS);
+    await this.#swept;
     const owner = { uuid: crypto.randomUUID(), spillDir: dir };
     return Git.find({
       dir,
@@ -236,6 +240,16 @@ export class RunChanges {
 
   #ts(): string {
     return new Date(this.#p.clock.now()).toISOString();
+  }
+}
+
+/** Older work of git was left by a daemon that was killed. */
+const LEFT_MS = 60 * 60_000;
+
+async function sweep(dir: string, beforeMs: number): Promise<void> {
+  for (const name of await readdir(dir).catch(() => [])) {
+    const found = await lstat(join(dir, name)).catch(() => null);
+    if (found && found.mtimeMs < beforeMs) await rm(join(dir, name), { recursive: true, force: true });
   }
 }
 
@@ -322,7 +336,7 @@ function notesOf({ source, files, others, gaps, complete }: ChangeHistory): stri
   }
   if (source === "writes") {
     notes.push(
-      "the project is in no git work tree: only what Write, Edit and tools like them changed is known, not what commands did",
+      "the project is in no git work tree, or git could not compare it: only what Write, Edit and tools like them changed is known, not what commands did",
     );
   }
   for (const step of gaps) {

@@ -163,6 +163,17 @@ describe("in a git work tree", () => {
     expect(run.tracker.complete).toBe(false);
   });
 
+  test("what a step changed is known before others change the same file, and their changes leave no doubt", async () => {
+    await using run = await new Tracked().begin();
+    run.write("a.txt", "the run's\n");
+    await run.tracker.settle({}, () => true);
+    run.mine = false;
+    run.write("a.txt", "another's\n");
+    await run.tracker.next(2, {});
+    expect(await run.end()).toEqual(["base", [1, "a.txt", "file", "file"], "end"]);
+    expect([run.tracker.changed(), run.tracker.complete]).toEqual([["a.txt"], true]);
+  });
+
   test("a reported write of an ignored file counts, one that is taken back in the same step does not", async () => {
     await using run = await new Tracked().begin();
     for (const [path, text] of [
@@ -203,7 +214,7 @@ describe("in a git work tree", () => {
     run.write("a.txt", "changed\n");
     run.recordFails = true;
     await run.tracker.next(2, {});
-    await run.tracker.flush({ quiet: true });
+    await run.tracker.refresh();
     run.recordFails = false;
     rmSync(join(run.dir, "record"), { recursive: true });
     writeFileSync(join(run.dir, "record"), "");

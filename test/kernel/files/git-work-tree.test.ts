@@ -363,6 +363,66 @@ describe("a change is found", () => {
   });
 });
 
+describe("the contents that the index names", () => {
+  /** The content of `old.txt` in the index, by its name in the listing after a change. */
+  async function indexed(repo: Repository, dir = repo.root): Promise<string | undefined> {
+    const tree = (await repo.open(dir)) ?? expect.unreachable();
+    try {
+      writeFileSync(join(dir, "old.txt"), "changed");
+      const entry = (await tree.list())?.entries.get("old.txt") ?? expect.unreachable();
+      const found = (await tree.contents([entry.oid, "0".repeat(entry.oid.length)], 100)).get(entry.oid);
+      return found && Buffer.from(found).toString();
+    } finally {
+      await tree.close();
+    }
+  }
+
+  test("are read in a repository of either format, packed, shallow, detached, in a linked work tree, and as a submodule", async () => {
+    await using repo = new Repository();
+    await using sha256 = new Repository("--object-format=sha256");
+    expect([await indexed(repo), await indexed(sha256)]).toEqual(["as it was", "as it was"]);
+    repo.git("checkout", "-q", "--detach");
+    repo.git("checkout", "-q", "old.txt");
+    repo.git("gc", "-q");
+    expect(await indexed(repo)).toBe("as it was");
+    const [linked, shallow] = [join(repo.dir, "linked"), join(repo.dir, "shallow")];
+    repo.git("worktree", "add", "-q", linked);
+    repo.git("clone", "-q", "--depth", "1", `file://${repo.root}`, shallow);
+    await using other = new Repository();
+    other.git("submodule", "--quiet", "add", repo.root, "sub");
+    for (const dir of [linked, shallow, join(other.root, "sub")])
+      expect([dir, await indexed(dir.startsWith(other.dir) ? other : repo, dir)]).toEqual([dir, "as it was"]);
+    expect(repo.sprung).toBe("");
+  });
+
+  test("are missing where they are larger than asked for, or gone", async () => {
+    await using repo = new Repository();
+    repo.write("old.txt", "x".repeat(101));
+    repo.commit();
+    expect(await indexed(repo)).toBeUndefined();
+    repo.write("old.txt", "small");
+    repo.commit();
+    rmSync(join(repo.root, ".git/objects"), { recursive: true });
+    mkdirSync(join(repo.root, ".git/objects"));
+    expect(await indexed(repo)).toBeUndefined();
+  });
+
+  test("are named where git converts them, and nothing is looked at where it does not", async () => {
+    await using repo = new Repository();
+    const converted = async (): Promise<[string, number][]> => {
+      const tree = (await repo.open()) ?? expect.unreachable();
+      const found = [...(await tree.converted())];
+      await tree.close();
+      return found;
+    };
+    expect(await converted()).toEqual([]);
+    repo.write("deep/.gitattributes", "*.crlf text eol=crlf\n");
+    repo.write("deep/a.crlf", "1\r\n2\r\n");
+    repo.commit();
+    expect(await converted()).toEqual([["deep/a.crlf", 6]]);
+  });
+});
+
 describe("what can't be determined is reported as incomplete, and soon", () => {
   test.each([
     ["config", "config"],

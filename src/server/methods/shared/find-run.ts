@@ -50,6 +50,11 @@ export function requireAgent({ info }: FoundRun, toDo: string): void {
   );
 }
 
+/** Whether the run has a process, in this kernel or another one. */
+export function isLive({ live, info }: FoundRun): boolean {
+  return live || (info.ended_at_ms === null && info.state !== "suspended");
+}
+
 export function refOf(info: ProcInfo): ProcRef {
   return { pid: info.pid, uuid: info.uuid };
 }
