@@ -214,7 +214,9 @@ describe("a chat that no process holds", () => {
     expect(second.pid).toBeGreaterThan(pid);
     await until(() => recordOf(machine, uuid).result === "re: still there?", "its answer");
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
-    expect((await machine.run(["ps"])).stdout).toMatch(/suspended .* waits for a message/);
+    // Like any run that its user has suspended.
+    expect((await machine.run(["ps"])).stdout).not.toContain("hello");
+    expect((await machine.run(["ps", "-a"])).stdout).toMatch(/suspended .*hello/);
     // Several at once: one of them resumes it, and each is read once.
     const sent = await Promise.all(["a", "b", "c"].map((text) => client.ask("send_message", { uuid, text })));
     expect(sent.map(({ seq }) => Number(seq)).sort()).toEqual([3, 4, 5]);

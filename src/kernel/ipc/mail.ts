@@ -32,6 +32,8 @@ export class WaitingRunMail {
         row.state === "suspended" &&
         !row.foreign &&
         row.suspended?.wake.on === "message" &&
+        // A chat waits for its user only.
+        !row.chat &&
         row.project === project.dir &&
         (byPid ? row.pid === Number(to) : row.uuid.startsWith(to.toLowerCase())),
     );

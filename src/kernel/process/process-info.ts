@@ -107,7 +107,13 @@ function suspensionOf(
   const [ask] = asks.values();
   const waits = given.on === "never" || (given.on === "message" && spec.opts.chat === true);
   const wake: Wake = waits && ask ? { on: "answer", id: ask.id, until_ms: ask.until_ms } : given;
-  return { reason, cause, wake, ...(spec.wakes === true && wake.on !== "never" && { by_itself: true }) };
+  const by_itself = spec.wakes === true && isWoken(wake, spec.opts.chat);
+  return { reason, cause, wake, ...(by_itself && { by_itself }) };
+}
+
+/** Whether a waker resumes a run by itself. A chat waits for its user, whose message resumes it. */
+export function isWoken({ on }: Wake, chat = false): boolean {
+  return on !== "never" && !(chat && on === "message");
 }
 
 /** Variables whose values are recorded (design §2, "Environment"). */

@@ -6,6 +6,7 @@ import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
 import { checkAnswers } from "../asks/check-answers.ts";
 import type { ModelChoice } from "../chat/chat-control.ts";
+import { isWoken } from "../process/process-info.ts";
 import { providerFacts } from "../process/provider-facts.ts";
 import { isSuspended } from "../process/run-progress.ts";
 import type { ExitStatus, ProcInfo, ProviderChoice, Wake } from "../types.ts";
@@ -41,13 +42,13 @@ export class SuspendedRuns {
   /** Replaces what the run waits for. No effect when it is not suspended. */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
     await this.#requireOwn(uuid, dataDir);
-    const by_itself = (this.#ports.wakes === true && wake.on !== "never") || undefined;
     const claim = await this.#ports.claims.take(uuid, dataDir, "record");
     try {
       const runs = this.#ports.runs(dataDir);
       const info = await runs.info(uuid);
       if (info?.state !== "suspended") return;
       const cause = info.suspended?.cause ?? "asked";
+      const by_itself = (this.#ports.wakes === true && isWoken(wake, info.chat)) || undefined;
       await write(runs, { ...info, suspended: { reason, cause, wake, by_itself } });
     } finally {
       claim.release();

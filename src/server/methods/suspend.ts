@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { ProcInfo } from "../../kernel/types.ts";
+import { isWoken } from "../../kernel/process/process-info.ts";
+import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
@@ -39,10 +40,10 @@ export const suspend = method({
       if (reason !== "suspended") throw hasEnded(ref.pid, reason);
     } else if (found.info.ended_at_ms !== null && found.info.state === "suspended") {
       const { dataDir } = found.run.records;
-      const next = wake ?? { on: found.info.chat ? "message" : "never" };
+      const next: Wake = wake ?? { on: found.info.chat ? "message" : "never" };
       await services.kernel.lifecycle.setWake(ref.uuid, dataDir, "asked for", next);
       services.waker?.began(ref.uuid);
-      services.waker?.suspended({ uuid: ref.uuid, wake: next });
+      if (isWoken(next, found.info.chat)) services.waker?.suspended({ uuid: ref.uuid, wake: next });
     } else if (found.info.state !== "suspended") {
       throw hasEnded(ref.pid, found.info.exit_reason);
     }

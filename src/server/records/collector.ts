@@ -122,9 +122,12 @@ export class Collector {
     return folders;
   }
 
-  /** The run is live, or suspended, or was cut off and can be resumed. */
-  #isOpen({ state, ended_at_ms, kind, kernel }: RunRow): boolean {
-    if (state === "suspended") return true;
+  /**
+   * The run is live, or suspended, or was cut off and can be resumed. A chat that its user has left counts as ended, or
+   * every conversation would stay for ever.
+   */
+  #isOpen({ state, chat, ended_at_ms, kind, kernel, suspended }: RunRow): boolean {
+    if (state === "suspended") return !chat || suspended?.wake.on !== "message";
     return ended_at_ms === null && (kind === "agent" || this.#ports.kernelAlive(kernel));
   }
 

@@ -1,4 +1,5 @@
 import type { Kernel } from "../../kernel/kernel.ts";
+import { isWoken } from "../../kernel/process/process-info.ts";
 import type { KernelCallbacks } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
@@ -17,9 +18,10 @@ export function wakerListener(
       waker.began(processes.info(pid).uuid);
     },
     onComplete(pid, _result, { suspended }) {
-      const { uuid } = processes.info(pid);
-      if (suspended) waker.suspended({ uuid, wake: suspended.wake, inMemory: processes.inherited(pid) });
-      else waker.ended(uuid);
+      const { uuid, chat } = processes.info(pid);
+      if (!suspended) waker.ended(uuid);
+      else if (isWoken(suspended.wake, chat))
+        waker.suspended({ uuid, wake: suspended.wake, inMemory: processes.inherited(pid) });
     },
     onMail(uuid) {
       waker.mailed(uuid);

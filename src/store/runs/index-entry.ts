@@ -5,7 +5,7 @@ import type { RecordSeal } from "./record-seal.ts";
 import { ProcInfo } from "./schema.ts";
 
 /** Version of the entry format. Entries of another version are ignored and written again. */
-const FORM = 3;
+const FORM = 4;
 
 /** The fields of a record that listings sort and filter by. */
 const RunRow = ProcInfo.pick({
@@ -14,6 +14,7 @@ const RunRow = ProcInfo.pick({
   earlier_pids: true,
   kind: true,
   state: true,
+  chat: true,
   project: true,
   parent_uuid: true,
   origin_uuid: true,

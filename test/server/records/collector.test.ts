@@ -123,6 +123,16 @@ describe("gc", () => {
     expect(report).toMatchObject({ kept: 5, needed: 5 });
   });
 
+  test("counts a chat that waits for its user as ended, but no other suspended run", async () => {
+    using folders = new Folders();
+    const waiting = (on: "message" | "never") =>
+      ({ state: "suspended", suspended: { reason: "left", cause: "asked", wake: { on } } }) as const;
+    const left = folders.run({ ...waiting("message"), chat: true });
+    const stay = [folders.run({ ...waiting("never"), chat: true }), folders.run(waiting("message"))];
+    expect(gone(await folders.collector.collect())).toEqual([left]);
+    expect(folders.left().sort()).toEqual(stay.sort());
+  });
+
   test("does not remove a run that is being resumed, or was resumed since it was listed", async () => {
     using folders = new Folders();
     const [claimed, resumed, free] = [folders.run(), folders.run(), folders.run()];
