@@ -9,6 +9,7 @@ export class ModelTerminal implements Terminal {
   #shown: Promise<void> = Promise.resolve();
   #taken: PromiseWithResolvers<void> | null = null;
   #held: string[] = [];
+  #reported: { columns: number; rows: number } | null = null;
   /** What was written, also what a stopped terminal has not shown. */
   written = "";
   closed = false;
@@ -20,7 +21,18 @@ export class ModelTerminal implements Terminal {
   }
 
   size(): { columns: number; rows: number } {
-    return { columns: this.screen.columns, rows: this.screen.rows };
+    return this.#reported ?? { columns: this.screen.columns, rows: this.screen.rows };
+  }
+
+  /** Changes the screen; the program finds the new size only after `report`. */
+  resizeLate(columns: number, rows: number): void {
+    this.#reported ??= this.size();
+    this.screen.resize(columns, rows);
+  }
+
+  report(): void {
+    this.#reported = null;
+    for (const resized of this.#resized) resized();
   }
 
   onResize(f: () => void): () => void {

@@ -64,9 +64,15 @@ export class Reflow {
     });
   }
 
-  /** Rows from the region's top to the cursor after a resize. */
-  rowsAbove(region: Region, size: Size): number {
-    return rowsAbove(this.#kind ?? kindByEnvironment(this.#env), region, size);
+  /**
+   * Rows from the region's top to the cursor after a resize. `recent` are the frames before: each may have been the last
+   * that was drawn before the terminal wrapped its lines, and the later ones are then already where they belong. The
+   * least is right, or leaves rows of an old frame; more would erase lines above the region.
+   */
+  rowsAbove(region: Region, size: Size, recent: readonly Region[]): number {
+    const kind = this.#kind ?? kindByEnvironment(this.#env);
+    const extra = [region, ...recent].map((one) => rowsAbove(kind, one, size) - one.row);
+    return region.row + Math.min(...extra);
   }
 }
 

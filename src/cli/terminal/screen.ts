@@ -26,6 +26,8 @@ export type View = (size: Size) => Frame;
 
 /** Shortest time between two frames: at 33 ms the view of a usual answer takes a third more of a core. */
 const FRAME_MS = 50;
+/** Within this time after a terminal has changed its size, the new size is usually known here. */
+const REPORT_MS = 150;
 /** Longer than tmux waits before it reports a new size. */
 const SETTLE_MS = 300;
 
@@ -54,6 +56,9 @@ export class Screen {
   #uncommitted: string[] = [];
   /** null: the cursor is at an unknown place of a line that is not ours. */
   #drawn: Region | null = null;
+  /** The frames before, with the time at which the next one replaced them. */
+  #recent: { region: Region; until: number }[] = [];
+  #lastCommit = Number.NEGATIVE_INFINITY;
   #cursorShown = true;
   #timer: Timer | undefined;
   #settling: Timer | undefined;
@@ -191,7 +196,7 @@ export class Screen {
     this.#lent = true;
     this.#cancelTimers();
     const frame = new FrameWriter();
-    if (this.#drawn !== null) frame.toTop(this.#reflow.rowsAbove(this.#drawn, this.#terminal.size()));
+    if (this.#drawn !== null) frame.toTop(this.#rowsAbove(this.#drawn, this.#terminal.size()));
     this.#takeUncommitted(frame, this.#terminal.size());
     if (this.#drawn !== null) frame.add(ERASE_BELOW);
     this.#drawn = null;
@@ -231,13 +236,18 @@ export class Screen {
     const { lines, cursor } = this.#withCursor(this.#frame(size), settle);
     const frame = new FrameWriter();
     const before = this.#regionTop(frame, size);
-    const left = this.#takeUncommitted(frame, size) ? [] : before;
+    const commits = this.#takeUncommitted(frame, size);
+    if (commits) this.#lastCommit = this.#clock.monotonic();
+    const left = commits ? [] : before;
     frame.region(left, lines);
     this.#terminal.write(this.#titleChange());
     if (frame.isEmpty && this.#isCursorAt(cursor)) return;
     frame.park(cursor);
     this.#write(frame.text(), cursor !== undefined);
     const { row, column } = cursor ?? { row: 0, column: 0 };
+    const now = this.#clock.monotonic();
+    this.#recent = this.#recent.filter(({ until }) => until > now - REPORT_MS);
+    if (this.#drawn !== null) this.#recent.push({ region: this.#drawn, until: now });
     this.#drawn = { lines, row, column, below: frame.exist - Math.max(1, lines.length), size };
     this.#lastFrame = this.#clock.monotonic();
   }
@@ -306,9 +316,17 @@ export class Screen {
       frame.at(drawn.row, Math.max(1, drawn.lines.length) + drawn.below);
       return drawn.lines;
     }
-    frame.toTop(this.#reflow.rowsAbove(drawn, size));
+    frame.toTop(this.#rowsAbove(drawn, size));
     frame.add(ERASE_BELOW);
     return [];
+  }
+
+  #rowsAbove(drawn: Region, size: Size): number {
+    const since = this.#clock.monotonic() - REPORT_MS;
+    // Behind committed lines there is no old frame that could be erased instead of them.
+    if (this.#lastCommit > since) return drawn.row;
+    const recent = this.#recent.filter(({ until }) => until > since).map(({ region }) => region);
+    return this.#reflow.rowsAbove(drawn, size, recent);
   }
 
   /** Prints the committed lines from the region's top on. Returns false when there are none. */

@@ -130,6 +130,41 @@ test("a terminal that becomes narrower and lower at once loses no line above the
   }
 });
 
+test("frames between a resize and its report lose no line above the live region", async () => {
+  for (let seed = 0; seed < 60; seed++) {
+    const random = seeded(seed);
+    const upTo = (n: number) => Math.floor(random() * n);
+    const late: Record<string, string> = seed % 2 === 0 ? { TERM_PROGRAM: "vscode" } : {};
+    const scene = new Scene({ keys: true, env: late, columns: 100, rows: 40 });
+    const above = Array.from({ length: 60 }, (_, at) => `user ${at}`);
+    scene.terminal.write(above.map((line) => `${line}\r\n`).join(""));
+    await scene.terminal.settled();
+    for (let step = 0; step < 8; step++) {
+      for (let frames = 1 + upTo(3); frames > 0; frames--) {
+        const live = Array.from({ length: 2 + upTo(5) }, (_, at) => `${at}`.repeat(1 + upTo(100)));
+        scene.show(live, random() < 0.5 ? { row: upTo(2), column: upTo(100) } : undefined);
+        if (random() < 0.4) {
+          above.push(`committed ${step}.${frames}`);
+          scene.screen.commit(above.slice(-1));
+        }
+        await scene.clock.advance(50);
+        await scene.terminal.settled();
+        if (frames === 2) scene.terminal.resizeLate(20 + upTo(80), 12 + upTo(28));
+      }
+      scene.terminal.report();
+      await scene.frame();
+    }
+    await scene.screen.close(["the end"]);
+    await scene.terminal.settled();
+    const lines = scene.terminal.screen.unwrapped.split("\n");
+    expect([seed, ...lines.filter((line) => /^user|^committed|^the end/.test(line))]).toEqual([
+      seed,
+      ...above,
+      "the end",
+    ]);
+  }
+});
+
 /** Where lines are cut, the model joins those that fill their row: there each row is a line. */
 function wholeLines({ terminal: { screen } }: Scene, { reflow }: Options): string[] {
   return (reflow === false ? screen.transcript : screen.unwrapped).split("\n");
