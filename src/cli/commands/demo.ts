@@ -121,10 +121,8 @@ async function nextCommands(io: Io, { pid }: Receipt): Promise<[string, string][
   const { providers } = await withWire(io, (wire) => wire.request("list_providers", project(io)));
   const hasModel = providers.some(({ name, usable }) => usable && name !== "replay");
   return [
-    hasModel
-      ? [`${rnix} models`, "the models that you can use"]
-      : [`${rnix} setup`, "choose a model, enter its key, in a minute"],
-    [`${rnix} spawn "explain this project"`, "an agent in this folder"],
+    hasModel ? [rnix, "talk with an agent"] : [`${rnix} setup`, "choose a model, enter its key, in a minute"],
+    [`${rnix} spawn "explain this project"`, "run one in this folder"],
     [`${rnix} log ${pid}`, "what this run did: its record stays"],
   ];
 }
