@@ -88,8 +88,8 @@ export class FileSystem {
         if (right) args.rule = right.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          const verdict = await this.#requireAnswer(proc, right, signal);
-          if (verdict) args.asked = `${verdict.verdict} by ${verdict.by}`;
+          const asked = right && proc.permissions.asks(right.call);
+          if (right && asked) args.asked = await this.#requireAnswer(proc, right, asked, signal);
           const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal));
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
@@ -199,17 +199,11 @@ export class FileSystem {
       );
   }
 
-  /** Asks a person about the call, if an ask rule matches it. */
-  async #requireAnswer(
-    proc: Process,
-    right: FileGrant | undefined,
-    signal: AbortSignal,
-  ): Promise<Pick<AskVerdict, "verdict" | "by"> | undefined> {
-    const asked = right && proc.permissions.asks(right.call);
-    if (!right || !asked) return undefined;
-    const verdict = await this.#ask(proc, right, asked, undefined, signal);
+  /** Asks a person about the call. Returns the verdict for the trace. */
+  async #requireAnswer(proc: Process, right: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
+    const { verdict, by } = await this.#ask(proc, right, asked, undefined, signal);
     if (right.withdrawn) throw right.withdrawn;
-    return verdict;
+    return `${verdict} by ${by}`;
   }
 
   #statOf({ file, plugin, device }: OpenDevice, signal: AbortSignal): Promise<FileStat> {

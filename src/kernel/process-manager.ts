@@ -174,11 +174,25 @@ export class ProcessManager {
     | "attended"
     | "detached"
     | "outputs"
+    | "verdicts"
   > {
     const proc = this.#ports.table.get(pid);
-    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs } = proc.spec.opts;
+    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
+      proc.spec.opts;
     const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
-    return { provider, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs };
+    return {
+      provider,
+      effort,
+      env,
+      pluginKeys,
+      envGiven,
+      cwd,
+      folders,
+      attended,
+      detached,
+      outputs,
+      verdicts,
+    };
   }
 
   /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */

@@ -375,6 +375,22 @@ describe("in the live view", () => {
   });
 });
 
+test("a replay takes the answers to its agents' questions, too", async () => {
+  await using machine = new Machine();
+  await machine.model(
+    scenes({
+      parent: [calls(["Agent", { intent: "child" }]), says("done")],
+      child: [bash("touch a"), says("child done")],
+    }),
+  );
+  await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
+  await answer(terminal, "y");
+  expect((await terminal.done).code).toBe(0);
+  machine.remove("a");
+  expect((await machine.run(["replay", "1"])).code).toBe(0);
+  expect(machine.has("a")).toBe(true);
+});
+
 test("a conversation asks before what changes something outside; Esc refuses and waits for words", async () => {
   await using machine = new Machine();
   machine.config({ ask: "chat" });

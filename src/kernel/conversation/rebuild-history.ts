@@ -110,8 +110,9 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     if (entry.step !== step) continue;
     if (entry.t === "waiting") waiting.set(entry.id, entry.on);
     if (entry.t === "verdict") {
-      // From here on the call may have acted.
+      // From here on the call may have acted, unless it was refused: then it is refused again.
       waiting.delete(entry.id);
+      if (entry.verdict.verdict === "no") settled.delete(entry.id);
       verdicts.set(entry.id, [...(verdicts.get(entry.id) ?? []), entry.verdict]);
     }
     if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));

@@ -23,7 +23,9 @@ export async function planReplay(
 ): Promise<SpawnPlan> {
   const { info } = run;
   requireRest(run);
-  const verdicts = await requireWhole(run);
+  await requireWhole(run);
+  const verdicts = new Map<string, AskVerdict[]>();
+  await collectVerdicts(run, verdicts);
   const spawned = (await run.records.meta(info.uuid))?.spawned;
   const folders = (spawned?.folders ?? []).filter((folder) => existsSync(folder));
   const kept = info.env.values;
@@ -88,22 +90,35 @@ function requireRest({ info }: Run): void {
   );
 }
 
-/** Known before anything is spent: the answers are in its steps. Returns what a person has decided, by call. */
-async function requireWhole({ info, records }: Run): Promise<Map<string, AskVerdict[]>> {
+/** What a person has decided in the run and in the runs below it, by call. `passed`: damaged records may form a circle. */
+async function collectVerdicts(
+  { info, records }: Run,
+  verdicts: Map<string, AskVerdict[]>,
+  passed: ReadonlySet<string> = new Set(),
+): Promise<void> {
+  if (passed.has(info.uuid)) return;
+  for await (const { tool_calls } of allSteps(records, info.uuid)) {
+    for (const { id, asked = [] } of tool_calls) {
+      const played = asked.map((verdict) => ({ ...verdict, via: "the recorded run" }));
+      if (played.length > 0) verdicts.set(id, [...(verdicts.get(id) ?? []), ...played]);
+    }
+  }
+  for (const { uuid } of info.children) {
+    const child = await records.info(uuid);
+    if (child && !child.foreign)
+      await collectVerdicts({ info: child, records }, verdicts, new Set([...passed, info.uuid]));
+  }
+}
+
+/** Known before anything is spent: the answers are in its steps. */
+async function requireWhole({ info, records }: Run): Promise<void> {
   let last = 0;
-  const verdicts = new Map<string, AskVerdict[]>();
-  for await (const { step, tool_calls } of allSteps(records, info.uuid)) {
+  for await (const { step } of allSteps(records, info.uuid)) {
     if (step !== last + 1) break;
     last = step;
-    for (const { id, asked } of tool_calls)
-      if (asked)
-        verdicts.set(
-          id,
-          asked.map((verdict) => ({ ...verdict, via: "the recorded run" })),
-        );
   }
   // The last one may have been cut off.
-  if (last > 0 && last >= info.steps - 1) return verdicts;
+  if (last > 0 && last >= info.steps - 1) return;
   throw new SyscallError(
     "INVALID",
     last === 0

@@ -46,6 +46,7 @@ interface Parent
     | "attended"
     | "detached"
     | "outputs"
+    | "verdicts"
   > {
   pid: PID;
   /** Fails with PERMISSION for an effect that the parent may not cause through a child. */
@@ -224,14 +225,14 @@ export async function planChild(
 ): Promise<SpawnPlan> {
   const parent = ports.parent(uuid);
   if (!parent) throw new SyscallError("NOT_FOUND", `The parent process ${uuid} has ended.`);
-  const { cwd, env, envGiven, folders, attended, detached, outputs } = parent;
+  const { cwd, env, envGiven, folders, attended, detached, outputs, verdicts } = parent;
   // A provider that plays a recording has no other models.
   const model = parent.provider?.plays ? undefined : wanted;
   const provider = model === undefined ? undefined : parent.provider?.name;
   // The shell's provider variables are not the parent's choice, which may come from a flag.
   const request = { intent, agent, provider, model, cwd, env: { ...env, RNIX_PROVIDER: "", RNIX_MODEL: "" } };
   const plan = await planSpawn(request, uuid, ports, { byFlag: parent.provider?.byFlag });
-  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached, outputs } };
+  return { ...plan, opts: { ...plan.opts, env, envGiven, folders, attended, detached, outputs, verdicts } };
 }
 
 /**

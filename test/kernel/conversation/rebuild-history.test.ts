@@ -158,6 +158,41 @@ test("an unreadable step in the middle is an error that names it", () => {
   expect(() => rebuildHistory(steps, [], FIRST)).toThrow(/Step 2 can't be read/);
 });
 
+/** What a person has decided about a call. */
+function verdict(number: number, id: string, said: "yes" | "no"): JournalEntry {
+  const asked = { what: id, rules: ["Bash"], asked_at: TS, waited_ms: 1 };
+  return {
+    t: "verdict",
+    step: number,
+    ts: TS,
+    id,
+    verdict: { id: "q", verdict: said, by: "user", ...asked },
+  };
+}
+
+describe("a call that a person has decided", () => {
+  test.each([
+    [
+      "may have been made after a yes",
+      [start(2, "b"), waiting(2, "b"), verdict(2, "b", "yes")],
+      { b: "unknown" },
+    ],
+    [
+      "was not made after a no, and is refused again",
+      [start(2, "b"), waiting(2, "b"), verdict(2, "b", "no")],
+      {},
+    ],
+    ["is made again after a yes if that does no harm", [start(2, "b", true), verdict(2, "b", "yes")], {}],
+    ["has its recorded end", [start(2, "b"), verdict(2, "b", "no"), end(2, "b")], { b: "done" }],
+  ] as const)("%s", (_, entries, settled) => {
+    const { openStep } = rebuildHistory([TURN], [answer(2, assistant("second", "b")), ...entries], FIRST);
+    expect([...(openStep?.waiting.keys() ?? [])]).toEqual([]);
+    expect(openStep?.verdicts.get("b")).toHaveLength(1);
+    const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
+    expect(Object.fromEntries(states)).toEqual(settled);
+  });
+});
+
 describe("a call that waits", () => {
   test.each([
     ["is made again", [start(2, "b"), waiting(2, "b")], ["b"], {}],
