@@ -54,7 +54,7 @@ export async function terminal(place: Place): Promise<Figure[]> {
       what: "longest pause of the view while the model is slow",
       value: await longestPause(shown(user.spawn(silent))),
       unit: "ms",
-      goal: 150,
+      goal: 200,
     },
     {
       what: "CPU of the view at 100 tokens a second, share of a core",

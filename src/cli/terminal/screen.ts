@@ -6,10 +6,11 @@
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Io, Terminal } from "../io.ts";
+import { ERASE_BELOW, FrameWriter } from "./frame-writer.ts";
 import { TerminalGuard } from "./guard.ts";
 import { Reflow, type Region } from "./reflow.ts";
 import { safeLine } from "./safe-text.ts";
-import { clusters, fit, pad, widthOf, wrap } from "./width.ts";
+import { clusters, fit, pad, wrap } from "./width.ts";
 
 /** What the live region shows: styled lines, each at most `columns` wide. Without `cursor` the cursor is hidden. */
 export interface Frame {
@@ -35,11 +36,6 @@ const SYNC = "\u001b[?2026h";
 const SYNC_END = "\u001b[?2026l";
 const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
-const NO_AUTOWRAP = "\u001b[?7l";
-const AUTOWRAP = "\u001b[?7h";
-/** Not from the first column: at the screen's top-left corner tmux would copy the screen to the scroll-back first. */
-const ERASE_BELOW = "\r\u001b[K\u001b[C\u001b[J\r";
-const ERASE_RIGHT = "\u001b[K";
 const SAVE_TITLE = "\u001b[22;0t";
 const RESTORE_TITLE = "\u001b[23;0t";
 const BELL = "\u0007";
@@ -365,92 +361,4 @@ function inverted(line: string, column: number): string {
   const width = Math.max(1, cell?.cells ?? 1);
   const left = Bun.sliceAnsi(padded, 0, column);
   return `${left}\u001b[7m${cell?.text ?? " "}\u001b[27m${Bun.sliceAnsi(padded, column + width)}`;
-}
-
-/** Collects the movements and texts of one frame, with rows counted from the region's top. */
-class FrameWriter {
-  #text = "";
-  #row = 0;
-  /** Rows that exist from the region's top on. */
-  #exist = 1;
-  isEmpty = true;
-
-  text(): string {
-    return this.#text;
-  }
-
-  get exist(): number {
-    return this.#exist;
-  }
-
-  add(text: string): void {
-    this.#text += text;
-    this.isEmpty = false;
-  }
-
-  /** The cursor is in this row of the region. */
-  at(row: number, exist: number): void {
-    this.#row = row;
-    this.#exist = exist;
-  }
-
-  /** The region's top is `rows` above the cursor, and becomes the place to draw from. */
-  toTop(rows: number): void {
-    this.add(`${rows > 0 ? `\u001b[${rows}A` : ""}\r`);
-    this.#row = 0;
-    this.#exist = 1;
-  }
-
-  /** Begins a line without touching one that a program or the user left unfinished. */
-  startLine(columns: number): void {
-    // At the first column the spaces stay on the line; else they wrap to the next one.
-    this.add(`${" ".repeat(Math.max(0, columns - 1))}\r${ERASE_RIGHT}`);
-  }
-
-  commit(lines: readonly string[]): void {
-    this.#to(0);
-    for (const line of lines) this.add(`\r${ERASE_RIGHT}${line}\r\n`);
-    this.#exist = Math.max(1, this.#exist - lines.length);
-    this.#stale = this.#exist;
-  }
-
-  /** Rows that still show what was there before a commit. */
-  #stale = 0;
-
-  /** Draws what differs from `before`. */
-  region(before: readonly string[], lines: readonly string[]): void {
-    const old = Math.max(before.length, this.#stale);
-    let wrapping = true;
-    lines.forEach((line, row) => {
-      const was = before[row];
-      if (was === line) return;
-      this.#to(row);
-      // A character that is wider than we think must not push the rest of the region down.
-      if (wrapping) this.#text += NO_AUTOWRAP;
-      wrapping = false;
-      // The row is erased whole and first: tmux takes a row for as long as it was before its end was erased.
-      const isCovered = was !== undefined && widthOf(was) <= widthOf(line);
-      this.add(`\r${isCovered ? "" : ERASE_RIGHT}${line}`);
-    });
-    if (!wrapping) this.#text += AUTOWRAP;
-    if (old <= lines.length) return;
-    this.#to(lines.length);
-    this.add(ERASE_BELOW);
-  }
-
-  park(cursor: Frame["cursor"]): void {
-    this.#to(cursor?.row ?? 0);
-    this.#text += cursor === undefined || cursor.column === 0 ? "\r" : `\r\u001b[${cursor.column}C`;
-  }
-
-  /**
-   * Down by newlines, which also make rows: a terminal that has just become lower has dropped some, and a movement that
-   * ends at its last row would leave the cursor elsewhere than we think.
-   */
-  #to(row: number): void {
-    if (row < this.#row) this.#text += `\u001b[${this.#row - row}A`;
-    else this.#text += "\r\n".repeat(row - this.#row);
-    this.#exist = Math.max(this.#exist, row + 1);
-    this.#row = row;
-  }
 }
