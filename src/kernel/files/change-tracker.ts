@@ -8,7 +8,7 @@ import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
 import { blobName } from "../../store/changes/object-store.ts";
 import { sameState } from "../../store/changes/same-state.ts";
 import { type FileStates, other, type SeenFile } from "./file-states.ts";
-import type { CallOptions } from "./git-repository.ts";
+import { type CallOptions, isWithin } from "./git-repository.ts";
 import { DELETED, type IndexEntry, type Listing, type WorkTree } from "./git-work-tree.ts";
 
 /** Files that are read side by side. */
@@ -389,8 +389,7 @@ export class ChangeTracker {
   }
 
   #shown(file: string): string {
-    const inside = relative(this.#p.dir, file);
-    return inside.startsWith("..") || isAbsolute(inside) ? file : inside;
+    return isWithin(this.#p.dir, file) ? relative(this.#p.dir, file) : file;
   }
 
   #ts(): string {
