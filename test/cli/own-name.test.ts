@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ describe("the name of this binary, as the user types it", () => {
   mkdirSync(bin);
   writeFileSync(binary, "", { mode: 0o755 });
   symlinkSync(binary, join(bin, "rnix"));
-  process.on("exit", () => rmSync(root, { recursive: true, force: true }));
+  afterAll(() => rmSync(root, { recursive: true, force: true }));
 
   test.each([
     ["on the PATH", { cwd: "/", PATH: bin }, "rnix"],
