@@ -366,7 +366,8 @@ describe("in the live view", () => {
     terminal.type("\r");
     await terminal.until(/touch b/);
     await Bun.sleep(HELD_MS);
-    terminal.type("1");
+    // The input line holds what came too early: an arrow says that the question is meant.
+    terminal.type("\x1b[B\x1b[A1");
     expect((await terminal.done).code).toBe(0);
     expect([machine.has("a"), machine.has("b")]).toEqual([false, true]);
     expect(model.requests.flatMap(toolResults).join()).toContain(

@@ -397,6 +397,7 @@ export class Chat implements ChatActions {
         below: this.#parts.below,
         changed: this.#parts.changed,
         stop: () => this.stop(),
+        holdsText: () => !this.#parts.line.isEmpty,
         turnEnded: (ended, o) => this.#turnEnded(ended, o),
         over: (ended, end) => this.#report(this.#over(ended, end)),
       },

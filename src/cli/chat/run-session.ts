@@ -27,6 +27,8 @@ export interface SessionPorts {
   below: Below;
   /** Something that is drawn below has changed. */
   changed(): void;
+  /** The input line holds text: Enter sends it, and answers no question. */
+  holdsText(): boolean;
   /** Stops what the run does, as the user has refused a call. */
   stop(): void;
   /** The model has answered, or asks, after this time. */
@@ -62,6 +64,7 @@ export class RunSession {
       await ports.link.request("answer_user", { request_id, answers, via: "terminal" });
     });
     this.view.onInterrupt = () => ports.stop();
+    this.view.holdsText = () => ports.holdsText();
     this.outbox = new Outbox({
       send: (message, when) => this.#send(message, when),
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),

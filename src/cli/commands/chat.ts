@@ -109,7 +109,8 @@ export default defineCommand({
         options,
         project: { dir: project.dir, id: project.id, isProject: project.kind !== "none" },
         user: userPaths(io.env),
-        resumeCommand: (uuid) => visibleWords([ownName(io), "chat", "--resume", uuid, ...givenFlags(flags)]),
+        resumeCommand: (uuid) =>
+          `${ownName(io)} ${visibleWords(["chat", "--resume", uuid, ...givenFlags(flags)])}`,
         async past(chat) {
           if (named !== undefined) return pastRun(await chat.link.request("show", named));
           if (!flags.continue) return null;

@@ -1,5 +1,6 @@
 /** The questions of a run in the live view: which one is shown, and when its keys count. */
 
+import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
@@ -18,6 +19,8 @@ interface AskPanelPorts {
   say(line: string): void;
   /** The person wants to say something else instead. */
   interrupt(): void;
+  /** The input line holds text: Enter sends it, and answers no question. */
+  holdsText(): boolean;
 }
 
 export class AskPanel {
@@ -41,7 +44,8 @@ export class AskPanel {
   /** Whether the question takes the keys: the person does not type something else. */
   get isActive(): boolean {
     const since = Math.max(this.#shownAt, this.#lastKeyAt);
-    return this.#current !== undefined && this.#sent === null && this.#ports.now() - since >= HELD_MS;
+    if (this.#current === undefined || this.#sent !== null) return false;
+    return this.#ports.now() - since >= HELD_MS;
   }
 
   ask(question: AskUser): void {
@@ -66,8 +70,19 @@ export class AskPanel {
       this.#lastKeyAt = this.#ports.now();
       return false;
     }
-    this.#did(ask, askKey(ask, this.#state, data));
+    const result = this.#isForText(data) ? null : askKey(ask, this.#state, data);
+    if (result === null && (this.#ports.holdsText() || /^[^\p{Cc}]/u.test(data))) {
+      this.#lastKeyAt = this.#ports.now();
+      return false;
+    }
+    this.#did(ask, result);
     return true;
+  }
+
+  /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
+  #isForText(data: string): boolean {
+    if (this.#state !== FRESH_ASK || !this.#ports.holdsText()) return false;
+    return !(["up", "down", "tab", "escape"] as const).some((key) => matchesKey(data, key));
   }
 
   paste(text: string): boolean {
@@ -94,7 +109,8 @@ export class AskPanel {
 
   /** Whether the block takes the place of an input line. */
   get takesInput(): boolean {
-    return this.#current !== undefined && this.#sent === null && (this.isActive || !this.#isTyping);
+    if (this.#current === undefined || this.#sent !== null || this.#ports.holdsText()) return false;
+    return this.isActive || !this.#isTyping;
   }
 
   get #isTyping(): boolean {

@@ -66,6 +66,8 @@ export class LiveView implements RunOutput, InputSlot {
   /** Takes the keys that are not the view's. */
   unused: InputSlot["unused"] = null;
   filter: InputSlot["filter"] = null;
+  /** Whether an input line that is not `unused` holds text. */
+  holdsText: (() => boolean) | null = null;
   /** Esc at a question: it is refused, and the user wants to say something else. */
   onInterrupt: (() => void) | null = null;
   #asks: AskPanel | null = null;
@@ -144,6 +146,7 @@ export class LiveView implements RunOutput, InputSlot {
       now: () => this.#clock.now(),
       say: (line) => this.say(line),
       interrupt: () => this.onInterrupt?.(),
+      holdsText: () => this.holdsText?.() ?? this.unused?.holdsText ?? false,
     });
   }
 

@@ -142,13 +142,14 @@ describe("the lines", () => {
 describe("a panel", () => {
   function panel() {
     const sent: [string, AskAnswer[]][] = [];
-    const clock = { now: 0 };
+    const clock = { now: 0, typed: "" };
     let interrupts = 0;
     const made = new AskPanel({
       send: async (id, answers) => void sent.push([id, answers]),
       now: () => clock.now,
       say: () => undefined,
       interrupt: () => interrupts++,
+      holdsText: () => clock.typed !== "",
     });
     const lines = () => made.lines({ columns: 80, rows: 20 }, LOOK);
     return { made, sent, clock, lines, interrupts: () => interrupts };
@@ -170,6 +171,23 @@ describe("a panel", () => {
     expect(lines()[0]).toContain("needs your answer");
     expect(made.key("\r")).toBe(true);
     expect(sent).toEqual([["a1", [{ choices: ["yes"] }]]]);
+  });
+
+  test("gives letters that choose nothing to the input line, and takes no Enter while it holds them", () => {
+    const { made, sent, clock, lines } = panel();
+    made.ask(permission());
+    clock.now += 2_000;
+    expect([made.isActive, made.key("h")]).toEqual([true, false]);
+    clock.typed = "h";
+    for (const key of ["\r", "1", "y"]) {
+      clock.now += 60_000;
+      expect([made.isActive, made.takesInput, made.key(key)]).toEqual([true, false, false]);
+    }
+    clock.now += 1_000;
+    expect(lines()[0]).toContain("needs your answer");
+    // An arrow says that the question is meant.
+    expect([made.key("\x1b[A"), made.key("\r")]).toEqual([true, true]);
+    expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
   });
 
   test("shows the next question when one is over, wherever it was answered, and begins anew", () => {

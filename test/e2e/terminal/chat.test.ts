@@ -187,6 +187,28 @@ describe("typing while the agent works", () => {
     expect(asked(model.requests[1]).at(-1)).toBe("not that");
   });
 
+  test("words typed at a question are a message, and their Enter approves nothing", async () => {
+    await using machine = new Machine();
+    const ask = { name: "Bash", input: { command: "touch approved" } };
+    const model = await machine.model([{ tool_calls: [ask] }, { text: "as you say" }]);
+    await using terminal = machine.terminal(["chat", "--ask", "Bash"]);
+    await terminal.until(READY);
+    terminal.type(`begin${ENTER}`);
+    await terminal.until(/needs your answer[\s\S]*Enter chooses/);
+    // The question takes keys when it was visible for a second.
+    await Bun.sleep(1200);
+    terminal.type(`rather not${ENTER}`);
+    await terminal.until(/next step: rather not/);
+    expect(machine.has("approved")).toBe(false);
+    await terminal.until(/needs your answer/);
+    await Bun.sleep(1200);
+    terminal.type("4");
+    await terminal.until(/as you say/);
+    await leave(terminal);
+    expect(machine.has("approved")).toBe(false);
+    expect(asked(model.requests[1]).at(-1)).toBe("rather not");
+  });
+
   test("Ctrl-C suspends the run, and the next message resumes it", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }, { text: "resumed" }]);
