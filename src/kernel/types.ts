@@ -383,8 +383,13 @@ export interface LiveAsk {
 export const ON_ASK = ["deny", "default", "park"] as const;
 export type OnAsk = (typeof ON_ASK)[number];
 
-/** What a process does now (src/protocol/stream.ts). */
+/** What a run does now. An ended run does nothing: then there is no activity. */
 export interface Activity {
+  /**
+   * `start`: before the first step; `model`: a model call; `slot`, `retry`: a wait before a model call; `tool`: tool calls;
+   * `check`: a check at the end; `compact`: a compaction; `paused`: a signal paused it; `input`: a chat waits for a
+   * message; `ask`: a question waits for an answer; `end`: it is ending or being suspended.
+   */
   kind:
     | "start"
     | "model"
@@ -397,27 +402,31 @@ export interface Activity {
     | "input"
     | "ask"
     | "end";
-  /** One line. */
+  /** For people: "Bash npm test", "3 calls: Read, Grep, Bash", "waiting for a free slot of openai". One line. */
   text: string;
+  /** Unix ms. */
   since_ms: number;
-  /** When a wait ends, if that is known. */
+  /** Unix ms of the end of a wait, if it is known. */
   until_ms: number | null;
 }
 
-/** A descendant, as its ancestors' watchers see it (src/protocol/stream.ts). */
+/** A descendant of a watched run: a child, or a child of one. */
 export interface ChildState {
-  pid: PID;
+  pid: number;
   uuid: string;
   parent_uuid: string | null;
+  /** The parent's call of Agent that waits for it. */
   call_id: string | null;
   agent: string;
   intent: string;
   state: "running" | "suspended" | "done" | "failed";
   step: number;
-  max_steps: Limit;
+  max_steps: number | null;
+  /** With its own children. */
   tokens_used: number;
   cost_usd: number | null;
   started_at_ms: number;
+  /** null when it has ended or was suspended. */
   doing: Activity | null;
 }
 

@@ -1,55 +1,11 @@
 /** What a streaming method sends after its answer. */
 
+import type { Activity, ChildState } from "../kernel/types.ts";
 import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
 
-/** What a run does now. An ended run does nothing: then there is no activity. */
-export interface Activity {
-  /**
-   * `start`: before the first step; `model`: a model call; `slot`, `retry`: a wait before a model call; `tool`: tool calls;
-   * `check`: a check at the end; `compact`: a compaction; `paused`: a signal paused it; `input`: a chat waits for a
-   * message; `ask`: a question waits for an answer; `end`: it is ending or being suspended.
-   */
-  kind:
-    | "start"
-    | "model"
-    | "slot"
-    | "retry"
-    | "tool"
-    | "check"
-    | "compact"
-    | "paused"
-    | "input"
-    | "ask"
-    | "end";
-  /** For people: "Bash npm test", "3 calls: Read, Grep, Bash", "waiting for a free slot of openai". One line. */
-  text: string;
-  /** Unix ms. */
-  since_ms: number;
-  /** Unix ms of the end of a wait, if it is known. */
-  until_ms: number | null;
-}
-
-/** A descendant of a watched run: a child, or a child of one. */
-export interface ChildState {
-  pid: number;
-  uuid: string;
-  parent_uuid: string | null;
-  /** The parent's call of Agent that waits for it. */
-  call_id: string | null;
-  agent: string;
-  intent: string;
-  state: "running" | "suspended" | "done" | "failed";
-  step: number;
-  max_steps: number | null;
-  /** With its own children. */
-  tokens_used: number;
-  cost_usd: number | null;
-  started_at_ms: number;
-  /** null when it has ended or was suspended. */
-  doing: Activity | null;
-}
+export type { Activity, ChildState };
 
 /** What the conversation takes of the model's window, as far as it is known. */
 interface ContextUse {
