@@ -5,8 +5,8 @@ import type { Change } from "./transcript.ts";
 /** The frames in which an inbox entry reaches the model. Text outside them is the user's. */
 const FRAMES =
   /<system-reminder>([\s\S]*?)<\/system-reminder>|<message from_pid="(\d+)"[^>]*>\n?([\s\S]*?)\n?<\/message>/g;
-/** Explains messages of other processes to the model. */
-const INTRODUCTION = /^Messages from other processes\. /;
+/** Explain to the model what the user sees anyway: whose messages follow, and where it was interrupted. */
+const INTRODUCTION = /^(Messages from other processes\. |The user interrupted your last answer: )/;
 
 export function inboxBlocks(text: string): Change[] {
   const blocks: Change[] = [];

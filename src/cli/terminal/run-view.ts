@@ -339,7 +339,8 @@ export class LiveView implements RunOutput, InputSlot {
       this.state,
       {
         columns,
-        rows: rows - (below?.lines.length ?? 0),
+        // The screen shows one line less than it has rows: it would cut the status line.
+        rows: rows - 1 - (below?.lines.length ?? 0),
         now: this.#clock.now(),
         full: this.#full,
         isReady: below !== undefined && this.state.activity?.kind === "input",

@@ -29,6 +29,12 @@ export type View = (size: Size) => Frame;
 const FRAME_MS = 50;
 /** Within this time after a terminal has changed its size, the new size is usually known here. */
 const REPORT_MS = 150;
+/**
+ * While a window is dragged, nothing is drawn until its size stays: a frame that the terminal gets after it has changed
+ * its size again would be counted wrong, and the next one would erase lines above the region.
+ */
+const RESIZED_MS = 80;
+const MAX_RESIZING_MS = 1000;
 /** Longer than tmux waits before it reports a new size. */
 const SETTLE_MS = 300;
 
@@ -60,6 +66,8 @@ export class Screen {
   #settling: Timer | undefined;
   #lastShown: { columns: number; lines: readonly string[]; shown: readonly string[] } = NOTHING_SHOWN;
   #lastFrame = Number.NEGATIVE_INFINITY;
+  /** When the size began to change, and until when nothing is drawn. */
+  #resizing = { since: Number.NEGATIVE_INFINITY, until: Number.NEGATIVE_INFINITY };
   /** A redraw waits for the terminal to take data, or to answer a question. */
   #waiting = false;
   #lent = false;
@@ -75,7 +83,7 @@ export class Screen {
     this.#reflow = new Reflow(terminal, env, clock);
     const guard = TerminalGuard.of(terminal);
     this.#stop = [
-      terminal.onResize(() => this.redraw()),
+      terminal.onResize(() => this.#resized()),
       guard.add({ restore: () => this.#giveBack(), renew: () => this.#takeAgain() }),
     ];
   }
@@ -112,9 +120,18 @@ export class Screen {
   /** Draws soon: at once, but at most every 50 ms. */
   redraw(): void {
     if (this.#closed || this.#lent || this.#timer !== undefined) return;
-    const wait = Math.max(0, this.#lastFrame + FRAME_MS - this.#clock.monotonic());
+    const next = Math.max(this.#lastFrame + FRAME_MS, this.#resizing.until);
+    const wait = Math.max(0, next - this.#clock.monotonic());
     if (wait === 0) this.#drawNext();
     else this.#timer = this.#clock.timer(wait, () => this.#timed());
+  }
+
+  #resized(): void {
+    const now = this.#clock.monotonic();
+    const since = now > this.#resizing.until ? now : this.#resizing.since;
+    this.#resizing = { since, until: Math.min(now + RESIZED_MS, since + MAX_RESIZING_MS) };
+    this.#cancelTimers();
+    this.redraw();
   }
 
   /** After what runs now, but before the command loads anything else. */
@@ -318,7 +335,8 @@ export class Screen {
   }
 
   #rowsAbove(drawn: Region, size: Size): number {
-    const since = this.#clock.monotonic() - REPORT_MS;
+    const { since: reported } = this.#resizing;
+    const since = (this.#lastFrame < reported ? reported : this.#clock.monotonic()) - REPORT_MS;
     // Behind committed lines there is no old frame that could be erased instead of them.
     if (this.#lastCommit > since) return drawn.row;
     const recent = this.#recent.filter(({ until }) => until > since).map(({ region }) => region);

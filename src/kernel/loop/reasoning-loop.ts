@@ -359,6 +359,8 @@ class ReasoningLoop implements AskEvents {
   /** The interrupted work has ended: the user has the word. `putBack`: messages that are in the inbox again. */
   async #endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
     const proc = this.#proc;
+    // Who follows the run sees where the answer stops.
+    this.#ports.emit(proc, { type: "notice", text: "interrupted" });
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
     this.keepPartial();

@@ -41,7 +41,7 @@ class Scene {
 
   /** Time for a frame, and for the terminal's answers. */
   async frame(): Promise<void> {
-    await this.clock.advance(50);
+    await this.clock.advance(100);
     await this.terminal.settled();
     await this.clock.advance(50);
     await this.terminal.settled();
@@ -240,6 +240,32 @@ describe("a frame", () => {
     const rows = scene.text.split("\n");
     expect([rows[0], rows[2], rows.length]).toEqual(["top!", "bottom!", 3]);
   });
+});
+
+test("while the window is dragged nothing is drawn, and then one frame at its last size", async () => {
+  const scene = new Scene({ env: { KITTY_WINDOW_ID: "1" }, columns: 80, rows: 20 });
+  scene.show(["the region"]);
+  await scene.frame();
+  const { length } = scene.terminal.written;
+  for (let columns = 79; columns > 60; columns--) {
+    scene.terminal.resize(columns, 20);
+    scene.show([`the region at ${columns}`]);
+    scene.screen.commit([`line ${columns}`]);
+    await scene.clock.advance(16);
+    await scene.terminal.settled();
+    expect(scene.terminal.written.length).toBe(length);
+  }
+  await scene.frame();
+  expect(scene.text.split("\n").at(-1)).toBe("the region at 61");
+  expect(scene.terminal.screen.transcript.match(/^line \d+$/gm)).toHaveLength(19);
+  // A size that never stays does not stop the view.
+  const before = scene.terminal.written.length;
+  for (let step = 0; step < 70; step++) {
+    scene.terminal.resize(60 + (step % 2), 20);
+    await scene.clock.advance(16);
+  }
+  await scene.terminal.settled();
+  expect(scene.terminal.written.length).toBeGreaterThan(before);
 });
 
 test("where the size comes late, the region has a cursor of its own until nothing changes for a moment", async () => {

@@ -172,6 +172,34 @@ describe("typing while the agent works", () => {
     expect(asked(model.requests[1]).join()).not.toContain("my mistake");
   });
 
+  test("Esc in the middle of an answer leaves its beginning, and a line that says where it stopped", async () => {
+    await using machine = new Machine();
+    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
+    const model = await machine.model([
+      { reasoning: "Hm.", text, chunks: 400, pace_ms: 20 },
+      { text: "as you wish" },
+    ]);
+    // So low that only the status line has room above the input line.
+    await using terminal = machine.terminal(["chat"], { columns: 60, rows: 5 });
+    await terminal.until(READY);
+    terminal.type(`tell me all${ENTER}`);
+    await terminal.until(/answering/);
+    terminal.resize(60, 20);
+    await terminal.until(/word9/);
+    terminal.type(ESCAPE);
+    await terminal.until(EMPTY_LINE);
+    await terminal.until(/! interrupted/);
+    terminal.type(`shorter${ENTER}`);
+    await terminal.until(/as you wish/);
+    const transcript = await leave(terminal);
+    expect(transcript).toMatch(
+      /› tell me all\n\n∴ thought for .*\n\nword0 [^!]*\n\n! interrupted\n\n› shorter\n\nas you wish/,
+    );
+    // What explains it to the model is not for the user.
+    expect(transcript).not.toContain("incomplete");
+    expect(asked(model.requests[1]).at(-1)).toContain("interrupted your last answer");
+  });
+
   test("Ctrl+S sends what waits at once", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ tool_calls: [SLEEP] }, { text: "turned around" }]);

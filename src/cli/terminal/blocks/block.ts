@@ -54,9 +54,10 @@ export function isFolded(block: Block): boolean {
   }
 }
 
-/** Whether it takes one line only: such blocks follow each other without an empty line. */
+/** Whether it takes one line only: such blocks follow each other without an empty line. A turn of the user stands apart. */
 export function isBrief(block: Block, lines: readonly string[]): boolean {
-  return lines.length <= 1 && block.kind !== "head";
+  const standsApart = block.kind === "head" || (block.kind === "message" && block.from === "user");
+  return lines.length <= 1 && !standsApart;
 }
 
 function headLines(run: RunHead, columns: number, look: Look): string[] {
