@@ -160,6 +160,7 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
   if (rules.length === 0)
     throw new SyscallError("INVALID", `/${method} needs a rule, such as Read or Bash(git *)`);
   if (chat.uuid === null) {
+    await requireTools(chat, rules);
     chat.options[method] = [...(chat.options[method] ?? []), ...rules];
     chat.print(`${method} in the new conversation: ${(chat.options[method] ?? []).join(", ")}`);
     return;
@@ -167,6 +168,15 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
   const { allowed_tools, denied_tools } = await chat.link.request(method, { uuid: chat.uuid, tools: rules });
   const denied = denied_tools.length > 0 ? `\ndenied: ${denied_tools.join(", ")}` : "";
   chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${denied}`);
+}
+
+/** A rule for a tool that is not there would be refused with each message. */
+async function requireTools(chat: ChatActions, rules: readonly string[]): Promise<void> {
+  const { tools } = await chat.link.request("list_tools", project(chat.io));
+  const names = new Set(tools.map(({ name }) => name));
+  const wrong = rules.find((rule) => /^\w+(?:\(|$)/.test(rule) && !names.has(rule.replace(/\(.*/s, "")));
+  if (wrong !== undefined)
+    throw new SyscallError("INVALID", `there is no tool ${JSON.stringify(wrong)}: /tools lists them`);
 }
 
 async function compact(chat: ChatActions): Promise<void> {
