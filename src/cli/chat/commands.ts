@@ -170,11 +170,13 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
   chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${denied}`);
 }
 
-/** A rule for a tool that is not there would be refused with each message. */
+/** A rule for a tool that is not there would be refused with each message. Tools of MCP servers are known only later. */
 async function requireTools(chat: ChatActions, rules: readonly string[]): Promise<void> {
   const { tools } = await chat.link.request("list_tools", project(chat.io));
   const names = new Set(tools.map(({ name }) => name));
-  const wrong = rules.find((rule) => /^\w+(?:\(|$)/.test(rule) && !names.has(rule.replace(/\(.*/s, "")));
+  const wrong = rules.find(
+    (rule) => /^[A-Z][A-Za-z]+(?:\(|$)/.test(rule) && !names.has(rule.replace(/\(.*/s, "")),
+  );
   if (wrong !== undefined)
     throw new SyscallError("INVALID", `there is no tool ${JSON.stringify(wrong)}: /tools lists them`);
 }
