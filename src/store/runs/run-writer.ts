@@ -312,8 +312,16 @@ export class RunWriter {
 
   #log(file: string, o: { keepOpen?: boolean }): AppendLog {
     const path = join(this.dir, file);
-    const left = this.#there && this.#fs.stat(path) !== null;
+    const left = this.#there && this.#isThere(path);
     return new AppendLog(path, `${file} of run ${this.uuid}`, { ...o, fs: this.#fs, left });
+  }
+
+  #isThere(path: string): boolean {
+    try {
+      return this.#fs.stat(path) !== null;
+    } catch (error) {
+      throw ioError(error, `look for a record of run ${this.uuid}`, path);
+    }
   }
 
   #nameDirty(): void {
