@@ -142,7 +142,7 @@ function optionsText(question: AskUser): string {
 }
 
 /** `y`, `n use make instead`. null for a line that is no answer. */
-export function parseAnswer(question: AskUser, line: string): AskAnswer | null {
+function parseAnswer(question: AskUser, line: string): AskAnswer | null {
   const [, word = "", text = ""] = /^\s*(\S+)\s*(.*?)\s*$/s.exec(line) ?? [];
   const options = choices(question);
   const asked = word.toLowerCase();

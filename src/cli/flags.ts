@@ -55,25 +55,6 @@ export function rules(about: string): Flag<string[]> {
   return { ...flag, read: (given, name) => flag.read(given, name).flatMap(splitToolRules) };
 }
 
-/** What spawn, resume and chat say about questions to a person. */
-export const ASK_FLAGS = {
-  ask: rules("ask a person before these calls, such as Bash or Write(.github/**)"),
-  "ask-mode": choice("ask before calls that change something outside the project, without a rule", [
-    "off",
-    "outside",
-  ]),
-  "on-ask": choice(
-    "without a person to ask: refuse, take the question's default, or suspend until rnix answer",
-    ["deny", "default", "park"],
-  ),
-};
-
-/** These flags as fields of a request. */
-export function askFields(flags: FlagValues<typeof ASK_FLAGS>) {
-  const { ask, "ask-mode": ask_mode, "on-ask": on_ask } = flags;
-  return { ask: ask.length === 0 ? undefined : ask, ask_mode, on_ask };
-}
-
 /** KEY=VALUE pairs. */
 export function pairs(about: string, more: More = {}): Flag<Record<string, string>> {
   return {

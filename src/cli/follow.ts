@@ -9,7 +9,7 @@ import { Attention } from "./terminal/attention.ts";
 import type { LiveOptions } from "./terminal/run-view.ts";
 
 /** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
-export function canDraw(io: Io): boolean {
+function canDraw(io: Io): boolean {
   const { env } = io;
   return !env.NO_COLOR && !env.CI && env.TERM !== "dumb" && io.terminal() !== null;
 }

@@ -25,7 +25,7 @@ export interface Search extends Lookup {
   warn(text: string): void;
 }
 
-export interface DiscoveredProvider {
+interface DiscoveredProvider {
   provider: Provider;
   model: string;
   because: string;

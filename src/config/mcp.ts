@@ -28,7 +28,7 @@ export interface McpServerRef {
 }
 
 /** For servers that set no timeouts of their own. */
-export type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout" | "mcp_wait">;
+type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout" | "mcp_wait">;
 
 interface McpMounts {
   mounts: MountRequest[];

@@ -69,7 +69,7 @@ export function without(front: AgentFront, refused: readonly AskedKey[]): AgentF
 }
 
 /** Splits rules into those for read-only tools (`kept`) and the others (`left`). */
-export function readOnlyRules(rules: readonly string[]): { kept: string[]; left: string[] } {
+function readOnlyRules(rules: readonly string[]): { kept: string[]; left: string[] } {
   const kept: string[] = [];
   const left: string[] = [];
   for (const rule of rules) {

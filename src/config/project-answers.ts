@@ -22,7 +22,7 @@ const AnswersFile = z.lazy(() =>
 );
 
 /** A rule whose calls are not asked for in this project. */
-export interface AllowedRule {
+interface AllowedRule {
   rule: string;
   since: string;
 }

@@ -11,7 +11,7 @@ import { SETTINGS, type Setting } from "./defaults.ts";
  * - `needs trust`: has no effect until the user trusts it.
  * - `yours alone`: only the user's own file can set it; in a project's file it is an error.
  */
-export const KEY_CLASSES = ["reads", "narrows", "needs trust", "yours alone"] as const;
+const KEY_CLASSES = ["reads", "narrows", "needs trust", "yours alone"] as const;
 type KeyClass = (typeof KEY_CLASSES)[number];
 
 interface KeyRule {

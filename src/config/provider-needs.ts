@@ -83,7 +83,7 @@ export function defaultsOf(provider: Pick<Provider, "name" | "driver">, look: De
 }
 
 /** The variables that may hold its key. */
-export function keyEnvsOf(provider: Provider, look: Devices): readonly string[] {
+function keyEnvsOf(provider: Provider, look: Devices): readonly string[] {
   return provider.keyEnvs ?? defaultsOf(provider, look).keyEnvs ?? [];
 }
 

@@ -9,7 +9,7 @@ import { ProvidersFile } from "./providers.ts";
 import { parseYaml } from "./yaml.ts";
 
 /** What is written. */
-export interface SavedProvider {
+interface SavedProvider {
   name: string;
   model: string;
   /** Further keys of its entry. null removes one. */

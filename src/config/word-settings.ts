@@ -5,7 +5,7 @@ import { asksTrust } from "./project-keys.ts";
 import { choice, commandLine } from "./values.ts";
 
 /** From the laxest to the strictest. */
-export const ASK_SETTINGS = ["off", "chat", "outside"] as const;
+const ASK_SETTINGS = ["off", "chat", "outside"] as const;
 export type AskSetting = (typeof ASK_SETTINGS)[number];
 
 export interface WordValues {

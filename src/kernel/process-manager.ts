@@ -14,6 +14,7 @@ import { assertSignal, type Disposition, type SignalManager } from "./signal-man
 import type {
   AgentInfo,
   ExitStatus,
+  InheritedOpts,
   KernelCallbacks,
   PID,
   ProcessKind,
@@ -160,28 +161,12 @@ export class ProcessManager {
   }
 
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
-  inherited(
-    pid: PID,
-  ): Pick<
-    SpawnOpts,
-    | "provider"
-    | "effort"
-    | "env"
-    | "pluginKeys"
-    | "envGiven"
-    | "cwd"
-    | "folders"
-    | "attended"
-    | "detached"
-    | "outputs"
-    | "verdicts"
-  > {
-    const proc = this.#ports.table.get(pid);
+  inherited(pid: PID): InheritedOpts {
+    const { spec, provider, fallbacks } = this.#ports.table.get(pid);
     const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
-      proc.spec.opts;
-    const provider = proc.spec.opts.provider && { ...proc.provider, fallbacks: [...proc.fallbacks] };
+      spec.opts;
     return {
-      provider,
+      provider: spec.opts.provider && { ...provider, fallbacks: [...fallbacks] },
       effort,
       env,
       pluginKeys,

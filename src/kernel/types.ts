@@ -276,6 +276,22 @@ export interface SpawnOpts {
   limits: Limits;
 }
 
+/** What a child inherits of its parent. */
+export type InheritedOpts = Pick<
+  SpawnOpts,
+  | "provider"
+  | "effort"
+  | "env"
+  | "pluginKeys"
+  | "envGiven"
+  | "cwd"
+  | "folders"
+  | "attended"
+  | "detached"
+  | "outputs"
+  | "verdicts"
+>;
+
 /** An attached image, stored beside the run from its start. */
 export interface AttachedImage extends Pick<ImageRef, "media_type" | "width" | "height"> {
   data: Uint8Array;
@@ -380,8 +396,8 @@ export interface LiveAsk {
 }
 
 /** What decides a question when no client can answer it: no, the question's default, or a person later. */
-export const ON_ASK = ["deny", "default", "park"] as const;
-export type OnAsk = (typeof ON_ASK)[number];
+const ON_ASK = ["deny", "default", "park"] as const;
+type OnAsk = (typeof ON_ASK)[number];
 
 /** What a run does now. An ended run does nothing: then there is no activity. */
 export interface Activity {

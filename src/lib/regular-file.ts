@@ -10,7 +10,7 @@ export const OPEN_REGULAR = constants.O_RDONLY | constants.O_NONBLOCK | constant
 /** The size of one read when the file's size is unknown, as in /proc. */
 const CHUNK = 64 * 1024;
 
-export interface RegularFile {
+interface RegularFile {
   handle: FileHandle;
   stat: Stats;
 }
@@ -71,7 +71,7 @@ export async function readOpened(
 }
 
 /** Fails with INVALID for a folder, a FIFO, a socket or a device. */
-export function requireRegular(path: string, found: Stats): Stats {
+function requireRegular(path: string, found: Stats): Stats {
   if (found.isFile()) return found;
   throw new SyscallError("INVALID", `${path}: expected a file, found ${kindOf(found)}.`);
 }

@@ -7,7 +7,7 @@ import type { ProcRef } from "./fields.ts";
  * each step with effects. `writes`: only files that tools reported, such as Write and Edit. `none`: the run has made no
  * call that may change files, or it has no record of them.
  */
-export type ChangeSource = "git" | "writes" | "none";
+type ChangeSource = "git" | "writes" | "none";
 
 /** One file that a run changed. A renamed file is one that was deleted and one that was added. */
 export interface FileChange {

@@ -9,7 +9,7 @@ import type { WaitingMessage } from "./outbox.ts";
 /** Maximum waiting messages that are shown. */
 const MAX_WAITING = 4;
 
-export interface BelowParts {
+interface BelowParts {
   line: InputLine;
   /** Shown in the place of the input line. */
   list(columns: number): string[] | null;

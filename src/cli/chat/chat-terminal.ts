@@ -20,7 +20,7 @@ import { runsOn } from "./commands.ts";
 import { editText } from "./external-editor.ts";
 import { isFile } from "./is-file.ts";
 
-export interface ChatStart {
+interface ChatStart {
   options: ChatOptions;
   /** The conversation to continue, found once the connection is made. */
   past(chat: Chat): Promise<PastRun | null>;

@@ -39,7 +39,7 @@ const INTENT_WIDTH = 60;
 
 type OpenPicker = Pick<Picker<never>, "key" | "lines">;
 
-export interface ChatParts {
+interface ChatParts {
   io: Io;
   look: Look;
   screen: Screen;

@@ -14,7 +14,7 @@ const MAX_RECONNECTS = 5;
 type FollowMethod = "spawn" | "resume" | "attach";
 type RunStream = AsyncIterable<StreamEvent> & { readonly answer: ProcRef; close(): void };
 
-export interface FollowHandlers {
+interface FollowHandlers {
   /** The next event is read when this has resolved. */
   event(event: StreamEvent): Promise<void> | void;
   /** The run has ended or was suspended. */

@@ -45,7 +45,7 @@ export function findPromptCommands({ project, configDir, home }: CommandFolders)
 }
 
 /** A prompt with its arguments in it. */
-export interface ExpandedPrompt {
+interface ExpandedPrompt {
   text: string;
   /** Why a part of the file has no effect here. */
   note?: string;

@@ -18,7 +18,7 @@ import { isFile } from "./is-file.ts";
 import { MessageEvents } from "./message-events.ts";
 import { joined, Outbox, type When } from "./outbox.ts";
 
-export interface RunInputPorts {
+interface RunInputPorts {
   io: Io;
   uuid: string;
   /** A connection for one request. */

@@ -20,7 +20,7 @@ export type Begin =
   /** It is live. */
   | { kind: "attach"; uuid: string };
 
-export interface SessionPorts {
+interface SessionPorts {
   io: Io;
   link: Link;
   screen: Actor;

@@ -6,7 +6,7 @@ import type { Screen, View } from "../terminal/screen.ts";
 const MAX_KEPT = 5000;
 
 /** The part of the screen that a view uses. */
-export type StageScreen = Pick<
+type StageScreen = Pick<
   Screen,
   "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
 >;

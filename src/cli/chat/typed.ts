@@ -2,7 +2,7 @@
 
 import { nearestName } from "../../lib/edit-distance.ts";
 
-export type Typed =
+type Typed =
   | { kind: "message"; text: string }
   | { kind: "command"; name: string; args: string }
   | { kind: "unknown"; name: string; nearest: string | undefined };

@@ -4,23 +4,12 @@ import { visibleWords } from "../../lib/visible.ts";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import {
-  ASK_FLAGS,
-  askFields,
-  bool,
-  choice,
-  costLimit,
-  limit,
-  list,
-  pairs,
-  rules,
-  text,
-  timeLimit,
-} from "../flags.ts";
+import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { noTerminal } from "../no-terminal.ts";
 import { ownName } from "../own-name.ts";
-import { absoluteFolder, absolutePath } from "../paths.ts";
+import { absoluteFolder } from "../paths.ts";
+import { ASK_FLAGS, newRunFields } from "../run-flags.ts";
 import { target } from "../target.ts";
 
 export default defineCommand({
@@ -77,21 +66,8 @@ export default defineCommand({
     const named = flags.resume === undefined ? undefined : target({ ...io, cwd }, flags.resume);
     const env = { ...environment(io), ...flags.env };
     const options = {
-      agent: flags.agent,
-      provider: flags.provider,
-      model: flags.model,
+      ...newRunFields(io, flags),
       effort: flags.effort,
-      max_steps: flags["max-steps"],
-      context_budget: flags.budget,
-      max_cost: flags["max-cost"],
-      timeout_ms: flags.timeout,
-      trust: flags.trust || undefined,
-      allow: unlessEmpty(flags.allow),
-      deny: unlessEmpty(flags.deny),
-      ...askFields(flags),
-      mcp: unlessEmpty(flags.mcp),
-      skill: unlessEmpty(flags.skill),
-      add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
       cwd,
       env,
       env_given: Object.keys(flags.env),
@@ -142,8 +118,4 @@ function givenFlags(flags: Given): string[] {
       return Object.entries(value).flatMap(([key, text]) => [`--${name}`, `${key}=${String(text)}`]);
     return [`--${name}`, name === "timeout" && typeof value === "number" ? `${value}ms` : String(value)];
   });
-}
-
-function unlessEmpty(values: string[]): string[] | undefined {
-  return values.length === 0 ? undefined : values;
 }

@@ -4,13 +4,14 @@ import { SyscallError } from "../../plugin/index.ts";
 import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { ASK_FLAGS, askFields, bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
+import { ASK_FLAGS, askFields, limitFields } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { isTarget, lastRun, target } from "../target.ts";
 
@@ -101,10 +102,7 @@ export default defineCommand({
         fork: flags.fork || undefined,
         adopt: flags.adopt || undefined,
         from_step: flags["from-step"],
-        max_steps: flags["max-steps"],
-        context_budget: flags.budget,
-        max_cost: flags["max-cost"],
-        timeout_ms: flags.timeout,
+        ...limitFields(flags),
         ...askFields(flags),
         trust: flags.trust || undefined,
         stream: !flags.detach || undefined,

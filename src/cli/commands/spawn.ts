@@ -4,26 +4,14 @@ import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import {
-  ASK_FLAGS,
-  askFields,
-  bool,
-  choice,
-  costLimit,
-  count,
-  limit,
-  list,
-  pairs,
-  rules,
-  text,
-  timeLimit,
-} from "../flags.ts";
+import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
-import { absoluteFolder, absolutePath, fileOf, jsonObject, textOrFile } from "../paths.ts";
+import { absoluteFolder, fileOf, jsonObject, textOrFile } from "../paths.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
+import { ASK_FLAGS, newRunFields, unlessEmpty } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 
 export default defineCommand({
@@ -121,21 +109,9 @@ export default defineCommand({
       }
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
-        agent: flags.agent,
-        provider: flags.provider,
-        model: flags.model,
+        ...newRunFields(io, flags),
         effort: flags.effort,
-        max_steps: flags["max-steps"],
-        context_budget: flags.budget,
-        max_cost: flags["max-cost"],
-        timeout_ms: flags.timeout,
         sandbox: flags.sandbox,
-        trust: flags.trust || undefined,
-        allow: unlessEmpty(flags.allow),
-        deny: unlessEmpty(flags.deny),
-        ...askFields(flags),
-        mcp: unlessEmpty(flags.mcp),
-        skill: unlessEmpty(flags.skill),
         check: unlessEmpty(flags.check),
         check_attempts: flags["check-attempts"],
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
@@ -145,7 +121,6 @@ export default defineCommand({
             file === undefined ? [] : [resolve(io.cwd, file)],
           ),
         ),
-        add: unlessEmpty(flags.add.map((path) => absolutePath(io, "--add", path))),
         cwd,
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,
@@ -176,8 +151,4 @@ async function intentFromStdin(io: Io, argument: string | undefined, stdin: Stdi
     throw usageError('INTENT is missing: what the agent is to do, such as rnix spawn "explain this project"');
   }
   return readIntent(io, { ...stdin, asked: argument === "-", what: "intent" });
-}
-
-function unlessEmpty(values: string[]): string[] | undefined {
-  return values.length === 0 ? undefined : values;
 }

@@ -14,14 +14,14 @@ export interface Candidate {
   about: string;
 }
 
-export interface Candidates {
+interface Candidates {
   words: Candidate[];
   /** Files and folders fit, too. */
   files: boolean;
 }
 
 /** Asks for the values of a kind. `typed`: what stands there already. */
-export type ValuesOf = (kind: Kind, typed: string) => Promise<Candidate[]>;
+type ValuesOf = (kind: Kind, typed: string) => Promise<Candidate[]>;
 
 /** A flag's name means the same in every command. */
 const FLAG_KINDS: Readonly<Record<string, Kind>> = {

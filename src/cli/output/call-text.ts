@@ -2,7 +2,7 @@
 
 import { oneLine, printable } from "./format.ts";
 
-export interface CallText {
+interface CallText {
   name: string;
   /** The arguments that matter. A command keeps its lines. */
   argument: string;

@@ -42,7 +42,7 @@ async function callsOf(wire: Pick<Wire, "request">, { uuid }: Receipt): Promise<
 }
 
 /** An expected call without a state fits any state. */
-export function callsDifference(expected: readonly string[], calls: readonly Call[]): Difference | undefined {
+function callsDifference(expected: readonly string[], calls: readonly Call[]): Difference | undefined {
   const fits = ({ name, state }: Call, wanted: string | undefined): boolean =>
     wanted === name || wanted === `${name} ${state}`;
   if (calls.length === expected.length && calls.every((call, at) => fits(call, expected[at])))

@@ -7,7 +7,7 @@ import { formatCost, formatCount, formatElapsed, plural, printable } from "../ou
 import { suspendedLine } from "../output/suspension.ts";
 
 /** What the summary shows beside the receipt. */
-export interface SummaryFacts {
+interface SummaryFacts {
   intent: string;
   receipt: Receipt;
   /** The changed lines of each file, if they are known. */

@@ -38,7 +38,7 @@ export interface CompletableCommand {
   values?(): Promise<readonly { value: string; about: string }[]>;
 }
 
-export interface CompletionSources {
+interface CompletionSources {
   commands(): readonly CompletableCommand[];
   files: Pick<ProjectFiles, "entries" | "complete"> | null;
   /** Relative paths start here. */

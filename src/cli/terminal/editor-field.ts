@@ -50,7 +50,7 @@ class Host extends TuiBase {
   protected override doRender(): void {}
 }
 
-export interface FieldView {
+interface FieldView {
   lines: string[];
   cursor: { row: number; column: number };
   /** Lines of the text above and below what is shown. */

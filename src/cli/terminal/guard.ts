@@ -3,7 +3,7 @@
 import type { Terminal } from "../io.ts";
 
 /** A part that changed the terminal, such as the screen or the keyboard. */
-export interface Guarded {
+interface Guarded {
   /** Undoes the changes. Returns what is to be written. Called at most once before the next `renew`. */
   restore(): string;
   /** Makes the changes again. */

@@ -19,7 +19,7 @@ const PROMPT_WIDTH = 2;
 const MARKER = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]/g;
 const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
 
-export interface InputOptions {
+interface InputOptions {
   style: Style;
   /** The terminal's height. */
   rows(): number;
@@ -37,7 +37,7 @@ export interface Draft {
   pastes: ReadonlyMap<number, string>;
 }
 
-export interface InputView {
+interface InputView {
   lines: string[];
   cursor: { row: number; column: number };
 }

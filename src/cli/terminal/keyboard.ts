@@ -6,7 +6,7 @@ import { TerminalGuard } from "./guard.ts";
 import { PasteSplitter } from "./paste.ts";
 import { answersAreRead, takeReply } from "./replies.ts";
 
-export interface KeyHandlers {
+interface KeyHandlers {
   /** One key as the terminal sends it: a character, a control character or an escape sequence. */
   key(data: string): void;
   /** A text that was pasted, in one piece, with its newlines. */
@@ -18,7 +18,7 @@ export interface KeyHandlers {
   interrupt?(): void;
 }
 
-export interface KeyboardOptions {
+interface KeyboardOptions {
   /**
    * Ask the terminal to tell Shift+Enter from Enter and Esc from other keys (kitty's protocol). For an input line that
    * the user sees: a command that is killed leaves the terminal in this mode.

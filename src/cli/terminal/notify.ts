@@ -9,7 +9,7 @@ const ESC = "\x1b";
 /** Maximum columns of a notification's text. */
 const TEXT_WIDTH = 120;
 
-export type NotifySettings = Pick<SettingValues, "bell" | "desktop_notice">;
+type NotifySettings = Pick<SettingValues, "bell" | "desktop_notice">;
 
 interface Occasion {
   /** What has ended or asks, such as "rnix: done: fix the test". */

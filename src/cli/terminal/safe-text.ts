@@ -33,12 +33,6 @@ export function plainText(text: string): string {
     .join("\n");
 }
 
-/** As `plainText`, for a program's output: a line that was overwritten, as progress bars are, has its last text. */
-export function outputText(text: string): string {
-  if (!text.includes("\r")) return plainText(text);
-  return plainText(text.split("\n").map(afterReturn).join("\n"));
-}
-
 /** Text that stands between others on a line: right-to-left letters in it must not reorder what is around it. */
 export function isolated(text: string): string {
   return RIGHT_TO_LEFT.test(text) ? `${ISOLATE}${text}${ISOLATE_END}` : text;
@@ -71,11 +65,6 @@ export function safeLine(line: string): string {
   });
   const end = ISOLATE_END.repeat(open) + (linked ? "\u001b]8;;\u001b\\" : "");
   return expandTabs(safe) + end + (safe.includes("\u001b[") ? "\u001b[0m" : "");
-}
-
-/** What a progress bar leaves on its line: the text after its last return. */
-function afterReturn(line: string): string {
-  return line.replace(/\r+$/, "").replace(/^.*\r/s, "");
 }
 
 function expandTabs(line: string): string {

@@ -4,7 +4,7 @@ import { isolated } from "./safe-text.ts";
 import type { TerminalStyle } from "./terminal-style.ts";
 import { pad, widthOf, wrap } from "./width.ts";
 
-export interface Cell {
+interface Cell {
   /** Styled. */
   text: string;
   align: "left" | "right" | "center";

@@ -12,7 +12,7 @@ const MAX_PATCH_BYTES = 8 * 1024 ** 2;
 const MAX_TREE_BYTES = 64 * 1024 ** 2;
 
 /** A file before and after; null: there is none. Both contents are kept. */
-export interface ComparedFile {
+interface ComparedFile {
   before: FileState | null;
   after: FileState | null;
 }

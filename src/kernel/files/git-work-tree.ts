@@ -241,7 +241,7 @@ async function packsMany(own: OwnRepository, call: CallOptions): Promise<boolean
 /** The version of a file that is not there. */
 export const DELETED = "not there";
 
-export function versionOf({ mtimeMs, size, mode }: Stats): string {
+function versionOf({ mtimeMs, size, mode }: Stats): string {
   return `${mtimeMs} ${size} ${mode}`;
 }
 

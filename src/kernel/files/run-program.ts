@@ -2,7 +2,7 @@
 
 import type { Child, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 
-export interface ProgramResult {
+interface ProgramResult {
   exit: ExitInfo;
   /** The end of stdout and stderr together; with `apart`, of stdout alone. */
   output: string;

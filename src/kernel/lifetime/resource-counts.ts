@@ -9,7 +9,7 @@ import type { ChildAgents } from "./child-agents.ts";
 import type { ProcessRunner } from "./process-runner.ts";
 import type { HolderName, Holders } from "./reap.ts";
 
-export interface ResourceOwners {
+interface ResourceOwners {
   table: ProcessTable;
   runner: ProcessRunner;
   contexts: Conversations;

@@ -32,7 +32,7 @@ export interface SlotWait {
 }
 
 /** The limits in the provider's configuration. */
-export interface ConfiguredLimits {
+interface ConfiguredLimits {
   /** Maximum concurrent calls. */
   concurrency: number | undefined;
   requestsPerMinute: number | undefined;

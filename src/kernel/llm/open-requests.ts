@@ -1,5 +1,5 @@
 /** The queue of one key, which shares the limit. */
-export interface Requester {
+interface Requester {
   /** Called when a request may be possible. Starts as many as are waiting and allowed. */
   admit(): void;
 }

@@ -16,7 +16,7 @@ export function isRetryable(error: SyscallError): boolean {
  * Milliseconds to wait after `attempt` failed attempts. If the provider asked for a wait, it is that wait plus jitter,
  * so that callers do not return at the same moment. Otherwise it is exponential backoff with jitter from 0.5 s.
  */
-export function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
+function backoffMs(error: SyscallError, attempt: number, now: number, random: () => number): number {
   const asked = requestedWaitMs(error, now);
   if (asked !== undefined && asked > 0)
     return asked + random() * Math.min(asked * REQUESTED_JITTER, MAX_JITTER_MS);
@@ -32,7 +32,7 @@ export interface RetryLimits {
 }
 
 /** The wait before the next attempt, and how long attempts are made from now on. */
-export interface RetryWait {
+interface RetryWait {
   delayMs: number;
   leftMs: number;
 }

@@ -32,7 +32,7 @@ const ASKED_LOOK_MS = 50;
  * When the process grows, Workers that do not answer or hold too much are ended. There is one watch per process; it
  * costs a timer and a system call while there are Workers.
  */
-export class MemoryWatch {
+class MemoryWatch {
   readonly #o: MemoryPorts;
   readonly #workers = new Set<WatchedWorker>();
   #timer: { cancel(): void; unref?(): void } | undefined;

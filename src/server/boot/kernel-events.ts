@@ -1,7 +1,7 @@
 import type { KernelCallbacks } from "../../kernel/types.ts";
 
 /** The kernel's events that a listener may handle. */
-export interface KernelListener extends Partial<KernelCallbacks> {
+interface KernelListener extends Partial<KernelCallbacks> {
   /** A message has come for a suspended run that waits for one. */
   onMail?(uuid: string): void;
   /** The programs of dead kernels were ended again. */

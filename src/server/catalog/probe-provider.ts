@@ -35,7 +35,7 @@ interface ProbePorts {
 type ProbePlace = Pick<OpenContext, "project" | "cwd" | "env">;
 
 /** What a model answered to a probe. */
-export interface ProbeAnswer {
+interface ProbeAnswer {
   text: string;
   usage: Usage;
   /** In USD; null: not known. */

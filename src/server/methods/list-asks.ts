@@ -7,7 +7,7 @@ import { refuseInside } from "./shared/refuse-inside.ts";
 import { askOf } from "./shared/stream-events.ts";
 
 /** A question that waits for an answer, with its project. */
-export interface ListedAsk extends AskUser {
+interface ListedAsk extends AskUser {
   /** `live`: the run waits for it now. `suspended`: the answer resumes the run. */
   state: "live" | "suspended";
   project: string;

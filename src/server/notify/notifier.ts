@@ -7,7 +7,7 @@ import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** What is notified: a shell command, which reads the event as JSON on stdin, or an address, which gets it by POST. */
-export interface Hook {
+interface Hook {
   target: string;
   /** The folder of the command. Absolute. */
   cwd: string;

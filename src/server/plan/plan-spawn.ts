@@ -17,7 +17,15 @@ import type { AskSetting } from "../../config/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
-import type { ChildPlan, ChildRequest, Limit, PID, ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
+import type {
+  ChildPlan,
+  ChildRequest,
+  InheritedOpts,
+  Limit,
+  PID,
+  ProviderChoice,
+  SpawnOpts,
+} from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -33,21 +41,7 @@ const UNCONFINED =
   "unconfined: the model's program works with tools of its own, which the rights of this run do not bind";
 
 /** The parent of a spawn. */
-interface Parent
-  extends Pick<
-    SpawnOpts,
-    | "provider"
-    | "effort"
-    | "env"
-    | "pluginKeys"
-    | "envGiven"
-    | "cwd"
-    | "folders"
-    | "attended"
-    | "detached"
-    | "outputs"
-    | "verdicts"
-  > {
+interface Parent extends InheritedOpts {
   pid: PID;
   /** Fails with PERMISSION for an effect that the parent may not cause through a child. */
   requireEffects(effects: ChildEffects): void;

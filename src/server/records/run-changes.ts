@@ -34,7 +34,7 @@ interface RunChangesPorts {
   scratch: string;
 }
 
-export interface DiffQuery {
+interface DiffQuery {
   /** Absolute files and folders; empty: all. */
   files: readonly string[];
   /** Only changes of this step. */
@@ -44,7 +44,7 @@ export interface DiffQuery {
   patch: boolean;
 }
 
-export interface UndoQuery {
+interface UndoQuery {
   /** Absolute files and folders; empty: all. */
   files: readonly string[];
   /** The last step whose changes stay. */

@@ -21,7 +21,7 @@ const AT_ONCE = 8;
 const MOST_COMPARED = 128 * 1024 ** 2;
 
 /** A file that is to become `to`, if it is still `from`. */
-export interface PlannedFile {
+interface PlannedFile {
   path: string;
   from: FileState | null;
   to: FileState | null;
@@ -31,7 +31,7 @@ export interface PlannedFile {
   mixed: boolean;
 }
 
-export interface UndoPlan {
+interface UndoPlan {
   id: string;
   redo: boolean;
   toStep: number;

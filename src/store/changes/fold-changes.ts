@@ -29,7 +29,7 @@ export interface ChangeHistory {
 }
 
 /** The net change of one file over the chosen steps. */
-export interface NetChange {
+interface NetChange {
   path: string;
   before: FileState | null;
   after: FileState | null;

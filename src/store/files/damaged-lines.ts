@@ -6,7 +6,7 @@ import type { LogPage } from "./append-log.ts";
 const MOST_NAMED = 100;
 
 /** The damaged and foreign lines of one file. */
-export interface DamagedFile {
+interface DamagedFile {
   file: string;
   /** Number of damaged lines. */
   count: number;

@@ -78,7 +78,6 @@ export const AskVerdict = z.object({
   waited_ms: z.number(),
 });
 
-export type AskOption = z.infer<typeof AskOption>;
 export type AskQuestion = z.infer<typeof AskQuestion>;
 export type AskAnswer = z.infer<typeof AskAnswer>;
 export type AskedCall = z.infer<typeof AskedCall>;

@@ -17,7 +17,7 @@ export function foreignLines(uuid: string, file: string, count: number): Syscall
   return foreignRun(uuid, `your Rnix did not write ${lines} of its ${file} as they are`);
 }
 
-export function foreignRun(uuid: string, why: string): SyscallError {
+function foreignRun(uuid: string, why: string): SyscallError {
   return new SyscallError(
     "PERMISSION",
     `Run ${uuid} is foreign: ${why}. You can view it, but not resume it. \`rnix resume --adopt ${uuid}\` starts a new run with its conversation and your current permissions.`,

@@ -9,7 +9,7 @@ import { runningLines } from "./call.ts";
 import { childLine, childTree } from "./child.ts";
 import { footerLine, statusLines } from "./status.ts";
 
-export interface LiveSize {
+interface LiveSize {
   columns: number;
   /** Maximum lines. */
   rows: number;
