@@ -6,7 +6,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { oneLine } from "../output/format.ts";
+import { oneLine, plural } from "../output/format.ts";
 import { type Draft, expanded, type InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
@@ -187,7 +187,8 @@ export class Chat implements ChatActions {
   sendNow(): void {
     const { line } = this.#parts;
     const session = this.front;
-    if (session === null || !session.isWorking || (line.isEmpty && session.outbox.waiting.length === 0)) {
+    const waits = (session?.outbox.waiting.length ?? 0) > 0;
+    if (session === null || (!waits && (line.isEmpty || !session.isWorking))) {
       this.submit("next_step");
       return;
     }
@@ -369,8 +370,9 @@ export class Chat implements ChatActions {
     } catch (error) {
       const isUnborn = session === this.#session && session.uuid === null;
       if (isUnborn) await this.#drop();
-      if (isUnborn && (await this.#parts.screen.suspendFor(() => this.link.offerSetup(error))))
-        return this.#deliver(message, when);
+      // Where the offer fails, too, the first failure is the one to report.
+      const offer = () => this.link.offerSetup(error).catch(() => false);
+      if (isUnborn && (await this.#parts.screen.suspendFor(offer))) return this.#deliver(message, when);
       this.#parts.line.putBefore(message.draft);
       throw error;
     }
@@ -416,7 +418,8 @@ export class Chat implements ChatActions {
   }
 
   async #over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): Promise<void> {
-    const unread = session.outbox.clear();
+    const isEnded = "receipt" in end && end.receipt.exit_reason !== "suspended";
+    const { unread, kept } = session.outbox.clear({ hasEnded: isEnded });
     if (unread !== null) this.#parts.line.putBefore(unread);
     if (session === this.#watched) {
       this.unwatch();
@@ -424,13 +427,14 @@ export class Chat implements ChatActions {
     }
     if (session !== this.#session || session.uuid === null) return;
     this.#interrupts = 0;
-    const isEnded = "receipt" in end && end.receipt.exit_reason !== "suspended";
     this.#past = { uuid: session.uuid, state: isEnded ? "ended" : "suspended" };
     this.#session = null;
     await session.close();
     this.#stage.show(this.#lobby);
-    if ("error" in end) this.print("the daemon has gone; your next message continues the conversation");
-    else if (end.receipt.exit_reason === "suspended") this.print("your next message resumes it");
+    const waits = kept === 0 ? "" : `; ${plural(kept, "message")} not read yet`;
+    if ("error" in end)
+      this.print(`the daemon has gone; your next message continues the conversation${waits}`);
+    else if (!isEnded) this.print(`your next message resumes it${waits}`);
   }
 
   /** Stops following the present run, which stays as it is. */
@@ -439,7 +443,7 @@ export class Chat implements ChatActions {
     if (this.#watched !== null) this.unwatch();
     this.#session = null;
     this.#stage.show(this.#lobby);
-    const unread = session?.uuid === null ? session.outbox.clear() : null;
+    const unread = session?.uuid === null ? session.outbox.clear({ hasEnded: true }).unread : null;
     if (unread !== null) this.#parts.line.putBefore(unread);
     await session?.close();
   }

@@ -122,12 +122,16 @@ export class Outbox {
     return taken.length === 0 ? null : joined(taken);
   }
 
-  /** The run has ended: nothing of it waits any more. Returns what was not read. */
-  clear(): Draft | null {
-    const left = this.#entries.map(({ draft }) => draft);
+  /**
+   * The run is not live any more. Returns what will not be read, and how many messages wait on disk: those are read when
+   * the run is resumed, if it has not ended.
+   */
+  clear({ hasEnded }: { hasEnded: boolean }): { unread: Draft | null; kept: number } {
+    const left = this.#entries.filter(({ seq }) => hasEnded || seq === null).map(({ draft }) => draft);
+    const kept = this.#entries.length - left.length;
     this.#entries = [];
     this.#ports.changed();
-    return left.length === 0 ? null : joined(left);
+    return { unread: left.length === 0 ? null : joined(left), kept };
   }
 
   /** The message that the server is about to answer for. */

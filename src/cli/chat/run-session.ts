@@ -47,6 +47,7 @@ export class RunSession {
   #isOver = false;
   readonly #messages: MessageEvents;
   readonly #firstSeq = Promise.withResolvers<number>();
+  #newestSeq = 0;
   /** When the present turn began; null between turns. */
   #turnSince: number | null = null;
 
@@ -179,7 +180,10 @@ export class RunSession {
   }
 
   #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
-    if (payload.event === "message") this.#firstSeq.resolve(payload.seq);
+    if (payload.event === "message") this.#newestSeq = Math.max(this.#newestSeq, payload.seq);
+    // All messages that wait come first, the oldest before the one that was sent with the beginning.
+    const areAll = payload.event === "activity" || (payload.event === "message" && payload.state === "read");
+    if (areAll && this.#newestSeq > 0) this.#firstSeq.resolve(this.#newestSeq);
     if (payload.event === "activity") this.#doing(payload.activity);
   }
 

@@ -252,6 +252,59 @@ describe("typing while the agent works", () => {
     await leave(terminal);
   });
 
+  test.each([
+    ["Ctrl-C", (terminal: TerminalSession, _: Machine) => terminal.type(CTRL_C)],
+    ["a kill of the daemon", (_: TerminalSession, machine: Machine) => machine.killDaemon()],
+  ])("a message that waits is read once after %s", async (_, stop) => {
+    await using machine = new Machine();
+    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
+    const model = await machine.model([{ text, chunks: 400, pace_ms: 20 }, { text: "resumed" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`tell me all${ENTER}`);
+    await terminal.until(/word9/);
+    terminal.type(`but briefly${ENTER}`);
+    await terminal.until(/next step: but briefly/);
+    await stop(terminal, machine);
+    await terminal.until((shown) => /1\s+message\s+not\s+read\s+yet/.test(shown) && EMPTY_LINE.test(shown));
+    terminal.type(`go on${ENTER}`);
+    await terminal.until((shown) => shown.includes("resumed") && EMPTY_LINE.test(shown));
+    expect(terminal.screen.text).not.toContain("next step:");
+    const transcript = await leave(terminal);
+    expect(transcript.match(/› but briefly/g)).toHaveLength(1);
+    expect(
+      asked(model.requests[1])
+        .join("\n")
+        .match(/but briefly/g),
+    ).toHaveLength(1);
+  });
+
+  test("a first message that can't be sent stays in the line", async () => {
+    await using machine = new Machine();
+    await machine.model([{ text: "sent" }]);
+    machine.config({ model_retries: "often" });
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`keep me${ENTER}`);
+    await terminal.until((shown) => shown.includes("model_retries") && /^❯ keep me/m.test(shown));
+  });
+
+  test("Ctrl-S asks again after the model has failed", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([
+      { fault: { kind: "status", status: 400, message: "not today" } },
+      { text: "at last" },
+    ]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`try it${ENTER}`);
+    await terminal.until((shown) => shown.includes("not today") && shown.includes("next step: try it"));
+    terminal.type(CTRL_S);
+    await terminal.until((shown) => shown.includes("at last") && EMPTY_LINE.test(shown));
+    await leave(terminal);
+    expect(asked(model.requests[1]).at(-1)).toBe("try it");
+  });
+
   test("Ctrl-D leaves the agent working, and says how to come back", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }]);
