@@ -11,7 +11,9 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { LiveAsk, ProcessEvent, SpawnOpts, Wake } from "../types.ts";
 import { permissionQuestion, quoted, refusedBy } from "./ask-text.ts";
+import { Attendance } from "./attendance.ts";
 import { checkAnswers } from "./check-answers.ts";
+import { answeredText, defaultOf, NO, type Settled, verdictOf, YES } from "./verdict.ts";
 
 /** Maximum answered questions that are remembered, so that a later answer gets a clear one. */
 const MAX_REMEMBERED = 1_000;
@@ -66,15 +68,6 @@ interface Waiting {
   isSettled: boolean;
 }
 
-interface Settled {
-  by: AskVerdict["by"];
-  answer: AskAnswer;
-  via?: string;
-}
-
-const NO: AskAnswer = { choices: ["no"] };
-const YES: AskAnswer = { choices: ["yes"] };
-
 /**
  * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
  * Without such a client the run's policy decides at once: no, or suspend the run until a person answers. Each question
@@ -85,12 +78,12 @@ export class Asks {
   readonly #open = new Map<string, Waiting>();
   /** How the last questions ended, by id. */
   readonly #closed = new Map<string, string>();
-  readonly #answering = new WeakMap<Process, Set<Channel<ProcessEvent>>>();
-  /** Processes that had a client that can answer. */
-  readonly #met = new WeakSet<Process>();
+
+  readonly #attendance: Attendance;
 
   constructor(ports: AsksPorts) {
     this.#ports = ports;
+    this.#attendance = new Attendance(ports.table);
   }
 
   /** Questions that are asked now. */
@@ -146,11 +139,9 @@ export class Asks {
     for (const one of this.#ports.table.tree(proc))
       for (const ask of one.asks.values()) channel.push({ type: "ask", ask: liveAsk(one, ask) });
     if (!answers) return () => undefined;
-    this.#met.add(proc);
-    const clients = this.#answering.get(proc) ?? new Set();
-    this.#answering.set(proc, clients.add(channel));
+    const leave = this.#attendance.add(proc, channel);
     return () => {
-      if (clients.delete(channel) && clients.size === 0) this.#leftAlone();
+      if (leave() === 0) this.#leftAlone();
     };
   }
 
@@ -195,7 +186,7 @@ export class Asks {
   async #decide(proc: Process, grant: FileGrant, request: Request, signal: AbortSignal): Promise<AskVerdict> {
     const { clock } = this.#ports;
     const restored = this.#restored(proc, request);
-    const isAttended = this.#isAttended(proc);
+    const isAttended = this.#attendance.canAnswer(proc);
     const mayPark = request.callId !== undefined && this.#ports.isStepCall(proc, request.callId);
     const ask = restored ?? this.#newAsk(proc, request, isAttended);
     if (ask.answers) {
@@ -204,7 +195,7 @@ export class Asks {
     }
     if (ask.until_ms <= clock.now())
       return this.#conclude(proc, ask, { by: "expiry", answer: defaultOf(ask) });
-    if (!isAttended && !(mayPark && this.#policyOf(proc) === "park"))
+    if (!isAttended && !(mayPark && this.#attendance.policyOf(proc) === "park"))
       return this.#conclude(proc, ask, { by: "on_ask", answer: defaultOf(ask) });
     return this.#conclude(proc, ask, await this.#ask(proc, grant, ask, signal));
   }
@@ -248,8 +239,8 @@ export class Asks {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, wakeOf(ask));
       await this.#ports.saveInfo(proc);
-      for (const one of this.#above(proc)) emit(one, { type: "ask", ask: liveAsk(proc, ask) });
-      if (!this.#isAttended(proc)) this.#park(waiting);
+      for (const one of this.#attendance.above(proc)) emit(one, { type: "ask", ask: liveAsk(proc, ask) });
+      if (!this.#attendance.canAnswer(proc)) this.#park(waiting);
       late = clock.timer(CLIENT_MS, () => this.#giveUpClient(proc));
       return await orAborted(waiting.settled.promise, signal);
     } catch (thrown) {
@@ -271,7 +262,7 @@ export class Asks {
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
       this.#remember(ask.id, "it was withdrawn, because its call ended");
     }
-    for (const one of this.#above(proc))
+    for (const one of this.#attendance.above(proc))
       this.#ports.emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
   }
 
@@ -293,9 +284,9 @@ export class Asks {
   #leftAlone(): void {
     for (const waiting of [...this.#open.values()]) {
       const { proc, ask } = waiting;
-      if (waiting.isSettled || proc.stopped || this.#isAttended(proc)) continue;
+      if (waiting.isSettled || proc.stopped || this.#attendance.canAnswer(proc)) continue;
       const mayPark = ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id);
-      if (mayPark && this.#policyOf(proc) === "park") this.#park(waiting);
+      if (mayPark && this.#attendance.policyOf(proc) === "park") this.#park(waiting);
       else this.#settle(waiting, { by: "on_ask", answer: defaultOf(ask) });
     }
   }
@@ -322,14 +313,14 @@ export class Asks {
     }
     if (wasOpen) {
       await this.#ports.saveInfo(proc);
-      for (const one of this.#above(proc))
+      for (const one of this.#attendance.above(proc))
         emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict });
     }
     if (verdict.allowed) await this.#allowAlways(proc, verdict.allowed, verdict.verdict === "always_project");
     return verdict;
   }
 
-  /** Allows what a person has allowed in the whole tree, or in every run of the project. Open questions may be over by it. */
+  /** Applies an "always" to the whole tree or to every run of the project. It may also answer open questions. */
   async #allowAlways(proc: Process, rules: readonly string[], inProject: boolean): Promise<void> {
     const { asker, table, warn } = this.#ports;
     const { project } = proc.spec.opts;
@@ -337,7 +328,7 @@ export class Asks {
       ? table
           .all()
           .filter(({ ppid, spec }) => table.find(ppid) === undefined && spec.opts.project.id === project.id)
-      : [this.#above(proc).at(-1) ?? proc];
+      : [this.#attendance.above(proc).at(-1) ?? proc];
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
@@ -359,43 +350,15 @@ export class Asks {
     }
   }
 
-  /** The process and its live ancestors. */
-  #above(proc: Process): Process[] {
-    const found = [proc];
-    for (let one: Process | undefined = proc; one; ) {
-      one = one.ppid === 0 ? undefined : this.#ports.table.find(one.ppid);
-      if (one) found.push(one);
-    }
-    return found;
-  }
-
-  /** A client can answer, or the client that has just begun the run is about to attach. */
-  #isAttended(proc: Process): boolean {
-    const above = this.#above(proc);
-    const top = above.at(-1) ?? proc;
-    if (top.spec.opts.attended && !this.#met.has(top)) return true;
-    return above.some((one) => (this.#answering.get(one)?.size ?? 0) > 0);
-  }
-
-  /**
-   * What decides when no client can answer it: as the run or the nearest run above it says. A run that a person has started
-   * at a terminal waits for the person.
-   */
-  #policyOf(proc: Process): NonNullable<SpawnOpts["onAsk"]> {
-    const above = this.#above(proc).map(({ spec }) => spec.opts);
-    const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
-    return said ?? (above.at(-1)?.attended ? "park" : "deny");
-  }
-
   /** The client that began the run has not come. */
   #giveUpClient(proc: Process): void {
-    for (const one of this.#above(proc)) this.#met.add(one);
+    this.#attendance.expectNone(proc);
     this.#leftAlone();
   }
 
   /** Time that is spent waiting for a person counts for no process. */
   #holdClocks(proc: Process): () => void {
-    const releases = this.#above(proc).map(({ clock }) => clock.hold());
+    const releases = this.#attendance.above(proc).map(({ clock }) => clock.hold());
     return () => {
       for (const release of releases) release();
     };
@@ -421,40 +384,4 @@ function liveAsk({ pid, uuid, spec }: Process, ask: OpenAsk): LiveAsk {
 
 function wakeOf({ id, until_ms }: OpenAsk): Wake {
   return { on: "answer", id, until_ms };
-}
-
-function defaultOf({ questions }: OpenAsk): AskAnswer {
-  return { choices: questions[0]?.default ?? [] };
-}
-
-function verdictOf(ask: OpenAsk, { by, answer, via }: Settled, now: number): AskVerdict {
-  const [choice = "no"] = answer.choices;
-  const verdict = choice === "yes" || choice === "always" || choice === "always_project" ? choice : "no";
-  const isAlways = verdict === "always" || verdict === "always_project";
-  return {
-    id: ask.id,
-    verdict,
-    by,
-    ...(via && { via }),
-    what: ask.call ? quoted(ask.call) : "",
-    rules: ask.call?.rules ?? [],
-    ...(isAlways && { allowed: ask.call?.always ?? [] }),
-    ...(answer.text && { text: answer.text }),
-    asked_at: new Date(ask.asked_at_ms).toISOString(),
-    waited_ms: Math.max(0, now - ask.asked_at_ms),
-  };
-}
-
-function answeredText({ by, answer, via }: Settled): string {
-  const [choice = "no"] = answer.choices;
-  switch (by) {
-    case "user":
-      return `it was answered "${choice}"${via ? ` (${via})` : ""}, and the first answer counts`;
-    case "rule":
-      return `the answer to another question allowed it (${via})`;
-    case "expiry":
-      return `no answer came in time, so ${choice} counts`;
-    case "on_ask":
-      return `there was no person to ask, so ${choice} counts`;
-  }
 }

@@ -3,7 +3,7 @@ import type { DirectCall, DirectResult } from "../../kernel/lifetime/direct-call
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import type { CallWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
-import { trustFromInside } from "../plan/plan-spawn.ts";
+import { trustFromInside } from "../plan/refuse-spawn.ts";
 import { method } from "./method.ts";
 
 const CallRequest = () =>

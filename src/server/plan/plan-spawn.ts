@@ -15,7 +15,6 @@ import { loadProviders } from "../../config/providers.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { AskSetting } from "../../config/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
-import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type {
   ChildPlan,
@@ -27,10 +26,10 @@ import type {
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
+import { refuseRequest, refuseSandbox, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import type { Workspaces } from "./workspace.ts";
 
@@ -84,10 +83,7 @@ export async function planSpawn(
   { agentOf = loadAgent, provider: before, byFlag, fallback, rules }: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
-  if (parent && request.trust) throw trustFromInside();
-  if (parent && request.resume_on_restart) throw restartFromInside();
-  if (request.chat) refuseInChat(request, parent);
-  requireCommands(request.check);
+  refuseRequest(request, { isInside: parent !== undefined });
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   const { project, sources, trusted, alwaysAllowed, lease } = await ports.workspaces.at(where);
   const settings = await loadSettings(sources);
@@ -99,7 +95,7 @@ export async function planSpawn(
     files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
     variables: request.env_given,
   });
-  if (request.output_schema) requireCheckable(request.output_schema);
+  if (request.output_schema) requireValidSchema(request.output_schema);
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
@@ -278,53 +274,6 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
 function scriptOf(model: string, cwd: string): string[] {
   const file = resolve(cwd, model);
   return existsSync(file) ? [file] : [];
-}
-
-/** A check that runs nothing would pass. */
-function requireCommands(checks: readonly string[] = []): void {
-  const empty = checks.find((check) => !hasCommand(check));
-  if (empty === undefined) return;
-  throw new SyscallError(
-    "INVALID",
-    `check: expected a command, got ${JSON.stringify(empty)}, which runs nothing and would pass`,
-  );
-}
-
-export function trustFromInside(): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
-  );
-}
-
-function restartFromInside(): SyscallError {
-  return new SyscallError(
-    "INVALID",
-    "--resume-on-restart is refused inside a run: a child resumes when its parent does.",
-  );
-}
-
-/** A chat has many answers, and a user who reads them. */
-function refuseInChat({ output_schema }: PlacedSpawn, parent: Parent | undefined): void {
-  if (output_schema !== undefined) {
-    throw new SyscallError("INVALID", "output_schema: a chat has no single answer that could fit it.");
-  }
-  if (parent === undefined) return;
-  throw new SyscallError("PERMISSION", "A chat is for a user: it is refused inside a run.");
-}
-
-/** A flag overrides the agent's value. */
-function refuseSandbox(request: PlacedSpawn, agent: Agent): void {
-  if ((request.sandbox ?? agent.sandbox) !== "required") return;
-  throw new SyscallError(
-    "UNAVAILABLE",
-    "A sandbox is required and this version has none. Run it with --sandbox auto where that is acceptable.",
-  );
-}
-
-/** Fails before anything is spent. The run compiles the schema again. */
-function requireCheckable(schema: object): void {
-  void new OutputSchema(schema);
 }
 
 /** Parts of an untrusted project's agent that are left out, except those that flags replace. */

@@ -22,8 +22,9 @@ import { CHANGES, type ObjectStore } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
+import { planRedo, planUndo } from "./plan-undo.ts";
 import { allSteps, type Run } from "./recorded-run.ts";
-import { interruptedLine, planRedo, planUndo, UndoFiles } from "./undo-files.ts";
+import { interruptedLine, UndoFiles } from "./undo-files.ts";
 
 interface RunChangesPorts {
   children: Pick<Children, "exec">;

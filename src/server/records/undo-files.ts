@@ -9,9 +9,10 @@ import { errnoOf } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UndoneFile } from "../../protocol/methods.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
-import { type ChangeHistory, netChanges } from "../../store/changes/fold-changes.ts";
+import type { ChangeHistory } from "../../store/changes/fold-changes.ts";
 import { blobName, type ObjectStore } from "../../store/changes/object-store.ts";
 import { sameState } from "../../store/changes/same-state.ts";
+import type { PlannedFile, UndoPlan } from "./plan-undo.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;
@@ -20,51 +21,8 @@ const AT_ONCE = 8;
 /** A present file that is larger is not compared. */
 const MOST_COMPARED = 128 * 1024 ** 2;
 
-/** A file that is to become `to`, if it is still `from`. */
-interface PlannedFile {
-  path: string;
-  from: FileState | null;
-  to: FileState | null;
-  /** Folders to remove when they are empty then. */
-  folders: string[];
-  /** Another program changed it between two changes of the run. */
-  mixed: boolean;
-}
-
-interface UndoPlan {
-  id: string;
-  redo: boolean;
-  toStep: number;
-  files: PlannedFile[];
-}
-
 type Done = Omit<UndoneFile, "added" | "removed">;
 type UndoDraft = Omit<Extract<ChangeDraft, { t: "undo" | "undoing" }>, "ts">;
-
-export function planUndo(history: ChangeHistory, toStep: number): UndoPlan {
-  const files = netChanges(history, { after: toStep }).map(({ path, before, after, folders, mixed }) => ({
-    ...{ path, from: after, to: before, folders, mixed },
-  }));
-  return { id: crypto.randomUUID(), redo: false, toStep, files };
-}
-
-/** The last undo that was not redone. Without one there is nothing to do. */
-export function planRedo({ undos }: ChangeHistory): UndoPlan {
-  const open: ChangeHistory["undos"] = [];
-  for (const line of undos) {
-    if (!line.redo) open.push(line);
-    else
-      open.splice(
-        open.findLastIndex(({ id }) => id === line.id),
-        1,
-      );
-  }
-  const last = open.at(-1);
-  const files = (last?.files ?? []).map(({ path, from, to }) => ({
-    ...{ path, from: to, to: from, folders: [], mixed: false },
-  }));
-  return { id: last?.id ?? "", redo: true, toStep: last?.to_step ?? 0, files };
-}
 
 /** The end of an undo that was cut off by a crash: its temporary files are removed, and the finished files named. */
 export async function interruptedLine(

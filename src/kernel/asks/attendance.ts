@@ -1,0 +1,58 @@
+/** Which clients can answer the questions of a process, and what decides without one. */
+
+import type { Channel } from "../../lib/channel.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTable } from "../process/process-table.ts";
+import type { ProcessEvent, SpawnOpts } from "../types.ts";
+
+export class Attendance {
+  readonly #table: Pick<ProcessTable, "find">;
+  readonly #answering = new WeakMap<Process, Set<Channel<ProcessEvent>>>();
+  /** Processes whose client has come, or is not expected any more. */
+  readonly #met = new WeakSet<Process>();
+
+  constructor(table: Pick<ProcessTable, "find">) {
+    this.#table = table;
+  }
+
+  /** Adds a client that can answer. Returns a function that removes it and returns how many the process still has. */
+  add(proc: Process, client: Channel<ProcessEvent>): () => number | null {
+    this.#met.add(proc);
+    const clients = this.#answering.get(proc) ?? new Set();
+    this.#answering.set(proc, clients.add(client));
+    return () => (clients.delete(client) ? clients.size : null);
+  }
+
+  /** The client that began the run has not attached: it is no longer waited for. */
+  expectNone(proc: Process): void {
+    for (const one of this.above(proc)) this.#met.add(one);
+  }
+
+  /** A client can answer, or the client that has just begun the run is about to attach. */
+  canAnswer(proc: Process): boolean {
+    const above = this.above(proc);
+    const top = above.at(-1) ?? proc;
+    if (top.spec.opts.attended && !this.#met.has(top)) return true;
+    return above.some((one) => (this.#answering.get(one)?.size ?? 0) > 0);
+  }
+
+  /**
+   * What decides when no client can answer: the policy of the run, or of its nearest ancestor with one. A run that a
+   * person has started at a terminal waits for the person.
+   */
+  policyOf(proc: Process): NonNullable<SpawnOpts["onAsk"]> {
+    const above = this.above(proc).map(({ spec }) => spec.opts);
+    const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
+    return said ?? (above.at(-1)?.attended ? "park" : "deny");
+  }
+
+  /** The process and its live ancestors. */
+  above(proc: Process): Process[] {
+    const found = [proc];
+    for (let one: Process | undefined = proc; one; ) {
+      one = one.ppid === 0 ? undefined : this.#table.find(one.ppid);
+      if (one) found.push(one);
+    }
+    return found;
+  }
+}
