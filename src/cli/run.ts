@@ -64,6 +64,8 @@ export async function runAgent(io: Io, run: AgentRun): Promise<FollowedRun> {
   const typed = io.stdin.kind === "tty" ? await run.input?.(io) : undefined;
   const follower = await Follower.open(io, run.output, { ...run, ...liveOptions(io, run) });
   try {
+    // From now on, keys are not echoed and not left for the shell, also while servers start.
+    if (!run.detach) follower.view.listen();
     const { session, input } = await prepare(run, held, follower, typed);
     try {
       const env = { ...environment(io), ...run.env };
@@ -151,7 +153,6 @@ async function begin(
   const stopTyping = run.atReadingPace
     ? () => undefined
     : typeToRun(view.io, view, { uuid, connect: () => session.connect() });
-  view.listen();
   const ended = followRun(view.io, stream, follower);
   try {
     const receipt = await Promise.race([ended, interrupts.abandoned, view.left]);

@@ -313,12 +313,16 @@ describe("the keys", () => {
       { columns: 100, rows: 40 },
     );
     shell.type(`${binary()} spawn "work on"\r`);
+    // The daemon is still starting.
+    await shell.until(/starting/);
+    shell.type("touch typed-early\r");
     await shell.until(/running Bash/);
     shell.type("touch typed\rtouch typed-too");
     machine.write("go", "");
     await shell.until(/✔ completed[\s\S]*\$$/);
     shell.type("touch after\r");
     await until(() => machine.has("after"), "the shell reads what is typed after the run");
+    expect(machine.has("typed-early")).toBe(false);
     expect(machine.has("typed")).toBe(false);
     expect(machine.has("typed-too")).toBe(false);
     shell.type("exit\r");
