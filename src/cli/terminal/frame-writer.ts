@@ -8,6 +8,9 @@ const ERASE_RIGHT = "\u001b[K";
 /** Not from the first column: at the screen's top-left corner tmux would copy the screen to the scroll-back first. */
 export const ERASE_BELOW = "\r\u001b[K\u001b[C\u001b[J\r";
 
+/** Characters of which terminals disagree how wide they are. */
+const UNCERTAIN = /[\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}\u200d]/u;
+
 /** Collects the movements and texts of one frame, with rows counted from the region's top. */
 export class FrameWriter {
   #text = "";
@@ -50,6 +53,8 @@ export class FrameWriter {
 
   commit(lines: readonly string[]): void {
     this.#to(0);
+    // A line that the terminal shows wider than we think takes a row that still shows the region.
+    if (lines.some((line) => UNCERTAIN.test(line))) this.add(ERASE_BELOW);
     for (const line of lines) this.add(`\r${ERASE_RIGHT}${line}\r\n`);
     this.#exist = Math.max(1, this.#exist - lines.length);
     this.#stale = this.#exist;

@@ -100,9 +100,8 @@ export class Turns {
       afterCheck: entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined),
       saysCut,
     };
-    for (const entry of entries) {
-      if (entry.kind === "input") emit(proc, { type: "message", state: "read", ...asUserMessage(entry) });
-    }
+    proc.reading = entries.flatMap((entry) => (entry.kind === "input" ? [asUserMessage(entry)] : []));
+    for (const read of proc.reading) emit(proc, { type: "message", state: "read", ...read });
     return text;
   }
 
@@ -123,6 +122,7 @@ export class Turns {
   /** The step with the delivery has a record. */
   recorded(): void {
     this.#delivery = undefined;
+    this.#proc.reading = [];
   }
 
   /**
@@ -134,6 +134,7 @@ export class Turns {
     const proc = this.#proc;
     const { entries = [], message, saysCut } = this.#delivery ?? {};
     this.#delivery = undefined;
+    proc.reading = [];
     if (!message) return [];
     await ctx.retract(proc, message);
     proc.answerCut = saysCut === true;

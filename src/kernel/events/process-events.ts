@@ -160,7 +160,11 @@ export class ProcessEvents {
     for (const child of this.#ports.descendantsOf(proc).slice(0, MAX_CHILDREN)) {
       events.push({ type: "child", child: childState(child, this.#ports.parentOf(child)) });
     }
-    if (proc.step > proc.recordedStep) events.push(stepEvent(proc));
+    for (const read of proc.reading) events.push({ type: "message", state: "read", ...read });
+    if (proc.step > proc.recordedStep) {
+      events.push(stepEvent(proc));
+      if (proc.answerBegun) events.push({ type: "text_delta", step: proc.step, text: proc.arriving });
+    }
     for (const call of proc.activity.calls) {
       const { id, step, path, output } = call;
       const ts = new Date(call.startedAtMs).toISOString();

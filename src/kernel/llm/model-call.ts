@@ -105,7 +105,7 @@ export class ModelCall implements GateObserver {
 
   #arrived(text: string): void {
     this.#arriving = text;
-    this.#proc.answerBegun = text !== "";
+    this.#proc.arriving = text;
   }
 
   /** What the last attempt was charged. */

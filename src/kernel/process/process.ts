@@ -34,6 +34,7 @@ import type {
   ProviderChoice,
   SkillInfo,
   SyscallEvent,
+  UserMessage,
 } from "../types.ts";
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
@@ -143,8 +144,10 @@ export class Process {
   answerCut: boolean;
   /** What an interruption would cancel now. */
   underway: "model" | "tools" | null = null;
-  /** Text of the answer to the present request has arrived. */
-  answerBegun = false;
+  /** Text of the answer to the present request, as far as it has arrived. */
+  arriving = "";
+  /** The user's messages in the present step, until it has a record. */
+  reading: readonly UserMessage[] = [];
   /** The user has chosen another model or effort: the loop takes it before its next model call. */
   modelChange: ModelChange | undefined;
   /** The user has ended the chat: it ends as soon as it would wait for a message. */
@@ -269,6 +272,10 @@ export class Process {
       if (this.signal.aborted) this.#work.abort(this.signal.reason);
     }
     return this.#work.signal;
+  }
+
+  get answerBegun(): boolean {
+    return this.arriving !== "";
   }
 
   /** The user has interrupted the present work, and the loop has not ended it yet. */

@@ -240,6 +240,17 @@ describe("a frame", () => {
     const rows = scene.text.split("\n");
     expect([rows[0], rows[2], rows.length]).toEqual(["top!", "bottom!", 3]);
   });
+
+  test("leaves nothing of itself below a committed line that takes more rows than we think", async () => {
+    const scene = new Scene({ columns: 20, rows: 10 });
+    scene.show(Array.from({ length: 3 }, () => "live ".repeat(4)));
+    await scene.frame();
+    scene.screen.commit(["👩‍👩‍👧‍👦".repeat(8)]);
+    scene.show(["end"]);
+    await scene.frame();
+    expect(scene.text).not.toContain("live");
+    expect(scene.text).toEndWith("\nend");
+  });
 });
 
 test("while the window is dragged nothing is drawn, and then one frame at its last size", async () => {

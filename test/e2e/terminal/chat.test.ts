@@ -380,6 +380,25 @@ describe("what is sent", () => {
 });
 
 describe("a past conversation", () => {
+  test("whose terminal was killed in the middle of an answer is shown from its question on", async () => {
+    await using machine = new Machine();
+    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
+    await machine.model([{ text, chunks: 400, pace_ms: 20 }]);
+    {
+      await using terminal = machine.terminal(["chat"]);
+      await terminal.until(READY);
+      terminal.type(`tell me all${ENTER}`);
+      await terminal.until(/word9/);
+      terminal.signal("SIGKILL");
+      await terminal.done;
+    }
+    await using terminal = machine.terminal(["chat", "--continue"]);
+    await terminal.until(/word30/);
+    terminal.type(ESCAPE);
+    await terminal.until(/! interrupted/);
+    expect(await leave(terminal)).toMatch(/› tell me all\n\nword0 word1 [^!]*word30[^!]*\n\n! interrupted/);
+  });
+
   test("is continued on the next day, after the daemon was killed", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ text: "the first answer" }, { text: "the second answer" }]);
