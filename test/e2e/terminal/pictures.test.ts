@@ -111,6 +111,24 @@ test("the pictures of a run: while a command runs, and at its end", async () => 
   picture("run", "A run with two sub-agents, to its end", terminal);
 });
 
+test("the picture of a conversation: a message waits for the next step", async () => {
+  await using machine = machineWithRun();
+  const chat = ["chat", "--provider", "replay", "--model", "script.yaml"];
+  await using terminal = machine.terminal(chat, { columns: 80, rows: 24 });
+  await terminal.until(/a message, \/ for commands/);
+  terminal.type("fix the failing test\r");
+  await terminal.until(/check 7 of 10 ok[\s\S]*running Bash/);
+  terminal.type("only touch notes.ts\r");
+  await terminal.until(/next step: only touch/);
+  terminal.type("and tell me why");
+  await terminal.until(/❯ and tell me why/);
+  picture("chat", "A conversation in which a message waits for the next step", terminal);
+  machine.write("go", "");
+  await terminal.until((text) => text.includes("What was wrong") && !text.includes("running"));
+  terminal.type("\u0015\u0004");
+  await terminal.done;
+});
+
 test("the picture of rnix demo", async () => {
   await using machine = onPath(new Machine());
   await using terminal = machine.terminal(["demo"], { columns: 80, rows: 24 });
