@@ -123,6 +123,17 @@ export class Outbox {
   }
 
   /**
+   * Takes the waiting messages back and stops the run by `interrupt`. Returns all that the model has not read: what
+   * waited, and what the model was about to read.
+   */
+  async stop(interrupt: () => Promise<{ put_back: readonly number[] }>): Promise<Draft | null> {
+    const waiting = await this.takeBack();
+    const { put_back } = await interrupt();
+    const drafts = [await this.takeBack(put_back), waiting].filter((draft) => draft !== null);
+    return drafts.length === 0 ? null : joined(drafts);
+  }
+
+  /**
    * The run is not live any more. Returns what will not be read, and how many messages wait on disk: those are read when
    * the run is resumed, if it has not ended.
    */

@@ -16,7 +16,7 @@ import { attachedFiles } from "./attached-files.ts";
 import { BelowLine } from "./below.ts";
 import { isFile } from "./is-file.ts";
 import { MessageEvents } from "./message-events.ts";
-import { joined, Outbox, type When } from "./outbox.ts";
+import { Outbox, type When } from "./outbox.ts";
 
 interface RunInputPorts {
   io: Io;
@@ -133,13 +133,10 @@ export class RunInput {
   /** Stops the model or the command; the run waits for a message then. */
   async #stop(): Promise<void> {
     const { uuid } = this.#ports;
-    const waiting = await this.#outbox.takeBack();
-    const { put_back } = await this.#request((wire) =>
-      wire.request("interrupt", { uuid }, { timeoutMs: null }),
+    const unread = await this.#outbox.stop(() =>
+      this.#request((wire) => wire.request("interrupt", { uuid }, { timeoutMs: null })),
     );
-    const unread = await this.#outbox.takeBack(put_back);
-    const drafts = [unread, waiting].filter((draft) => draft !== null);
-    if (drafts.length > 0) this.#line.putBefore(joined(drafts));
+    if (unread !== null) this.#line.putBefore(unread);
   }
 
   async #takeBack(): Promise<void> {

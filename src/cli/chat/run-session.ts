@@ -8,7 +8,7 @@ import type { Draft } from "../terminal/input-line.ts";
 import { type Below, LiveView } from "../terminal/run-view.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";
-import { joined, Outbox, type Outgoing, type When } from "./outbox.ts";
+import { Outbox, type Outgoing, type When } from "./outbox.ts";
 import type { Actor } from "./stage.ts";
 
 /** How the run comes to be followed. */
@@ -109,16 +109,9 @@ export class RunSession {
     this.#follow(await this.#ports.link.follow("attach", { uuid, attended: true }, this.#handlers));
   }
 
-  /**
-   * Stops the model or the running calls; the run waits for a new message then. Returns what the model has not read, as it
-   * was typed here: what waited, and what it was about to read.
-   */
+  /** Stops the model or the running calls; the run waits for a new message then. Returns what the model has not read. */
   async interrupt(): Promise<Draft | null> {
-    const waiting = await this.outbox.takeBack();
-    const { put_back } = await this.#ports.link.request("interrupt", this.#target(), { timeoutMs: null });
-    const unread = await this.outbox.takeBack(put_back);
-    const drafts = [unread, waiting].filter((draft) => draft !== null);
-    return drafts.length === 0 ? null : joined(drafts);
+    return this.outbox.stop(() => this.#ports.link.request("interrupt", this.#target(), { timeoutMs: null }));
   }
 
   async close(): Promise<void> {

@@ -3,6 +3,7 @@
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
+import { callBlock, type LoggedCall } from "./call-block.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunClock } from "./run-clock.ts";
 import type { CallBlock, Change, ChildRun, RunHead } from "./transcript.ts";
@@ -266,7 +267,7 @@ export class RunState {
 
   #callStarted(call: LoggedCall, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
-    const block = blockOf(call, now);
+    const block = callBlock(call, now);
     if (this.#isPlayed) block.startedMs = now;
     if (!this.calls.has(call.id)) this.calls.set(call.id, block);
     this.#order.set(call.id, this.#order.size);
@@ -276,7 +277,7 @@ export class RunState {
   #callEnded(call: LoggedCall, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
     this.calls.delete(call.id);
-    const block = blockOf(call, now);
+    const block = callBlock(call, now);
     if (GROUPED.has(call.name) && call.state === "done") {
       this.reads.push(block);
       this.reads.sort((a, b) => (this.#order.get(a.id) ?? 0) - (this.#order.get(b.id) ?? 0));
@@ -351,27 +352,6 @@ export class RunState {
 }
 
 type Delta = { step: number; text: string };
-type LoggedCall = NonNullable<LogEntry["call"]>;
-
-function blockOf(call: LoggedCall, now: number): CallBlock {
-  const { id, name, input, state, result, error, error_code, duration_ms } = call;
-  const started = Date.parse(call.started_at);
-  const startedMs = Number.isNaN(started) ? now : Math.min(started, now);
-  return {
-    id,
-    name,
-    input,
-    startedMs,
-    state,
-    result,
-    error,
-    errorCode: error_code,
-    ms: duration_ms,
-    tail: "",
-    lines: 0,
-  };
-}
-
 function note(text: string, tone: "warning" | "quiet"): Change {
   return { type: "block", block: { kind: "note", text, tone } };
 }

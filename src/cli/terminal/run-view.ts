@@ -7,13 +7,14 @@ import type { Io, Output } from "../io.ts";
 import { askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
 import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
+import { AnswerText } from "./answer-text.ts";
 import { AskPanel } from "./ask-panel.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { endLines, resumeLine } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
+import { CommittedOutput } from "./committed-output.ts";
 import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
-import { MarkdownStream } from "./markdown.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { RunState } from "./run-state.ts";
 import { type Frame, Screen } from "./screen.ts";
@@ -44,14 +45,6 @@ export function openLiveView(io: Io, o: LiveOptions): LiveView {
   return new LiveView(io, Screen.open(io, { clock: realClock }), o);
 }
 
-/** The text of the model that arrives. */
-interface Answer {
-  stream: MarkdownStream;
-  /** What closes it. */
-  end: string;
-  committed: boolean;
-}
-
 type RunScreen = Pick<
   Screen,
   "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
@@ -78,7 +71,7 @@ export class LiveView implements RunOutput, InputSlot {
   readonly #stopListening: () => void;
   readonly #left = Promise.withResolvers<null>();
   #keyboard: Keyboard | null = null;
-  #answer: Answer | null = null;
+  #answer: AnswerText | null = null;
   /** Whether the last part above takes one line; null: there is none yet. */
   #lastIsBrief: boolean | null = null;
   /** The last part that is shown in short. */
@@ -292,40 +285,29 @@ export class LiveView implements RunOutput, InputSlot {
   }
 
   #text(text: string): void {
-    this.#answer ??= this.#newAnswer(text);
-    const answer = this.#answer;
-    answer.stream.push(text);
-    this.#commitAnswer(answer, answer.stream.finished(this.#screen.columns));
+    this.#answer ??= new AnswerText(text, this.look);
+    this.#answer.push(text);
+    this.#commitAnswer(this.#answer, this.#answer.finished(this.#screen.columns));
   }
 
-  /** A JSON document is shown as code: as Markdown it would lose characters. */
-  #newAnswer(beginning: string): Answer {
-    const isJson = /^\s*(\{|\[\s*[[{"\d-])/.test(beginning);
-    const stream = new MarkdownStream(this.look);
-    if (isJson) stream.push("```json\n");
-    return { stream, end: isJson ? "\n```" : "", committed: false };
-  }
-
-  #commitAnswer(answer: Answer, lines: readonly string[]): void {
+  #commitAnswer(answer: AnswerText, lines: readonly string[]): void {
     if (lines.length === 0) return;
-    if (answer.committed) this.#screen.commit(lines);
+    if (answer.isCommitted) this.#screen.commit(lines);
     else this.#commit(lines, { isBrief: false });
-    answer.committed = true;
+    answer.isCommitted = true;
   }
 
   #endAnswer(): void {
     const answer = this.#answer;
     this.#answer = null;
-    if (answer === null) return;
-    answer.stream.push(answer.end);
-    this.#commitAnswer(answer, answer.stream.end(this.#screen.columns));
+    if (answer !== null) this.#commitAnswer(answer, answer.end(this.#screen.columns));
   }
 
   #loseAnswer(): void {
     const lost = this.#answer;
     this.#answer = null;
     const text = "the answer broke off here; the model is asked again";
-    if (lost?.committed) this.#block({ kind: "note", text, tone: "warning" });
+    if (lost?.isCommitted) this.#block({ kind: "note", text, tone: "warning" });
   }
 
   #frame({ columns, rows }: { columns: number; rows: number }): Frame {
@@ -349,7 +331,7 @@ export class LiveView implements RunOutput, InputSlot {
           ...(this.#full ? ["ctrl-o: short"] : this.#folded === null ? [] : ["ctrl-o: more"]),
         ],
         isBelowText: this.#needsGap(),
-        answer: (most) => this.#answer?.stream.rest(columns, most) ?? [],
+        answer: (most) => this.#answer?.rest(columns, most) ?? [],
       },
       this.look,
     );
@@ -362,7 +344,7 @@ export class LiveView implements RunOutput, InputSlot {
   #needsGap(): boolean {
     if (this.#lastIsBrief === null) return false;
     // The text that arrives continues what was committed of it.
-    if (this.#answer !== null) return !this.#answer.committed;
+    if (this.#answer !== null) return !this.#answer.isCommitted;
     return !this.#lastIsBrief || this.state.thought !== null;
   }
 
@@ -387,36 +369,4 @@ function under(asked: readonly string[], input: Frame | undefined): Frame {
   if (input === undefined) return { lines: asked };
   const cursor = input.cursor && { ...input.cursor, row: input.cursor.row + asked.length };
   return { lines: [...asked, ...input.lines], cursor };
-}
-
-/** stderr while the live view is open: its lines go above the live region. */
-class CommittedOutput implements Output {
-  readonly isTTY = true;
-  readonly #output: Output;
-  readonly #say: (text: string) => void;
-
-  constructor(output: Output, say: (text: string) => void) {
-    this.#output = output;
-    this.#say = say;
-  }
-
-  get columns(): number {
-    return this.#output.columns;
-  }
-
-  get closed(): boolean {
-    return this.#output.closed;
-  }
-
-  write(text: string): void {
-    this.#say(text.replace(/\n$/, ""));
-  }
-
-  writeBytes(bytes: Uint8Array): void {
-    this.#output.writeBytes(bytes);
-  }
-
-  drained(): Promise<void> {
-    return this.#output.drained();
-  }
 }

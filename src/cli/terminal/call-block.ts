@@ -1,0 +1,25 @@
+/** Makes the block of a tool call from its log entry. */
+
+import type { LogEntry } from "../output/log.ts";
+import type { CallBlock } from "./transcript.ts";
+
+export type LoggedCall = NonNullable<LogEntry["call"]>;
+
+export function callBlock(call: LoggedCall, now: number): CallBlock {
+  const { id, name, input, state, result, error, error_code, duration_ms } = call;
+  const started = Date.parse(call.started_at);
+  const startedMs = Number.isNaN(started) ? now : Math.min(started, now);
+  return {
+    id,
+    name,
+    input,
+    startedMs,
+    state,
+    result,
+    error,
+    errorCode: error_code,
+    ms: duration_ms,
+    tail: "",
+    lines: 0,
+  };
+}
