@@ -443,8 +443,6 @@ export class Chat implements ChatActions {
     if (this.#watched !== null) this.unwatch();
     this.#session = null;
     this.#stage.show(this.#lobby);
-    const unread = session?.uuid === null ? session.outbox.clear({ hasEnded: true }).unread : null;
-    if (unread !== null) this.#parts.line.putBefore(unread);
     await session?.close();
   }
 

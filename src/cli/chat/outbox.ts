@@ -135,11 +135,12 @@ export class Outbox {
 
   /**
    * The run is not live any more. Returns what will not be read, and how many messages wait on disk: those are read when
-   * the run is resumed, if it has not ended.
+   * the run is resumed, if it has not ended. What is being sent is the caller's, who knows whether it arrived.
    */
   clear({ hasEnded }: { hasEnded: boolean }): { unread: Draft | null; kept: number } {
-    const left = this.#entries.filter(({ seq }) => hasEnded || seq === null).map(({ draft }) => draft);
-    const kept = this.#entries.length - left.length;
+    const sent = this.#entries.filter(({ seq }) => seq !== null).map(({ draft }) => draft);
+    const left = hasEnded ? sent : [];
+    const kept = sent.length - left.length;
     this.#entries = [];
     this.#ports.changed();
     return { unread: left.length === 0 ? null : joined(left), kept };

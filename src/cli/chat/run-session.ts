@@ -1,5 +1,6 @@
 /** One run that the conversation follows: its view, what the user sends it, and how it stands. */
 
+import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Activity } from "../../protocol/stream.ts";
@@ -72,6 +73,8 @@ export class RunSession {
       changed: ports.changed,
     });
     this.#messages = new MessageEvents(this.outbox);
+    // Not waited for where the run begins without a message.
+    this.#firstSeq.promise.catch(() => undefined);
     if (begin.kind !== "spawn") this.#ref = { pid: 0, uuid: begin.uuid };
   }
 
@@ -116,6 +119,7 @@ export class RunSession {
 
   async close(): Promise<void> {
     this.#isOver = true;
+    this.#endFirst();
     this.#followed?.close();
     await this.view.close();
   }
@@ -161,9 +165,14 @@ export class RunSession {
   #end(end: { receipt: Receipt } | { error: unknown }): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#firstSeq.resolve(0);
+    this.#endFirst();
     this.#followed?.close();
     this.#ports.over(this, end);
+  }
+
+  #endFirst(): void {
+    if (this.#newestSeq > 0) this.#firstSeq.resolve(this.#newestSeq);
+    else this.#firstSeq.reject(new SyscallError("CLOSED", "the run ended before it took the message"));
   }
 
   #event(event: StreamEvent): void {
@@ -174,10 +183,11 @@ export class RunSession {
 
   #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
     if (payload.event === "message") this.#newestSeq = Math.max(this.#newestSeq, payload.seq);
-    // All messages that wait come first, the oldest before the one that was sent with the beginning.
-    const areAll = payload.event === "activity" || (payload.event === "message" && payload.state === "read");
-    if (areAll && this.#newestSeq > 0) this.#firstSeq.resolve(this.#newestSeq);
-    if (payload.event === "activity") this.#doing(payload.activity);
+    // All messages that wait come before the activity, the one that was sent with the beginning as the last.
+    if (payload.event === "activity") {
+      if (this.#newestSeq > 0) this.#firstSeq.resolve(this.#newestSeq);
+      this.#doing(payload.activity);
+    }
   }
 
   #doing({ kind, since_ms }: Activity): void {

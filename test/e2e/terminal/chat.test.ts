@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { png } from "../../support/images.ts";
+import type { Turn } from "../../support/model-server/script.ts";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
@@ -277,6 +278,34 @@ describe("typing while the agent works", () => {
         .join("\n")
         .match(/but briefly/g),
     ).toHaveLength(1);
+  });
+
+  test("messages that wait keep their own words when the run is resumed and fails", async () => {
+    await using machine = new Machine();
+    machine.config({ model_retries: "none" });
+    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
+    const refused: Turn = { fault: { kind: "status", status: 400, message: "not today" } };
+    const model = await machine.model([{ text, chunks: 400, pace_ms: 20 }, refused]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`tell me all${ENTER}`);
+    await terminal.until(/word9/);
+    terminal.type(`but briefly${ENTER}`);
+    await terminal.until(/next step: but briefly/);
+    terminal.type(CTRL_C);
+    await terminal.until(/your next message resumes it/);
+    terminal.type(`and go on${ENTER}`);
+    // They wait again, as the model has not read them.
+    const shown = await terminal.until((all) => /not today[\s\S]*next step: .*and go on/.test(all));
+    expect(shown.slice(shown.indexOf("not today")).match(/tell me all/g)).toHaveLength(1);
+    expect(shown.slice(shown.indexOf("not today")).match(/and go on/g)).toHaveLength(1);
+    expect(
+      asked(model.requests[1])
+        .join("\n")
+        .match(/but briefly/g),
+    ).toHaveLength(1);
+    terminal.type(CTRL_D);
+    await terminal.done;
   });
 
   test("a first message that can't be sent stays in the line", async () => {
