@@ -41,12 +41,12 @@ export async function commandHelp(words: string[], command: Command, io: Io): Pr
 }
 
 const ROOT_EXAMPLES = [
-  "rnix chat                                                  talk with an agent; rnix alone at a terminal, too",
-  "rnix demo                                                  a complete run, no key, no network",
-  "rnix setup                                                 choose a model, enter its key, in a minute",
-  'rnix "explain what this project does"                      run an agent: the same as rnix spawn "…"',
-  'rnix spawn "fix the failing test" --check "npm test"       the check decides whether it succeeded',
-  "rnix log                                                   what the last run did",
+  "rnix demo                         a complete run, no key, no network",
+  "rnix setup                        choose a model, enter its key, in a minute",
+  "rnix                              talk with an agent: the same as rnix chat",
+  'rnix "explain this project"       run an agent: the same as rnix spawn "…"',
+  'rnix "fix it" --check "npm test"  the check decides whether it succeeded',
+  "rnix log                          what the last run did",
 ];
 
 /** Our definition in the form that citty renders. */

@@ -96,6 +96,18 @@ describe("a table", () => {
       expect(Bun.stringWidth(line)).toBeLessThanOrEqual(output.columns);
   });
 
+  test("continues a wrapped column on further lines, and loses none of it", () => {
+    const output = new FakeOutput(true);
+    const wrapped = columns.map((column) => ({ ...column, wrapped: column.title === "INTENT" }));
+    const [, ...lines] = table(rows, wrapped, Object.assign(output, { columns: 40 }), plain)
+      .trimEnd()
+      .split("\n");
+    for (const line of lines) expect(Bun.stringWidth(line)).toBeLessThanOrEqual(40);
+    expect(lines.length).toBeGreaterThan(rows.length);
+    expect(lines.map((line) => line.slice(5)).join(" ")).toContain(rows[1]?.intent ?? "");
+    expect(table(rows, wrapped, new FakeOutput(), plain).trimEnd().split("\n")).toHaveLength(4);
+  });
+
   test("without rows has only its titles", () =>
     expect(table([], columns, new FakeOutput(), plain)).toBe("PID  INTENT\n"));
 

@@ -106,6 +106,19 @@ describe("rnix setup at a terminal", () => {
     expect(await machine.run(["say OK"])).toMatchObject({ code: 0, stdout: "OK\n" });
   });
 
+  test("an address without /v1 is completed where the list of models is", async () => {
+    await using machine = new Machine();
+    await using server = await ModelServer.start({ ...OK, models: ["one"] });
+    const terminal = machine.startAtTerminal(["setup"], { env: NEW_USER });
+    const typed = [WHICH, "other"] as const;
+    await answer(terminal, typed, [/empty: back\): $/, server.url], [/name for it \[[^\]]*\]: $/, "mine"]);
+    await answer(terminal, [HOW, "none"], [MODEL, "one"]);
+    const { code, screen } = await terminal.done;
+    expect(screen).toContain(`Its address is ${server.url}/v1`);
+    expect(code).toBe(0);
+    expect(providers(machine)).toContain(`base_url: ${server.url}/v1\n`);
+  });
+
   test("a server without a list: the model is named, and the word that is sent shows it", async () => {
     await using machine = new Machine();
     await using server = await ModelServer.start({ ...OK, models: ["mine"] });

@@ -261,7 +261,11 @@ class ChatTerminal {
   #hintNow(): string {
     if (this.#hint !== "") return this.#hint;
     const chat = this.#chat;
-    if (chat.front?.outbox.waiting.length) return "alt-up: edit  ctrl-s: send now  esc: stop";
+    if (chat.front?.outbox.waiting.length) {
+      return chat.isWorking
+        ? "alt-up: edit  ctrl-s: send now  esc: stop"
+        : "the model has not read it  ctrl-s: send again  alt-up: edit";
+    }
     if (chat.isWorking && !this.#line.isEmpty)
       return "enter: for its next step  alt-enter: after its answer  ctrl-s: now";
     if (chat.uuid === null) return this.#runsOn;

@@ -101,10 +101,14 @@ export default defineCommand({
         [
           { title: "PLUGIN", value: ({ name }) => name },
           { title: "STATE", value: ({ state }) => state },
-          { title: "VERSION", value: ({ version }) => version ?? "-" },
+          { title: "VERSION", value: ({ version }) => version ?? "-", leftOut: 1 },
           { title: "LAYER", value: ({ layer }) => layer },
-          { title: "DEVICES", value: devicesOf },
-          { title: "TOOLS", value: ({ devices }) => devices.flatMap(({ tools }) => tools).join(",") || "-" },
+          { title: "DEVICES", value: devicesOf, flexible: 20 },
+          {
+            title: "TOOLS",
+            value: ({ devices }) => devices.flatMap(({ tools }) => tools).join(",") || "-",
+            flexible: 12,
+          },
           { title: "FROM", value: ({ source }) => source, flexible: true },
         ],
         flags,

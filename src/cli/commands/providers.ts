@@ -9,6 +9,8 @@ import { formatElapsed, oneLine } from "../output/format.ts";
 
 /** Each provider has a deadline of its own; this is for all of them together. */
 const PROBE_MS = 120_000;
+/** The least columns of the advice at a terminal. */
+const WHY_WIDTH = 36;
 
 export default defineCommand({
   about: "List the model providers, and which one a run uses here and why",
@@ -29,8 +31,8 @@ export default defineCommand({
         providers,
         [
           { title: "PROVIDER", value: ({ name, chosen }) => (chosen ? `${name} *` : name) },
-          { title: "MODEL", value: ({ model }) => model ?? "-" },
-          { title: "KEY", value: ({ key }) => key ?? "-" },
+          { title: "MODEL", value: ({ model }) => model ?? "-", flexible: true },
+          { title: "KEY", value: ({ key }) => key ?? "-", leftOut: 1 },
           { title: "USABLE", value: ({ usable }) => (usable ? "yes" : "no") },
           ...(flags.probe
             ? [
@@ -43,7 +45,8 @@ export default defineCommand({
           {
             title: "WHY",
             value: ({ because, probe }) => (probe?.ok === false ? probe.message : because),
-            flexible: true,
+            flexible: WHY_WIDTH,
+            wrapped: true,
           },
         ],
         { ...flags, diagnostics },

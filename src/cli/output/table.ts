@@ -12,6 +12,8 @@ export interface Column<Row> {
   verbatim?: boolean;
   /** On a terminal this column is truncated so that a row fits its line, to this width at least (true: 8). */
   flexible?: boolean | number;
+  /** On a terminal its text continues on further lines instead of being truncated. */
+  wrapped?: boolean;
   /** On a terminal this column is left out if the rows do not fit: the lowest number first. */
   leftOut?: number;
 }
@@ -28,6 +30,7 @@ interface Cells {
   natural: number;
   /** The least width that it is truncated to. */
   least: number;
+  wrapped: boolean;
   leftOut: number | undefined;
 }
 
@@ -50,18 +53,34 @@ export function table<Row>(
       })
       .join(GAP)
       .trimEnd();
+  const linesOf = (row: number): string[] => {
+    const cells = shown.map(({ texts, wrapped }, i) => {
+      const text = texts[row] ?? "";
+      return wrapped && output.isTTY ? wrap(text, widths[i] ?? 0) : [text];
+    });
+    const height = Math.max(1, ...cells.map((cell) => cell.length));
+    return Array.from({ length: height }, (_, at) =>
+      line((column) => cells[shown.indexOf(column)]?.[at] ?? ""),
+    );
+  };
   const title = style.bold(line((column) => column.title));
-  return `${[title, ...rows.map((_, row) => line(({ texts }) => texts[row] ?? ""))].join("\n")}\n`;
+  return `${[title, ...rows.flatMap((_, row) => linesOf(row))].join("\n")}\n`;
+}
+
+/** The lines of a text that is wrapped at words, and within a word that is too wide. */
+function wrap(text: string, width: number): string[] {
+  if (Bun.stringWidth(text) <= width) return [text];
+  return Bun.wrapAnsi(text, width, { hard: true }).split("\n");
 }
 
 function cellsOf<Row>(
   rows: readonly Row[],
-  { title, value, verbatim, right = false, flexible, leftOut }: Column<Row>,
+  { title, value, verbatim, right = false, flexible, wrapped = false, leftOut }: Column<Row>,
 ): Cells {
   const texts = rows.map((row) => (verbatim ? value(row) : oneLine(value(row), Number.POSITIVE_INFINITY)));
   const natural = Math.max(Bun.stringWidth(title), ...texts.map((text) => Bun.stringWidth(text)));
   const least = flexible === true ? MIN_FLEXIBLE : flexible || natural;
-  return { title, texts, right, natural, least: Math.min(least, natural), leftOut };
+  return { title, texts, right, natural, least: Math.min(least, natural), wrapped, leftOut };
 }
 
 /** Without the columns that have to be left out. */

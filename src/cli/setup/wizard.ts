@@ -52,6 +52,7 @@ async function setUp(tools: Tools, chosen: Draft, wanted: string | undefined): P
       if (next === "key") draft = await askForKey(tools, draft);
       if (next !== "known") continue;
     }
+    if ("draft" in offer) draft = offer.draft;
     const models = "error" in offer ? offer.known : offer.models;
     for (;;) {
       model ??= (await chooseModel(tools, models)) ?? undefined;
@@ -211,22 +212,39 @@ function variableOf(name: string, listed: ProviderWire | undefined): string {
   );
 }
 
-type Offer = { models: ModelWire[] } | { error: SyscallError; known: ModelWire[] };
+type Offer = { models: ModelWire[]; draft: Draft } | { error: SyscallError; known: ModelWire[] };
 
 /** The models of the provider: of its service, or the known ones where it has no list. */
-async function offerOf({ prompt, server }: Tools, draft: Draft): Promise<Offer> {
+async function offerOf(tools: Tools, draft: Draft): Promise<Offer> {
+  const { prompt, server } = tools;
   prompt.say(`Asking ${draft.name} for its models …`);
   try {
     const { models, diagnostics } = await prompt.during(server.models(draft));
     const problem = diagnostics.find(({ code }) => code !== "NOT_FOUND");
     const [absent] = diagnostics;
-    if (problem === undefined && absent !== undefined) prompt.say(`${absent.message}.`);
-    if (problem === undefined) return { models };
+    if (problem === undefined && absent !== undefined) {
+      const completed = await withVersion(tools, draft);
+      if (completed !== null) return completed;
+      prompt.say(`${absent.message}.`);
+    }
+    if (problem === undefined) return { models, draft };
     return { error: new SyscallError(problem.code, problem.message), known: models };
   } catch (error) {
     if (!(error instanceof SyscallError) || error.code === "CANCELLED") throw error;
     return { error, known: [] };
   }
+}
+
+/** The provider at the address with `/v1`, which is often left out, if that one lists models; otherwise null. */
+async function withVersion({ prompt, server }: Tools, draft: Draft): Promise<Offer | null> {
+  const { base_url } = draft.entry;
+  if (base_url == null || new URL(base_url).pathname !== "/") return null;
+  const url = `${base_url.replace(/\/$/, "")}/v1`;
+  const completed = { ...draft, entry: { ...draft.entry, base_url: url } };
+  const { models, diagnostics } = await prompt.during(server.models(completed));
+  if (diagnostics.length > 0 || models.length === 0) return null;
+  prompt.say(`Its address is ${url}: the list of models is there.`);
+  return { models, draft: completed };
 }
 
 /** Longer lists are searched. */

@@ -538,6 +538,24 @@ describe("what goes wrong", () => {
     await leave(terminal);
   });
 
+  test("a message that a failing model has not read can be sent again, and taken back", async () => {
+    await using machine = new Machine();
+    const fault = { kind: "status" as const, status: 401, message: "bad key" };
+    const model = await machine.model([{ fault }, { fault }, { text: "better" }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`hello${ENTER}`);
+    await terminal.until(/bad key[\s\S]*next step: hello[\s\S]*ctrl-s: send again/);
+    terminal.type(CTRL_S);
+    await terminal.until((text) => text.match(/bad key/g)?.length === 2 && text.includes("next step: hello"));
+    terminal.type(ESCAPE);
+    await terminal.until((text) => /^❯ hello/m.test(text) && !text.includes("next step"));
+    terminal.type(` there${ENTER}`);
+    await terminal.until((text) => text.includes("better") && EMPTY_LINE.test(text));
+    await leave(terminal);
+    expect(model.requests.map((request) => asked(request).at(-1))).toEqual(["hello", "hello", "hello there"]);
+  });
+
   test("60 columns hold everything", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }, { text: "a word ".repeat(30) }]);

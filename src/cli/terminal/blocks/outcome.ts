@@ -76,7 +76,7 @@ function failed(call: CallBlock): Outcome {
     case "denied":
       return shown(lines, { ...o, failure: "denied" });
     case "cancelled":
-      return shown([], { ...o, failure: "stopped" });
+      return shown(linesOf(call.result ?? call.tail), { failure: "stopped", keep: "last", most: TAIL_LINES });
     case "waiting":
       return shown([], { ...o, facts: ["waiting"] });
     case "unknown":
