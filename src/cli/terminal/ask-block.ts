@@ -144,8 +144,11 @@ function optionLines(
   const box = multi ? (marked.includes(option.id) ? "[x] " : "[ ] ") : "";
   const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(option.label)}`;
   const about = option.about ? `  ${printable(option.about)}` : "";
-  const lines = wrapTo(`${text}${about}`, columns);
-  return lines.map((line) => (isSelected ? look.cyan(line) : line));
+  const indent = " ".repeat(4 + box.length);
+  const lines = wrapTo(`${text}${about}`, columns - indent.length);
+  return lines
+    .map((line, i) => (i === 0 ? line : `${indent}${line}`))
+    .map((line) => (isSelected ? look.cyan(line) : line));
 }
 
 function hintOf(question: AskQuestion, { text, selected }: AskState): string {

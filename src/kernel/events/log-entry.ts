@@ -63,5 +63,6 @@ export function callEntry(
 }
 
 export function resultEntry(at: Moment, { kept: _, inbox: __, ...call }: ToolCallRecord): LogEntry {
-  return { ...at, kind: "result", text: (call.error ?? call.result ?? "").slice(0, SHOWN), call };
+  const text = [call.error, call.result].filter(Boolean).join("\n");
+  return { ...at, kind: "result", text: text.slice(0, SHOWN), call };
 }

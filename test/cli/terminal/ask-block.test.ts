@@ -121,6 +121,12 @@ describe("the lines", () => {
     ]);
   });
 
+  test("continue a long choice below its words", () => {
+    const lines = askLines(permission(), FRESH_ASK, { columns: 40, rows: 20, waiting: 1, left: "5m" }, LOOK);
+    const at = lines.findIndex((line) => line.includes("2 Always"));
+    expect(lines[at + 1]).toMatch(/^ {4}\w/);
+  });
+
   test("fit any size, and hide no choice", () => {
     const ask = permission(
       {},

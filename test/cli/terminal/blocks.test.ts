@@ -144,6 +144,19 @@ describe("a call", () => {
     expect(lines(call("Bash", { command: "x" }, { result: numbered(6) }))).toHaveLength(7);
   });
 
+  test("that was stopped keeps the end of what it had printed", () => {
+    const stopped = failing("Bash", { command: "x" }, "The user interrupted this call.", {
+      state: "cancelled",
+      error_code: "CANCELLED",
+    });
+    expect(lines(stopped)).toEqual(["✖ Bash x · stopped · 2.1s"]);
+    expect(lines({ ...stopped, result: numbered(9) })).toEqual([
+      "✖ Bash x · stopped · 2.1s",
+      "  │ … 4 lines above",
+      ...[5, 6, 7, 8, 9].map((n) => `  │ line ${n}`),
+    ]);
+  });
+
   test("shows an edit as a diff with the lines' numbers, red and green, and not its arguments", () => {
     const painted = blockLines(blockOf(CALLS.edit as Call), { columns: 80 }, look());
     const plain = painted.map((line) => Bun.stripANSI(line));
