@@ -52,14 +52,18 @@ export default defineCommand({
         agents,
         [
           { title: "AGENT", value: ({ name }) => name },
-          { title: "TOOLS", value: ({ allowed_tools }) => cut(allowed_tools.join(",") || "none", TOOLS), flexible: 12 },
+          {
+            title: "TOOLS",
+            value: ({ allowed_tools }) => cut(allowed_tools.join(",") || "none", TOOLS),
+            flexible: 12,
+          },
           {
             title: "SKILLS",
             value: ({ skills, deferred_skills }) =>
               cut([...skills, ...deferred_skills].join(",") || "-", TOOLS),
             leftOut: 1,
           },
-          { title: "FROM", value: ({ source }) => source },
+          { title: "FROM", value: ({ source }) => source, flexible: true },
           { title: "DESCRIPTION", value: ({ description }) => description, flexible: 30 },
         ],
         { ...flags, diagnostics },

@@ -26,7 +26,7 @@ export default defineCommand({
         { title: "SETTING", value: ({ key }) => key },
         { title: "VALUE", value: ({ value }) => value },
         { title: "DEFAULT", value: (line) => line.default },
-        { title: "FROM", value: ({ source }) => source },
+        { title: "FROM", value: ({ source }) => source, flexible: true },
         { title: "WHAT", value: ({ about }) => about, flexible: true },
       ],
       flags,

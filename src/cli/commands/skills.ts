@@ -47,7 +47,7 @@ export default defineCommand({
         [
           { title: "SKILL", value: ({ name }) => name },
           { title: "TOOLS", value: ({ allowed_tools }) => allowed_tools?.join(",") ?? "-" },
-          { title: "FROM", value: ({ source }) => source },
+          { title: "FROM", value: ({ source }) => source, flexible: true },
           { title: "DESCRIPTION", value: ({ description }) => description, flexible: true },
         ],
         { ...flags, diagnostics },

@@ -136,8 +136,8 @@ function bindsAnother(key: string, file: string, dir: string): boolean {
 
 const COLUMNS: Column<ReviewedItem>[] = [
   { title: "STATE", value: ({ state }) => state },
-  { title: "WHAT", value: ({ what }) => what },
-  { title: "FILE", value: ({ file }) => visible(file), flexible: true },
+  { title: "WHAT", value: ({ what }) => what, flexible: 30, wrapped: true },
+  { title: "FILE", value: ({ file }) => visible(file), flexible: 24, wrapped: true },
 ];
 
 function asJson({ project, trust, answers, items, problems }: TrustReview): object {
