@@ -1,4 +1,4 @@
-/** Finds the command that a user meant with a command line that begins with none. */
+/** Suggests the command that a user meant when the first word is not a command. */
 
 import { nearestName } from "../lib/edit-distance.ts";
 import { COMMANDS } from "./commands.ts";

@@ -1,4 +1,4 @@
-/** The name by which the user reaches this binary from where he stands. */
+/** The name by which the user starts this binary from the current folder. */
 
 import { realpathSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";

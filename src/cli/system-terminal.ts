@@ -1,3 +1,5 @@
+/** The terminal of this process: its size, keys and signals. */
+
 import type { ReadStream } from "node:tty";
 import type { Keys, Terminal } from "./io.ts";
 import type { Sink } from "./terminal-sink.ts";

@@ -1,4 +1,4 @@
-/** Finds where agents are: folders of the project and the user, files of Claude Code, the binary. */
+/** Lists the places of agents: folders of the project and the user, files of Claude Code, the binary. */
 
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Titles of tool calls for people: the tool and the argument that tells most. */
+/** Titles of tool calls for people: the tool and its most telling argument. */
 
 /** Input fields that say what a call does, best first. The names are those of the stock tools and of common servers. */
 const SUBJECTS = [

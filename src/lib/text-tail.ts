@@ -1,3 +1,5 @@
+/** Keeps the end of a text that arrives in pieces. */
+
 /** Pieces are joined beyond this number, so that many small ones stay cheap. */
 const MAX_PIECES = 64;
 

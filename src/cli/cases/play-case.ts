@@ -1,4 +1,4 @@
-/** Plays one recorded case in a folder of its own, and compares its end. */
+/** Plays one recorded case in a new folder, and compares its end. */
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -49,7 +49,7 @@ export class BelowLine implements Below {
     const placeholder = parts.placeholder();
     if (parts.line.isEmpty && placeholder !== "")
       lines[0] = `${lines[0]} ${look.dim(cutTo(placeholder, columns - 3, look))}`.replace(/ {2}/, " ");
-    // The input line stays on the screen, whatever else has to give way.
+    // The input line stays visible; everything else is cut first.
     const room = Math.max(0, rows - lines.length - 1);
     const kept = under.slice(0, room);
     const top = room - kept.length > 0 ? above.slice(-(room - kept.length)) : [];

@@ -1,3 +1,5 @@
+/** Prints a line from time to time while a run in CI prints nothing. */
+
 import type { Activity, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { formatElapsed, oneLine } from "./format.ts";

@@ -1,4 +1,4 @@
-/** Compares the end of a run with the `outcome` of its script: verdict, answer, calls, and files that must not be there. */
+/** Compares the end of a run with the `outcome` of its script: verdict, answer, calls, and files that must be absent. */
 
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";

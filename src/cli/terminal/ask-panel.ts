@@ -8,7 +8,7 @@ import type { SendAnswer } from "../output/run.ts";
 import { type AskResult, type AskState, askKey, askLines, askPaste, FRESH_ASK } from "./ask-block.ts";
 import { cutTo, type Look } from "./look.ts";
 
-/** A question takes no key as long as the person types, and for this time after the last key. */
+/** A question takes no key while the person types, and for this time after the last key. */
 const HELD_MS = 1_000;
 
 interface AskPanelPorts {

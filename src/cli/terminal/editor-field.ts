@@ -1,4 +1,4 @@
-/** The editor of the library, drawn by us: it gets keys, and returns its lines and the place of the cursor. */
+/** Wraps the library's text editor: gives it keys, and returns its lines and the position of the cursor. */
 
 import { Editor } from "@earendil-works/pi-tui/dist/components/editor.js";
 import type { Terminal } from "@earendil-works/pi-tui/dist/terminal.js";

@@ -74,7 +74,7 @@ export class FrameWriter {
       // A character that is wider than we think must not push the rest of the region down.
       if (wrapping) this.#text += NO_AUTOWRAP;
       wrapping = false;
-      // The row is erased whole and first: tmux takes a row for as long as it was before its end was erased.
+      // The row is erased whole and first: tmux keeps the old length of a row whose end is erased last.
       const isCovered = was !== undefined && widthOf(was) <= widthOf(line);
       this.add(`\r${isCovered ? "" : ERASE_RIGHT}${line}`);
     });

@@ -1,6 +1,6 @@
 /** Finds the names that a few typed letters mean: all letters in their order, the best match first. */
 
-/** Names compared between two looks at other work, so that typing never waits. */
+/** Names that are compared before the event loop gets a turn, so that typing never waits. */
 const SLICE = 5000;
 
 /** What a match is worth; larger is better. null: the letters are not all there. `query` is in lower case. */

@@ -1,4 +1,4 @@
-/** What the model has read from its inbox, without the frames that tell the model whose words they are. */
+/** Blocks of what the model has read from its inbox, without the frames that name the sender. */
 
 import type { Change } from "./transcript.ts";
 

@@ -28,7 +28,7 @@ interface KeyboardOptions {
 
 const PASTE = "\u001b[?2004h";
 const PASTE_END = "\u001b[?2004l";
-/** Other modified keys, such as Shift+Enter, are sent as sequences; Ctrl-C and its like stay as they are. */
+/** Other modified keys, such as Shift+Enter, are sent as sequences; Ctrl-C and other control characters stay as they are. */
 const MODIFIED = "\u001b[>4;1m";
 const MODIFIED_END = "\u001b[>4;0m";
 const KITTY = "\u001b[>1u";

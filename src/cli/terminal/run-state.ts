@@ -231,7 +231,7 @@ export class RunState {
 
   #text({ step, text }: Delta, now: number): Change[] {
     if (text === "") return [];
-    // White space before a call is no answer.
+    // White space before a call is not an answer.
     if (!this.isAnswering && text.trim() === "") return [];
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#flushReads()];
     if (!this.isAnswering) this.#answer = "";

@@ -1,4 +1,4 @@
-/** Lays out a table in the columns that there are. */
+/** Lays out a table in the available columns. */
 
 import { isolated } from "./safe-text.ts";
 import type { TerminalStyle } from "./terminal-style.ts";

@@ -1,4 +1,4 @@
-/** The texts of a question about a tool call, and what its model reads about the verdict. */
+/** The texts of a question about a tool call, and the message about its verdict for the model. */
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskedCall, AskQuestion, AskVerdict } from "../../store/runs/ask-schema.ts";

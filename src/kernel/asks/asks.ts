@@ -15,16 +15,16 @@ import { Attendance } from "./attendance.ts";
 import { checkAnswers } from "./check-answers.ts";
 import { answeredText, defaultOf, NO, type Settled, verdictOf, YES } from "./verdict.ts";
 
-/** Maximum answered questions that are remembered, so that a later answer gets a clear one. */
+/** Maximum ended questions that are remembered, so that a late answer fails with the reason. */
 const MAX_REMEMBERED = 1_000;
-/** How long a run that a person began waits for the person's client before its policy decides. */
+/** How long a question waits for the client that started the run, before the policy decides. */
 const CLIENT_MS = 1_000;
 /** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Maximum characters of an input that is shown with a question. */
 const MAX_INPUT = 8_000;
 
-/** Who else takes part in a question: the server. */
+/** What the server does for questions. */
 export interface Asker {
   /** A run is suspended until it is answered, and no client can answer it. Must not throw. */
   parked(ask: LiveAsk): void;
@@ -36,7 +36,7 @@ interface AsksPorts {
   clock: Clock;
   uuid(): string;
   table: ProcessTable;
-  /** What calls wait for, in the journal. */
+  /** Records in the journal what a call waits for. */
   waiting: {
     begin(proc: Process, callId: string, on: Wake): Promise<void>;
     of(proc: Process, callId: string): Wake | undefined;
@@ -58,20 +58,20 @@ interface Request {
   callId: string | undefined;
 }
 
-/** A question that is asked now. */
+/** An open question. */
 interface Waiting {
   proc: Process;
   ask: OpenAsk;
   grant: FileGrant;
-  /** How it ended; the first word counts. */
+  /** How it ended; the first decision counts. */
   settled: PromiseWithResolvers<Settled>;
   isSettled: boolean;
 }
 
 /**
  * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
- * Without such a client the run's policy decides at once: no, or suspend the run until a person answers. Each question
- * has an end at which no counts. Time that a process waits for a person is not its running time.
+ * Without such a client the run's policy decides at once. Each question expires, and then its default counts. A process's
+ * clock stands still while it waits for a person.
  */
 export class Asks {
   readonly #ports: AsksPorts;
@@ -86,7 +86,7 @@ export class Asks {
     this.#attendance = new Attendance(ports.table);
   }
 
-  /** Questions that are asked now. */
+  /** The number of open questions. */
   get size(): number {
     return this.#open.size;
   }
@@ -177,7 +177,7 @@ export class Asks {
     };
   }
 
-  /** A verdict that this call had before it was cut off. */
+  /** The verdict that this call got before a crash or a suspension. */
   #earlier(proc: Process, { call, callId }: Request): AskVerdict | undefined {
     if (callId === undefined) return undefined;
     return proc.verdicts.get(callId)?.find(({ what }) => what === quoted(call));
@@ -224,7 +224,7 @@ export class Asks {
     };
   }
 
-  /** Asks, and waits for the first word: an answer, the end of its time, or the run's policy. */
+  /** Emits the question and waits for the first decision: an answer, its expiry, or the run's policy. */
   async #ask(proc: Process, grant: FileGrant, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
     const { clock, emit, waiting: calls } = this.#ports;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
@@ -303,7 +303,7 @@ export class Asks {
     const { clock, emit, waiting: calls } = this.#ports;
     const verdict = verdictOf(ask, settled, clock.now());
     const wasOpen = proc.asks.delete(ask.id);
-    // The trace has those of other calls.
+    // Verdicts of other calls are in the trace.
     if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id)) {
       proc.verdicts.set(ask.call_id, [...(proc.verdicts.get(ask.call_id) ?? []), verdict]);
       calls.end(proc, ask.call_id);
@@ -350,13 +350,13 @@ export class Asks {
     }
   }
 
-  /** The client that began the run has not come. */
+  /** The client that started the run has not attached in time. */
   #giveUpClient(proc: Process): void {
     this.#attendance.expectNone(proc);
     this.#leftAlone();
   }
 
-  /** Time that is spent waiting for a person counts for no process. */
+  /** Stops the clocks of the process and its ancestors until the returned function is called. */
   #holdClocks(proc: Process): () => void {
     const releases = this.#attendance.above(proc).map(({ clock }) => clock.hold());
     return () => {

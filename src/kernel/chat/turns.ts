@@ -1,4 +1,4 @@
-/** How the inbox of one run gets into its conversation, turn by turn. */
+/** Delivers the inbox of one run to its conversation, turn by turn. */
 
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
@@ -29,13 +29,13 @@ interface Delivery {
 }
 
 /**
- * Delivers the entries of an inbox to the model with its next step, and waits for a message where the user has the word:
+ * Delivers the entries of an inbox to the model with its next step, and waits for a message where it is the user's turn:
  * in a chat after each answer, in any run after an interruption.
  */
 export class Turns {
   readonly #ports: TurnPorts;
   readonly #proc: Process;
-  /** The user has the word: a message with a higher number is waited for. */
+  /** It is the user's turn: the run waits for a message with a higher number. */
   #waitAfter: number | undefined;
   /** Until a step record holds it. */
   #delivery: Delivery | undefined;
@@ -46,7 +46,7 @@ export class Turns {
     if (proc.turnOver) this.#waitAfter = 0;
   }
 
-  /** Whether a message is waited for before the next model call. */
+  /** Whether the run waits for a message before the next model call. */
   get isOver(): boolean {
     return this.#waitAfter !== undefined;
   }

@@ -11,9 +11,9 @@ import { type FileStates, other, type SeenFile } from "./file-states.ts";
 import { type CallOptions, isWithin } from "./git-repository.ts";
 import { DELETED, type IndexEntry, type Listing, type WorkTree } from "./git-work-tree.ts";
 
-/** Files that are read side by side. */
-const AT_ONCE = 16;
-/** More files than this are read by git, into an index of ours. */
+/** Maximum files that are read in parallel. */
+const MAX_PARALLEL = 16;
+/** Up to this number of files are read here; more are read by git, into a private index. */
 const MANY = 64;
 /** How long the first call of a run waits for the contents of files that the repository does not have. */
 const FIRST_MS = 2_000;
@@ -73,12 +73,12 @@ export class ChangeTracker {
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
   #step: number;
   #complete = true;
-  /** A failed comparison misses nothing if the next one succeeds. */
+  /** False after a failed comparison, until one succeeds: it finds the same changes. */
   #compared = true;
   #turn: Promise<void> = Promise.resolve();
   /** The comparison after a step's calls, while it is under way. */
   #settling: Promise<void> | undefined;
-  /** Nothing of the run has been under way since the last comparison: what has changed is others'. */
+  /** The run was idle since the last comparison: later changes are those of other programs. */
   #settled = false;
   /** The part of the last comparison that no call waits for. */
   #recording: Promise<void> = Promise.resolve();
@@ -102,7 +102,7 @@ export class ChangeTracker {
     return tracker;
   }
 
-  /** Whether nothing was missed. */
+  /** Whether all changes were seen. */
   get complete(): boolean {
     return this.#complete && this.#compared;
   }
@@ -114,7 +114,7 @@ export class ChangeTracker {
 
   /** Before the first call of a step that may change files: records what the steps before have changed. */
   async next(step: number, call: CallOptions): Promise<void> {
-    // One that is under way is fresh enough.
+    // A comparison that runs already is recent enough.
     await (this.#settling ?? this.flush({ ...call, quiet: this.#settled }));
     this.#settled = false;
     this.#step = step;
@@ -138,7 +138,7 @@ export class ChangeTracker {
     await this.#recording;
   }
 
-  /** Compares. `quiet`: changes of others are no reason to doubt. */
+  /** Compares. `quiet`: changes by other programs do not make the list incomplete. */
   flush(call: CallOptions & { quiet?: boolean } = {}): Promise<void> {
     this.#turn = this.#turn.then(() => this.#flush(call)).catch((thrown) => this.#failed(thrown));
     return this.#turn;
@@ -214,7 +214,7 @@ export class ChangeTracker {
     return true;
   }
 
-  /** Files whose contents git can keep, faster than we do. */
+  /** Files whose contents git can keep, faster than this process. */
   #keepable({ files, entries, stats }: Listing): string[] {
     let bytes = 0;
     return [...files.keys()].filter((path) => {
@@ -283,7 +283,7 @@ export class ChangeTracker {
     const entry = known?.entry ?? listing.entries.get(path);
     const version = listing.files.get(path);
     let seen = version === DELETED ? null : await this.#read(path, entry);
-    // An untracked file that is listed no more is gone, or ignored from now on.
+    // An untracked file that is no longer listed was deleted or is ignored now.
     if (version === undefined && !entry && seen && known)
       seen = { state: known.state ?? seen.state, usersName: null };
     const converted = this.#converted.get(path);
@@ -351,7 +351,7 @@ export class ChangeTracker {
       if (converted === undefined || raw.length === converted) return this.#p.states.keep(kind, raw);
       return { kind, oid: null, size: converted, lost: CONVERTED };
     }
-    return { kind, oid: null, size: 0, lost: "git has not got its former content, or it is too large" };
+    return { kind, oid: null, size: 0, lost: "git no longer has its former content, or it is too large" };
   }
 
   /** The folders above a new file that have been made by the run. */
@@ -427,5 +427,5 @@ async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): P
   const worker = async (): Promise<void> => {
     for (const item of left) await work(item);
   };
-  await Promise.all(Array.from({ length: Math.min(AT_ONCE, items.length) }, worker));
+  await Promise.all(Array.from({ length: Math.min(MAX_PARALLEL, items.length) }, worker));
 }

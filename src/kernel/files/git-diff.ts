@@ -1,4 +1,4 @@
-/** Compares contents that are kept beside a run, by git in a repository of ours. */
+/** Compares contents that are kept beside a run, by git in a private repository. */
 
 import { isUtf8 } from "node:buffer";
 import { appendFile } from "node:fs/promises";

@@ -1,7 +1,7 @@
 /**
  * Starts git: the only place that does.
  *
- * git runs on a repository of ours, with a configuration of ours. Of the user's repository it gets a copy of the index,
+ * git runs on a private repository with a private configuration. Of the user's repository it gets a copy of the index,
  * the ignore patterns and, to read contents, the folder of objects. So nothing that can be written into `.git`, an
  * attributes file, the environment or a submodule names a program, a remote or another configuration.
  */
@@ -30,7 +30,7 @@ export interface GitOptions {
   untrusted: readonly string[];
   /** The run's environment: PATH to find git, HOME to find the user's ignore patterns. */
   env: Readonly<Record<string, string>>;
-  /** For a repository of ours during a call. No tool of a run writes there, and git does not list it. */
+  /** For a private repository during a call. No tool of a run writes there, and git does not list it. */
   scratch: string;
   /** Starts a program with `request.env` as its whole environment. */
   exec(request: ExecRequest): Promise<Child>;
@@ -56,7 +56,7 @@ export interface Repository {
   index: { handle: FileHandle; mtimeMs: number } | null;
 }
 
-/** What a repository of ours is made of. */
+/** What a private repository is made of. */
 interface OwnParts {
   format: ObjectFormat;
   index?: Repository["index"];
@@ -76,7 +76,7 @@ interface GitResult {
   errors: string;
 }
 
-/** A git that no run can have written. */
+/** A git program that no run can have written. */
 export class Git {
   readonly #program: string;
   readonly #o: GitOptions;
@@ -92,7 +92,7 @@ export class Git {
     return program === null ? null : new Git(program, o);
   }
 
-  /** Makes a repository of ours for the duration of `work`. */
+  /** Makes a private repository for the duration of `work`. */
   async within<T>(parts: OwnParts, work: (own: OwnRepository) => Promise<T>): Promise<T> {
     const dir = join(this.#o.scratch, `git-${crypto.randomUUID()}`);
     try {
@@ -147,7 +147,7 @@ export class Git {
   }
 }
 
-/** A repository of ours, as long as it lasts. */
+/** A private repository, which its owner removes. */
 export interface OwnRepository {
   /** Its folder. */
   dir: string;

@@ -356,7 +356,7 @@ class ReasoningLoop implements AskEvents {
     await this.#ports.saveInfo(proc);
   }
 
-  /** The interrupted work has ended: the user has the word. `putBack`: messages that are in the inbox again. */
+  /** The interrupted work has ended: it is the user's turn. `putBack`: messages that are in the inbox again. */
   async #endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
     const proc = this.#proc;
     // Who follows the run sees where the answer stops.

@@ -1,3 +1,5 @@
+/** The end of a running call's output, for clients that attach later. */
+
 import { countLines, TextTail } from "../../lib/text-tail.ts";
 
 /** Characters kept of a running call's output, for clients that attach. */

@@ -1,3 +1,5 @@
+/** What a process does now, as its clients see it. */
+
 import { callsTitle } from "../../lib/call-title.ts";
 import type { ToolCall } from "../../plugin/index.ts";
 import type { Activity } from "../types.ts";

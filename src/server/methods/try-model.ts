@@ -1,4 +1,4 @@
-/** Sends one word to a model and answers what came and what it cost. */
+/** Sends one word to a model and returns its answer and the cost. */
 
 import { z } from "zod";
 import type { TriedModelWire } from "../../protocol/methods.ts";

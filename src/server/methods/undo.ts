@@ -6,7 +6,7 @@ import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { type FoundRun, findLiveRun, recordsOf, requireAgent } from "./shared/find-run.ts";
 
-/** Takes back what a run changed in files, or with `redo` makes the last undo undone. */
+/** Takes back what a run changed in files, or with `redo` reverses the last undo. */
 export const undo = method({
   payload: () =>
     Target().extend({

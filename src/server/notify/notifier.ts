@@ -1,4 +1,4 @@
-/** Notifies a command or an address of an event: a question that waits, later a schedule. */
+/** Notifies a command or an address of an event: for example a question that waits. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";

@@ -16,15 +16,15 @@ import type { PlannedFile, UndoPlan } from "./plan-undo.ts";
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 const MODE_BITS = 0o7777;
-/** Files that are written side by side: each waits for the disk. */
-const AT_ONCE = 8;
+/** Maximum files that are written in parallel: each waits for the disk. */
+const MAX_PARALLEL = 8;
 /** A present file that is larger is not compared. */
 const MOST_COMPARED = 128 * 1024 ** 2;
 
 type Done = Omit<UndoneFile, "added" | "removed">;
 type UndoDraft = Omit<Extract<ChangeDraft, { t: "undo" | "undoing" }>, "ts">;
 
-/** The end of an undo that was cut off by a crash: its temporary files are removed, and the finished files named. */
+/** The record of an undo that a crash interrupted: removes its temporary files and names the finished ones. */
 export async function interruptedLine(
   files: UndoFiles,
   line: ChangeHistory["undos"][number],
@@ -84,12 +84,12 @@ export class UndoFiles {
     const worker = async (): Promise<void> => {
       for (const one of left) await undo(one);
     };
-    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    await Promise.all(Array.from({ length: MAX_PARALLEL }, worker));
     await record.end(lineOf("undo", finished));
     return plan.files.flatMap((file) => results.get(file) ?? []);
   }
 
-  /** Which files of a cut-off undo are as they shall be. */
+  /** Returns the files of an interrupted undo that have their new state already. */
   async finished({
     id,
     files,

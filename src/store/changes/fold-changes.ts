@@ -1,4 +1,4 @@
-/** Adds up the changes of a run, file by file. */
+/** Combines the recorded changes of a run, file by file. */
 
 import type { ChangeLine, FileState } from "./change-log.ts";
 import { sameState } from "./same-state.ts";

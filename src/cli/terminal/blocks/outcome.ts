@@ -1,4 +1,4 @@
-/** What a tool call came to: its status in words, the lines of its result that are shown, and how many are not. */
+/** The outcome of a tool call: its status in words, the lines of its result that are shown, and how many are not. */
 
 import { formatCount, plural } from "../../output/format.ts";
 import { plainLines } from "../look.ts";
