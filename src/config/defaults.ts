@@ -75,6 +75,11 @@ export const SETTINGS = {
   },
   compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
   tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
+  chat_max_steps: { ...run("count", 1000, "steps of a chat, of all its turns"), unlimited: true },
+  chat_timeout: {
+    ...run("duration", 24 * 60 * MIN, "time in which a chat works, of all its turns; waiting does not count"),
+    unlimited: true,
+  },
   chat_idle: run(
     "duration",
     10 * MIN,

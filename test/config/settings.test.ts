@@ -30,6 +30,8 @@ describe("the defaults", () => {
       tool_timeout: 2 * MIN,
       tool_result_chars: 30_000,
       grace: 10_000,
+      chat_max_steps: 1000,
+      chat_timeout: 24 * 60 * MIN,
       chat_idle: 10 * MIN,
       check_timeout: 10 * MIN,
       check_attempts: 3,

@@ -69,11 +69,14 @@ export function permissionsOf(
  */
 export function limitsOf(kind: ProcessKind, agent: AgentInfo, opts: SpawnOpts): BudgetLimits {
   const defaults: Partial<SpawnOpts["limits"]> = kind === "agent" ? opts.limits : {};
+  const { max_steps, timeout } = opts.chat
+    ? { max_steps: defaults.chat_max_steps, timeout: defaults.chat_timeout }
+    : defaults;
   return {
     tokens: first(opts.contextBudget, agent.contextBudget, defaults.context_budget),
     cost: first(opts.maxCost, agent.maxCost, defaults.max_cost),
-    steps: first(opts.maxSteps, agent.maxSteps, defaults.max_steps),
-    timeMs: first(opts.timeoutMs, agent.timeoutMs, defaults.timeout),
+    steps: first(opts.maxSteps, agent.maxSteps, max_steps),
+    timeMs: first(opts.timeoutMs, agent.timeoutMs, timeout),
     children: first(defaults.live_children),
     depth: first(defaults.spawn_depth),
   };

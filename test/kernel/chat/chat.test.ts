@@ -155,6 +155,21 @@ describe("a chat", () => {
     expect(await end(h, pid)).toMatchObject({ exit_code: 0, elapsed_ms: 0 });
   });
 
+  test("has the limits of steps and time of chats, unless it was given others", async () => {
+    const limits = { max_steps: 2, timeout: 1000, chat_max_steps: 5, chat_timeout: 9000 };
+    await using h = new KernelHarness({ model: parrot, limits });
+    const chat = await h.spawn("hello", { chat: true });
+    const given = await h.spawn("hello", { chat: true, maxSteps: 3 });
+    const run = await h.spawn("hello", {});
+    const limitsOf = (pid: number) => {
+      const { max_steps, timeout_ms } = h.kernel.processes.info(pid);
+      return { max_steps, timeout_ms };
+    };
+    expect(limitsOf(chat)).toEqual({ max_steps: 5, timeout_ms: 9000 });
+    expect(limitsOf(given)).toEqual({ max_steps: 3, timeout_ms: 9000 });
+    expect(limitsOf(run)).toEqual({ max_steps: 2, timeout_ms: 1000 });
+  });
+
   test("is suspended when no client has followed it for a while; its next message resumes it", async () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ clock, model: parrot, limits: { chat_idle: 60_000 } });
