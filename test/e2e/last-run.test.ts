@@ -56,6 +56,16 @@ test("commands take the project's last run when none is named, and say which", a
   expect(elsewhere.code).toBe(64);
 });
 
+test("the last run is the latest, also beside a kernel whose PIDs are higher", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ one: [says("One.")], two: [says("Two.")], three: [says("Three.")] }));
+  expect((await machine.run(["spawn", "one"])).code).toBe(0);
+  expect((await machine.run(["spawn", "two", "--no-daemon"])).code).toBe(0);
+  expect((await machine.run(["show"])).stderr).toContain("two");
+  expect((await machine.run(["spawn", "three"])).code).toBe(0);
+  expect((await machine.run(["show"])).stderr).toContain("three");
+});
+
 test("inside a run no run is guessed", async () => {
   await using machine = new Machine();
   await machine.model(

@@ -114,7 +114,7 @@ export class History {
     for (const records of this.#stores(cwd)) {
       const { rows } = await (await records.index()).list();
       for (const row of rows.filter(counts))
-        if (newest === undefined || row.pid > newest.pid)
+        if (newest === undefined || isLater(row, newest.row))
           newest = { pid: row.pid, uuid: row.uuid, row, records };
     }
     // Checked after the disk was read, because a process may have ended meanwhile.
@@ -122,7 +122,7 @@ export class History {
     const running = own
       .filter(({ ended_at_ms }) => ended_at_ms === null)
       .reduce<ProcInfo | undefined>((best, one) => (best && best.pid > one.pid ? best : one), undefined);
-    if (running && (alive || newest === undefined || running.pid >= newest.pid)) return running;
+    if (running && (alive || newest === undefined || !isLater(newest.row, running))) return running;
     const held = newest && own.find(({ uuid }) => uuid === newest?.uuid);
     return held ?? (newest && (await this.#infos([newest])).get(newest.uuid));
   }
@@ -271,4 +271,19 @@ const MOST_LAST_WORDS = 1000;
 function unread(thrown: unknown): SyscallError {
   if (thrown instanceof SyscallError) return thrown;
   throw thrown;
+}
+
+type Life = Pick<RunRow, "pid" | "kernel" | "created_at_ms" | "ended_at_ms" | "earlier_pids">;
+
+/**
+ * Whether a run was started or resumed after another. Kernels that work at the same time take their PIDs from blocks,
+ * so a PID says it only among the runs of one kernel.
+ */
+function isLater(a: Life, b: Life): boolean {
+  return a.kernel === b.kernel ? a.pid > b.pid : begunMs(a) > begunMs(b);
+}
+
+/** When its present life began. When it was resumed is not in the index: at the latest when it ended. */
+function begunMs({ earlier_pids, created_at_ms, ended_at_ms }: Life): number {
+  return earlier_pids.length === 0 ? created_at_ms : (ended_at_ms ?? created_at_ms);
 }
