@@ -7,7 +7,8 @@ import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { oneLine, plural } from "../output/format.ts";
-import { type Draft, expanded, type InputLine } from "../terminal/input-line.ts";
+import { type Draft, expanded, joined } from "../terminal/draft.ts";
+import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
 import { notify } from "../terminal/notify.ts";
@@ -20,7 +21,7 @@ import { attachedFiles } from "./attached-files.ts";
 import type { BelowLine } from "./below.ts";
 import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Link } from "./link.ts";
-import { joined, type Outgoing, type When } from "./outbox.ts";
+import type { Outgoing, When } from "./outbox.ts";
 import { PastTurns } from "./past.ts";
 import { type Choice, Picker } from "./picker.ts";
 import {

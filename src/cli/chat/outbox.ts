@@ -1,7 +1,7 @@
 /** The messages that were sent and that the model has not read yet. */
 
 import type { ProgressPayload } from "../../protocol/methods.ts";
-import { type Draft, expanded } from "../terminal/input-line.ts";
+import { type Draft, joined } from "../terminal/draft.ts";
 
 type MessageEvent = Extract<ProgressPayload, { event: "message" }>;
 export type When = MessageEvent["when"];
@@ -165,15 +165,6 @@ export class Outbox {
     this.#entries = this.#entries.filter((one) => one !== entry);
     this.#ports.changed();
   }
-}
-
-/** Several drafts as one. Its pastes are written out where their numbers would collide. */
-export function joined(drafts: readonly Draft[]): Draft {
-  const withPastes = drafts.filter(({ pastes }) => pastes.size > 0);
-  const shown = drafts
-    .map((draft) => (withPastes.length > 1 ? expanded(draft) : draft.shown).trim())
-    .join("\n");
-  return { shown, pastes: withPastes.length === 1 ? (withPastes[0]?.pastes ?? new Map()) : new Map() };
 }
 
 /** Attached files stand behind the text, each in its frame. */

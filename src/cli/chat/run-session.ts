@@ -5,7 +5,7 @@ import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Activity } from "../../protocol/stream.ts";
 import { environment, type Io } from "../io.ts";
-import type { Draft } from "../terminal/input-line.ts";
+import type { Draft } from "../terminal/draft.ts";
 import { type Below, LiveView } from "../terminal/run-view.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";

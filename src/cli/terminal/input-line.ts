@@ -4,6 +4,7 @@ import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dis
 import { cut } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import { type Completer, fileMention, type Suggestion, type Suggestions } from "./completion.ts";
+import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
 import { EditorField } from "./editor-field.ts";
 import type { History } from "./history.ts";
 
@@ -16,7 +17,6 @@ const UNUSED: readonly KeyId[] = [
 const MENU_ROWS = 7;
 /** Columns of the prompt before the text. */
 const PROMPT_WIDTH = 2;
-const MARKER = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]/g;
 const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
 
 interface InputOptions {
@@ -28,13 +28,6 @@ interface InputOptions {
   history: Pick<History, "load" | "add"> | null;
   /** Whether a path names a file, for a path that was dropped on the terminal. */
   isFile(path: string): boolean;
-}
-
-/** Text with its pastes, as it can be put back into the line. */
-export interface Draft {
-  /** With a marker for each long paste. */
-  shown: string;
-  pastes: ReadonlyMap<number, string>;
 }
 
 interface InputView {
@@ -285,7 +278,7 @@ export class InputLine {
 
   #insert({ shown, pastes }: Draft): void {
     let at = 0;
-    for (const match of shown.matchAll(MARKER)) {
+    for (const match of shown.matchAll(PASTE_MARKER)) {
       const content = pastes.get(Number(match[1]));
       if (content === undefined) continue;
       this.#field.insertTextAtCursor(shown.slice(at, match.index));
@@ -335,11 +328,6 @@ export class InputLine {
     for (const text of this.#typed) field.addToHistory(text);
     return field;
   }
-}
-
-/** The whole text of a draft. */
-export function expanded({ shown, pastes }: Draft): string {
-  return shown.replace(MARKER, (marker, number) => pastes.get(Number(number)) ?? marker);
 }
 
 function menuLine(

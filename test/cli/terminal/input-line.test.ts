@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { styleOf } from "../../../src/cli/output/style.ts";
 import { Completer } from "../../../src/cli/terminal/completion.ts";
-import { expanded, InputLine, type KeyOutcome } from "../../../src/cli/terminal/input-line.ts";
+import { expanded } from "../../../src/cli/terminal/draft.ts";
+import { InputLine, type KeyOutcome } from "../../../src/cli/terminal/input-line.ts";
 import { until } from "../../support/until.ts";
 
 const KEYS = {

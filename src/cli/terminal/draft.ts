@@ -1,0 +1,24 @@
+/** A text that is being typed, with the pastes that its markers stand for. */
+
+export const PASTE_MARKER = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]/g;
+
+/** Text with its pastes, as it can be put back into the line. */
+export interface Draft {
+  /** With a marker for each long paste. */
+  shown: string;
+  pastes: ReadonlyMap<number, string>;
+}
+
+/** The whole text of a draft. */
+export function expanded({ shown, pastes }: Draft): string {
+  return shown.replace(PASTE_MARKER, (marker, number) => pastes.get(Number(number)) ?? marker);
+}
+
+/** Several drafts as one. Pastes are written out where their numbers would collide. */
+export function joined(drafts: readonly Draft[]): Draft {
+  const withPastes = drafts.filter(({ pastes }) => pastes.size > 0);
+  const shown = drafts
+    .map((draft) => (withPastes.length > 1 ? expanded(draft) : draft.shown).trim())
+    .join("\n");
+  return { shown, pastes: withPastes.length === 1 ? (withPastes[0]?.pastes ?? new Map()) : new Map() };
+}
