@@ -100,7 +100,7 @@ test("calls above the limit wait in the daemon's queue: none times out as silent
   let release = Promise.withResolvers<void>();
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;
-  machine.config({ model_idle_timeout: "4s" });
+  machine.config({ model_idle_timeout: "6s" });
   // 16 of the runtime: 12 of models, 3 of which are reserved for another provider.
   const daemon = machine.start(["daemon", "start", "--foreground"], {
     env: { BUN_CONFIG_MAX_HTTP_REQUESTS: "16" },
@@ -113,7 +113,7 @@ test("calls above the limit wait in the daemon's queue: none times out as silent
   expect([servers.open, servers.slow.requests.length]).toEqual([9, 9]);
   // Each is silent for less than it may be; the last one has waited for longer than that.
   while (slow.some((uuid) => servers.exitOf(uuid) !== 0)) {
-    await Bun.sleep(1000);
+    await Bun.sleep(1500);
     const before = release;
     release = Promise.withResolvers<void>();
     before.resolve();
