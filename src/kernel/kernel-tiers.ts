@@ -135,6 +135,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     isStepCall: (proc, callId) => drain.isActive(proc, callId),
     emit: (proc, event) => watchers.asked(proc, event),
     suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
+    pauseEffects: (proc) => windows.pause(proc),
     saveInfo: core.saveInfo,
     warn: core.warn,
   });

@@ -47,6 +47,8 @@ interface AsksPorts {
   isStepCall(proc: Process, callId: string): boolean;
   emit(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void;
   suspend(proc: Process, reason: string, wake: Wake): void;
+  /** What changes until the returned function is called is not the call's. */
+  pauseEffects(proc: Process): () => void;
   /** Writes the process's record. */
   saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
@@ -229,6 +231,7 @@ export class Asks {
     const { clock, emit, waiting: calls } = this.#ports;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
     const release = this.#holdClocks(proc);
+    const resume = this.#ports.pauseEffects(proc);
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
     this.#open.set(ask.id, waiting);
@@ -250,6 +253,7 @@ export class Asks {
       timer.cancel();
       late?.cancel();
       release();
+      resume();
       this.#open.delete(ask.id);
     }
   }

@@ -13,6 +13,8 @@ const MAX_WINDOWS = 1000;
 interface Windows {
   closed: { from: number; to: number }[];
   open: number;
+  /** Calls that wait for a person. */
+  paused: number;
   /** When the first of the open ones began. */
   since: number;
   /** When its first program began, which may change files that nothing reports. */
@@ -44,9 +46,29 @@ export class EffectWindows<P extends object = Process> {
     };
   }
 
-  /** Whether a call or a program of the process is under way. */
+  /** A call waits for a person, who may change files meanwhile. The returned function ends the wait. */
+  pause(proc: P): () => void {
+    const touched: Windows[] = [];
+    for (let at: P | undefined = proc; at; at = this.#parentOf(at)) {
+      const windows = this.#of.get(at);
+      if (windows && windows.open > 0) touched.push(windows);
+    }
+    for (const windows of touched) {
+      windows.paused++;
+      close(windows, this.#clock.now());
+    }
+    return () => {
+      for (const windows of touched) {
+        windows.paused--;
+        open(windows, this.#clock.now(), "call");
+      }
+    };
+  }
+
+  /** Whether a call or a program of the process is under way, or a call waits. */
   isOpen(proc: P): boolean {
-    return (this.#of.get(proc)?.open ?? 0) > 0;
+    const { open = 0, paused = 0 } = this.#of.get(proc) ?? {};
+    return open + paused > 0;
   }
 
   /** Whether a change at this time can be the run's. */
@@ -65,7 +87,7 @@ export class EffectWindows<P extends object = Process> {
   #windowsOf(proc: P): Windows {
     const known = this.#of.get(proc);
     if (known) return known;
-    const windows: Windows = { closed: [], open: 0, since: 0, firstProgram: undefined };
+    const windows: Windows = { closed: [], open: 0, paused: 0, since: 0, firstProgram: undefined };
     this.#of.set(proc, windows);
     return windows;
   }

@@ -65,3 +65,31 @@ test("thousands of windows are merged into longer ones that cover them all", () 
   expect([1000, 2_999_000, 3_000_000].map((ms) => windows.covers(parent, ms))).toEqual([true, true, true]);
   expect(windows.covers(parent, 2_999_500)).toBe(false);
 });
+
+test("what changes while a call waits for a person is not the run's, and the run is not over", () => {
+  const { windows, parent, child, clock } = family();
+  clock.ms = 1000;
+  const over = windows.begin(child, "call");
+  clock.ms = 2000;
+  const answered = windows.pause(child);
+  expect(windows.isOpen(child)).toBe(true);
+  clock.ms = 9000;
+  answered();
+  clock.ms = 10_000;
+  over();
+  for (const proc of [child, parent]) {
+    expect([1500, 5000, 9500].map((ms) => windows.covers(proc, ms))).toEqual([true, false, true]);
+    expect(windows.isOpen(proc)).toBe(false);
+  }
+});
+
+test("a call that waits hides nothing of another that is under way", () => {
+  const { windows, parent, child, clock } = family();
+  clock.ms = 1000;
+  windows.begin(parent, "program");
+  windows.begin(child, "call");
+  windows.pause(child);
+  clock.ms = 5000;
+  expect(windows.covers(parent, 4000)).toBe(true);
+  expect(windows.covers(child, 4000)).toBe(false);
+});
