@@ -176,7 +176,12 @@ export class Chat implements ChatActions {
   /** Stops the model or the command. What the model has not read returns into the line. */
   stop(): void {
     const session = this.front;
-    if (session === null || !session.isWorking) return;
+    if (session === null) return;
+    if (!session.isWorking) {
+      // After a failed model, nothing works and its message waits.
+      this.takeBack();
+      return;
+    }
     const work = async (): Promise<void> => {
       const unread = await session.interrupt();
       if (unread !== null) this.#parts.line.putBefore(unread);
