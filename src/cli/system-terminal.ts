@@ -133,7 +133,11 @@ class SystemKeys implements Keys {
     const closeAgain = () => this.#fd !== null && fs.closeSync(this.#fd);
     this.#cancel().then(closeAgain, closeAgain);
     if (this.#fd !== null) dropTyped(fs, this.#fd);
-    this.#mode.setRawMode(false);
+    try {
+      this.#mode.setRawMode(false);
+    } catch {
+      // The window was closed: there is no mode to restore.
+    }
   }
 }
 

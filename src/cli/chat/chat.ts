@@ -256,10 +256,9 @@ export class Chat implements ChatActions {
   async change(run: PastRun): Promise<void> {
     await this.#drop();
     this.#past = run;
-    await this.showPast(run.uuid);
-    if (run.state !== "live") return;
-    const session = this.#start({ kind: "attach", uuid: run.uuid });
-    await session.attach();
+    const session = run.state === "live" ? this.#start({ kind: "attach", uuid: run.uuid }) : null;
+    const shown = this.showPast(run.uuid);
+    await (session === null ? shown : session.attach(shown));
   }
 
   aside(question: string): void {

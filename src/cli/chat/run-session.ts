@@ -44,6 +44,7 @@ export class RunSession {
   readonly #ports: SessionPorts;
   readonly #begin: Begin;
   #followed: Followed | null = null;
+  #attaching: Promise<void> | null = null;
   #ref: ProcRef | null = null;
   #isOver = false;
   readonly #messages: MessageEvents;
@@ -106,8 +107,17 @@ export class RunSession {
     return this.activity?.kind !== "input";
   }
 
-  /** Begins to follow a live run. */
-  async attach(): Promise<void> {
+  /**
+   * Begins to follow a live run, after `before`. A message that is sent meanwhile waits for it, so that no event of it is
+   * missed.
+   */
+  attach(before?: Promise<void>): Promise<void> {
+    this.#attaching ??= this.#attach(before);
+    return this.#attaching;
+  }
+
+  async #attach(before: Promise<void> | undefined): Promise<void> {
+    await before;
     const uuid = this.#ref?.uuid ?? "";
     this.#follow(await this.#ports.link.follow("attach", { uuid, attended: true }, this.#handlers));
   }
@@ -128,6 +138,7 @@ export class RunSession {
     const { io, link } = this.#ports;
     const { text } = message;
     const files = await message.files();
+    await this.#attaching;
     if (this.#followed === null && this.#begin.kind === "spawn") {
       const { options } = this.#begin;
       const add = [...(options.add ?? []), ...files];

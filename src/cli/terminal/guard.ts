@@ -98,9 +98,13 @@ export class TerminalGuard {
   /** A signal that no other part of the command handles ends it, as it would without us. */
   #ending(name: NodeJS.Signals): void {
     if (process.listenerCount(name) > 1) return;
-    this.#restore();
-    this.#unlisten();
-    process.kill(process.pid, name);
+    try {
+      this.#restore();
+    } finally {
+      // Also where the window is gone, and nothing can be restored.
+      this.#unlisten();
+      process.kill(process.pid, name);
+    }
   }
 
   #continued(): void {

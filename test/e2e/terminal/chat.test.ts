@@ -511,6 +511,17 @@ describe("a past conversation", () => {
 });
 
 describe("what goes wrong", () => {
+  test("the window is closed while it waits: the command ends", async () => {
+    await using machine = new Machine();
+    await machine.model(numbered());
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`hello${ENTER}`);
+    await terminal.until((text) => text.includes("answer number 1") && EMPTY_LINE.test(text));
+    terminal.hangUp();
+    expect((await terminal.done).code).toBe(129);
+  });
+
   test("without a provider the message returns to the line", async () => {
     await using machine = new Machine();
     await using terminal = machine.terminal(["chat"]);
