@@ -11,6 +11,7 @@ import {
   type FsPort,
   ioError,
   NO_PLAIN_FILE,
+  readUpTo,
   realFs,
   removeLeftover,
   writeAllAsync,
@@ -154,13 +155,7 @@ export class ObjectStore {
       try {
         const size = fs.size(fd);
         if (size > MAX_PACKED_BYTES) return null;
-        const bytes = new Uint8Array(size);
-        for (let at = 0; at < size; ) {
-          const got = await fs.readAsync(fd, bytes.subarray(at), at);
-          if (got === 0) return bytes.subarray(0, at);
-          at += got;
-        }
-        return bytes;
+        return await readUpTo(fs, fd, size);
       } finally {
         fs.close(fd);
       }

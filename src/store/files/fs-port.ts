@@ -130,6 +130,17 @@ const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
   folder: O_RDONLY | O_DIRECTORY,
 };
 
+/** Reads an open file from its beginning: `length` bytes, or fewer where it ends before. */
+export async function readUpTo(fs: FsPort, fd: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  for (let at = 0; at < length; ) {
+    const got = await fs.readAsync(fd, bytes.subarray(at), at);
+    if (got === 0) return bytes.subarray(0, at);
+    at += got;
+  }
+  return bytes;
+}
+
 /** Writes all data or throws. Continues after a short write. */
 export function writeAll(fs: FsPort, fd: number, data: Uint8Array): void {
   for (let rest = data; rest.length > 0; ) rest = rest.subarray(progress(fs.write(fd, rest)));

@@ -4,7 +4,15 @@ import { basename, extname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder, syncFile } from "../files/document.ts";
-import { errno, type FsPort, ioError, realFs, removeLeftover, writeAllAsync } from "../files/fs-port.ts";
+import {
+  errno,
+  type FsPort,
+  ioError,
+  readUpTo,
+  realFs,
+  removeLeftover,
+  writeAllAsync,
+} from "../files/fs-port.ts";
 import { RESULT_FILE } from "./blob-file.ts";
 
 /** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
@@ -125,13 +133,7 @@ async function read(fs: FsPort, path: string, length: number): Promise<Uint8Arra
   try {
     const fd = fs.open(path, "read");
     try {
-      const bytes = new Uint8Array(length);
-      for (let at = 0; at < length; ) {
-        const got = await fs.readAsync(fd, bytes.subarray(at), at);
-        if (got === 0) return bytes.subarray(0, at);
-        at += got;
-      }
-      return bytes;
+      return await readUpTo(fs, fd, length);
     } finally {
       fs.close(fd);
     }
