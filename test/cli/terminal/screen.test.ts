@@ -355,7 +355,7 @@ describe("text that would act on the terminal", () => {
     "half \u001b[",
     "half \u001b]0;never ended",
   ];
-  test("is only text, whoever forgot to clean it", async () => {
+  test("is only text, also where a caller has not cleaned it", async () => {
     const scene = new Scene({ columns: 60, rows: 30 });
     scene.terminal.write("the user's line\r\n");
     scene.screen.commit(hostile);

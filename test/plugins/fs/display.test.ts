@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 import { cutText, shownPath, sizeText } from "../../../plugins/fs/display.ts";
 
 test.each([
-  ["/work", "/work", "."],
-  ["/work", "/work/src/a.ts", "src/a.ts"],
-  ["/work", "/work/..name", "..name"],
-  ["/work/src", "/work", "/work"],
-  ["/work/src", "/work/test/a.ts", "/work/test/a.ts"],
+  ["/app", "/app", "."],
+  ["/app", "/app/src/a.ts", "src/a.ts"],
+  ["/app", "/app/..name", "..name"],
+  ["/app/src", "/app", "/app"],
+  ["/app/src", "/app/test/a.ts", "/app/test/a.ts"],
 ])("in %s the path %s is shown as %s", (cwd, path, shown) => {
   expect(shownPath(cwd, path)).toBe(shown);
 });
