@@ -14,7 +14,7 @@ export const READ: ToolDef = {
   subject: "path",
   proc: true,
   description:
-    "Read a text file. Each line has its number and a tab in front, which are not part of the file. `/proc/{pid}/status`, `intent` and `context` show agents; `self` is you.",
+    "Read a text file. Each line has its number and a tab in front, which are not part of the file.",
   input: {
     type: "object",
     properties: {
@@ -34,7 +34,7 @@ export const WRITE: ToolDef = {
   name: "Write",
   op: "write",
   subject: "path",
-  description: "Create a file or replace all of it. Missing folders are created.",
+  description: "Create a file, with its folders, or replace all of it.",
   input: {
     type: "object",
     properties: {
@@ -52,7 +52,7 @@ export const EDIT: ToolDef = {
   op: "edit",
   subject: "path",
   description:
-    "Replace text in a file. `old_string` must be the exact text, without the line numbers of Read, and occur once unless `replace_all` is set. An empty one creates a file.",
+    "Replace text in a file. `old_string` must be the exact text, without the line numbers of Read, and occur once unless `replace_all` is set.",
   input: {
     type: "object",
     properties: {
@@ -93,17 +93,16 @@ export const GREP: ToolDef = {
   subject: "path",
   filters: true,
   description:
-    "Search the lines of files with a JavaScript regular expression. Skips binary files, .git, node_modules and .rnix.",
+    "Search the lines of files with a JavaScript regular expression. Skips what Glob skips, and binary files.",
   input: {
     type: "object",
     properties: {
       pattern: { type: "string", minLength: 1 },
-      path: { type: "string", minLength: 1, description: "File or folder to search." },
+      path: { type: "string", minLength: 1 },
       glob: { type: "string", minLength: 1, description: "Such as `*.ts` or `src/**`." },
       output_mode: {
         type: "string",
         enum: ["files_with_matches", "content", "count"],
-        description: "Default files_with_matches.",
       },
       case_insensitive: { type: "boolean" },
       context: {

@@ -74,7 +74,7 @@ export const SETTINGS = {
     max: 100,
   },
   compact_timeout: run("duration", 2 * MIN, "the model's summary; without one it is compacted all the same"),
-  tools_shown: later("count", 40, "tools shown in full before ToolSearch is used"),
+  tools_shown: run("count", 40, "tools shown in full; MCP tools beyond are loaded with ToolSearch"),
   chat_max_steps: { ...run("count", 1000, "steps of a chat, of all its turns"), unlimited: true },
   chat_timeout: {
     ...run("duration", 24 * 60 * MIN, "time in which a chat works, of all its turns; waiting does not count"),

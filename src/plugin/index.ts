@@ -116,6 +116,8 @@ export interface OpenContext extends Partial<Services> {
   process: {
     pid: number;
     uuid: string;
+    /** UUID of the root run of its tree of agents; its own for a root. */
+    tree: string;
     agent: string;
     depth: number;
     /** A client with a terminal is attached, so the user can be asked. */
@@ -313,7 +315,7 @@ export interface ToolDef {
   timeoutMs?: number;
   /** Characters of the result shown to the model; the rest is kept in a file. */
   maxResult?: number;
-  /** The model may first see only the name. This version shows every tool in full. */
+  /** The model first sees only the name, in the description of ToolSearch, which loads the tool before its use. */
   defer?: boolean;
   annotations?: ToolAnnotations;
 }

@@ -83,6 +83,30 @@ describe("the head of the prompt", () => {
     },
   );
 
+  test.each(["openai", "anthropic"])(
+    "with fourteen deferred tools it is at most 5.5 KiB, too: only their names are in it, by %s",
+    async (provider) => {
+      await using machine = new Machine();
+      const model = await machine.model(
+        scenes({
+          "say hello to a friend": [
+            calls(["ToolSearch", { query: "CronAdd" }]),
+            calls(["CronAdd", {}], ["TaskList", {}]),
+            says("hello"),
+          ],
+        }),
+      );
+      machine.write(".rnix/plugins/device.ts", DEFERRED);
+      await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
+      const first = at(model, 0);
+      expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
+      expect(first.text).toContain("CronAdd, CronHistory, CronList,");
+      expect(first.text).not.toContain("What the model needs to know");
+      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronAdd"].toSorted());
+      expect(toolResults(last(model)).slice(-2)).toEqual(["CronAdd was called", "TaskList was called"]);
+    },
+  );
+
   test("a called skill is a tool result; its list of tools removes none", async () => {
     await using machine = new Machine();
     const model = await machine.model(
@@ -189,12 +213,35 @@ deferred_skills: [metre]
 allowed_tools: [Read, Glob, Skill, Complete]
 `;
 
+const DEFERRED = `import { definePlugin, defineTool } from "rnix/plugin";
+
+const NAMES = [
+  "AskUser", "CronAdd", "CronHistory", "CronList", "CronRemove", "MemoryAdd", "MemoryRemove",
+  "MemorySearch", "SkillManage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "Wake",
+];
+const tools = NAMES.map((name) =>
+  defineTool({
+    name,
+    description: "What the model needs to know before it calls this tool, in one or two sentences.",
+    input: { type: "object", properties: { name: { type: "string" } } },
+    defer: true,
+    run: () => name + " was called",
+  }),
+);
+
+export default definePlugin({ name: "device", tools });
+`;
+
 function skill(name: string, description: string, body: string): string {
   return `---\nname: ${name}\ndescription: ${description}\n---\n${body}\n`;
 }
 
 function last(model: ModelServer) {
-  const request = model.requests.at(-1);
+  return at(model, -1);
+}
+
+function at(model: ModelServer, index: number) {
+  const request = model.requests.at(index);
   if (request === undefined) throw new Error("the model was never asked");
   return request;
 }

@@ -40,6 +40,7 @@ const KNOWN: ReadonlyMap<string, (input: Input) => string | null> = new Map([
   ["Agent", agentText],
   ["Plan", ({ steps }: Input) => (Array.isArray(steps) ? `${steps.length} steps` : null)],
   ["Skill", ({ skill }: Input) => text(skill)],
+  ["ToolSearch", ({ query }: Input) => text(query)],
   ["Complete", ({ result }: Input) => (typeof result === "string" ? "" : null)],
   ["SendMessage", ({ to, message }: Input) => joined(`to ${value(to, VALUE)}`, text(message))],
 ]);

@@ -18,7 +18,7 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
     tool: {
       name: "Agent",
       description:
-        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls. Several calls in one answer run in parallel.",
+        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls. Calls of one answer run in parallel.",
       input: {
         type: "object",
         properties: {

@@ -10,16 +10,26 @@ import { readMessages, sendMessage } from "./messages.ts";
 import { plan } from "./plan.ts";
 import { skill } from "./skill.ts";
 import { toolDevice } from "./tool-device.ts";
+import { type DeferredTools, toolSearch } from "./tool-search.ts";
 
 interface KernelToolPorts {
   /** Returns the process that opened a file, by its UUID. */
   lookup(uuid: string): Process;
+  tools: DeferredTools;
   ipc(): IpcManager;
   agents(): ChildAgents;
 }
 
 /** Returns their devices below /dev/kernel, by path. The ports are used only in calls. */
-export function kernelTools({ lookup, ipc, agents }: KernelToolPorts): Record<string, Device> {
-  const tools = [agentTool(agents), plan, skill, complete, sendMessage(ipc), readMessages(ipc)];
-  return Object.fromEntries(tools.map((tool) => [tool.path, toolDevice(tool, lookup)]));
+export function kernelTools({ lookup, tools, ipc, agents }: KernelToolPorts): Record<string, Device> {
+  const all = [
+    agentTool(agents),
+    plan,
+    skill,
+    complete,
+    toolSearch(tools),
+    sendMessage(ipc),
+    readMessages(ipc),
+  ];
+  return Object.fromEntries(all.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

@@ -20,7 +20,7 @@ export function sendMessage(ipc: () => IpcManager): KernelTool {
     tool: {
       name: "SendMessage",
       description:
-        "Send text to another process: your parent, a child or one that wrote to you. An answer reaches you at your next step or by ReadMessages.",
+        "Send text to another process: your parent, a child or one that wrote to you. An answer reaches you at your next step or by ReadMessages. Read `/proc/{pid}/status` to see what it does.",
       input: {
         type: "object",
         properties: {

@@ -8,10 +8,12 @@ import type { GateStatus } from "../llm/model-gate.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { kernelTools } from "./kernel-tools.ts";
 import { procDevice } from "./proc.ts";
+import type { DeferredTools } from "./tool-search.ts";
 
 interface OwnDevicesPorts {
   table: ProcessTable;
   contexts: Conversations;
+  tools: DeferredTools;
   ipc: IpcManager;
   agents: ChildAgents;
   modelQueues(): GateStatus[];
@@ -20,15 +22,16 @@ interface OwnDevicesPorts {
 /** Adds the kernel's tools and `/proc`, which are in every namespace. */
 export function registerOwnDevices(
   devices: DeviceRegistry,
-  { table, contexts, ipc, agents, modelQueues }: OwnDevicesPorts,
+  { table, contexts, tools, ipc, agents, modelQueues }: OwnDevicesPorts,
 ): void {
   const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
-  const tools = kernelTools({
+  const kernel = kernelTools({
     lookup: (uuid) => table.getByUuid(uuid),
+    tools,
     ipc: () => ipc,
     agents: () => agents,
   });
-  for (const [path, device] of Object.entries(tools)) devices.register({ ...own, path, device });
+  for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });
   const proc = procDevice({
     info: (pid) => table.find(pid)?.info(),
     contextSummary: (pid) => contexts.summary(table.get(pid).ctxId),

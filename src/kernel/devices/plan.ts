@@ -6,7 +6,7 @@ export const plan: KernelTool = {
   path: "/dev/kernel/plan",
   tool: {
     name: "Plan",
-    description: "Note the steps of longer work before you start, and again when they change.",
+    description: "Note the steps of longer work first, and when they change.",
     input: {
       type: "object",
       properties: {

@@ -58,6 +58,7 @@ export class OpenContexts {
       process: {
         pid: proc.pid,
         uuid: proc.uuid,
+        tree: proc.spec.tree,
         agent: proc.spec.agent.name,
         depth: proc.spec.depth,
         attended: opts.attended ?? false,

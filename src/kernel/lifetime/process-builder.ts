@@ -337,8 +337,11 @@ export class ProcessBuilder {
     const before = saved?.fork ? undefined : saved;
     const shown = before?.meta.tools ?? [];
     proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
-    showTools(proc);
+    proc.tools.clear();
+    // A fork's model has read that it has loaded them.
+    const loaded = new Set(saved?.meta.tools.map(({ name }) => name));
     const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
+    if (!before) showTools(proc, loaded);
     writeMeta(proc, this.#ports.contexts);
     if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
       this.#recall(proc, head, saved);

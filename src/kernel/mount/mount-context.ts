@@ -47,6 +47,7 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
     process: {
       pid: 0,
       uuid: opening.uuid,
+      tree: opening.uuid,
       agent: "",
       depth: 0,
       attended: false,

@@ -71,8 +71,10 @@ export class MountVisibility {
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
       if (proc.preparing || point.table.ending) continue;
       this.#ports.appendTools(proc);
+      const usable = fresh.filter((name) => proc.permissions.showsTool(name));
       const text = news(
-        fresh.filter((name) => proc.permissions.showsTool(name)),
+        usable.filter((name) => proc.tools.has(name)),
+        usable.filter((name) => !proc.tools.has(name)),
         gone.filter((name) => proc.tools.has(name)),
       );
       if (text !== "") void this.#ports.notify(proc, text).catch((thrown) => this.#warn(thrown, point.table));
@@ -81,9 +83,10 @@ export class MountVisibility {
 }
 
 /** Formats the notification for the model. */
-function news(fresh: readonly string[], gone: readonly string[]): string {
+function news(fresh: readonly string[], deferred: readonly string[], gone: readonly string[]): string {
   const parts: string[] = [];
   if (fresh.length > 0) parts.push(`New tools: ${fresh.join(", ")}.`);
+  if (deferred.length > 0) parts.push(`New tools to load with ToolSearch: ${deferred.join(", ")}.`);
   if (gone.length > 0) parts.push(`Removed tools: ${gone.join(", ")}.`);
   return parts.join(" ");
 }

@@ -8,7 +8,7 @@ import { Permissions } from "../permission/permissions.ts";
 import { withAsks } from "../permission/with-asks.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import { usableTools } from "../tools/tool-catalog.ts";
+import { showTools, usableTools } from "../tools/tool-catalog.ts";
 import type { Limit, SpawnOpts } from "../types.ts";
 import type { SavedRun } from "./saved-run.ts";
 
@@ -69,15 +69,13 @@ export function savedPermissions(
  * in the list, and its calls are refused. New tools are appended. Returns a notice of what is gone.
  */
 export function restoreTools(proc: Process, shown: ProcessMeta["tools"]): string[] {
-  const today = new Map(proc.tools);
   const usable = usableTools(proc);
   proc.tools.clear();
   for (const { name, description, input } of shown) {
     const { tool, entry } = usable.get(name) ?? gone(name);
     proc.tools.set(name, { tool: { ...tool, name, description, input }, entry });
-    today.delete(name);
   }
-  for (const [name, tool] of today) proc.tools.set(name, tool);
+  showTools(proc);
   const missing = [...proc.tools]
     .filter(([, { entry }]) => entry.path.startsWith(GONE))
     .map(([name]) => name);

@@ -5,7 +5,7 @@ import { toolMessage } from "../conversation/tool-message.ts";
 import type { Process } from "../process/process.ts";
 import { CallOrder, groupOf } from "./parallel-calls.ts";
 import { StepCalls, type ToolCallPorts } from "./tool-calls.ts";
-import { toolForModel, toolNamed } from "./tool-catalog.ts";
+import { toolNamed, toolsOfProgram } from "./tool-catalog.ts";
 
 /** Maximum calls of one answer that wait or run. */
 const MAX_OPEN = 256;
@@ -94,7 +94,7 @@ export class ProgramToolCalls {
 
   list(): ToolDef[] {
     this.#requireOpen();
-    return [...this.#proc.tools.values()].map(({ tool }) => ({ ...tool, input: toolForModel(tool).input }));
+    return toolsOfProgram(this.#proc);
   }
 
   async call(name: string, input: Record<string, unknown>): Promise<ToolOutcome> {

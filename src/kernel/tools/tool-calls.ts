@@ -2,7 +2,7 @@
 
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
-import { SyscallError, type ToolCall } from "../../plugin/index.ts";
+import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import type { AskVerdict } from "../../store/runs/ask-schema.ts";
 import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import { instructionText } from "../asks/ask-text.ts";
@@ -12,7 +12,7 @@ import { awaitTools } from "./await-tools.ts";
 import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
-import { toolNamed } from "./tool-catalog.ts";
+import { deferredTools, toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
@@ -183,7 +183,7 @@ export class StepCalls {
     let path: string;
     try {
       if (!target) throw unknownTool(proc, call.name);
-      checkToolInput(target.tool, call);
+      checkInput(proc, target.tool, call);
       path = devicePath(target, call);
     } catch (thrown) {
       return failure(thrown);
@@ -304,8 +304,21 @@ function batches(proc: Process, calls: readonly ToolCall[]): ToolCall[][] {
   return all;
 }
 
+/** A deferred tool may be called at once. If the input is wrong, the model learns how to see its schema. */
+function checkInput(proc: Process, tool: ToolDef, call: ToolCall): void {
+  try {
+    checkToolInput(tool, call);
+  } catch (thrown) {
+    if (proc.tools.has(tool.name) || !(thrown instanceof SyscallError)) throw thrown;
+    const hint = deferredTools(proc).some((one) => one.tool === tool)
+      ? " Load the tool with ToolSearch to see its schema."
+      : "";
+    throw new SyscallError(thrown.code, thrown.message + hint, { cause: thrown });
+  }
+}
+
 function unknownTool(proc: Process, name: string): SyscallError {
-  const names = [...proc.tools.keys()];
+  const names = [...proc.tools.keys(), ...deferredTools(proc).map(({ tool }) => tool.name)];
   return new SyscallError(
     "NOT_FOUND",
     `There is no tool ${JSON.stringify(name)}. Available tools: ${names.join(", ") || "none"}.`,

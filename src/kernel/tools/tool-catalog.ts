@@ -2,6 +2,7 @@
 
 import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { Conversations } from "../conversation/conversations.ts";
+import { searchTool, TOOL_SEARCH } from "../devices/tool-search.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
@@ -18,16 +19,66 @@ export function usableTools({ spec, permissions }: Process): Map<string, Process
   return new Map(usable.map((named) => [named.tool.name, named]));
 }
 
-/** The usable tools that the model is offered: the message tools only if they are useful, as each request carries all. */
-function shownTools(proc: Process): Map<string, ProcessTool> {
-  const usable = [...usableTools(proc)];
-  return new Map(usable.filter(([, { entry }]) => proc.messaging || !isMessageTool(entry.path)));
+/** The usable tools that the model may see: the message tools only if they are useful, as each request carries all. */
+function visibleTools(proc: Process): ProcessTool[] {
+  const usable = [...usableTools(proc).values()];
+  return usable.filter(({ entry }) => proc.messaging || !isMessageTool(entry.path));
 }
 
-/** Sets the tools that a new process's model is offered. */
-export function showTools(proc: Process): void {
-  proc.tools.clear();
-  for (const [name, tool] of shownTools(proc)) proc.tools.set(name, tool);
+/**
+ * Adds the tools that the model is shown in full. Without the right to ToolSearch these are all. ToolSearch itself is
+ * shown when a tool is deferred. `loaded`: names of deferred tools that the model has loaded already.
+ */
+export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): void {
+  const visible = visibleTools(proc).filter(({ tool }) => !proc.tools.has(tool.name));
+  const search = usableTools(proc).get(TOOL_SEARCH.tool.name);
+  const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
+  for (const named of visible) {
+    const { tool, entry } = named;
+    if (entry.path !== TOOL_SEARCH.path) {
+      if (!deferred.has(named)) proc.tools.set(tool.name, named);
+    } else if (deferred.size > 0) {
+      proc.tools.set(tool.name, { tool: searchTool([...deferred].map((one) => one.tool.name)), entry });
+    }
+  }
+}
+
+/** The tools that are not shown in full: those that ask for it, and MCP tools beyond the setting `tools_shown`. */
+function toDefer(
+  proc: Process,
+  candidates: readonly ProcessTool[],
+  loaded: ReadonlySet<string>,
+): ProcessTool[] {
+  const deferred = candidates.filter(({ tool }) => tool.defer === true && !loaded.has(tool.name));
+  const shown = candidates.filter((one) => !deferred.includes(one) && one.entry.path !== TOOL_SEARCH.path);
+  const mounted = shown.filter(({ tool, entry }) => isMounted(entry.path) && !loaded.has(tool.name));
+  const excess = proc.tools.size + shown.length - proc.spec.opts.limits.tools_shown;
+  return excess <= 0 ? deferred : [...deferred, ...mounted.slice(-excess)];
+}
+
+/** The tools that the model can load with ToolSearch. */
+export function deferredTools(proc: Process): ProcessTool[] {
+  return visibleTools(proc).filter(
+    ({ tool, entry }) => !proc.tools.has(tool.name) && entry.path !== TOOL_SEARCH.path,
+  );
+}
+
+/** Shows the model these deferred tools in full from its next request on. */
+export function loadTools(proc: Process, contexts: Conversations, tools: readonly ProcessTool[]): void {
+  for (const named of tools) proc.tools.set(named.tool.name, named);
+  if (tools.length > 0) writeMeta(proc, contexts);
+}
+
+/** The tools of a program that acts as the model: all in full, because it has its own way to defer them. */
+export function toolsOfProgram(proc: Process): ToolDef[] {
+  const shown = [...proc.tools.values()].filter(({ entry }) => entry.path !== TOOL_SEARCH.path);
+  return [...shown, ...deferredTools(proc)].map(({ tool }) => ({ ...tool, input: toolForModel(tool).input }));
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+function isMounted(path: string): boolean {
+  return path.startsWith("/mnt/");
 }
 
 /** The tool that a call names, offered or only usable. */
@@ -42,12 +93,11 @@ export function toolNamed(proc: Process, name: string): ProcessTool | undefined 
  */
 export function appendTools(proc: Process, contexts: Conversations): string[] {
   if (proc.preparing) return [];
-  const fresh = [...shownTools(proc)].filter(([name]) => !proc.tools.has(name));
-  if (fresh.length === 0) return [];
-  for (const [name, tool] of fresh) proc.tools.set(name, tool);
+  const before = proc.tools.size;
+  showTools(proc);
   // For a process that is being built, its builder writes them.
-  if (proc.ctxId !== 0) writeMeta(proc, contexts);
-  return fresh.map(([name]) => name);
+  if (proc.tools.size > before && proc.ctxId !== 0) writeMeta(proc, contexts);
+  return [...proc.tools.keys()].slice(before);
 }
 
 /** Writes the prompt head and the offered tools to the run's record. */

@@ -183,7 +183,7 @@ async function ask(choice: ProviderChoice, file: VFSFile, clock: Clock): Promise
 function contextOf(choice: ProviderChoice, place: ProbePlace): Omit<OpenContext, "spill"> {
   return {
     ...place,
-    process: { pid: 0, uuid: "", agent: "", depth: 0, attended: false, operator: true },
+    process: { pid: 0, uuid: "", tree: "", agent: "", depth: 0, attended: false, operator: true },
     folders: [],
     guarded: [],
     config: choice.config,

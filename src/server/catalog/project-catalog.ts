@@ -11,6 +11,7 @@ import { loadProviders, withEntry } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import { loadSkills, type Skill } from "../../config/skills.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
+import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
@@ -99,7 +100,7 @@ export class ProjectCatalog {
       const mounted = await agentMounts(agent, ports);
       const seen = all.with(mounted.devices);
       const rights = mounted.granted(rightsOf(agent, seen, workspace.project.dir));
-      const mark = await markFor(agent, rights);
+      const mark = await markFor(agent, rights, seen);
       return { tools: toolsOf(seen, mark), diagnostics: mounted.diagnostics };
     });
   }
@@ -269,7 +270,12 @@ function kernelDevices(): DeviceRegistry {
     throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
   };
   for (const [path, device] of Object.entries(
-    kernelTools({ lookup: unopened, ipc: unopened, agents: unopened }),
+    kernelTools({
+      lookup: unopened,
+      tools: { deferred: unopened, load: unopened },
+      ipc: unopened,
+      agents: unopened,
+    }),
   )) {
     devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
   }
@@ -307,11 +313,19 @@ function rightsOf(agent: Agent, devices: Namespace, projectDir: string): Permiss
 }
 
 /** What a run of the agent may use, and when its model sees it. */
-async function markFor(agent: Agent, rights: Permissions): Promise<(named: NamedTool) => Marks> {
+async function markFor(
+  agent: Agent,
+  rights: Permissions,
+  devices: Namespace,
+): Promise<(named: NamedTool) => Marks> {
   const bodies = await Promise.all(agent.skills.map((skill) => skill.body()));
   const messaging = listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies);
+  const searches = rights.showsTool(TOOL_SEARCH.tool.name);
+  const defers = searches && devices.tools().some(({ tool }) => tool.defer && rights.showsTool(tool.name));
   const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
     if (!rights.showsTool(tool.name)) return null;
+    if (entry.path === TOOL_SEARCH.path) return defers ? "start" : null;
+    if (tool.defer && searches) return "later";
     if (tool.name === "Skill" && agent.deferredSkills.length === 0) return null;
     return isMessageTool(entry.path) && !messaging ? "later" : "start";
   };

@@ -51,7 +51,7 @@ export class Stage implements Disposable {
   async open(model: string, self: Partial<RunInfo> & { depth?: number } = {}): Promise<Player> {
     const { uuid = "self", depth = 0, cwd = this.dir } = self;
     const { context } = testContext(cwd, {
-      process: { pid: 9, uuid, agent: "default", depth, attended: false, operator: false },
+      process: { pid: 9, uuid, tree: uuid, agent: "default", depth, attended: false, operator: false },
       history: this.history,
       store: new PluginStore({
         plugin: "replay",

@@ -26,7 +26,15 @@ export function testContext(
 ): { context: OpenContext; notes: Notes } {
   const notes: Notes = { progress: [], output: "", changed: [], log: [], spilled: [], inbox: [] };
   const context: OpenContext = {
-    process: { pid: 1, uuid: "test-process", agent: "test", depth: 0, attended: false, operator: false },
+    process: {
+      pid: 1,
+      uuid: "test-process",
+      tree: "test-process",
+      agent: "test",
+      depth: 0,
+      attended: false,
+      operator: false,
+    },
     project: { id: "test-project", dir, trusted: true },
     cwd: dir,
     folders: [],

@@ -48,6 +48,7 @@ export function outcomeOf(call: CallBlock): Outcome {
       return shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true });
     case "Skill":
     case "SendMessage":
+    case "ToolSearch":
     case "Complete":
       return shown([]);
     default:

@@ -1,0 +1,143 @@
+/** The tool ToolSearch, which shows the model deferred tools in full. */
+
+import { SyscallError, type ToolDef } from "../../plugin/index.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import type { KernelCall, KernelTool } from "./tool-device.ts";
+
+export const TOOL_SEARCH: { path: string; tool: ToolDef } = {
+  path: "/dev/kernel/tool_search",
+  tool: {
+    name: "ToolSearch",
+    description: "Load more tools before their use, by names or words.",
+    input: {
+      type: "object",
+      properties: { query: { type: "string", minLength: 1 } },
+      required: ["query"],
+      additionalProperties: false,
+    },
+    annotations: { idempotentHint: true },
+  },
+};
+
+/** Maximum tools that words find; names find each tool that they name. */
+const MAX_FOUND = 5;
+/** Maximum characters of the names in the description. */
+const MAX_LISTED = 4_000;
+/** Words that say nothing about a tool. */
+const STOP_WORDS = new Set([
+  "the",
+  "and",
+  "for",
+  "with",
+  "from",
+  "tool",
+  "tools",
+  "this",
+  "that",
+  "use",
+  "all",
+]);
+/** The weight of a word in a tool's name; one in its description weighs 1. */
+const NAME_WEIGHT = 4;
+
+/** Maximum names in an error. */
+const MAX_NAMES = 50;
+
+export interface DeferredTools {
+  /** The tools that the process's model can load. */
+  deferred(proc: Process): ProcessTool[];
+  /** Shows the model these tools in full from its next request on. */
+  load(proc: Process, tools: readonly ProcessTool[]): void;
+}
+
+/** The loaded tools are appended to the request, so that what a provider has cached of it stays. */
+export function toolSearch(tools: DeferredTools): KernelTool {
+  return { ...TOOL_SEARCH, run: (call) => load(call, tools) };
+}
+
+function load({ proc, input }: KernelCall, tools: DeferredTools): string {
+  const query = String(input.query);
+  const deferred = tools.deferred(proc);
+  const found = searchTools(query, deferred);
+  if (found.length > 0) {
+    tools.load(proc, found);
+    return `Loaded: ${namesOf(found)}. You can call them now.`;
+  }
+  const shown = searchTools(query, [...proc.tools.values()]);
+  if (shown.some(({ tool }) => query.toLowerCase().includes(tool.name.toLowerCase())))
+    return `You have already: ${namesOf(shown)}.`;
+  const names = deferred.slice(0, MAX_NAMES);
+  const more = deferred.length > names.length ? `, and ${deferred.length - names.length} more` : "";
+  throw new SyscallError(
+    "NOT_FOUND",
+    `No tool to load fits ${JSON.stringify(query)}. Name tools, or use other words. There are: ${namesOf(names) || "none"}${more}.`,
+  );
+}
+
+function namesOf(tools: readonly ProcessTool[]): string {
+  return tools.map(({ tool }) => tool.name).join(", ");
+}
+
+/** ToolSearch as a process's model sees it: with the names that it can load. */
+export function searchTool(names: readonly string[]): ToolDef {
+  const { tool } = TOOL_SEARCH;
+  return { ...tool, description: `${tool.description.replace(/\.$/, ":")} ${listed(names)}` };
+}
+
+/** The names, as many as fit. */
+function listed(names: readonly string[]): string {
+  const all = names.join(", ");
+  if (all.length <= MAX_LISTED) return all;
+  const shown = all.slice(0, MAX_LISTED).split(", ").slice(0, -1);
+  return `${shown.join(", ")}, and ${names.length - shown.length} more that words find`;
+}
+
+/**
+ * The tools that a query names (`CronAdd, CronList`, `mcp__github__*`), in their order. If it names none: those whose
+ * names and descriptions have most of its words, best first.
+ */
+export function searchTools<T extends { tool: Pick<ToolDef, "name" | "description"> }>(
+  query: string,
+  tools: readonly T[],
+): T[] {
+  const words = query
+    .toLowerCase()
+    .split(/[\s,;:"'`()]+/)
+    .filter((word) => word !== "");
+  const named = tools.filter(({ tool }) => words.some((word) => isNamed(tool.name.toLowerCase(), word)));
+  if (named.length > 0) return named;
+  const telling = words.filter((word) => word.length > 2 && !STOP_WORDS.has(word));
+  const scored = tools.map((one) => ({ one, score: scoreOf(one.tool, telling) }));
+  const found = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+  return found.slice(0, MAX_FOUND).map(({ one }) => one);
+}
+
+function isNamed(name: string, word: string): boolean {
+  return word.length > 1 && word.endsWith("*") ? name.startsWith(word.slice(0, -1)) : name === word;
+}
+
+function scoreOf(
+  { name, description }: Pick<ToolDef, "name" | "description">,
+  words: readonly string[],
+): number {
+  const ofName = wordsOf(name.replace(/(?<=[a-z])(?=[A-Z])/g, " "));
+  const ofText = wordsOf(description);
+  let score = 0;
+  for (const word of words) {
+    if (ofName.some((part) => isSame(part, word))) score += NAME_WEIGHT;
+    else if (ofText.some((part) => isSame(part, word))) score++;
+  }
+  return score;
+}
+
+function wordsOf(text: string): string[] {
+  return text.toLowerCase().split(/[^\p{L}\p{N}]+/u);
+}
+
+/** Whether two words begin alike, so that "schedule" finds "schedules" and "scheduled". */
+function isSame(part: string, word: string): boolean {
+  if (part === word) return true;
+  const shorter = Math.min(part.length, word.length);
+  return shorter >= 4 && (part.startsWith(word) || word.startsWith(part));
+}
