@@ -100,6 +100,8 @@ export interface DeviceLease {
 /** A plugin's `mount`, as the kernel opens it. Two leases of one version of a plugin have the same `type`. */
 export interface MountOpener {
   plugin: string;
+  /** The plugin is embedded in the binary. */
+  isStock?: boolean;
   needs: readonly (keyof Services)[];
   /** The plugin's part of config.yaml, already checked. */
   config: unknown;

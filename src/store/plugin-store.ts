@@ -4,7 +4,9 @@ import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./files/append-log.ts";
-import { makeFolder, readDocument, replaceDocument } from "./files/document.ts";
+import { recoverSwaps, replaceUnchanged } from "./files/checked-replace.ts";
+import { isLink, prepareDataDir, projectOf } from "./files/data-dir.ts";
+import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
 import { errno, type FsPort, ioError, realFs } from "./files/fs-port.ts";
 
@@ -16,12 +18,14 @@ const PAGE = 1_000;
 interface PluginStoreOptions {
   /** The plugin's name; its files are in a folder of this name in each scope. */
   plugin: string;
-  /** Folders of the scopes, absolute. No `run`: the opening process has none, the scope is UNAVAILABLE. */
+  /** Folders of the scopes, absolute (`pluginFolders`). No `run`: the opening process has none, the scope is UNAVAILABLE. */
   run?: string;
   project: string;
   user: string;
   /** Called with the lines that could not be read. */
   onDamaged?(log: string, damaged: number, lines: readonly number[]): void;
+  /** Called when a text that an editor saved during a crash was put into `<file>.recovered`. */
+  onRecovered?(file: string): void;
 }
 
 /**
@@ -41,7 +45,9 @@ export class PluginStore implements Store {
   }
 
   async read(scope: Scope, doc: string): Promise<{ text: string; version: string } | null> {
-    return readDocument(this.#path(scope, doc), this.#fs);
+    const path = this.#path(scope, doc);
+    await this.#recover(scope, dirname(path));
+    return readDocument(path, this.#fs);
   }
 
   async replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string> {
@@ -53,9 +59,9 @@ export class PluginStore implements Store {
       );
     }
     return this.#locked(scope, path, async () => {
-      const there = await readDocument(path, this.#fs);
-      if ((there?.version ?? null) !== ifVersion) throw changed(doc, there !== null, ifVersion);
-      return replaceDocument(path, text, this.#fs);
+      const version = await replaceUnchanged(path, text, ifVersion, { fs: this.#fs, clock: this.#clock });
+      if (version === null) throw changed(doc, this.#fs.stat(path) !== null, ifVersion);
+      return version;
     });
   }
 
@@ -88,16 +94,43 @@ export class PluginStore implements Store {
     return join(this.#folder(scope), name);
   }
 
+  /** The project's own data folder, if the scope's folder is it or lies in it. */
+  #dataDir(scope: Scope): string | undefined {
+    const dir = scope === "project" ? this.#options.project : undefined;
+    return [dir, dir && dirname(dir)].find((one) => one !== undefined && projectOf(one) !== null);
+  }
+
   #folder(scope: Scope): string {
     const dir = this.#options[scope];
-    if (dir !== undefined) return join(dir, this.#options.plugin);
+    if (dir !== undefined) {
+      const folder = join(dir, this.#options.plugin);
+      // A repository may have brought the link.
+      if (projectOf(dir) !== null && this.#fs.stat(folder)?.isLink) throw isLink(folder);
+      return folder;
+    }
     throw new SyscallError("UNAVAILABLE", `There is no run here to keep data beside (scope "${scope}").`);
   }
 
+  /** A name that no document can have: "~" is not among its letters. */
+  #lockFile(scope: Scope): string {
+    return join(this.#folder(scope), "~lock");
+  }
+
+  async #names(dir: string): Promise<string[]> {
+    try {
+      return await this.#fs.list(dir);
+    } catch (error) {
+      if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return [];
+      throw ioError(error, "list the plugin's documents", dir);
+    }
+  }
+
   async #locked<T>(scope: Scope, path: string, change: () => Promise<T>): Promise<T> {
+    const data = this.#dataDir(scope);
+    // With its .gitignore: this may be the first that is written there.
+    if (data !== undefined) prepareDataDir(data, this.#fs);
     makeFolder(dirname(path), this.#fs);
-    // A name no document can have: "~" is not among its letters.
-    const lock = await FileLock.acquire(join(this.#folder(scope), "~lock"), LOCK_WAIT_MS, this.#clock);
+    const lock = await FileLock.acquire(this.#lockFile(scope), LOCK_WAIT_MS, this.#clock);
     try {
       await this.#sweep(dirname(path));
       return await change();
@@ -106,9 +139,23 @@ export class PluginStore implements Store {
     }
   }
 
+  /** What a killed writer left is repaired before the next read. While a live one holds the lock there is nothing to do. */
+  async #recover(scope: Scope, dir: string): Promise<void> {
+    if (!(await this.#names(dir)).some((name) => name.endsWith(".swap.tmp"))) return;
+    const lock = FileLock.tryAcquire(this.#lockFile(scope));
+    try {
+      if (lock) await this.#sweep(dir);
+    } finally {
+      lock?.release();
+    }
+  }
+
   /** We hold the lock: a temporary file that is there now was left by a writer that was killed. */
   async #sweep(dir: string): Promise<void> {
-    for (const name of await this.#fs.list(dir)) {
+    const left = await this.#names(dir);
+    const ports = { fs: this.#fs, clock: this.#clock };
+    for (const path of await recoverSwaps(dir, left, ports)) this.#options.onRecovered?.(path);
+    for (const name of await this.#names(dir)) {
       if (!name.startsWith("~") || !name.endsWith(".tmp")) continue;
       const path = join(dir, name);
       try {
@@ -121,7 +168,8 @@ export class PluginStore implements Store {
 }
 
 const NAME = /^[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/;
-const MAX_NAME_CHARS = 240;
+/** With the versions that its temporary file names, a name still fits a file system. */
+const MAX_NAME_CHARS = 200;
 
 function checkName(name: string, what: string): void {
   const parts = name.split("/");
@@ -140,6 +188,11 @@ function changed(doc: string, exists: boolean, expected: string | null): Syscall
     `${doc} has changed: expected ${wanted}, but ${found}. Read it again, make the change again.`,
     { retryable: true },
   );
+}
+
+/** For the log. */
+export function recoveredText(file: string): string {
+  return `${file}: a program saved it twice while a crash interrupted us; the earlier text is in ${file}.recovered`;
 }
 
 function asObject(value: unknown): object {

@@ -11,6 +11,8 @@ export interface DeviceEntry {
   device: Device;
   plugin: string;
   layer: Layer;
+  /** Its plugin is embedded in the binary. */
+  isStock?: boolean;
   /** The services that the plugin needs. The OpenContext has exactly these. */
   needs: readonly (keyof Services)[];
   /** The names of the plugin's keys. */

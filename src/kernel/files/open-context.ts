@@ -1,6 +1,6 @@
 /** The context and services that a driver gets at Open. */
 
-import { isAbsolute, join, relative } from "node:path";
+import { isAbsolute, relative } from "node:path";
 import type { Children } from "../../os/children.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
@@ -12,7 +12,8 @@ import {
   type Services,
   SyscallError,
 } from "../../plugin/index.ts";
-import { PluginStore } from "../../store/plugin-store.ts";
+import { pluginFolders } from "../../store/files/plugin-folders.ts";
+import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
@@ -104,9 +105,12 @@ export class OpenContexts {
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,
-        run: join(proc.record.dir, "plugins"),
-        project: join(proc.spec.opts.project.dataDir, "plugins"),
-        user: join(this.#ports.userDataDir, "plugins"),
+        ...pluginFolders(entry.isStock === true, {
+          run: proc.record.dir,
+          project: proc.spec.opts.project,
+          user: this.#ports.userDataDir,
+        }),
+        onRecovered: (file) => this.#ports.log("warn", source, recoveredText(file)),
         onDamaged: (log, damaged, lines) => {
           const more = damaged > lines.length ? ", …" : "";
           this.#ports.log("warn", source, `${log}: damaged lines left out: ${lines.join(", ")}${more}`);

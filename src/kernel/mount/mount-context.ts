@@ -10,7 +10,8 @@ import {
   type Services,
   SyscallError,
 } from "../../plugin/index.ts";
-import { PluginStore } from "../../store/plugin-store.ts";
+import { pluginFolders } from "../../store/files/plugin-folders.ts";
+import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 
 export interface MountContextPorts {
@@ -92,8 +93,8 @@ function services(
   if (opener.needs.includes("store")) {
     offered.store = new PluginStore({
       plugin: opener.plugin,
-      project: join(project.dataDir, "plugins"),
-      user: join(ports.userDataDir, "plugins"),
+      ...pluginFolders(opener.isStock === true, { project, user: ports.userDataDir }),
+      onRecovered: (file) => log("warn", recoveredText(file)),
       onDamaged: (name, damaged, lines) =>
         log("warn", `${name}: ${damaged} damaged lines left out, such as ${lines.join(", ")}`),
     });

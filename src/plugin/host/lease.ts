@@ -4,7 +4,7 @@ import type { DeviceLease, MountOpener } from "../../kernel/types.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Device, Plugin, ToolDef } from "../index.ts";
-import { asProblem, type PluginReport, problemText } from "./report.ts";
+import { asProblem, EMBEDDED, type PluginReport, problemText } from "./report.ts";
 
 /** A loaded plugin that is held for a lease. */
 export interface Mountable {
@@ -77,14 +77,16 @@ function mountTypes(plugins: readonly Mountable[]): ReadonlyMap<string, MountOpe
         report.problems.push({ message });
       }
       if (taken) continue;
-      types.set(type, { plugin: plugin.name, needs: plugin.needs ?? [], config, type: plugin.mount, layer });
+      const isStock = report.source === EMBEDDED;
+      const needs = plugin.needs ?? [];
+      types.set(type, { plugin: plugin.name, isStock, needs, config, type: plugin.mount, layer });
     }
   }
   return types;
 }
 
 function mountOne(
-  { plugin, config, report: { layer, problems } }: Mountable,
+  { plugin, config, report: { layer, source, problems } }: Mountable,
   table: DeviceRegistry,
   offered: Map<string, string>,
 ): void {
@@ -97,7 +99,9 @@ function mountOne(
     }
     try {
       const { name, needs = [], secrets } = plugin;
-      table.register({ path, device: without(device, taken), plugin: name, layer, needs, secrets, config });
+      const isStock = source === EMBEDDED;
+      const served = without(device, taken);
+      table.register({ path, device: served, plugin: name, isStock, layer, needs, secrets, config });
     } catch (thrown) {
       problems.push(asProblem(thrown));
       continue;

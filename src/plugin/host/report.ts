@@ -81,9 +81,12 @@ export interface CheckReport {
   warnings: Problem[];
 }
 
+/** The `source` of a plugin in the binary. */
+export const EMBEDDED = "embedded";
+
 /** A new report. Its state is broken until it is known. */
 export function newReport(name: string, layer: PluginLayer, source: string): PluginReport {
-  const runs = source === "embedded" ? "kernel" : "worker";
+  const runs = source === EMBEDDED ? "kernel" : "worker";
   return {
     name,
     layer,

@@ -4,6 +4,9 @@ import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
 import { recordKeyFile } from "./records.ts";
 
+/** In the user's data folder. Stock plugins that store documents there have folders of their own. */
+const OWN = ["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory"];
+
 /**
  * Folders that no run may write to: with them a run could raise its own rights or falsify its record. The data folder
  * as a whole is not among them, because it contains the demo's project.
@@ -11,10 +14,6 @@ import { recordKeyFile } from "./records.ts";
 export function guardedFolders({ configDir, dataDir }: UserPaths): GuardedFolder[] {
   const { locks, ledgers } = kernelFolders(dataDir);
   const key = { dir: recordKeyFile({ dataDir }), readable: false };
-  const own = [
-    locks,
-    ledgers,
-    ...["trust", "steps", "index", "spending", "gc", "keys", "plugins"].map((name) => join(dataDir, name)),
-  ];
+  const own = [locks, ledgers, ...OWN.map((name) => join(dataDir, name))];
   return [{ dir: configDir, readable: false }, key, ...own.map((dir) => ({ dir, readable: true }))];
 }

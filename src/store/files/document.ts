@@ -30,15 +30,26 @@ export async function readDocument(path: string, fs: FsPort = realFs): Promise<S
   }
 }
 
-function contentVersion(text: string): string {
-  return Bun.CryptoHasher.hash("sha256", text, "hex");
+/** Returns the version of a file without reading it as text; null when there is none. */
+export async function versionOf(path: string, fs: FsPort = realFs): Promise<string | null> {
+  const bytes = await readBytes(path, fs);
+  return bytes && contentVersion(bytes);
+}
+
+function contentVersion(content: string | Uint8Array): string {
+  return Bun.CryptoHasher.hash("sha256", content, "hex");
 }
 
 /**
  * Replaces a document atomically and durably: readers see the old or the new text, also after a power loss. Several
- * writers must use a lock. Returns the new version.
+ * writers must use a lock. `place` renames the written file. Returns the new version.
  */
-export async function replaceDocument(path: string, text: string, fs: FsPort = realFs): Promise<string> {
+export async function replaceDocument(
+  path: string,
+  text: string,
+  fs: FsPort = realFs,
+  place: (temporary: string) => void | Promise<void> = (temporary) => fs.rename(temporary, path),
+): Promise<string> {
   const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
   try {
     const data = Buffer.from(text);
@@ -49,13 +60,13 @@ export async function replaceDocument(path: string, text: string, fs: FsPort = r
     } finally {
       fs.close(fd);
     }
-    fs.rename(temporary, path);
+    await place(temporary);
   } catch (error) {
     removeLeftover(fs, temporary);
     throw ioError(error, `replace ${basename(path)}`, path);
   }
   await syncDirectory(dirname(path), fs);
-  return contentVersion(text);
+  return contentVersion(Buffer.from(text));
 }
 
 /**

@@ -2,6 +2,7 @@
 
 import nodeFs from "node:fs";
 import { type Code, SyscallError } from "../../plugin/index.ts";
+import { hasWriters, swapFiles } from "./swap-files.ts";
 
 const FILE_MODE = 0o600;
 const DIR_MODE = 0o700;
@@ -35,6 +36,10 @@ export interface FsPort {
   rename(from: string, to: string): void;
   /** Makes a hard link. Absent where links are not supported. */
   link?(from: string, to: string): void;
+  /** Swaps two names in one step. Absent where this is not supported. */
+  swap?(a: string, b: string): "swapped" | "missing" | "unsupported";
+  /** Whether any program has the file open for writing; null when it is not known. */
+  hasWriters?(path: string): boolean | null;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
   /** Returns null when the path is missing or not accessible; `open` reports why. */
@@ -77,6 +82,8 @@ export const realFs: FsPort = {
   mkdir: (dir) => nodeFs.mkdirSync(dir, { recursive: true, mode: DIR_MODE }) !== undefined,
   rename: (from, to) => nodeFs.renameSync(from, to),
   link: (from, to) => nodeFs.linkSync(from, to),
+  swap: swapFiles,
+  hasWriters,
   remove: (path) => nodeFs.unlinkSync(path),
   list: (dir) => nodeFs.promises.readdir(dir),
   stat: (path) => {
