@@ -43,6 +43,7 @@ const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 /** The entries of Workers. In the executable each stands at its place below the common folder of the entries. */
 const WORKER = "src/plugin/host/worker.ts";
 const SEARCH_WORKER = "plugins/fs/search/worker.ts";
+const INDEX_WORKER = "src/store/search/index-worker.ts";
 
 interface BuildOptions {
   /** Absolute; src/main.ts by default. Tests build small programs around a part. */
@@ -64,7 +65,7 @@ export async function build({
   const work = mkdtempSync(join(dirname(outfile), ".rnix-build-"));
   try {
     const result = await Bun.build({
-      entrypoints: [entry, join(ROOT, WORKER), join(ROOT, SEARCH_WORKER)],
+      entrypoints: [entry, join(ROOT, WORKER), join(ROOT, SEARCH_WORKER), join(ROOT, INDEX_WORKER)],
       root: ROOT,
       target: "bun",
       format: "esm",
@@ -75,6 +76,7 @@ export async function build({
       external: NATIVES,
       define: {
         RNIX_SEARCH_WORKER: JSON.stringify(inExecutable(SEARCH_WORKER)),
+        RNIX_INDEX_WORKER: JSON.stringify(inExecutable(INDEX_WORKER)),
         RNIX_COMMIT: JSON.stringify(commit()),
         ...(version !== undefined && { RNIX_VERSION: JSON.stringify(version) }),
         // Bun also embeds it, by default with the value at build time.

@@ -7,7 +7,13 @@ import type { Process } from "../../src/kernel/process/process.ts";
 import type { ProviderChoice, SpawnOpts } from "../../src/kernel/types.ts";
 import { realClock } from "../../src/lib/clock.ts";
 import { Children } from "../../src/os/children.ts";
-import { type Device, type LLMEvent, SyscallError, type VFSFile } from "../../src/plugin/index.ts";
+import {
+  type Device,
+  type LLMEvent,
+  type Search,
+  SyscallError,
+  type VFSFile,
+} from "../../src/plugin/index.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
@@ -50,6 +56,11 @@ export const done: readonly LLMEvent[] = [
   { type: "stop", reason: "end_turn" },
 ];
 
+/** No bench of the kernel searches. */
+export function noSearch(): Search {
+  return { sources: async () => [], put: async () => {}, find: async () => ({ hits: [], pending: 0 }) };
+}
+
 /** The whole kernel on a project of its own: real records on disk, the null device, a model that is a function. */
 export class BenchKernel implements AsyncDisposable {
   readonly kernel: Kernel;
@@ -89,6 +100,7 @@ export class BenchKernel implements AsyncDisposable {
       children: this.children,
       runs: () => this.runs,
       history: { runs: async () => [], steps: async () => [] },
+      search: noSearch,
       kernelAlive: () => false,
       sweepPrograms: async () => {},
       planChild: noChild,

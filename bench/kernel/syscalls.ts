@@ -6,7 +6,7 @@ import { realClock } from "../../src/lib/clock.ts";
 import { O_RDWR } from "../../src/plugin/index.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";
-import { BenchKernel, NULL, nullFile } from "./bench-kernel.ts";
+import { BenchKernel, NULL, noSearch, nullFile } from "./bench-kernel.ts";
 
 /** Open, Write, Read, Close. */
 const CALLS = 4;
@@ -37,6 +37,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     userDataDir: "",
     guarded: [],
     history: { runs: async () => [], steps: async () => [] },
+    search: noSearch,
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,

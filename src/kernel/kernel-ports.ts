@@ -1,6 +1,6 @@
 import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
-import type { GuardedFolder, History } from "../plugin/index.ts";
+import type { GuardedFolder, History, Search } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
 import type { Asker } from "./asks/asks.ts";
 import type { Secrets } from "./process/secrets.ts";
@@ -26,6 +26,8 @@ export interface KernelPorts {
   runs(dataDir: string): RunStore;
   /** The runs on disk, for drivers that read them. */
   history: History;
+  /** The derived index, for drivers that search. */
+  search(plugin: string, project: { dir: string; dataDir: string }): Search;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all dead kernels; resolves when they are gone. It never rejects. */

@@ -119,6 +119,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
+    search: ports.search,
     log,
     inbox: notify,
     progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),

@@ -27,7 +27,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
   try {
     const port = new KernelPort();
     const machine = closing(claimMachine(options));
-    const records = openRecords(options, machine, port);
+    const records = closing(openRecords(options, machine, port));
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
     const started = startKernel(options, machine, records, projects, planner, port);

@@ -3,7 +3,11 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type RunInfo, SyscallError } from "../../src/plugin/index.ts";
+import { driverSearch } from "../../src/server/records/driver-search.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
+import { RecordKey } from "../../src/store/runs/record-key.ts";
+import { SearchIndex } from "../../src/store/search/search-index.ts";
+import { failAtTheEnd } from "../support/at-the-end.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { openContext, type RealContext } from "../support/open-context.ts";
 
@@ -27,20 +31,25 @@ const RUN: RunInfo = {
   exit_code: 0,
   exit_reason: "completed",
 };
-const places: { kept: string; real: RealContext }[] = [];
+const places: { kept: string; real: RealContext; index: SearchIndex }[] = [];
 
 describePlugin("services", () => import("./support/services.ts"), {
   entry: join(import.meta.dir, "support/services.ts"),
   setup: (dir) => {
     const kept = mkdtempSync(join(tmpdir(), "rnix-services-"));
     const real = openContext(dir, kept);
-    places.push({ kept, real });
+    const index = new SearchIndex({ key: RecordKey.temporary(), warn: failAtTheEnd });
+    places.push({ kept, real, index });
     const scopes = { run: join(kept, "run"), project: join(kept, "project"), user: join(kept, "user") };
     return {
       exec: real.context.exec,
       store: new PluginStore({ plugin: "services", ...scopes }),
       secret: async () => "the key",
       access: async (paths, also = []) => paths.map((path) => (path === "/b" ? `not ${also}` : null)),
+      search: driverSearch({ index, userDataDir: join(kept, "user"), projects: () => [] }, "services", {
+        dir,
+        dataDir: join(kept, "project"),
+      }),
       history: {
         runs: async ({ uuid = "", parent, limit }) => [
           { ...RUN, uuid, parent_uuid: parent ?? null, pid: limit },
@@ -61,7 +70,8 @@ describePlugin("services", () => import("./support/services.ts"), {
     };
   },
   teardown: async () => {
-    for (const { kept, real } of places.splice(0)) {
+    for (const { kept, real, index } of places.splice(0)) {
+      await index.close();
       await real.endCall();
       expect(real.children.list()).toEqual([]);
       await real[Symbol.asyncDispose]();
@@ -150,6 +160,34 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "no history" },
       error: "NOT_FOUND",
+    },
+    {
+      title: "search indexes documents and finds them",
+      device: DEVICE,
+      input: { op: "search", doc: "alpha beta" },
+      answer: (answer) =>
+        expect(JSON.parse(answer)).toEqual([
+          [{ source: "file", version: "1" }],
+          [
+            {
+              kind: "document",
+              scope: "project",
+              collection: "notes",
+              source: "file",
+              id: "a",
+              snippet: "alpha beta",
+              score: expect.any(Number),
+              time_ms: 7,
+              fields: {},
+            },
+          ],
+        ]),
+    },
+    {
+      title: "search refuses a name that is no collection",
+      device: DEVICE,
+      input: { op: "no search", doc: "../out" },
+      error: "INVALID",
     },
     {
       title: "secret answers the key",

@@ -25,9 +25,12 @@ import {
   type VFSFile,
 } from "../../src/plugin/index.ts";
 import { driverHistory } from "../../src/server/records/driver-history.ts";
+import { driverSearch } from "../../src/server/records/driver-search.ts";
 import { History } from "../../src/server/records/history.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
+import { RecordKey } from "../../src/store/runs/record-key.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
+import { SearchIndex } from "../../src/store/search/search-index.ts";
 import { Namespace } from "../../src/vfs/namespace.ts";
 import { DeviceRegistry } from "../../src/vfs/registry.ts";
 import { failAtTheEnd } from "./at-the-end.ts";
@@ -167,6 +170,10 @@ export class KernelHarness {
   /** Of the runs that were spawned here, from their beginning: one may end before a test comes to follow it. */
   readonly #followed = new Map<number, Promise<Followed>>();
   readonly #o: HarnessOptions;
+  readonly #search = new SearchIndex({
+    key: RecordKey.temporary(),
+    warn: (text) => this.warnings.push(text),
+  });
   /** Every timer of the kernel goes through it. */
   readonly clock: CountingClock;
 
@@ -201,6 +208,12 @@ export class KernelHarness {
       history: driverHistory(
         new History({ dataDirs: () => [this.dataDir], open: () => this.runs, kernelAlive: () => true }),
       ),
+      search: (plugin, project) =>
+        driverSearch(
+          { index: this.#search, userDataDir: join(this.dir, "user"), projects: () => [] },
+          plugin,
+          project,
+        ),
       kernelAlive: (id) => options.kernelAlive?.(id) ?? false,
       sweepPrograms: async () => {},
       planChild: async (_parent, wish) => {
@@ -273,6 +286,7 @@ export class KernelHarness {
   /** Ends everything and fails when something is left. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kernel.shutdown({ now: true });
+    await this.#search.close();
     await settled(); // What was cut off has its turn to clean up.
     const left = {
       ...this.kernel.resourceCounts(),

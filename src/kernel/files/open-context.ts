@@ -9,6 +9,7 @@ import {
   type GuardedFolder,
   type History,
   type OpenContext,
+  type Search,
   type Services,
   SyscallError,
 } from "../../plugin/index.ts";
@@ -28,6 +29,8 @@ interface OpenContextPorts {
   guarded: readonly GuardedFolder[];
   /** The recorded runs, which every driver may read. */
   history: History;
+  /** The derived index, for a plugin in a project. */
+  search(plugin: string, project: { dir: string; dataDir: string }): Search;
   /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
@@ -102,6 +105,8 @@ export class OpenContexts {
     if (entry.needs.includes("exec"))
       services.exec = (request) => this.exec(proc, request, call?.id, call?.key);
     if (entry.needs.includes("history")) services.history = this.#ports.history;
+    if (entry.needs.includes("search"))
+      services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,

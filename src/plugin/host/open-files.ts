@@ -90,6 +90,18 @@ export class OpenFiles {
         return offered(context.history, "history").runs(call.query);
       case "history.steps":
         return offered(context.history, "history").steps(call.uuid, call.after, call.max);
+      case "search.sources":
+        return offered(context.search, "search").sources(call.scope, call.collection);
+      case "search.put":
+        return offered(context.search, "search").put(
+          call.scope,
+          call.collection,
+          call.source,
+          call.version,
+          call.documents,
+        );
+      case "search.find":
+        return offered(context.search, "search").find(call.query);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

@@ -12,6 +12,10 @@ import {
   type OpenFlag,
   type RunInfo,
   type Scope,
+  type SearchDocument,
+  type SearchQuery,
+  type SearchResult,
+  type SearchScope,
   type Services,
   SyscallError,
   type ToolDef,
@@ -100,6 +104,16 @@ export type ServiceCall =
   | { m: "tools.call"; name: string; input: Record<string, unknown> }
   | { m: "history.runs"; query: Parameters<History["runs"]>[0] }
   | { m: "history.steps"; uuid: string; after: number; max: number }
+  | { m: "search.sources"; scope: SearchScope; collection: string }
+  | {
+      m: "search.put";
+      scope: SearchScope;
+      collection: string;
+      source: string;
+      version: string;
+      documents: SearchDocument[];
+    }
+  | { m: "search.find"; query: SearchQuery }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string }
   | { m: "changing"; file: string }
@@ -121,6 +135,9 @@ export interface ServiceAnswers {
   "tools.call"(): ToolOutcome;
   "history.runs"(): RunInfo[];
   "history.steps"(): object[];
+  "search.sources"(): { source: string; version: string }[];
+  "search.put"(): void;
+  "search.find"(): SearchResult;
   spill(): string;
   inbox(): void;
   changing(): void;
@@ -149,6 +166,7 @@ export const SERVICES = [
   "secret",
   "tools",
   "history",
+  "search",
 ] as const satisfies readonly (keyof Services)[];
 
 /** A position in a plugin's source. Line and column count from 1. */

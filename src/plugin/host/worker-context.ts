@@ -63,6 +63,14 @@ export class HostServices {
         steps: (uuid, after, max) => this.#ask(file, { m: "history.steps", uuid, after, max }),
       };
     }
+    if (services.includes("search")) {
+      context.search = {
+        sources: (scope, collection) => this.#ask(file, { m: "search.sources", scope, collection }),
+        put: (scope, collection, source, version, documents) =>
+          this.#ask(file, { m: "search.put", scope, collection, source, version, documents }),
+        find: (query) => this.#ask(file, { m: "search.find", query }),
+      };
+    }
     if (services.includes("tools")) {
       context.tools = {
         list: () => this.#ask(file, { m: "tools.list" }),

@@ -6,6 +6,7 @@ import { runLog } from "../daemon/run-log.ts";
 import { planChildResume } from "../plan/plan-resume.ts";
 import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { driverHistory } from "../records/driver-history.ts";
+import { driverSearch } from "../records/driver-search.ts";
 import { serverAsker } from "./asker.ts";
 import { guardedFolders } from "./guarded-folders.ts";
 import { KernelEvents } from "./kernel-events.ts";
@@ -24,7 +25,7 @@ export interface StartedKernel {
 export function startKernel(
   { user, env, settings, logger, daemon = false }: BootOptions,
   machine: Machine,
-  { open, history }: Records,
+  { open, history, search, projects }: Records,
   { runWatch, fetchedKeys, workspaces, notifier }: OpenedProjects,
   planner: SpawnPorts,
   port: KernelPort,
@@ -45,6 +46,12 @@ export function startKernel(
     children,
     runs: open,
     history: driverHistory(history),
+    search: (plugin, project) =>
+      driverSearch(
+        { index: search, userDataDir: user.dataDir, projects: () => projects.list() },
+        plugin,
+        project,
+      ),
     kernelAlive,
     async sweepPrograms() {
       await machine.sweep();

@@ -6,6 +6,7 @@ import { loadSettings } from "../../config/settings.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
 import { RunStore } from "../../store/runs/run-store.ts";
+import { SearchIndex } from "../../store/search/search-index.ts";
 import { Collector } from "../records/collector.ts";
 import { History } from "../records/history.ts";
 import { RunChanges } from "../records/run-changes.ts";
@@ -23,10 +24,13 @@ export interface Records {
   history: History;
   collector: Collector;
   changes: RunChanges;
+  /** The derived index, in its Worker. */
+  search: SearchIndex;
   /** When runs were collected last. */
   lastCollected: string;
   /** The notice for runs if the record key could not be saved; else undefined. */
   keyNotice: string | undefined;
+  close(): Promise<void>;
 }
 
 /** Opens the records: the list of projects, their stores, and what reads and collects runs over all of them. */
@@ -66,7 +70,9 @@ export function openRecords(
   });
   const changes = new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") });
   const keyNotice = key.lasting ? undefined : noKey(user);
-  return { open, dataDirs, projects, history, collector, changes, lastCollected, keyNotice };
+  const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
+  const close = () => search.close();
+  return { open, dataDirs, projects, history, collector, changes, search, lastCollected, keyNotice, close };
 }
 
 /** The key that marks records as this user's own. */

@@ -22,6 +22,12 @@ const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
   "EROFS",
 ]);
 
+/** A key on its way to a Worker. */
+export interface WorkerKey {
+  bytes: Uint8Array;
+  lasting: boolean;
+}
+
 /**
  * The key that authenticates the records of this user: 32 random bytes in the user's data folder. A record without a
  * MAC by it is foreign, and is never resumed.
@@ -55,6 +61,16 @@ export class RecordKey {
   /** Returns a key that ends with this process. */
   static temporary(): RecordKey {
     return new RecordKey(randomKey(), false);
+  }
+
+  /** Returns the key that a Worker of this process was given. */
+  static ofWorker({ bytes, lasting }: WorkerKey): RecordKey {
+    return new RecordKey(bytes, lasting);
+  }
+
+  /** The key for a Worker of this process. */
+  forWorker(): WorkerKey {
+    return { bytes: this.#bytes, lasting: this.lasting };
   }
 
   /** Returns the seal that authenticates the records of `subject`, such as one run. */

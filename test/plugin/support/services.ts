@@ -3,7 +3,7 @@ import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix
 /** A driver that calls the services its input names, and answers their results. */
 export default definePlugin({
   name: "services",
-  needs: ["exec", "store", "secret", "tools", "history"],
+  needs: ["exec", "store", "secret", "tools", "history", "search"],
   devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
 });
 
@@ -45,11 +45,11 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret, tools, history, access }: OpenContext,
+  { exec, store, secret, tools, history, search, access }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
-  if (!exec || !store || !secret || !tools || !history)
+  if (!exec || !store || !secret || !tools || !history || !search)
     throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
   switch (op) {
     case "exec": {
@@ -91,6 +91,14 @@ async function run(
       ];
     case "no history":
       return await history.steps("none", 0, 1);
+    case "search":
+      await search.put("project", "notes", "file", "1", [{ id: "a", text: input.doc, time_ms: 7 }]);
+      return [
+        await search.sources("project", "notes"),
+        (await search.find({ text: input.doc, collections: ["notes"], limit: 1 })).hits,
+      ];
+    case "no search":
+      return await search.sources("project", input.doc);
     case "access":
       return [await access(["/a", "/b"], [input.doc]), await access(["/a"])];
     case "secret":

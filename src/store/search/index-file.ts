@@ -1,0 +1,209 @@
+/** A database file of the derived index: opened, made again when it is damaged, and replaced by memory where none can be written. */
+
+import { constants, Database } from "bun:sqlite";
+import nodeFs from "node:fs";
+import { join } from "node:path";
+import { requireNoLink } from "../files/data-dir.ts";
+import { makeFolder } from "../files/document.ts";
+import { FileLock } from "../files/file-lock.ts";
+import { errno } from "../files/fs-port.ts";
+import type { RecordSeal } from "../runs/record-seal.ts";
+
+/** The folder of the index below a data folder. It can be deleted at any time. */
+export const INDEX_FOLDER = "index";
+
+/** How long a database waits for another process that writes. */
+const BUSY_MS = 5_000;
+/** How long two processes may take to make the file. */
+const LOCK_MS = 5_000;
+/** After this time in memory, the disk is tried again. */
+const MEMORY_MS = 30_000;
+const CACHE_KIB = 8 * 1024;
+
+interface IndexFileOptions {
+  dataDir: string;
+  /** Of the file, without the version. */
+  name: string;
+  /** Of the schema. Each version has a file of its own, so two versions of Rnix can work side by side. */
+  version: number;
+  schema: string;
+  /** Marks files that this user's Rnix has made. No other file is opened. */
+  seal: RecordSeal;
+  now?: () => number;
+}
+
+interface OpenDatabase {
+  db: Database;
+  /** Of the file; null: in memory. */
+  ino: number | null;
+  openedAt: number;
+}
+
+/** A database that can be lost at any time. The user of it fills it again. */
+export class IndexFile {
+  readonly #options: Required<IndexFileOptions>;
+  readonly #folder: string;
+  readonly #path: string;
+  #open: OpenDatabase | undefined;
+
+  constructor(options: IndexFileOptions) {
+    this.#options = { now: () => performance.now(), ...options };
+    this.#folder = join(options.dataDir, INDEX_FOLDER);
+    this.#path = join(this.#folder, `${options.name}-v${options.version}.db`);
+  }
+
+  /** Whether the database is only in memory, because no file can be written. */
+  get inMemory(): boolean {
+    return this.#open?.ino === null;
+  }
+
+  /**
+   * Calls `use` with the database, which is empty when `opened` is new to the caller. If the database turns out to be
+   * damaged or can't be written, calls it again with another one.
+   */
+  use<T>(use: (db: Database) => T): T {
+    try {
+      return use(this.#database());
+    } catch (error) {
+      const problem = problemOf(error);
+      if (problem === null) throw error;
+      this.close();
+      if (problem === "unwritable") this.#open = this.#inMemory();
+      else this.#remove();
+      return use(this.#database());
+    }
+  }
+
+  close(): void {
+    const open = this.#open;
+    this.#open = undefined;
+    open?.db.close();
+  }
+
+  #database(): Database {
+    if (this.#open && !this.#isCurrent(this.#open)) this.close();
+    this.#open ??= this.#openFile() ?? this.#inMemory();
+    return this.#open.db;
+  }
+
+  /** The file may have been deleted, and the disk may have space again. */
+  #isCurrent({ ino, openedAt }: OpenDatabase): boolean {
+    if (ino === null) return this.#options.now() - openedAt < MEMORY_MS;
+    return inodeOf(this.#path) === ino;
+  }
+
+  /** Undefined where no file can be made or written. */
+  #openFile(): OpenDatabase | undefined {
+    const { dataDir, now } = this.#options;
+    try {
+      requireNoLink(dataDir, [INDEX_FOLDER]);
+      makeFolder(this.#folder);
+      nodeFs.accessSync(this.#folder, nodeFs.constants.W_OK);
+      const lock = FileLock.acquireNow(join(this.#folder, "lock"), LOCK_MS);
+      try {
+        if (!this.#isOurs()) this.#remove();
+        const db = this.#opened(this.#path);
+        const ino = inodeOf(this.#path);
+        if (ino === null) {
+          db.close();
+          return undefined;
+        }
+        nodeFs.writeFileSync(this.#sealPath, this.#sealOf(ino), { mode: 0o600 });
+        return { db, ino, openedAt: now() };
+      } finally {
+        lock.release();
+      }
+    } catch (error) {
+      const problem = problemOf(error);
+      if (problem === "damaged") {
+        this.#remove();
+        return undefined;
+      }
+      if (problem === "unwritable" || isSystemError(error)) return undefined;
+      throw error;
+    }
+  }
+
+  #inMemory(): OpenDatabase {
+    return { db: this.#opened(":memory:"), ino: null, openedAt: this.#options.now() };
+  }
+
+  #opened(path: string): Database {
+    const { schema, version } = this.#options;
+    const { SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE } = constants;
+    const db = new Database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    try {
+      db.run(`PRAGMA busy_timeout = ${BUSY_MS}`);
+      db.run("PRAGMA journal_mode = WAL");
+      // A power loss may take the last changes, but leaves no damaged file.
+      db.run("PRAGMA synchronous = NORMAL");
+      db.run(`PRAGMA cache_size = -${CACHE_KIB}`);
+      db.run("PRAGMA temp_store = MEMORY");
+      db.run("PRAGMA trusted_schema = OFF");
+      const isEmpty = versionOf(db) === 0;
+      if (isEmpty) db.transaction(() => db.run(`${schema}; PRAGMA user_version = ${version}`)).immediate();
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  }
+
+  get #sealPath(): string {
+    return `${this.#path}.seal`;
+  }
+
+  /** A file that came with a project, or was copied here, is never opened. */
+  #isOurs(): boolean {
+    const ino = inodeOf(this.#path);
+    if (ino === null) return false;
+    const leftovers = [`${this.#path}-wal`, `${this.#path}-shm`].map((path) => statOf(path));
+    if (leftovers.some((found) => found !== undefined && !found.isFile())) return false;
+    try {
+      return nodeFs.readFileSync(this.#sealPath, "utf8") === this.#sealOf(ino);
+    } catch (error) {
+      if (errno(error) !== undefined) return false;
+      throw error;
+    }
+  }
+
+  #sealOf(ino: number): string {
+    return this.#options.seal.checksumOf(this.#path, String(ino));
+  }
+
+  #remove(): void {
+    for (const path of [this.#path, `${this.#path}-wal`, `${this.#path}-shm`, this.#sealPath])
+      nodeFs.rmSync(path, { force: true, recursive: true });
+  }
+}
+
+/** What an error of the database means for it; null: it is no fault of the file. */
+export function problemOf(error: unknown): "damaged" | "unwritable" | null {
+  const code = errno(error);
+  if (code === undefined) return null;
+  if (/^SQLITE_(?:CORRUPT|NOTADB|SCHEMA)/.test(code)) return "damaged";
+  if (/^SQLITE_(?:FULL|READONLY|IOERR|CANTOPEN|PERM|BUSY|LOCKED|PROTOCOL)/.test(code)) return "unwritable";
+  return null;
+}
+
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && ("code" in error || error.name === "SyscallError");
+}
+
+function versionOf(db: Database): number {
+  return db.query<{ user_version: number }, []>("PRAGMA user_version").get()?.user_version ?? 0;
+}
+
+function inodeOf(path: string): number | null {
+  const found = statOf(path);
+  return found?.isFile() ? found.ino : null;
+}
+
+function statOf(path: string): nodeFs.Stats | undefined {
+  try {
+    return nodeFs.lstatSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    if (errno(error) !== undefined) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,70 @@
+/** The requests to the index's Worker, and its answers, sent as structured clones. */
+
+import type { Code } from "../../plugin/index.ts";
+
+export interface DocumentText {
+  id: string;
+  text: string;
+  time_ms?: number;
+  fields?: Record<string, string>;
+}
+
+/** Where a search looks for documents. */
+export interface DocumentTarget {
+  dataDir: string;
+  collections: string[];
+}
+
+export interface FindRequest {
+  text: string;
+  documents: DocumentTarget[];
+  agent?: string;
+  since_ms?: number;
+  until_ms?: number;
+  limit: number;
+}
+
+export interface IndexHit {
+  /** A run has none. */
+  collection: string | null;
+  source: string;
+  id: string;
+  snippet: string;
+  score: number;
+  time_ms: number | null;
+  fields: Record<string, string>;
+}
+
+/** The operations, as a table of functions. */
+export interface IndexOperations {
+  sources(request: { dataDir: string; collection: string }): { source: string; version: string }[];
+  put(request: {
+    dataDir: string;
+    collection: string;
+    source: string;
+    version: string;
+    documents: DocumentText[];
+  }): void;
+  find(request: FindRequest): { hits: IndexHit[]; pending: number };
+  /** Closes all databases, so that the Worker can end. */
+  close(request: object): void;
+}
+
+export type OperationName = keyof IndexOperations;
+export type RequestOf<Name extends OperationName> = Parameters<IndexOperations[Name]>[0];
+export type AnswerOf<Name extends OperationName> = ReturnType<IndexOperations[Name]>;
+
+/** A request with its number. The Worker's first message is the key of the records. */
+export type ToIndexWorker = { [Name in OperationName]: NumberedRequest<Name> }[OperationName];
+
+export interface NumberedRequest<Name extends OperationName> {
+  id: number;
+  name: Name;
+  request: RequestOf<Name>;
+}
+
+export interface FromIndexWorker {
+  id: number;
+  answer?: unknown;
+  error?: { code: Code; message: string };
+}
