@@ -143,6 +143,7 @@ function receiptWithoutRun(
     notices: [],
     checks: [],
     sandbox: "none",
+    base: null,
     files_changed: [],
     files_changed_complete: false,
     children: [],

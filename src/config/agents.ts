@@ -12,6 +12,7 @@ import {
   problemsOf,
   refuseEscape,
   type Tier,
+  workTreeOf,
 } from "./config-sources.ts";
 import type { McpServerRef } from "./mcp.ts";
 import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
@@ -139,8 +140,9 @@ interface ProjectAgent {
 /** The key of agent.yaml that holds commands. */
 export const AGENT_CHECKS = "checks";
 
-function filesOfChecks(checks: readonly string[], { project }: ConfigSources): NamedFiles {
-  return allNamed(checks.map((check) => filesOfLine(check, project.dir, project.dir)));
+function filesOfChecks(checks: readonly string[], sources: ConfigSources): NamedFiles {
+  const dir = workTreeOf(sources);
+  return allNamed(checks.map((check) => filesOfLine(check, dir, dir)));
 }
 
 /** The keys of a project's agent that are not trusted. */

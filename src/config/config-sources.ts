@@ -5,6 +5,7 @@ import { join, sep } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import type { AgentFront } from "./agent-file.ts";
 import { fileError, systemCode } from "./file.ts";
+import type { NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
 import type { SkillFront } from "./skill-file.ts";
 import type { TrustView } from "./trust.ts";
@@ -17,15 +18,31 @@ export interface EmbeddedFile<Front = never> {
   front?: Front;
 }
 
+/** The checkout beside the definitions of a base revision. */
+export interface BaseView {
+  /** The folder of the project, in which programs run. */
+  workTree: string;
+  /** Whether the files that a command names are in the checkout as they are in the base revision. */
+  isUnchanged(named: NamedFiles): boolean;
+}
+
 /** Where one command reads agents, skills, providers and settings from. */
 export interface ConfigSources {
+  /** With `--base`, its `dir` is a folder with the definitions of the base revision. */
   project: Project;
+  /** Set with `--base`. */
+  base?: BaseView;
   trust: TrustView;
   /** `~/.config/rnix`. */
   configDir: string;
   home: string;
   agents: readonly EmbeddedFile<AgentFront>[];
   skills: readonly EmbeddedFile<SkillFront>[];
+}
+
+/** The folder to which the commands of a project's files refer. */
+export function workTreeOf({ project, base }: Pick<ConfigSources, "project" | "base">): string {
+  return base?.workTree ?? project.dir;
 }
 
 export type Tier = "project" | "user" | "embedded";

@@ -6,7 +6,7 @@ import type { MountRequest } from "../kernel/types.ts";
 import { findJsonProblem } from "../lib/json-problem.ts";
 import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { type ConfigSources, refuseEscape } from "./config-sources.ts";
+import { type ConfigSources, refuseEscape, workTreeOf } from "./config-sources.ts";
 import { SETTINGS, type SettingValues } from "./defaults.ts";
 import { digestText, readText } from "./file.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
@@ -39,7 +39,7 @@ interface McpMounts {
 }
 
 interface McpContext {
-  sources: Pick<ConfigSources, "project" | "configDir" | "trust">;
+  sources: Pick<ConfigSources, "project" | "base" | "configDir" | "trust">;
   /** The environments for `${NAME}`. The first that has the variable counts. */
   envs: readonly Env[];
   timeouts: McpTimeouts;
@@ -126,6 +126,9 @@ function findServer(
     }
   }
   const [withheld] = naming;
+  if (withheld?.changed(name)) {
+    return { why: `The MCP server ${name} is left out: the checkout changes a file that its command names.` };
+  }
   if (withheld) {
     const what = withheld.trusted ? `a file that its command names in ${withheld.path}` : withheld.path;
     return leftOut(name, what);
@@ -247,6 +250,8 @@ function words() {
 interface McpFile {
   path: string;
   trusted: boolean;
+  /** Whether the checkout has changed a file that the server's command names, since the base revision. */
+  changed(name: string): boolean;
   /** Whether this server is trusted, with the files that its command names in the project. */
   trusts(name: string): boolean;
   names: readonly string[];
@@ -257,11 +262,10 @@ interface McpFile {
 }
 
 /** The files that define servers, nearest first, and why others can't be read. */
-async function mcpFiles({
-  project,
-  configDir,
-  trust,
-}: McpContext["sources"]): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
+async function mcpFiles(
+  sources: McpContext["sources"],
+): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
+  const { project, base, configDir, trust } = sources;
   const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
   const asks = (path: string): boolean =>
     own.includes(path) &&
@@ -274,9 +278,11 @@ async function mcpFiles({
     const digest = digestText(source).replace("sha256:", "");
     const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
     const servers = await serversOf(source, path);
+    const named = (name: string): NamedFiles => servers.named(name, workTreeOf(sources));
+    const changed = (name: string): boolean => asks(path) && base?.isUnchanged(named(name)) === false;
     const trusts = (name: string): boolean =>
-      trusted && (!asks(path) || trust.allowsNamed(servers.named(name, project.dir)));
-    return { path, trusted, trusts, ...servers };
+      trusted && (!asks(path) || (!changed(name) && trust.allowsNamed(named(name))));
+    return { path, trusted, changed, trusts, ...servers };
   };
   const files: McpFile[] = [];
   const problems: SyscallError[] = [];

@@ -4,13 +4,12 @@ import { join } from "node:path";
 import { z } from "zod";
 import { type ModelPrice, SyscallError, type TokenPrice } from "../plugin/index.ts";
 import { addressProblem } from "./address.ts";
-import { type ConfigSources, refuseEscape, type Tier } from "./config-sources.ts";
+import { type ConfigSources, refuseEscape, type Tier, workTreeOf } from "./config-sources.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { filesOfLine } from "./named-files.ts";
 import { asksTrust } from "./project-keys.ts";
 import { PRESETS, presetOf } from "./provider-presets.ts";
 import { isBeyond } from "./settings.ts";
-import type { TrustView } from "./trust.ts";
 import { modelNames, number, shown, strict, text } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
 
@@ -79,7 +78,7 @@ interface AskedProvider {
  * project's. `drivers`: the drivers there are; each is a provider of its name.
  */
 export async function loadProviders(
-  sources: Pick<ConfigSources, "project" | "configDir" | "home" | "trust">,
+  sources: Pick<ConfigSources, "project" | "base" | "configDir" | "home" | "trust">,
   drivers: readonly string[] = [],
 ): Promise<Providers> {
   const result: Providers = { byName: stockProviders(drivers), defaults: [], asked: [], withheld: [] };
@@ -88,7 +87,7 @@ export async function loadProviders(
   const own = projectProvidersFile(sources);
   if (own !== null) refuseEscape(own, sources.project);
   const project = own === null ? null : await readYaml(ProvidersFile, own);
-  if (project) mergeProject(result, project, sources.trust, sources.project.dir);
+  if (project) mergeProject(result, project, sources);
   return result;
 }
 
@@ -233,9 +232,10 @@ function mergeUser(into: Providers, { value, text }: ProvidersFile, cwd: string)
 function mergeProject(
   into: Providers,
   { value, text: { file } }: ProvidersFile,
-  trust: TrustView,
-  cwd: string,
+  sources: Pick<ConfigSources, "project" | "base" | "trust">,
 ): void {
+  const { base, trust } = sources;
+  const cwd = workTreeOf(sources);
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
     if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
     const before = into.byName.get(name);
@@ -243,7 +243,10 @@ function mergeProject(
     const keys = Object.keys(asks);
     if (keys.length > 0) into.asked.push({ name, file, part: `providers.${name}`, value: asks });
     const named = filesOfLine(asks.api_key_command ?? "", cwd, cwd);
-    const allowed = trust.allowsPart(file, `providers.${name}`, asks) && trust.allowsNamed(named);
+    const allowed =
+      trust.allowsPart(file, `providers.${name}`, asks) &&
+      trust.allowsNamed(named) &&
+      base?.isUnchanged(named) !== false;
     const withheld = keys.length > 0 && !allowed;
     if (withheld) into.withheld.push(`${keys.join(", ")} of the provider ${name} in ${file}`);
     const counts = withheld ? free : entry;

@@ -91,11 +91,21 @@ export class Trust implements TrustView {
   readonly #file: string;
   readonly #project: Project;
   readonly #hasRuns: boolean;
+  /** Folders from which the names of files count. */
+  readonly #roots: readonly string[];
   #record: TrustRecord | null;
 
-  /** `hasRuns`: this kernel has an active run in the project. */
-  constructor(userDataDir: string, project: Project, { hasRuns = false } = {}) {
+  /**
+   * `hasRuns`: this kernel has an active run in the project. `definitions`: a folder with the project's files as they are
+   * in another revision.
+   */
+  constructor(
+    userDataDir: string,
+    project: Project,
+    { hasRuns = false, definitions }: { hasRuns?: boolean; definitions?: string } = {},
+  ) {
     this.#hasRuns = hasRuns;
+    this.#roots = [...(definitions === undefined ? [] : [definitions]), project.dir];
     this.#file = join(userDataDir, "trust", `${project.id}.json`);
     this.#project = project;
     this.#record = project.kind === "none" ? null : records.get(this.#file);
@@ -256,8 +266,8 @@ export class Trust implements TrustView {
 
   /** Relative to the project for files inside it, so that the list is readable. */
   #key(file: string, part?: string): string {
-    const inside = relative(this.#project.dir, file);
-    const name = inside.startsWith("..") || isAbsolute(inside) ? file : inside;
+    const inside = this.#roots.map((root) => relative(root, file));
+    const name = inside.find((path) => !path.startsWith("..") && !isAbsolute(path)) ?? file;
     return part === undefined ? name : `${name}#${part}`;
   }
 

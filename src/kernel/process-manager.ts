@@ -163,9 +163,10 @@ export class ProcessManager {
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(pid: PID): InheritedOpts {
     const { spec, provider, fallbacks } = this.#ports.table.get(pid);
-    const { effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
+    const { base, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
       spec.opts;
     return {
+      base,
       provider: spec.opts.provider && { ...provider, fallbacks: [...fallbacks] },
       effort,
       env,

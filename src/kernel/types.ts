@@ -204,6 +204,8 @@ export interface ProviderChoice {
 /** The resolved options of a spawn (seeds 1.2): the kernel reads no configuration. */
 export interface SpawnOpts {
   project: ProjectHandle;
+  /** `--base`. */
+  base?: RunBase;
   devices: DeviceLease;
   /** null: it has no model, and is no agent. */
   provider: ProviderChoice | null;
@@ -278,9 +280,17 @@ export interface SpawnOpts {
   limits: Limits;
 }
 
+/** The revision from which a run takes the definitions of its project. */
+export interface RunBase {
+  /** As the user named it. */
+  ref: string;
+  commit: string;
+}
+
 /** What a child inherits of its parent. */
 export type InheritedOpts = Pick<
   SpawnOpts,
+  | "base"
   | "provider"
   | "effort"
   | "env"

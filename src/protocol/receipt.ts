@@ -25,6 +25,8 @@ export interface Receipt {
   /** The checks of all attempts, in order: the last attempt decides. */
   checks: { command: string; exit_code: number | null; output?: string; attempt?: number }[];
   sandbox: string;
+  /** `--base`: the revision from which agents, skills, servers, settings and instructions came. */
+  base: { ref: string; commit: string } | null;
   files_changed: string[];
   files_changed_complete: boolean;
   children: {

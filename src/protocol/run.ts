@@ -52,6 +52,8 @@ export function SpawnRequest() {
       skill: texts,
       sandbox: z.enum(["auto", "required", "off"]).optional(),
       trust: flag,
+      /** The commit from which the project's definitions come, instead of the work tree. */
+      base: text,
       check: texts,
       /** Absent or 0: the default. */
       check_attempts: z.int().nonnegative().max(100).optional(),

@@ -28,6 +28,8 @@ export type ProgressPayload =
       model: string;
       because: string;
       agent: string;
+      /** `--base`. Absent: the definitions are those of the work tree. */
+      base?: { ref: string; commit: string };
       /** After each answer the run waits for a message instead of ending. */
       chat: boolean;
       max_steps: number | null;

@@ -107,7 +107,7 @@ describe("the request", () => {
     expect(io.sessions).toEqual([]);
   });
 
-  test.each(["--base", "--network"])("%s is not supported yet, so it is unknown", async (flag) => {
+  test.each(["--network"])("%s is not supported yet, so it is unknown", async (flag) => {
     const { code, err } = await spawn(["x", flag]);
     expect(code).toBe(64);
     expect(err).toContain(`unknown flag ${flag}`);

@@ -187,6 +187,7 @@ export function receipt(o: Partial<Receipt> = {}): Receipt {
     notices: [],
     checks: [],
     sandbox: "none",
+    base: null,
     files_changed: [],
     files_changed_complete: true,
     children: [],

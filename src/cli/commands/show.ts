@@ -65,6 +65,7 @@ function text(p: ProcDetail, style: Style): string {
         ["falls back to", list(p.fallback.map(({ provider, model }) => `${model} of ${provider}`))],
         ["project", p.project],
         ["folder", p.cwd],
+        ["base", p.base && `${p.base.ref} (${p.base.commit})`],
         ["notices", list(p.notices, "\n")],
         ["created", new Date(p.created_at_ms).toISOString()],
         ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],

@@ -49,6 +49,10 @@ export default defineCommand({
       "off",
     ]),
     trust: bool("let this run use everything the project brings, trusted or not"),
+    base: text(
+      "take agents, skills, plugins, servers, settings and instructions from this commit, not from the checkout",
+      "REF",
+    ),
     check: list("a command that must succeed at the end, else the run fails", "CMD"),
     "check-attempts": count(
       "how often the checks are run (default 3): after a failed one the agent sees its output and continues",
@@ -112,6 +116,7 @@ export default defineCommand({
         ...newRunFields(io, flags),
         effort: flags.effort,
         sandbox: flags.sandbox,
+        base: flags.base,
         check: unlessEmpty(flags.check),
         check_attempts: flags["check-attempts"],
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),

@@ -316,11 +316,13 @@ function whatRuns(o: {
   model: string;
   because: string;
   agent: string;
+  base?: { ref: string; commit: string };
   intent: string;
 }): string {
   if (o.provider === "") return `${o.agent} ${oneLine(o.intent, INTENT_WIDTH)}`;
   const why = o.because === "" ? "" : ` (${o.because})`;
-  return `provider ${o.provider}${why}, model ${o.model}, agent ${o.agent}`;
+  const base = o.base ? `, base ${o.base.ref} (${o.base.commit.slice(0, 12)})` : "";
+  return `provider ${o.provider}${why}, model ${o.model}, agent ${o.agent}${base}`;
 }
 
 /** Why the attempt failed, when it is retried, and for how long. */

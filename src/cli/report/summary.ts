@@ -41,9 +41,11 @@ function verdict({ exit_code, exit_reason }: Receipt): string {
 }
 
 function factsTable(receipt: Receipt): string {
-  const { agent, provider, model, steps, tool_calls, tokens_used, cost_usd, elapsed_ms, uuid } = receipt;
+  const { agent, provider, model, steps, tool_calls, tokens_used, cost_usd, elapsed_ms, uuid, base } =
+    receipt;
   return table([
     ["agent", `${agent}, ${provider}/${model}`],
+    ...(base === null ? [] : [["base", `${code(base.ref)} (${base.commit.slice(0, 12)})`] as const]),
     ["work", `${plural(steps, "step")}, ${plural(tool_calls, "tool call")}, ${formatElapsed(elapsed_ms)}`],
     ["tokens", `${formatCount(tokens_used)}, cost ${cost_usd === null ? "unknown" : formatCost(cost_usd)}`],
     ["run", `\`${uuid || "none"}\``],

@@ -52,6 +52,9 @@ export interface Repository {
   format: ObjectFormat;
   /** The folder of its objects, absolute. */
   objects: string;
+  /** The folder of its HEAD, and the one of its references: another in a linked work tree. Absolute. */
+  gitDir: string;
+  commonDir: string;
   /** Stays the same file when git replaces the index; null for a repository that has none yet. */
   index: { handle: FileHandle; mtimeMs: number } | null;
 }
@@ -265,7 +268,7 @@ export async function openRepository(root: string): Promise<Repository | null> {
   const format = /^\s*objectformat\s*=\s*"?sha256/im.test(config ?? "") ? "sha256" : "sha1";
   const objects = join(commonDir, "objects");
   return {
-    ...{ root, exclude, attributes, config, format, objects },
+    ...{ root, exclude, attributes, config, format, objects, gitDir, commonDir },
     index: await openIndex(join(gitDir, "index")),
   };
 }

@@ -28,6 +28,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     effort: spec.opts.effort ?? null,
     project: spec.opts.project.dir,
     cwd: spec.opts.cwd,
+    base: spec.opts.base ?? null,
     ctx_id: proc.ctxId,
     steps: proc.step,
     max_steps: spec.maxSteps,

@@ -130,14 +130,21 @@ function contentDigest(file: string): string | null {
 
 /**
  * The plugin folders of design §5, farthest first. `beside`: the folder of the binary, if there is one. If the binary is
- * inside the project, the plugins beside it belong to the project and need trust.
+ * inside the project, the plugins beside it belong to the project and need trust. They are left out if the project's
+ * plugins are those of another revision.
  */
-export function pluginFolders(user: string, projectDir: string | null, beside: string | null): Folder[] {
-  const own = projectDir === null ? [] : [join(projectDir, "plugins"), join(projectDir, ".rnix", "plugins")];
+export function pluginFolders(
+  user: string,
+  project: { dir: string; workTree: string } | null,
+  beside: string | null,
+): Folder[] {
+  const own = project === null ? [] : [join(project.dir, "plugins"), join(project.dir, ".rnix", "plugins")];
   const folders: Folder[] = [];
   if (beside !== null) {
-    const inProject = projectDir !== null && (beside === projectDir || beside.startsWith(`${projectDir}/`));
-    folders.push({ path: join(beside, "plugins"), layer: inProject ? "project" : "stock" });
+    const top = project?.workTree;
+    const inProject = top !== undefined && (beside === top || beside.startsWith(`${top}/`));
+    const layer = inProject ? "project" : "stock";
+    if (!inProject || top === project?.dir) folders.push({ path: join(beside, "plugins"), layer });
   }
   folders.push({ path: join(user, "plugins"), layer: "user" });
   folders.push(...own.map((path) => ({ path, layer: "project" as const })));

@@ -21,7 +21,10 @@ import { realTimers } from "./timers.ts";
 /** A project with its trust and plugin settings, as the plugin host needs it. */
 export interface HostProject {
   id: string;
+  /** Where its plugins are. */
   dir: string;
+  /** Where its other files are; absent: there, too. */
+  workTree?: string;
   /** "none": there is no project, and nothing of the folder is read. */
   kind: "rnix" | "git" | "folder" | "none";
   /** Whether these files (absolute, with their present digests) may run. Called at every lease. */
@@ -199,8 +202,9 @@ export class PluginHost {
   }
 
   /** The plugins on disk, farthest first, without copies of embedded ones. Retires removed ones. */
-  #look({ dir, kind }: HostProject): PluginLocation[] {
-    const folders = pluginFolders(this.#configDir, kind === "none" ? null : dir, this.#beside);
+  #look({ dir, workTree = dir, kind }: HostProject): PluginLocation[] {
+    const own = kind === "none" ? null : { dir, workTree };
+    const folders = pluginFolders(this.#configDir, own, this.#beside);
     const all = findPlugins(folders);
     const entries = new Set(all.map(({ entry }) => entry));
     for (const [entry, plugin] of this.#disk) {

@@ -2,10 +2,11 @@ import { join } from "node:path";
 import type { UserPaths } from "../../config/paths.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
+import { BASES } from "../plan/base-revision.ts";
 import { recordKeyFile } from "./records.ts";
 
 /** In the user's data folder. Stock plugins that store documents there have folders of their own. */
-const OWN = ["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory"];
+const OWN = ["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory", BASES];
 
 /**
  * Folders that no run may write to: with them a run could raise its own rights or falsify its record. The data folder

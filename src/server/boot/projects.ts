@@ -6,6 +6,7 @@ import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
 import { Notifier } from "../notify/notifier.ts";
 import { CommandKeys } from "../plan/api-key-commands.ts";
+import { BASES, BaseRevisions } from "../plan/base-revision.ts";
 import { type ActiveProjects, RunWatch } from "../plan/run-watch.ts";
 import { Workspaces } from "../plan/workspace.ts";
 import type { Machine } from "./machine.ts";
@@ -34,6 +35,12 @@ export function openProjects(
     user,
     uid: thisUser().uid,
     plugins,
+    bases: new BaseRevisions({
+      folder: join(user.dataDir, BASES),
+      scratch: join(user.dataDir, "git"),
+      children,
+      clock,
+    }),
     hasRuns: ({ id }) => activeProjects.has(id),
     embedded: { agents: embeddedAgents, skills: embeddedSkills },
   });

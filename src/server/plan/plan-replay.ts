@@ -35,6 +35,7 @@ export async function planReplay(
     provider: PROVIDER,
     model: request.compare === undefined ? info.uuid : `${info.uuid}:${request.compare}`,
     cwd: request.folder ?? existing(info.cwd, info.uuid),
+    base: request.folder === undefined ? info.base?.commit : undefined,
     env: { ...kept, ...request.env },
     env_given: Object.keys(kept).filter((name) => request.env === undefined || !(name in request.env)),
     input: spawned?.input ?? undefined,

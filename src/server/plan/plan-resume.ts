@@ -65,6 +65,7 @@ export async function planResume(
       byFlag: request.provider !== undefined || info.provider_by_flag,
       fallback: (request.provider ?? request.model) ? undefined : info.fallback,
       rules: givenRules(info),
+      base: info.base ? { ...info.base, cwd: info.cwd } : undefined,
     },
   );
   const { opts, notices } = plan;
@@ -128,6 +129,8 @@ export async function planAdopt(
     },
     undefined,
     ports,
+    // Of the checkout, which the record may not trust, no definition counts.
+    { base: info.base ? { ...info.base, cwd } : undefined },
   );
   const { project } = plan.opts;
   return { ...plan, opts: { ...plan.opts, project: { ...project, dataDir: records.dataDir } } };

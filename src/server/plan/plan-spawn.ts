@@ -23,6 +23,7 @@ import type {
   Limit,
   PID,
   ProviderChoice,
+  RunBase,
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -69,6 +70,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   provider?: ProviderChoice;
   /** The rules of the original spawn; absent: the request's. */
   rules?: GivenRules;
+  /** Its base, and the folder whose instructions count there; absent: the request's. */
+  base?: RunBase & { cwd: string };
 }
 
 /**
@@ -80,12 +83,16 @@ export async function planSpawn(
   request: PlacedSpawn,
   unit: string | undefined,
   ports: SpawnPorts,
-  { agentOf = loadAgent, provider: before, byFlag, fallback, rules }: KnownSettings = {},
+  { agentOf = loadAgent, provider: before, byFlag, fallback, rules, base: recorded }: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   refuseRequest(request, { isInside: parent !== undefined });
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
-  const { project, sources, trusted, alwaysAllowed, lease } = await ports.workspaces.at(where);
+  // A program of a run can't choose another base.
+  const wanted = recorded ?? parent?.base ?? (request.base === undefined ? undefined : { ref: request.base });
+  const { project, base, docFolder, sources, trusted, alwaysAllowed, lease } = await ports.workspaces.at(
+    wanted === undefined ? where : { ...where, base: wanted },
+  );
   const settings = await loadSettings(sources);
   const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
   requireChecks(agent);
@@ -98,12 +105,13 @@ export async function planSpawn(
   if (request.output_schema) requireValidSchema(request.output_schema);
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
-  const projectDoc = loadProjectDoc(project, request.cwd, docNotices)?.text;
+  const projectDoc = loadProjectDoc(sources.project, docFolder, docNotices)?.text;
   const mcp = await mcpMounts(agent, {
     sources,
     envs: [request.env, userEnv(sources.configDir)],
     timeouts: settings.values,
-    services: ports.services(project, "mcp"),
+    // Services are those of the work tree.
+    services: base === null ? ports.services(project, "mcp") : [],
   });
   const servers = narrowedServers(rules ?? request, mcp.mounts);
   const devices = await lease(settings);
@@ -111,10 +119,14 @@ export async function planSpawn(
     const providers = await loadProviders(sources, driverNames({ devices: devices.namespace }));
     const notices = [
       ...(request.notices ?? []),
-      ...untrusted([
-        ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
-        ...[...agent.untrusted, ...mcp.untrusted],
-      ]),
+      ...(base?.notices ?? []),
+      ...untrusted(
+        [
+          ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
+          ...[...agent.untrusted, ...mcp.untrusted],
+        ],
+        base !== null,
+      ),
       ...agent.notices,
       ...mcp.notices,
       ...servers.notices,
@@ -162,8 +174,10 @@ export async function planSpawn(
         project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
         devices,
         provider,
+        base: base === null ? undefined : { ref: base.ref, commit: base.commit },
         cwd: request.cwd,
-        folders: attached.folders,
+        // Its skills name files there.
+        folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
         env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
         secrets,
         // A run must not choose the keys of its child's plugins.
@@ -290,10 +304,13 @@ function withheldOf({ name, source, withheld, allowedTools }: Agent, request: Pl
 }
 
 /** One notice about all parts that need trust. */
-function untrusted(parts: readonly string[]): string[] {
+function untrusted(parts: readonly string[], ofBase: boolean): string[] {
   if (parts.length === 0) return [];
   const what = parts.length === 1 ? "it" : "them";
-  return [`not trusted, so left out: ${parts.join("; ")}. \`rnix trust\` shows and trusts ${what}.`];
+  const how = ofBase
+    ? `--trust trusts ${what} for this run, as the base has ${what}`
+    : `\`rnix trust\` shows and trusts ${what}`;
+  return [`not trusted, so left out: ${parts.join("; ")}. ${how}.`];
 }
 
 /** Absent or 0 means the default; "unlimited" means no limit. */

@@ -1,3 +1,5 @@
+import { realpathSync } from "node:fs";
+import { join, relative } from "node:path";
 import type { ConfigSources } from "../../config/config-sources.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import { findProject, type Project } from "../../config/project.ts";
@@ -7,11 +9,13 @@ import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
+import type { BaseRevision, BaseRevisions } from "./base-revision.ts";
 
 interface WorkspacePorts {
   user: UserPaths;
   uid: number;
   plugins: Pick<PluginHost, "lease" | "list" | "review">;
+  bases: Pick<BaseRevisions, "open">;
   /** Whether a run is active in the project: changes meanwhile may be its own. */
   hasRuns(project: Project): boolean;
   /** The stock ones, loaded at their first use. */
@@ -24,11 +28,20 @@ interface Where {
   env: Env;
   /** `--trust`: trusts all parts of the project, only this time. */
   trustAll?: boolean;
+  /**
+   * `--base`: definitions come from this revision. `commit`: of a record or a parent, which has resolved it. `cwd`: the
+   * run's folder, if it is another.
+   */
+  base?: { ref: string; commit?: string; cwd?: string };
 }
 
 /** The workspace of a command: its project, the trusted parts, and what it can load. */
 export interface Workspace {
   project: Project;
+  /** With `--base`: the revision that `sources` reads. */
+  base: BaseRevision | null;
+  /** Where the instructions of the folder are read: below `sources.project`. */
+  docFolder: string;
   /** Rules that a person has allowed in every run of the project. */
   alwaysAllowed: readonly string[];
   /** Whether the user trusts a part of this project, or all of it only this time. */
@@ -56,20 +69,36 @@ export class Workspaces {
   async at(where: Where): Promise<Workspace> {
     const { user, plugins } = this.#ports;
     const project = this.projectOf(where);
-    const given = new Trust(user.dataDir, project, { hasRuns: this.#ports.hasRuns(project) });
+    const cwd = where.base ? realpathSync(where.base.cwd ?? where.cwd) : where.cwd;
+    const base = where.base
+      ? await this.#ports.bases.open({ project, cwd, env: where.env, base: where.base })
+      : null;
+    const hasRuns = this.#ports.hasRuns(project);
+    const given = new Trust(user.dataDir, project, { hasRuns, definitions: base?.dir });
     const trust = where.trustAll ? trustAll : given;
+    const defined = base === null ? project : { ...project, dir: base.dir };
     const hostProject = ({ plugins: settings }: Settings): HostProject => ({
       id: project.id,
-      dir: project.dir,
+      dir: defined.dir,
+      workTree: project.dir,
       kind: project.kind,
       isTrusted: (files) => trust.allowsContent(files),
       settings,
     });
     return {
       project,
+      base,
+      docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
       alwaysAllowed: new ProjectAnswers(user.dataDir, project).rules,
       trusted: where.trustAll === true || given.since !== null,
-      sources: { project, trust, configDir: user.configDir, home: user.home, ...(await this.#stock()) },
+      sources: {
+        project: defined,
+        base: base?.view,
+        trust,
+        configDir: user.configDir,
+        home: user.home,
+        ...(await this.#stock()),
+      },
       lease: (settings) => plugins.lease(hostProject(settings)),
       pluginReports: (settings) => plugins.list(hostProject(settings)),
     };

@@ -334,6 +334,8 @@ export const ProcInfo = z.object({
   effort: z.enum(EFFORTS).nullable().default(null),
   project: z.string(),
   cwd: z.string(),
+  /** The revision from which its definitions come. */
+  base: z.object({ ref: z.string(), commit: z.string() }).nullable().default(null),
   ctx_id: z.number(),
   steps: z.number(),
   /** null: no limit. */

@@ -23,6 +23,8 @@ interface Ending {
   signals?: readonly NodeJS.Signals[];
   files?: Record<string, string>;
   intent?: string | null;
+  /** The project is a git repository. */
+  git?: boolean;
 }
 
 const answer = (text: string): string => `responses:\n  - text: ${text}\n`;
@@ -90,6 +92,7 @@ children: [{ agent: default, intent: break, responses: [] }]
     flags: ["--agent", "bad"],
     files: { "agents/bad/agent.yaml": "nme: bad\n" },
   },
+  { how: "`--base` names no commit", flags: ["--base", "gone"], git: true },
   { how: "no provider and no key", flags: [], env: { RNIX_PROVIDER: undefined, RNIX_MODEL: undefined } },
   {
     how: "an MCP server of `--mcp` does not start",
@@ -101,7 +104,7 @@ children: [{ agent: default, intent: break, responses: [] }]
 
 /** Runs one ending, and returns its row of the table. */
 async function rowOf(ending: Ending): Promise<string> {
-  await using machine = new Machine();
+  await using machine = new Machine({ git: ending.git });
   machine.write("script.yaml", ending.script ?? answer("done"));
   for (const [path, text] of Object.entries(ending.files ?? {})) machine.write(path, text);
   machine.config({ ...ending.config });

@@ -31,6 +31,7 @@ export const Receipt = z.strictObject({
   notices: z.array(z.string()),
   checks: z.array(CheckResult.strict()),
   sandbox: z.literal("none"),
+  base: z.strictObject({ ref: z.string(), commit: z.string() }).nullable(),
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),
   children: z.array(ChildResult.strict()),

@@ -35,6 +35,7 @@ class Booting implements AsyncDisposable {
     const workspaces = new Workspaces({
       user: this.home.paths,
       uid,
+      bases: { open: unused },
       plugins: { lease: unused, list: unused, review: unused },
       hasRuns: () => false,
       embedded: { agents: async () => [], skills: async () => [] },

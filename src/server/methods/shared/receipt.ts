@@ -24,6 +24,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     notices: info.notices,
     checks: info.checks,
     sandbox: info.sandbox,
+    base: info.base,
     files_changed: info.files_changed,
     files_changed_complete: info.files_changed_complete,
     children: info.children,

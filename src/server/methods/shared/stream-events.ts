@@ -101,6 +101,7 @@ export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
       model,
       because,
       agent,
+      ...(info.base && { base: info.base }),
       chat: info.chat,
       max_steps,
       context_window: info.provider_facts?.context_window ?? null,
