@@ -1,8 +1,9 @@
 import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
-import type { GuardedFolder, History, Search } from "../plugin/index.ts";
+import type { GuardedFolder, History, Schedule, Search } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";
 import type { Asker } from "./asks/asks.ts";
+import type { ScheduleCaller } from "./process/schedule-caller.ts";
 import type { Secrets } from "./process/secrets.ts";
 import type { ChildPlan, ChildRequest, KernelCallbacks, PID, SpawnOpts } from "./types.ts";
 
@@ -28,6 +29,8 @@ export interface KernelPorts {
   history: History;
   /** The derived index, for drivers that search. */
   search(plugin: string, project: { dir: string; dataDir: string }): Search;
+  /** The scheduled jobs as a process sees them; absent: there are none. */
+  schedule?(caller: ScheduleCaller): Schedule;
   /** Whether the kernel of this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
   /** Ends the programs of all dead kernels; resolves when they are gone. It never rejects. */

@@ -120,6 +120,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     guarded: ports.guarded,
     history: ports.history,
     search: ports.search,
+    schedule: ports.schedule,
     log,
     inbox: notify,
     progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),

@@ -4,6 +4,7 @@ import type { RunSettings } from "../config/defaults.ts";
 import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../store/runs/ask-schema.ts";
 import type {
+  JobRef,
   PermissionRecord,
   ProcInfo,
   SuspendCause,
@@ -238,6 +239,10 @@ export interface SpawnOpts {
   resumeOnRestart?: boolean;
   /** The unit of init.yaml that it belongs to: a restart of the unit resumes a run that was cut off. */
   supervised?: string;
+  /** The scheduled job, and the instant, that it runs for. */
+  job?: JobRef;
+  /** The rights of the run that made its job: it never has more. */
+  within?: PermissionRecord;
   /** Mounted before the process starts, side by side. Its rights come with each. */
   mounts?: readonly MountRequest[];
   /** Instead of the agent's list. An empty list is no tool at all. */

@@ -1,4 +1,5 @@
 import { commit, version } from "../version.ts";
+import { openCron } from "./boot/cron.ts";
 import { startKernel } from "./boot/kernel.ts";
 import { KernelPort } from "./boot/kernel-port.ts";
 import { claimMachine } from "./boot/machine.ts";
@@ -30,7 +31,8 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const records = closing(openRecords(options, machine, port));
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
-    const started = startKernel(options, machine, records, projects, planner, port);
+    const cron = closing(openCron(options, machine, records, projects, planner, port));
+    const started = startKernel(options, machine, records, projects, planner, cron, port);
     const services = closing(startServices(options, machine, records, planner, started));
     await machine.swept(SWEEP_WAIT_MS);
 

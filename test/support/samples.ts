@@ -48,6 +48,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     asks: [],
     resume_on_restart: false,
     supervised: null,
+    job: null,
     provider_by_flag: false,
     fallback: [],
     switches: [],

@@ -9,6 +9,7 @@ import {
   type GuardedFolder,
   type History,
   type OpenContext,
+  type Schedule,
   type Search,
   type Services,
   SyscallError,
@@ -18,6 +19,7 @@ import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
+import type { ScheduleCaller } from "../process/schedule-caller.ts";
 import { callKey } from "../tools/call-key.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 
@@ -31,6 +33,8 @@ interface OpenContextPorts {
   history: History;
   /** The derived index, for a plugin in a project. */
   search(plugin: string, project: { dir: string; dataDir: string }): Search;
+  /** The scheduled jobs, as this process sees them. */
+  schedule?(caller: ScheduleCaller): Schedule;
   /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
@@ -107,6 +111,11 @@ export class OpenContexts {
     if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("search"))
       services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);
+    if (entry.needs.includes("schedule")) {
+      const { project, cwd, env } = proc.spec.opts;
+      const run = proc.pid === 0 ? null : proc.info();
+      services.schedule = this.#ports.schedule?.({ project, cwd, env, run });
+    }
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,

@@ -56,8 +56,11 @@ export function permissionsOf(
   const facts = { ...factsOf(namespace), expected };
   const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
-  const rights = parent
-    ? parent.permissions.withFacts(facts).child(allow, deny, opts.cwd)
+  const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd };
+  const above =
+    parent?.permissions.withFacts(facts) ?? (opts.within && Permissions.from(opts.within, places));
+  const rights = above
+    ? above.child(allow, deny, opts.cwd)
     : Permissions.of({ allow, deny, ...facts, projectDir: opts.project.dir, cwd: opts.cwd });
   const asking = withAsks(rights, opts, agent.ask);
   return opts.allow === undefined ? asking : asking.fixed();

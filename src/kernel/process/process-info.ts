@@ -58,6 +58,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     asks: [...proc.asks.values()],
     resume_on_restart: spec.opts.resumeOnRestart ?? false,
     supervised: spec.opts.supervised ?? null,
+    job: spec.opts.job ?? null,
     provider_facts: spec.kind === "agent" ? providerFacts(proc.provider) : null,
     groups: [...proc.groups],
     earlier_pids: [...(spec.progress?.earlierPids ?? [])],

@@ -27,6 +27,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     // A fork is another run, with settings of its own.
     resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),
+    job: fork ? undefined : (given.job ?? info.job ?? undefined),
     envHad: info.env.names,
     systemPrompt: spawned.system_prompt ?? undefined,
   };

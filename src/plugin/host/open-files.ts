@@ -102,6 +102,18 @@ export class OpenFiles {
         );
       case "search.find":
         return offered(context.search, "search").find(call.query);
+      case "schedule.add":
+        return offered(context.schedule, "schedule").add(call.job);
+      case "schedule.list":
+        return offered(context.schedule, "schedule").list(call.query);
+      case "schedule.change":
+        return offered(context.schedule, "schedule")[call.what](call.name);
+      case "schedule.run":
+        return offered(context.schedule, "schedule").run(call.name);
+      case "schedule.history":
+        return offered(context.schedule, "schedule").history(call.query);
+      case "schedule.next":
+        return offered(context.schedule, "schedule").next(call.query);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

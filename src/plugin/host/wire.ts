@@ -2,15 +2,21 @@
 
 import { inspect } from "node:util";
 import {
+  type AddedJob,
   type Code,
   type Data,
   type ExecRequest,
   type ExitInfo,
   type FileStat,
   type History,
+  type JobInfo,
+  type JobRequest,
+  type LedgerRow,
+  type NextInstants,
   type OpenContext,
   type OpenFlag,
   type RunInfo,
+  type Schedule,
   type Scope,
   type SearchDocument,
   type SearchQuery,
@@ -114,6 +120,12 @@ export type ServiceCall =
       documents: SearchDocument[];
     }
   | { m: "search.find"; query: SearchQuery }
+  | { m: "schedule.add"; job: JobRequest }
+  | { m: "schedule.list"; query: Parameters<Schedule["list"]>[0] }
+  | { m: "schedule.change"; what: "remove" | "enable" | "disable"; name: string }
+  | { m: "schedule.run"; name: string }
+  | { m: "schedule.history"; query: Parameters<Schedule["history"]>[0] }
+  | { m: "schedule.next"; query: Parameters<Schedule["next"]>[0] }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string }
   | { m: "changing"; file: string }
@@ -138,6 +150,12 @@ export interface ServiceAnswers {
   "search.sources"(): { source: string; version: string }[];
   "search.put"(): void;
   "search.find"(): SearchResult;
+  "schedule.add"(): AddedJob;
+  "schedule.list"(): JobInfo[];
+  "schedule.change"(): JobInfo;
+  "schedule.run"(): LedgerRow;
+  "schedule.history"(): LedgerRow[];
+  "schedule.next"(): NextInstants;
   spill(): string;
   inbox(): void;
   changing(): void;
@@ -167,6 +185,7 @@ export const SERVICES = [
   "tools",
   "history",
   "search",
+  "schedule",
 ] as const satisfies readonly (keyof Services)[];
 
 /** A position in a plugin's source. Line and column count from 1. */

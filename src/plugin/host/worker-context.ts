@@ -1,6 +1,13 @@
 /** The context and services of a driver in a Worker. */
 
-import { type Child, type ExitInfo, type OpenContext, type Store, SyscallError } from "../index.ts";
+import {
+  type Child,
+  type ExitInfo,
+  type OpenContext,
+  type Schedule,
+  type Store,
+  SyscallError,
+} from "../index.ts";
 import { coalesced } from "./coalesced.ts";
 import { limited } from "./limited.ts";
 import { PendingCalls } from "./pending-calls.ts";
@@ -71,6 +78,7 @@ export class HostServices {
         find: (query) => this.#ask(file, { m: "search.find", query }),
       };
     }
+    if (services.includes("schedule")) context.schedule = this.#schedule(file);
     if (services.includes("tools")) {
       context.tools = {
         list: () => this.#ask(file, { m: "tools.list" }),
@@ -94,6 +102,21 @@ export class HostServices {
         return exit;
       },
       kill: () => this.#ask(file, { m: "child.kill", child }),
+    };
+  }
+
+  #schedule(file: number): Schedule {
+    const change = (what: "remove" | "enable" | "disable", name: string) =>
+      this.#ask(file, { m: "schedule.change", what, name });
+    return {
+      add: (job) => this.#ask(file, { m: "schedule.add", job }),
+      list: (query) => this.#ask(file, { m: "schedule.list", query }),
+      remove: (name) => change("remove", name),
+      enable: (name) => change("enable", name),
+      disable: (name) => change("disable", name),
+      run: (name) => this.#ask(file, { m: "schedule.run", name }),
+      history: (query) => this.#ask(file, { m: "schedule.history", query }),
+      next: (query) => this.#ask(file, { m: "schedule.next", query }),
     };
   }
 

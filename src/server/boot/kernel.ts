@@ -8,6 +8,7 @@ import { planChild, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { driverHistory } from "../records/driver-history.ts";
 import { driverSearch } from "../records/driver-search.ts";
 import { serverAsker } from "./asker.ts";
+import type { OpenedCron } from "./cron.ts";
 import { guardedFolders } from "./guarded-folders.ts";
 import { KernelEvents } from "./kernel-events.ts";
 import type { KernelPort } from "./kernel-port.ts";
@@ -28,6 +29,7 @@ export function startKernel(
   { open, history, search, projects }: Records,
   { runWatch, fetchedKeys, workspaces, notifier }: OpenedProjects,
   planner: SpawnPorts,
+  cron: Pick<OpenedCron, "schedule">,
   port: KernelPort,
 ): StartedKernel {
   const { clock, kernelId, kernelAlive, pids, children } = machine;
@@ -52,6 +54,7 @@ export function startKernel(
         plugin,
         project,
       ),
+    schedule: cron.schedule,
     kernelAlive,
     async sweepPrograms() {
       await machine.sweep();

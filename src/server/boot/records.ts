@@ -16,6 +16,8 @@ import type { BootOptions } from "./options.ts";
 
 /** The records of all the user's projects. */
 export interface Records {
+  /** Authenticates what this user has written. */
+  key: RecordKey;
   /** The store of one data folder; the same object for the same folder. */
   open(dataDir: string): RunStore;
   /** Data folders with runs: of all known projects, of those in use, and of the project that `cwd` lies in. */
@@ -72,7 +74,19 @@ export function openRecords(
   const keyNotice = key.lasting ? undefined : noKey(user);
   const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
   const close = () => search.close();
-  return { open, dataDirs, projects, history, collector, changes, search, lastCollected, keyNotice, close };
+  return {
+    key,
+    open,
+    dataDirs,
+    projects,
+    history,
+    collector,
+    changes,
+    search,
+    lastCollected,
+    keyNotice,
+    close,
+  };
 }
 
 /** The key that marks records as this user's own. */

@@ -293,6 +293,9 @@ export const PermissionRecord = z.object({
   always: z.array(z.string()).optional(),
 });
 
+/** A scheduled job, and the instant and attempt that a run is made for. */
+const JobRef = z.object({ id: z.string(), name: z.string(), due: z.string(), attempt: z.number() });
+
 /**
  * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, with its parent,
  * or because its model was down. It decides which runs resume automatically when rnix starts (kernel/resume).
@@ -387,6 +390,8 @@ export const ProcInfo = z.object({
   resume_on_restart: z.boolean().default(false),
   /** The unit of init.yaml that it runs for. */
   supervised: z.string().nullable().default(null),
+  /** The scheduled job, and the instant, that it runs for. */
+  job: JobRef.nullable().default(null),
   /** Facts of its provider in the last run. Old records have none. */
   provider_facts: ProviderFacts.nullable().default(null),
   /** Its process groups, or those at its end. */
@@ -471,5 +476,6 @@ export type ChildResult = z.infer<typeof ChildResult>;
 export type PermissionRecord = z.infer<typeof PermissionRecord>;
 export type ModelSwitch = z.infer<typeof ModelSwitch>;
 export type ProviderFacts = z.infer<typeof ProviderFacts>;
+export type JobRef = z.infer<typeof JobRef>;
 export type ProcInfo = z.infer<typeof ProcInfo>;
 export type ProcessMeta = z.infer<typeof ProcessMeta>;

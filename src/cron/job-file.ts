@@ -1,0 +1,101 @@
+/** The jobs of one project: `cron/jobs.json` in its data folder. */
+
+import { join } from "node:path";
+import { z } from "zod";
+import { SyscallError } from "../plugin/index.ts";
+import { makeFolder, parseDocument, readDocument, replaceDocument } from "../store/files/document.ts";
+import { type FileFacts, type FsPort, realFs } from "../store/files/fs-port.ts";
+import { StoredJob } from "./job.ts";
+
+/** The folder below a project's data folder. */
+export const CRON = "cron";
+
+/** Deletions that are remembered, so that no run brings a job back. */
+const MAX_REMOVED = 1000;
+
+const Removed = z.object({ name: z.string(), id: z.string(), at: z.string(), by: z.enum(["user", "run"]) });
+
+const Jobs = z.lazy(() => z.object({ v: z.literal(1), jobs: z.array(StoredJob), removed: z.array(Removed) }));
+
+export type JobList = z.infer<typeof Jobs>;
+
+/** Marks text as this user's own: `RecordSeal` of the user's key. */
+export interface Seal {
+  seal(file: string, json: string): string;
+  isSealed(file: string, text: string): boolean;
+}
+
+export interface JobFilePorts {
+  fs?: FsPort;
+  seal: Seal;
+  /** A lock that several kernels share. */
+  lock(path: string): Promise<{ release(): void }>;
+}
+
+const FILE = "jobs.json";
+
+/**
+ * The jobs of one project. Several kernels read and change it: changes are made under a lock and replace the file
+ * atomically. The file is sealed with the user's key, because a project may come from elsewhere: jobs that this user has
+ * not made never run.
+ */
+export class JobFile {
+  readonly path: string;
+  readonly #dir: string;
+  readonly #ports: JobFilePorts;
+  readonly #fs: FsPort;
+  #seen: { facts: FileFacts | null; list: JobList } | undefined;
+
+  constructor(dataDir: string, ports: JobFilePorts) {
+    this.#dir = join(dataDir, CRON);
+    this.path = join(this.#dir, FILE);
+    this.#ports = ports;
+    this.#fs = ports.fs ?? realFs;
+  }
+
+  /** The jobs as they are on disk now. An unchanged file costs one `stat`. */
+  async read(): Promise<JobList> {
+    const facts = this.#fs.stat(this.path);
+    if (this.#seen && isSame(this.#seen.facts, facts)) return this.#seen.list;
+    const list = await this.#load();
+    this.#seen = { facts, list };
+    return list;
+  }
+
+  /** Changes the jobs: `change` gets a copy and may throw. Durable when it returns. */
+  async change<T>(change: (list: JobList) => T): Promise<T> {
+    makeFolder(this.#dir, this.#fs);
+    const lock = await this.#ports.lock(join(this.#dir, "jobs.lock"));
+    try {
+      const list = structuredClone(await this.#load());
+      const before = JSON.stringify(list);
+      const result = change(list);
+      list.removed = list.removed.slice(-MAX_REMOVED);
+      if (JSON.stringify(list) === before) return result;
+      await replaceDocument(this.path, `${this.#ports.seal.seal(FILE, JSON.stringify(list))}\n`, this.#fs);
+      this.#seen = { facts: this.#fs.stat(this.path), list };
+      return result;
+    } finally {
+      lock.release();
+    }
+  }
+
+  async #load(): Promise<JobList> {
+    const found = await readDocument(this.path, this.#fs);
+    if (found === null) return { v: 1, jobs: [], removed: [] };
+    const text = found.text.trimEnd();
+    if (!this.#ports.seal.isSealed(FILE, text)) {
+      throw new SyscallError(
+        "PERMISSION",
+        `The jobs in ${this.path} were not made by you, or were changed outside of Rnix: none of them runs. Remove the file, then add your jobs again with rnix cron add.`,
+      );
+    }
+    return parseDocument(Jobs, text, this.path);
+  }
+}
+
+/** Two versions with the same facts: replacements make a new inode, so these are one file. */
+function isSame(one: FileFacts | null, other: FileFacts | null): boolean {
+  if (one === null || other === null) return one === other;
+  return one.ino === other.ino && one.mtimeMs === other.mtimeMs && one.size === other.size;
+}

@@ -1,0 +1,245 @@
+/** The ledger of a project's jobs: `cron/runs.jsonl` in its data folder. */
+
+import { join } from "node:path";
+import { z } from "zod";
+import type { LedgerRow } from "../plugin/index.ts";
+import { AppendLog, eachLine } from "../store/files/append-log.ts";
+import { makeFolder, replaceDocument } from "../store/files/document.ts";
+import { type FsPort, realFs } from "../store/files/fs-port.ts";
+import { CRON } from "./job-file.ts";
+
+/** Rows of the file at which old ones are left out, and how many of the newest stay. */
+const MAX_LINES = 20_000;
+const KEPT_ROWS = 8_000;
+/** Of each job at least these stay, so that a rare job has a history beside a frequent one. */
+const KEPT_PER_JOB = 50;
+
+const DeliveryState = z.object({
+  to: z.string(),
+  state: z.enum(["due", "delivered", "failed"]),
+  tries: z.number(),
+  error: z.string().nullable(),
+});
+
+const Row = z.lazy(() =>
+  z.object({
+    v: z.literal(1),
+    job: z.string(),
+    job_id: z.string(),
+    due: z.string(),
+    state: z.enum(["due", "running", "ran", "failed", "parked", "skipped", "missed", "blocked"]),
+    reason: z.string().nullable(),
+    late_ms: z.number(),
+    uuid: z.string().nullable(),
+    started: z.string().nullable(),
+    ended: z.string().nullable(),
+    exit_code: z.number().nullable(),
+    exit_reason: z.string().nullable(),
+    tokens_used: z.number(),
+    cost_usd: z.number().nullable(),
+    attempt: z.number(),
+    until: z.string().optional(),
+    count: z.number().optional(),
+    extra: z.literal(true).optional(),
+    queued: z.literal(true).optional(),
+    not_before: z.string().optional(),
+    cause: z.string().optional(),
+    body: z.string().optional(),
+    delivery: z.array(DeliveryState).optional(),
+    result: z.string().optional(),
+  }),
+);
+
+/** Instants of a job up to this one are accounted for in rows that were left out since. */
+const Floor = z.lazy(() => z.object({ v: z.literal(1), floor: z.record(z.string(), z.string()) }));
+
+/** What the ledger knows of one job. */
+interface JobRows {
+  /** The latest row of each attempt, in the order in which they were first written. */
+  rows: Map<string, LedgerRow>;
+  /** Instants with a row. */
+  dues: Set<string>;
+  /** Rows of more than one instant. */
+  ranges: Map<string, LedgerRow>;
+  causes: Set<string>;
+  /** The last instant of a clock. */
+  lastDue: number;
+  floor: number;
+}
+
+const NONE = Number.NEGATIVE_INFINITY;
+
+/**
+ * The ledger: a row for each due instant before anything is done for it, and a new row for each change. It has one writer,
+ * the holder of the project's scheduler lock; others read it.
+ */
+export class Ledger {
+  readonly path: string;
+  readonly #dir: string;
+  readonly #fs: FsPort;
+  readonly #log: AppendLog;
+  readonly #jobs = new Map<string, JobRows>();
+  #lines = 0;
+
+  constructor(dataDir: string, fs: FsPort = realFs) {
+    this.#dir = join(dataDir, CRON);
+    this.path = join(this.#dir, "runs.jsonl");
+    this.#fs = fs;
+    this.#log = new AppendLog(this.path, "the ledger of the jobs", { fs, left: true });
+  }
+
+  /** Reads the file. Damaged lines are counted; the rows around them are whole. */
+  async load(): Promise<{ damaged: number }> {
+    this.#jobs.clear();
+    this.#lines = 0;
+    let damaged = 0;
+    await eachLine(this.#fs, this.path, ({ bytes }) => {
+      if (bytes?.length === 0) return undefined;
+      this.#lines++;
+      if (!this.#read(bytes)) damaged++;
+      return undefined;
+    });
+    return { damaged };
+  }
+
+  /** Appends rows, all or none. They survive a kill when this returns, and a power loss after `sync`. */
+  append(...rows: LedgerRow[]): void {
+    if (rows.length === 0) return;
+    makeFolder(this.#dir, this.#fs);
+    this.#log.append(...rows.map((row) => JSON.stringify(row)));
+    this.#lines += rows.length;
+    for (const row of rows) this.#index(row);
+  }
+
+  sync(): Promise<void> {
+    return this.#log.sync();
+  }
+
+  /** Whether the instant has its row. */
+  accounts(jobId: string, due: number): boolean {
+    const job = this.#jobs.get(jobId);
+    if (!job) return false;
+    if (due <= job.floor || job.dues.has(new Date(due).toISOString())) return true;
+    for (const { due: from, until } of job.ranges.values()) {
+      if (until !== undefined && Date.parse(from) <= due && due <= Date.parse(until)) return true;
+    }
+    return false;
+  }
+
+  /** Whether an event, such as the delivery of a hook, has its row. */
+  hasCause(jobId: string, cause: string): boolean {
+    return this.#jobs.get(jobId)?.causes.has(cause) ?? false;
+  }
+
+  /** The last instant of the clock that is accounted for; -Infinity when there is none. */
+  lastDue(jobId: string): number {
+    const job = this.#jobs.get(jobId);
+    return job ? Math.max(job.lastDue, job.floor) : NONE;
+  }
+
+  /** The latest row of each attempt of a job, oldest first. */
+  rows(jobId: string): LedgerRow[] {
+    return [...(this.#jobs.get(jobId)?.rows.values() ?? [])];
+  }
+
+  row(jobId: string, due: string, attempt: number): LedgerRow | undefined {
+    return this.#jobs.get(jobId)?.rows.get(keyOf({ due, attempt }));
+  }
+
+  all(): LedgerRow[] {
+    return [...this.#jobs.values()].flatMap(({ rows }) => [...rows.values()]);
+  }
+
+  /** The latest row of a job's newest instant. */
+  last(jobId: string): LedgerRow | null {
+    let last: LedgerRow | null = null;
+    for (const row of this.#jobs.get(jobId)?.rows.values() ?? []) {
+      if (last === null || order(row) >= order(last)) last = row;
+    }
+    return last;
+  }
+
+  /** Leaves old rows out when the file is long. Unfinished rows and the newest of each job stay. */
+  async compact(): Promise<void> {
+    if (this.#lines < MAX_LINES) return;
+    const newest = this.all()
+      .sort((a, b) => order(a).localeCompare(order(b)))
+      .slice(-KEPT_ROWS);
+    const kept = new Set(newest);
+    const floor: Record<string, string> = {};
+    for (const [id, job] of this.#jobs) {
+      const rows = [...job.rows.values()].sort((a, b) => order(a).localeCompare(order(b)));
+      for (const row of rows.slice(-KEPT_PER_JOB)) kept.add(row);
+      for (const row of rows) if (!isSettled(row)) kept.add(row);
+      const left = rows.filter((row) => !kept.has(row));
+      const ends = left.map((row) => Date.parse(row.until ?? row.due));
+      const lowest = Math.max(job.floor, ...ends);
+      if (lowest > NONE) floor[id] = new Date(lowest).toISOString();
+    }
+    const rows = this.all().filter((row) => kept.has(row));
+    const lines = [JSON.stringify({ v: 1, floor }), ...rows.map((row) => JSON.stringify(row))];
+    this.#log.close();
+    await replaceDocument(this.path, `${lines.join("\n")}\n`, this.#fs);
+    await this.load();
+  }
+
+  #read(bytes: Uint8Array | undefined): boolean {
+    if (!bytes) return false;
+    let value: unknown;
+    try {
+      value = JSON.parse(new TextDecoder().decode(bytes));
+    } catch {
+      return false; // Torn by a crash: its append failed, so nothing was done for it.
+    }
+    const row = Row.safeParse(value);
+    if (row.success) {
+      this.#index(row.data);
+      return true;
+    }
+    const floor = Floor.safeParse(value);
+    for (const [id, at] of Object.entries(floor.data?.floor ?? {})) this.#of(id).floor = Date.parse(at);
+    return floor.success;
+  }
+
+  #index(row: LedgerRow): void {
+    const job = this.#of(row.job_id);
+    const key = keyOf(row);
+    job.rows.set(key, row);
+    job.dues.add(row.due);
+    if (row.cause !== undefined) job.causes.add(row.cause);
+    if (row.until === undefined) job.ranges.delete(key);
+    else job.ranges.set(key, row);
+    if (row.extra || row.cause !== undefined) return;
+    job.lastDue = Math.max(job.lastDue, Date.parse(row.until ?? row.due));
+  }
+
+  #of(id: string): JobRows {
+    let job = this.#jobs.get(id);
+    if (!job) {
+      job = {
+        rows: new Map(),
+        dues: new Set(),
+        ranges: new Map(),
+        causes: new Set(),
+        lastDue: NONE,
+        floor: NONE,
+      };
+      this.#jobs.set(id, job);
+    }
+    return job;
+  }
+}
+
+/** Nothing is left to do for the row. */
+export function isSettled({ state, delivery = [] }: LedgerRow): boolean {
+  return !["due", "running", "parked"].includes(state) && delivery.every((one) => one.state !== "due");
+}
+
+function keyOf({ due, attempt }: Pick<LedgerRow, "due" | "attempt">): string {
+  return `${due} ${attempt}`;
+}
+
+/** Sorts rows by instant and attempt. */
+export function order({ due, attempt }: Pick<LedgerRow, "due" | "attempt">): string {
+  return `${due} ${String(attempt).padStart(4, "0")}`;
+}

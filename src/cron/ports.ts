@@ -1,0 +1,108 @@
+/** What the scheduler needs of the outside world. */
+
+import type { Clock } from "../lib/clock.ts";
+import type { DeliveryState, JobRequest, LedgerRow } from "../plugin/index.ts";
+import type { FsPort } from "../store/files/fs-port.ts";
+import type { JobRights, StoredJob } from "./job.ts";
+import type { Seal } from "./job-file.ts";
+import type { JobProject } from "./project-list.ts";
+
+/** The process that uses the service `schedule`. */
+export interface JobCaller {
+  project: JobProject & { trusted: boolean };
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  /** The run that calls; null for the user. */
+  run: CallingRun | null;
+}
+
+export interface CallingRun {
+  uuid: string;
+  agent: string;
+  /** The job that it belongs to. */
+  jobId: string | null;
+  rights: JobRights;
+}
+
+/** One attempt that is to begin. */
+export interface RunStart {
+  job: StoredJob;
+  row: LedgerRow;
+  /** The run's UUID, already in the ledger. With `resumes` an existing run, else a new one. */
+  uuid: string;
+  resumes: boolean;
+  /** Text attached to the intent: the gate's output. */
+  input?: string;
+  /** Absolute path of a file with the body of a hook's delivery. */
+  bodyFile?: string;
+  /** What the day leaves: the smaller of it and the run's own budget holds. */
+  maxTokens: number | null;
+  maxCost: number | null;
+  /** Rows since its last run in which nothing ran, for a conversation. */
+  passed: LedgerRow[];
+}
+
+/** What is known of a run. */
+export interface RunOutcome {
+  state: "live" | "parked" | "waiting" | "ended";
+  exitCode: number | null;
+  exitReason: string | null;
+  error: string | null;
+  result: string | null;
+  tokensUsed: number;
+  costUsd: number | null;
+  endedAt: number | null;
+  /** No call was started that can't be made again. */
+  repeatable: boolean;
+}
+
+/** Something that its user wants to know of a job. */
+export interface JobEvent {
+  event: "failed" | "paused" | "blocked" | "silent";
+  job: StoredJob;
+  row: LedgerRow | null;
+  reason: string;
+}
+
+export interface GateResult {
+  exitCode: number | null;
+  timedOut: boolean;
+  output: string;
+}
+
+/** The ports of one project's scheduler. */
+export interface SchedulerPorts {
+  clock: Clock;
+  random(): number;
+  uuid(): string;
+  fs?: FsPort;
+  seal: Seal;
+  lock(path: string): Promise<{ release(): void }>;
+  /** null: another daemon holds it. */
+  tryLock(path: string): { release(): void } | null;
+  /** Every reason why a run of the job could not begin now; empty: it can. Spends nothing. */
+  preflight(job: StoredJob): Promise<string[]>;
+  /**
+   * Begins the run. Resolves when its record is on disk. Fails with EXHAUSTED where no process is free, and INVALID,
+   * NOT_FOUND or UNAVAILABLE for a job that can't run.
+   */
+  start(start: RunStart): Promise<void>;
+  /** null: there is no record of this run. */
+  outcome(uuid: string, project: JobProject): Promise<RunOutcome | null>;
+  /** Ends the run, if it is live. */
+  stop(uuid: string, reason: string): Promise<void>;
+  /** Runs the command of `if` in the job's folder. */
+  gate(job: StoredJob, command: string): Promise<GateResult>;
+  notify(event: JobEvent): void;
+  /** Delivers the answer of a run; throws when it was not accepted. */
+  deliver?(job: StoredJob, row: LedgerRow, delivery: DeliveryState): Promise<void>;
+  log(level: "info" | "warn", source: string, text: string): void;
+}
+
+export interface SchedulesPorts extends SchedulerPorts {
+  userDataDir: string;
+  /** This kernel runs schedules: a daemon. */
+  runs: boolean;
+  /** What the caller asks for, with every default of its place filled in. Fails with INVALID or PERMISSION. */
+  complete(request: JobRequest, caller: JobCaller): Promise<JobRequest>;
+}

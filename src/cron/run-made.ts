@@ -1,0 +1,82 @@
+/** What runs may do with jobs: never more than the run itself, and never against the user. */
+
+import { type JobRequest, SyscallError } from "../plugin/index.ts";
+import type { JobRights, StoredJob } from "./job.ts";
+import type { JobList } from "./job-file.ts";
+import type { CallingRun, JobCaller } from "./ports.ts";
+import { instantOf, isoOf } from "./timetable.ts";
+
+const DAY_MS = 86_400_000;
+/** The end of a job that a run makes without one, and the latest that it may ask for. */
+const DEFAULT_LIFE_MS = 7 * DAY_MS;
+const LONGEST_LIFE_MS = 30 * DAY_MS;
+/** Maximum jobs of runs in a project. */
+const MAX_OF_RUNS = 50;
+
+/** What a job made by a run gets beside the request: the run's rights and an expiry. */
+export function rightsOf(
+  { expires_at }: Pick<JobRequest, "expires_at">,
+  { rights, jobId }: CallingRun,
+  { jobs }: JobList,
+  now: number,
+): { rights: JobRights; expires_at: string } {
+  const own = jobs.find(({ id }) => id === jobId)?.expires_at;
+  const latest = Math.min(
+    now + LONGEST_LIFE_MS,
+    own === undefined ? Number.POSITIVE_INFINITY : instantOf(own),
+  );
+  const wanted = expires_at === undefined ? now + DEFAULT_LIFE_MS : instantOf(expires_at);
+  if (expires_at !== undefined && wanted > latest) {
+    throw new SyscallError(
+      "PERMISSION",
+      `expires_at: a job made by a run ends at ${isoOf(latest)} at the latest, got ${expires_at}.`,
+    );
+  }
+  return { rights, expires_at: isoOf(Math.min(wanted, latest)) };
+}
+
+/** Fails with INVALID for a name that is taken, with PERMISSION for what the user has decided otherwise. */
+export function requireMayAdd(
+  job: StoredJob,
+  { jobs, removed }: JobList,
+  caller: JobCaller,
+  replace: boolean,
+): void {
+  const before = jobs.find(({ name }) => name === job.name);
+  if (before && !replace) {
+    throw new SyscallError(
+      "INVALID",
+      `There is a job ${job.name} already. Choose another name, remove it, or edit it with --replace.`,
+    );
+  }
+  if (before) requireMayChange(before, caller, "replaced");
+  if (!caller.run) return;
+  if (before?.held) {
+    throw new SyscallError(
+      "PERMISSION",
+      `The user has disabled the job ${job.name}: only the user can change it.`,
+    );
+  }
+  if (removed.some(({ name, by }) => name === job.name && by === "user")) {
+    throw new SyscallError(
+      "PERMISSION",
+      `The user has removed the job ${job.name}: no run can add it again.`,
+    );
+  }
+  if (!before && jobs.filter(({ creator }) => creator.kind === "run").length >= MAX_OF_RUNS) {
+    throw new SyscallError(
+      "EXHAUSTED",
+      `Runs have made ${MAX_OF_RUNS} jobs in this project: remove one first.`,
+    );
+  }
+}
+
+/** A run changes the jobs only that it has made itself. */
+export function requireMayChange({ name, creator }: StoredJob, { run }: JobCaller, done: string): void {
+  if (!run || (creator.kind === "run" && creator.uuid === run.uuid)) return;
+  const whose = creator.kind === "user" ? "the user" : `the run ${creator.uuid}`;
+  throw new SyscallError(
+    "PERMISSION",
+    `The job ${name} was made by ${whose}: it can't be ${done} by this run.`,
+  );
+}

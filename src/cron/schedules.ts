@@ -1,0 +1,280 @@
+/** The jobs of all projects, as the service `schedule` offers them. */
+
+import {
+  type AddedJob,
+  type JobInfo,
+  type JobRequest,
+  type LedgerRow,
+  type NextInstants,
+  type Schedule,
+  SyscallError,
+} from "../plugin/index.ts";
+import { MAX_JOBS, parseRequest, problemsOf, type StoredJob } from "./job.ts";
+import { JobFile, type JobList } from "./job-file.ts";
+import { jobInfo, nextInstants } from "./job-info.ts";
+import { Ledger, order } from "./ledger.ts";
+import type { JobCaller, SchedulesPorts } from "./ports.ts";
+import { type JobProject, ProjectList } from "./project-list.ts";
+import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
+import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
+
+const SHOWN_NEXT = 5;
+const MAX_HISTORY = 10_000;
+
+/** One project's files. */
+interface Opened {
+  project: JobProject;
+  jobs: JobFile;
+}
+
+/** The schedules of this user: the service `schedule` for each caller, and in a daemon the schedulers. */
+export class Schedules {
+  readonly #ports: SchedulesPorts;
+  readonly #projects: ProjectList;
+  readonly #opened = new Map<string, Opened>();
+
+  constructor(ports: SchedulesPorts) {
+    this.#ports = ports;
+    this.#projects = new ProjectList(ports.userDataDir, ports);
+  }
+
+  /** The service, as this process sees it. */
+  of(caller: JobCaller): Schedule {
+    const { project } = caller;
+    return {
+      add: (job) => this.#add(job, caller),
+      list: async (query) => {
+        const { clock } = this.#ports;
+        const all = await Promise.all(
+          (await this.#scope(caller, query?.all_projects)).map((one) => this.#jobs(one)),
+        );
+        return all.flat().map(({ job, ledger }) => jobInfo(job, ledger.last(job.id), clock.now()));
+      },
+      remove: (name) => this.#remove(name, caller),
+      enable: (name) =>
+        this.#change(name, caller, (job) => {
+          if (job.held && caller.run) throw heldByUser(name);
+          Object.assign(job, {
+            state: "enabled",
+            reason: null,
+            since: isoOf(this.#ports.clock.now()),
+            project: project.dir,
+            held: undefined,
+          });
+        }),
+      disable: (name) =>
+        this.#change(name, caller, (job) => {
+          const by = caller.run ? `the run ${caller.run.uuid}` : "the user";
+          Object.assign(job, {
+            state: "disabled",
+            reason: `disabled by ${by}`,
+            held: caller.run ? undefined : true,
+          });
+        }),
+      run: async (name) => this.#run(name, caller),
+      history: (query) => this.#history(query, caller),
+      next: (query) => this.#next(query, caller),
+    };
+  }
+
+  async #add(request: JobRequest, caller: JobCaller): Promise<AddedJob> {
+    const { clock, uuid } = this.#ports;
+    const now = clock.now();
+    const problems = problemsOf(request, now);
+    if (problems.length > 0) throw invalidJob(request.name, problems);
+    const { replace, ...fields } = parseRequest(await this.#ports.complete(parseRequest(request), caller));
+    const { jobs } = this.#open(caller.project);
+    const limits = caller.run ? rightsOf(fields, caller.run, await jobs.read(), now) : {};
+    const job: StoredJob = {
+      ...fields,
+      ...limits,
+      id: uuid(),
+      project: caller.project.dir,
+      creator: caller.run
+        ? { kind: "run", uuid: caller.run.uuid, agent: caller.run.agent }
+        : { kind: "user" },
+      state: "enabled",
+      reason: null,
+      created_at: isoOf(now),
+      since: isoOf(now),
+    };
+    const found = await this.#ports.preflight(job);
+    if (found.length > 0) throw invalidJob(job.name, found);
+    // First the list: a project without jobs there costs nothing, one that is missing there never runs.
+    await this.#projects.add(caller.project);
+    const added = await jobs.change((list) => {
+      requireMayAdd(job, list, caller, replace ?? false);
+      requireNoCycle(job, list);
+      return insert(job, list);
+    });
+    const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
+    const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
+    return { job: shown, next: nextInstants(added, now, SHOWN_NEXT), warnings };
+  }
+
+  async #remove(name: string, caller: JobCaller): Promise<JobInfo> {
+    const { jobs, project } = this.#open(caller.project);
+    const now = this.#ports.clock.now();
+    const { job, left } = await jobs.change((list) => {
+      const job = named(name, list);
+      requireMayChange(job, caller, "removed");
+      list.jobs = list.jobs.filter((one) => one !== job);
+      list.removed.push({ name, id: job.id, at: isoOf(now), by: caller.run ? "run" : "user" });
+      return { job, left: list.jobs.length };
+    });
+    if (left === 0) await this.#projects.remove(project.dataDir);
+    return jobInfo(
+      { ...job, state: "disabled", reason: "removed" },
+      await this.#lastOf(project, job.id),
+      now,
+    );
+  }
+
+  async #change(name: string, caller: JobCaller, change: (job: StoredJob) => void): Promise<JobInfo> {
+    const { jobs, project } = this.#open(caller.project);
+    const job = await jobs.change((list) => {
+      const job = named(name, list);
+      requireMayChange(job, caller, "changed");
+      change(job);
+      return job;
+    });
+    await this.#projects.add(project);
+    return jobInfo(job, await this.#lastOf(project, job.id), this.#ports.clock.now());
+  }
+
+  #run(name: string, _caller: JobCaller): never {
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `${name} can't run now: no daemon runs schedules here. Try again without --no-daemon.`,
+    );
+  }
+
+  async #history(
+    { name, since_ms, limit, all_projects }: Parameters<Schedule["history"]>[0],
+    caller: JobCaller,
+  ): Promise<LedgerRow[]> {
+    const rows: LedgerRow[] = [];
+    for (const project of await this.#scope(caller, all_projects)) {
+      const ledger = await this.#ledger(project);
+      rows.push(...ledger.all().filter((row) => name === undefined || row.job === name));
+    }
+    const from = since_ms === undefined ? "" : isoOf(since_ms);
+    return rows
+      .filter((row) => (row.ended ?? row.until ?? row.due) >= from)
+      .sort((a, b) => order(a).localeCompare(order(b)))
+      .slice(-Math.min(Math.max(1, limit), MAX_HISTORY));
+  }
+
+  async #next(
+    { name, expression, tz, count }: Parameters<Schedule["next"]>[0],
+    caller: JobCaller,
+  ): Promise<NextInstants> {
+    const now = this.#ports.clock.now();
+    if (name !== undefined) {
+      const job = named(name, await this.#open(caller.project).jobs.read());
+      const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
+      return { instants: nextInstants(job, now, count), warnings };
+    }
+    if (expression === undefined)
+      throw new SyscallError("INVALID", "Expected the name of a job, or an expression.");
+    const trigger = { cron: expression, ...(tz !== undefined && { tz }) };
+    const instants = nextInstants({ trigger, created_at: isoOf(now) }, now, count);
+    return { instants, warnings: timetableOf(trigger, now).warnings };
+  }
+
+  /** The projects that a query is about. Runs see their own only. */
+  async #scope({ project, run }: JobCaller, all = false): Promise<JobProject[]> {
+    if (!all || run) return [project];
+    return this.#projects.read();
+  }
+
+  async #jobs(project: JobProject): Promise<{ job: StoredJob; ledger: Ledger }[]> {
+    const ledger = await this.#ledger(project);
+    const { jobs } = await this.#open(project).jobs.read();
+    return jobs.map((job) => ({ job, ledger }));
+  }
+
+  async #lastOf(project: JobProject, id: string): Promise<LedgerRow | null> {
+    return (await this.#ledger(project)).last(id);
+  }
+
+  async #ledger({ dataDir }: JobProject): Promise<Ledger> {
+    const ledger = new Ledger(dataDir, this.#ports.fs);
+    await ledger.load();
+    return ledger;
+  }
+
+  #open(project: JobProject): Opened {
+    const { id, dir, dataDir } = project;
+    let opened = this.#opened.get(dataDir);
+    if (!opened) {
+      opened = { project: { id, dir, dataDir }, jobs: new JobFile(dataDir, this.#ports) };
+      this.#opened.set(dataDir, opened);
+    }
+    return opened;
+  }
+}
+
+/** Puts the job in the place of the one with its name, or at the end. An edited job keeps what it was. */
+function insert(job: StoredJob, list: JobList): StoredJob {
+  const at = list.jobs.findIndex(({ name }) => name === job.name);
+  const before = list.jobs[at];
+  if (!before) {
+    if (list.jobs.length >= MAX_JOBS)
+      throw new SyscallError("EXHAUSTED", `A project has at most ${MAX_JOBS} jobs.`);
+    list.jobs.push(job);
+    list.removed = list.removed.filter(({ name }) => name !== job.name);
+    return job;
+  }
+  // The same instants go on counting; another trigger begins now.
+  const sameTrigger = JSON.stringify(before.trigger) === JSON.stringify(job.trigger);
+  const { id, created_at, since, conversation } = before;
+  const edited = {
+    ...job,
+    id,
+    created_at: sameTrigger ? created_at : job.created_at,
+    since: sameTrigger && before.state === "enabled" ? since : job.since,
+    ...(conversation !== undefined && job.continue && { conversation }),
+  };
+  list.jobs[at] = edited;
+  return edited;
+}
+
+function named(name: string, { jobs }: JobList): StoredJob {
+  const job = jobs.find((one) => one.name === name || one.id === name);
+  if (job) return job;
+  const known = jobs.map((one) => one.name).slice(0, 20);
+  throw new SyscallError(
+    "NOT_FOUND",
+    `There is no job ${name} in this project. ${known.length === 0 ? "It has none." : `It has ${known.join(", ")}.`}`,
+  );
+}
+
+/** Fails with INVALID when jobs would start each other without end. */
+function requireNoCycle(job: StoredJob, { jobs }: JobList): void {
+  const way = [job.name];
+  for (let at: StoredJob | undefined = job; at && "after" in at.trigger; ) {
+    const { after }: { after: string } = at.trigger;
+    way.push(after);
+    if (after === job.name)
+      throw new SyscallError("INVALID", `These jobs would start each other: ${way.join(" after ")}.`);
+    at = jobs.find(({ name }) => name === after);
+    if (!at && way.length === 2)
+      throw new SyscallError("INVALID", `after: there is no job ${after} in this project. Add it first.`);
+    if (way.length > jobs.length + 2) return;
+  }
+}
+
+function invalidJob(name: string, problems: readonly string[]): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The job ${name} can't run:\n${problems.map((one) => `- ${one}`).join("\n")}`,
+  );
+}
+
+function heldByUser(name: string): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `The user has disabled the job ${name}: only the user can enable it.`,
+  );
+}

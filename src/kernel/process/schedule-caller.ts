@@ -1,0 +1,11 @@
+import type { ProcInfo } from "../../store/runs/schema.ts";
+import type { ProjectHandle } from "../types.ts";
+
+/** The process that uses the service `schedule`. */
+export interface ScheduleCaller {
+  project: ProjectHandle;
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  /** The run that calls; null for PID 0, which is the user. */
+  run: ProcInfo | null;
+}
