@@ -180,6 +180,9 @@ export const SETTINGS = {
   question_parked: {
     ...run("age", 7 * DAY, "how long a suspended run waits for an answer; then no counts"),
   },
+  wake_wait: {
+    ...run("age", 7 * DAY, "the longest wait that a run may ask for with the tool Wake"),
+  },
   supervisor_restarts: {
     ...run("count", 3, "restarts of a supervisor's children within its window"),
     none: true,

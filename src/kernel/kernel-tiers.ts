@@ -31,6 +31,7 @@ import { ProcessBuilder } from "./lifetime/process-builder.ts";
 import { ProcessRunner } from "./lifetime/process-runner.ts";
 import { forget } from "./lifetime/reap.ts";
 import { RunResumer } from "./lifetime/run-resumer.ts";
+import { ScheduledWakes } from "./lifetime/scheduled-wakes.ts";
 import { requirePrice } from "./lifetime/spawn-limits.ts";
 import { StartMounts } from "./lifetime/start-mounts.ts";
 import { suspendSelf } from "./lifetime/suspend-self.ts";
@@ -141,6 +142,16 @@ export function buildIo(ports: KernelPorts, core: Core) {
     saveInfo: core.saveInfo,
     warn: core.warn,
   });
+  const wakes = new ScheduledWakes({
+    clock,
+    inboxes,
+    waiting,
+    isStepCall: (proc, callId) => drain.isActive(proc, callId),
+    isAttended: (proc) => asks.isAttended(proc),
+    suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
+    pauseEffects: (proc) => windows.pause(proc),
+    parentOf: ({ ppid }) => (ppid === 0 ? undefined : table.find(ppid)),
+  });
   const files = new FileSystem({
     debug,
     contexts: openContexts,
@@ -164,6 +175,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     waiting,
     drain,
     asks,
+    wakes,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
     changes,

@@ -128,6 +128,7 @@ export class Kernel {
       tools: { deferred: deferredTools, load: (proc, tools) => loadTools(proc, core.contexts, tools) },
       ipc: io.ipc,
       agents: agents.children,
+      wakes: io.wakes,
       modelQueues: () => this.modelQueues(),
     });
   }

@@ -53,6 +53,7 @@ describe("the defaults", () => {
       stdin_wait: 10_000,
       question_timeout: 5 * MIN,
       question_parked: 7 * DAY,
+      wake_wait: 7 * DAY,
       bell: 0,
       desktop_notice: 0,
       drain: 10_000,

@@ -35,6 +35,7 @@ test("the lists show agents, tools and providers with their source: stock, user 
   expect(later).toMatchObject([
     { name: "ReadMessages", allowed: true, shown: "later" },
     { name: "SendMessage", allowed: true, shown: "later" },
+    { name: "Wake", allowed: true, shown: "later" },
   ]);
 
   const providers = await machine.run(["providers", "--probe", "--json"]);

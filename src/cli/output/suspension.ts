@@ -12,7 +12,7 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
     case "child":
       return `child ${wake.uuid}`;
     case "message":
-      return "a message";
+      return wake.until_ms === undefined ? "a message" : `a message until ${localTime(wake.until_ms)}`;
     case "answer":
       return `rnix answer ${wake.id}`;
     case "unit":

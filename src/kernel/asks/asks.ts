@@ -108,6 +108,11 @@ export class Asks {
     return verdict;
   }
 
+  /** Whether a person who can answer watches the process or one of its ancestors. */
+  isAttended(proc: Process): boolean {
+    return this.#attendance.canAnswer(proc);
+  }
+
   /** The questions of all live processes, oldest first. */
   list(): LiveAsk[] {
     const asks = this.#ports.table

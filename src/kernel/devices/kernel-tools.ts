@@ -3,6 +3,7 @@
 import type { Device } from "../../plugin/index.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
+import type { ScheduledWakes } from "../lifetime/scheduled-wakes.ts";
 import type { Process } from "../process/process.ts";
 import { agentTool } from "./agent.ts";
 import { complete } from "./complete.ts";
@@ -11,6 +12,7 @@ import { plan } from "./plan.ts";
 import { skill } from "./skill.ts";
 import { toolDevice } from "./tool-device.ts";
 import { type DeferredTools, toolSearch } from "./tool-search.ts";
+import { wake } from "./wake.ts";
 
 interface KernelToolPorts {
   /** Returns the process that opened a file, by its UUID. */
@@ -18,10 +20,11 @@ interface KernelToolPorts {
   tools: DeferredTools;
   ipc(): IpcManager;
   agents(): ChildAgents;
+  wakes(): ScheduledWakes;
 }
 
 /** Returns their devices below /dev/kernel, by path. The ports are used only in calls. */
-export function kernelTools({ lookup, tools, ipc, agents }: KernelToolPorts): Record<string, Device> {
+export function kernelTools({ lookup, tools, ipc, agents, wakes }: KernelToolPorts): Record<string, Device> {
   const all = [
     agentTool(agents),
     plan,
@@ -30,6 +33,7 @@ export function kernelTools({ lookup, tools, ipc, agents }: KernelToolPorts): Re
     toolSearch(tools),
     sendMessage(ipc),
     readMessages(ipc),
+    wake(wakes),
   ];
   return Object.fromEntries(all.map((tool) => [tool.path, toolDevice(tool, lookup)]));
 }

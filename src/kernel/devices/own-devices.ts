@@ -4,6 +4,7 @@ import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import type { IpcManager } from "../ipc-manager.ts";
 import type { ChildAgents } from "../lifetime/child-agents.ts";
+import type { ScheduledWakes } from "../lifetime/scheduled-wakes.ts";
 import type { GateStatus } from "../llm/model-gate.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { kernelTools } from "./kernel-tools.ts";
@@ -16,13 +17,14 @@ interface OwnDevicesPorts {
   tools: DeferredTools;
   ipc: IpcManager;
   agents: ChildAgents;
+  wakes: ScheduledWakes;
   modelQueues(): GateStatus[];
 }
 
 /** Adds the kernel's tools and `/proc`, which are in every namespace. */
 export function registerOwnDevices(
   devices: DeviceRegistry,
-  { table, contexts, tools, ipc, agents, modelQueues }: OwnDevicesPorts,
+  { table, contexts, tools, ipc, agents, wakes, modelQueues }: OwnDevicesPorts,
 ): void {
   const own = { plugin: "kernel", layer: "kernel", needs: [] } as const;
   const kernel = kernelTools({
@@ -30,6 +32,7 @@ export function registerOwnDevices(
     tools,
     ipc: () => ipc,
     agents: () => agents,
+    wakes: () => wakes,
   });
   for (const [path, device] of Object.entries(kernel)) devices.register({ ...own, path, device });
   const proc = procDevice({

@@ -113,9 +113,9 @@ function suspensionOf(
   return { reason, cause, wake, ...(by_itself && { by_itself }) };
 }
 
-/** Whether a waker resumes a run by itself. A chat waits for its user, whose message resumes it. */
-export function isWoken({ on }: Wake, chat = false): boolean {
-  return on !== "never" && !(chat && on === "message");
+/** Whether a waker resumes a run by itself. A chat waits for its user, whose message resumes it, unless it has set a time. */
+export function isWoken(wake: Wake, chat = false): boolean {
+  return wake.on !== "never" && !(chat && wake.on === "message" && wake.until_ms === undefined);
 }
 
 /** Variables whose values are recorded (design §2, "Environment"). */

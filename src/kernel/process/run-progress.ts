@@ -80,6 +80,8 @@ export interface RunProgress {
   crashes: ProcInfo["crashes"];
   /** How long it was suspended because its model was down; undefined if it was suspended for another reason. */
   outageWaitMs?: number;
+  /** What it was suspended to wait for; undefined if a stop or a crash suspended it. */
+  wake?: Wake;
   switches: ProcInfo["switches"];
   /** Notices of its earlier processes, oldest first. */
   notices: readonly string[];

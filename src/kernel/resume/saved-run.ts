@@ -119,6 +119,7 @@ export async function readSavedRun(
       earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
       crashes: info.crashes,
       outageWaitMs: outageWaitOf(info),
+      wake: info.suspended?.cause === "asked" ? info.suspended.wake : undefined,
       switches: info.switches,
       notices: info.notices,
     },

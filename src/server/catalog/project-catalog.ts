@@ -275,6 +275,7 @@ function kernelDevices(): DeviceRegistry {
       tools: { deferred: unopened, load: unopened },
       ipc: unopened,
       agents: unopened,
+      wakes: unopened,
     }),
   )) {
     devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });

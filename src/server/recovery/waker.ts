@@ -36,7 +36,13 @@ interface WakerPorts {
 /** When a wake comes by itself. A question that is not answered has its default then. */
 function timeOf(wake: Wake): number {
   if (wake.on === "at") return wake.at_ms;
-  return (wake.on === "answer" ? wake.until_ms : undefined) ?? Number.POSITIVE_INFINITY;
+  const until = wake.on === "answer" || wake.on === "message" ? wake.until_ms : undefined;
+  return until ?? Number.POSITIVE_INFINITY;
+}
+
+function dueText(wake: Wake): string {
+  if (wake.on === "at") return "its time has come";
+  return `no ${wake.on === "message" ? "message" : "answer"} has come in time`;
 }
 
 /**
@@ -58,7 +64,8 @@ export class Waker {
   /** The daemon stays for runs with a wake time, and for runs that are being woken. */
   get busy(): boolean {
     if (this.#waking.size > 0) return true;
-    for (const { wake } of this.#sleepers.values()) if (wake.on === "at") return true;
+    for (const { wake } of this.#sleepers.values())
+      if (wake.on === "at" || (wake.on === "message" && wake.until_ms !== undefined)) return true;
     return false;
   }
 
@@ -147,8 +154,7 @@ export class Waker {
     const now = this.#ports.clock.now();
     for (const sleeper of [...this.#sleepers.values()]) {
       const { wake, resumedBy } = sleeper;
-      if (!resumedBy && timeOf(wake) <= now)
-        this.#wake(sleeper, wake.on === "at" ? "its time has come" : "no answer has come in time");
+      if (!resumedBy && timeOf(wake) <= now) this.#wake(sleeper, dueText(wake));
       this.#track(() => this.#checkWake(sleeper));
     }
     this.#arm();

@@ -149,7 +149,8 @@ export const Wake = z.discriminatedUnion("on", [
   z.object({ on: z.literal("answer"), id: z.string(), until_ms: z.number().optional() }),
   z.object({ on: z.literal("child"), uuid: z.string() }),
   z.object({ on: z.literal("unit"), id: z.string() }),
-  z.object({ on: z.literal("message") }),
+  /** `until_ms`: when it resumes without a message. */
+  z.object({ on: z.literal("message"), until_ms: z.number().optional() }),
   z.object({ on: z.literal("never") }),
 ]);
 

@@ -1,0 +1,182 @@
+/** The waits that runs ask for with the tool Wake. */
+
+import { onceAborted } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { formatDuration } from "../../lib/duration.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import type { Wake } from "../types.ts";
+
+/** What a call of Wake asks for: a time, a message, or whichever comes first. */
+export interface WakeRequest {
+  at_ms?: number;
+  onMessage: boolean;
+}
+
+interface ScheduledWakesPorts {
+  clock: Clock;
+  inboxes: Inboxes;
+  waiting: WaitingCalls;
+  /** Whether this call belongs to the open step, so that it is made again after a resume. */
+  isStepCall(proc: Process, callId: string): boolean;
+  /** A person watches the process or one of its ancestors. */
+  isAttended(proc: Process): boolean;
+  suspend(proc: Process, reason: string, wake: Wake): void;
+  /** What changes until the returned function is called is not the call's. */
+  pauseEffects(proc: Process): () => void;
+  parentOf(proc: Process): Process | undefined;
+}
+
+/** The wakes that a call of Wake sets. */
+type OwnWake = Extract<Wake, { on: "at" | "message" }>;
+
+/** How often a wait under the eyes of a person checks that the person is still there. Below the limit of timers. */
+const CHECK_MS = 5_000;
+
+/**
+ * A run that waits is suspended, so that it costs nothing; the waker resumes it, and the call is made again and returns.
+ * While a person watches, the run waits in place instead. Neither counts towards the run's time limit.
+ */
+export class ScheduledWakes {
+  readonly #ports: ScheduledWakesPorts;
+
+  constructor(ports: ScheduledWakesPorts) {
+    this.#ports = ports;
+  }
+
+  now(): number {
+    return this.#ports.clock.now();
+  }
+
+  /**
+   * Resolves with why the run was woken. Fails with INVALID for a time that is past or beyond `wake_wait`, EXHAUSTED in
+   * the last step, and UNAVAILABLE where nothing would resume the run.
+   */
+  async wait(
+    proc: Process,
+    callId: string | undefined,
+    request: () => WakeRequest,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { waiting } = this.#ports;
+    const earlier = callId === undefined ? undefined : waiting.of(proc, callId);
+    const isRepeated = earlier?.on === "at" || earlier?.on === "message";
+    const step = this.#requireStepCall(proc, callId);
+    const wake = isRepeated ? earlier : this.#requireWake(proc, request());
+    const why = this.#cameTrue(proc, wake) ?? (isRepeated && wasSuspendedFor(proc, wake) ? EARLY : null);
+    if (why === null && !isRepeated) await waiting.begin(proc, step, wake);
+    const text = why ?? (await this.#await(proc, wake, signal));
+    waiting.end(proc, step);
+    return text;
+  }
+
+  #requireStepCall(proc: Process, callId: string | undefined): string {
+    if (callId !== undefined && this.#ports.isStepCall(proc, callId) && !proc.served) {
+      if (proc.spec.wakes) return callId;
+      throw new SyscallError(
+        "UNAVAILABLE",
+        "Wake: this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it.",
+      );
+    }
+    throw new SyscallError(
+      "UNAVAILABLE",
+      "Wake: expected a tool call of a run's own step. A program that acts as the model, and a program of a run, wait by themselves.",
+    );
+  }
+
+  #requireWake(proc: Process, { at_ms, onMessage }: WakeRequest): OwnWake {
+    const { maxSteps, opts } = proc.spec;
+    if (maxSteps !== null && proc.step >= maxSteps) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `Wake: this is step ${proc.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`,
+      );
+    }
+    const now = this.#ports.clock.now();
+    const max = opts.limits.wake_wait;
+    if (at_ms === undefined) return { on: "message", until_ms: now + max };
+    if (at_ms <= now)
+      throw new SyscallError("INVALID", `Wake: expected a time after now, ${rfc(now)}, got ${rfc(at_ms)}.`);
+    if (at_ms - now > max) {
+      throw new SyscallError(
+        "INVALID",
+        `Wake: expected a wait of at most ${formatDuration(max)} (wake_wait), got ${formatDuration(at_ms - now)}. Now it is ${rfc(now)}.`,
+      );
+    }
+    return onMessage ? { on: "message", until_ms: at_ms } : { on: "at", at_ms };
+  }
+
+  /** Why the wait is over; null while it is not. */
+  #cameTrue(proc: Process, wake: OwnWake): string | null {
+    const inbox = this.#ports.inboxes.of(proc);
+    if (inbox.inputs.some(({ when }) => when !== "after_answer")) return "The user has sent a message.";
+    if (wake.on === "message" && inbox.hasMessage) return "A message has come.";
+    if (this.#ports.clock.now() < timeOf(wake)) return null;
+    return wake.on === "at" ? "The time has come." : "No message has come in time.";
+  }
+
+  async #await(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string> {
+    const { isAttended, suspend } = this.#ports;
+    signal.throwIfAborted();
+    const why = isAttended(proc) ? await this.#waitInPlace(proc, wake, signal) : null;
+    if (why !== null) return why;
+    suspend(proc, "it called Wake", wake);
+    signal.throwIfAborted();
+    throw new SyscallError("INTERNAL", "Wake: the run was not suspended.");
+  }
+
+  /** Stops the clocks of the process and its ancestors until the returned function is called. */
+  #holdClocks(proc: Process): () => void {
+    const releases: (() => void)[] = [];
+    for (let one: Process | undefined = proc; one; one = this.#ports.parentOf(one))
+      releases.push(one.clock.hold());
+    return () => {
+      for (const release of releases) release();
+    };
+  }
+
+  /** Resolves with why the wait is over; null when no person watches any more. */
+  async #waitInPlace(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string | null> {
+    const { clock, inboxes, isAttended, pauseEffects } = this.#ports;
+    const inbox = inboxes.of(proc);
+    const resume = pauseEffects(proc);
+    const release = this.#holdClocks(proc);
+    try {
+      for (;;) {
+        const why = this.#cameTrue(proc, wake);
+        if (why !== null || !isAttended(proc)) return why;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        inbox.onArrival(resolve);
+        const ignore = onceAborted(signal, resolve);
+        const timer = clock.timer(Math.min(timeOf(wake) - clock.now(), CHECK_MS), resolve);
+        await promise;
+        timer.cancel();
+        ignore();
+        signal.throwIfAborted();
+      }
+    } finally {
+      inbox.onArrival(undefined);
+      release();
+      resume();
+    }
+  }
+}
+
+const EARLY = "You were resumed before your wait was over.";
+
+/** Whether the run was suspended by this wait, and not by a stop or a crash during it. */
+function wasSuspendedFor(proc: Process, wake: OwnWake): boolean {
+  const had = proc.spec.progress?.wake;
+  return had?.on === wake.on && timeOf(had) === timeOf(wake);
+}
+
+function timeOf(wake: OwnWake): number {
+  return wake.on === "at" ? wake.at_ms : (wake.until_ms ?? Number.POSITIVE_INFINITY);
+}
+
+/** RFC 3339 to the second, in UTC. */
+export function rfc(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
