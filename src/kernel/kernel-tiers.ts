@@ -234,6 +234,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       files,
       inboxes,
       mounts,
+      makeContext: (...args) => io.openContexts.make(...args),
       rejoin: (proc, names) => groups.restore(proc, names),
       forget: (proc) => forget(reap, proc),
       warn,

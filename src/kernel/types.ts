@@ -1,7 +1,15 @@
 /** The types that the parts of the kernel and its embedder share. */
 
 import type { RunSettings } from "../config/defaults.ts";
-import type { Effort, ImageRef, ModelPrice, MountType, Services, SyscallError } from "../plugin/index.ts";
+import type {
+  Effort,
+  ImageRef,
+  ModelPrice,
+  MountType,
+  Plugin,
+  Services,
+  SyscallError,
+} from "../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../store/runs/ask-schema.ts";
 import type {
   JobRef,
@@ -13,6 +21,7 @@ import type {
   Wake,
 } from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
+import type { DeviceEntry } from "../vfs/registry.ts";
 import type { AskMode } from "./permission/ask-rules.ts";
 
 export type PID = number;
@@ -91,6 +100,8 @@ export interface DeviceLease {
   namespace: Namespace;
   /** What can be mounted, by type. */
   mounts?: ReadonlyMap<string, MountOpener>;
+  /** The plugins with a part of the prompt head. */
+  prompts?: readonly PromptSource[];
   /** The names of the plugins' keys. */
   secrets?: readonly string[];
   /** Plugin name to version or digest, for the receipt. */
@@ -107,6 +118,11 @@ export interface MountOpener {
   /** The plugin's part of config.yaml, already checked. */
   config: unknown;
   type: MountType;
+}
+
+/** A plugin's `prompt`, as the kernel asks it. */
+export interface PromptSource extends Pick<DeviceEntry, "plugin" | "layer" | "needs" | "secrets" | "config"> {
+  prompt: NonNullable<Plugin["prompt"]>;
 }
 
 /** A mount as `rnix show` prints it. */

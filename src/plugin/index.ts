@@ -675,6 +675,80 @@ export interface MountType {
   open(config: object, context: OpenContext, signal: AbortSignal): Promise<Mounted>;
 }
 
+/** A plugin's part of a prompt head. */
+export interface PromptPart {
+  /** One line, at most 100 characters. */
+  title: string;
+  /** At most 16,384 characters. */
+  text: string;
+}
+
+/** A command of the command line for a plugin's device: `rnix NAME ACTION …`. Data only. */
+export interface CommandSpec {
+  /** Lowercase letters, digits and hyphens; no name of a built-in command. */
+  name: string;
+  /** One line, as all summaries. */
+  summary: string;
+  actions: Record<string, CommandAction>;
+  /** The action of a command line that names none. */
+  default?: string;
+}
+
+/** What one action calls, and how its result is printed. */
+export interface CommandAction {
+  summary: string;
+  /** A command line. */
+  example: string;
+  args?: CommandArgument[];
+  /** By their names on the command line. `json` and `no-daemon` exist for all. */
+  flags?: Record<string, CommandFlag>;
+  /**
+   * A tool of the plugin, or a path of one of its devices. The input is `input` with each given argument and flag, under
+   * its `field`; a path is written the same as JSON.
+   */
+  call: { tool: string } | { path: string };
+  input?: Record<string, unknown>;
+  /** "text", by default: the result as it is. --json prints the result as JSON. */
+  output?: "text" | CommandTable;
+}
+
+export interface CommandArgument {
+  name: string;
+  summary: string;
+  type?: "string" | "number";
+  required?: boolean;
+  /** Takes all further arguments: true as a list, "text" joined by spaces. */
+  rest?: boolean | "text";
+  /** The input field. By default the name in lowercase, with "_" for "-". */
+  field?: string;
+}
+
+export interface CommandFlag {
+  /** A list is given by the flag several times. */
+  type: "string" | "boolean" | "number" | "list";
+  summary: string;
+  values?: string[];
+  /** The input field. By default the name, with "_" for "-". */
+  field?: string;
+}
+
+/** A table of a result that is JSON. */
+export interface CommandTable {
+  /** The field that holds the rows. Absent: the result is the rows. */
+  rows?: string;
+  columns: CommandColumn[];
+  /** The line that is printed when there is no row. */
+  empty?: string;
+}
+
+export interface CommandColumn {
+  title: string;
+  /** A field of the row; "last.state" is a field of a field. */
+  field: string;
+  /** "time": ISO 8601 or Unix ms, printed as local time; "age": the same, printed as the time since then. */
+  as?: "text" | "time" | "age" | "count" | "usd" | "tokens";
+}
+
 export interface Plugin {
   name: string;
   api?: 1;
@@ -688,6 +762,13 @@ export interface Plugin {
   configSchema?: object;
   devices?: Record<string, Device>;
   mount?: MountType;
+  /**
+   * One part of the prompt's head, between AGENTS.md and the environment. Asked once at spawn, if the process may use one of
+   * the plugin's tools. A resume keeps it, a fork asks again. null: nothing. A part that fails or takes more than 2 seconds
+   * is left out with a notice. The context has no call, and `exec` fails: the process does not run yet.
+   */
+  prompt?(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null>;
+  commands?: CommandSpec[];
   dispose?(): Promise<void>;
 }
 

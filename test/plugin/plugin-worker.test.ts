@@ -84,6 +84,41 @@ describe("a plugin in a Worker", () => {
     });
   });
 
+  test("gives a part of the prompt head with its services, and data about its commands", async () => {
+    const worker = await start({
+      plugin: `needs: ["store"],
+        commands: [{ name: "notes", summary: "Notes", default: "list",
+          actions: { list: { summary: "List", example: "rnix notes", call: { path: "/dev/p" } } } }],
+        async prompt(context, signal) {
+          if (context.cwd === "/wrong") return { title: 1 } as never;
+          if (context.cwd === "/endless") return new Promise(() => {});
+          const found = await context.store!.read("project", "notes");
+          return found && { title: "Notes", text: found.text + " of " + context.process.uuid };
+        }`,
+    });
+    const { plugin } = worker;
+    expect(plugin.commands).toMatchObject([{ name: "notes", default: "list" }]);
+    const store = (text: string | null) => ({
+      read: async () => (text === null ? null : { text, version: "1" }),
+      replace: async () => "",
+      append: async () => {},
+      lines: async () => [],
+    });
+    const ask = (more: Partial<OpenContext>, signal = never) =>
+      plugin.prompt?.(testContext("/tmp", more).context, signal) ?? Promise.reject(new Error("no prompt"));
+    expect(await ask({ store: store("Two notes") })).toEqual({
+      title: "Notes",
+      text: "Two notes of test-process",
+    });
+    expect(await ask({ store: store(null) })).toBeNull();
+    expect((await failure(() => ask({ cwd: "/wrong" }))).message).toContain(
+      "expected { title, text } or null",
+    );
+    const late = AbortSignal.timeout(10);
+    expect(await failure(() => ask({ cwd: "/endless" }, late))).toBeInstanceOf(SyscallError);
+    expect(worker.openFiles).toBe(0);
+  });
+
   test("throws SyscallErrors with all their fields, and the kernel's are SyscallErrors to it", async () => {
     const worker = await start({
       plugin: 'needs: ["secret"]',

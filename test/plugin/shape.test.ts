@@ -197,3 +197,64 @@ describe("the shape of a plugin", () => {
     });
   });
 });
+
+describe("the commands of a plugin", () => {
+  const action = { summary: "List", example: "rnix weather list", call: { tool: "Weather" } };
+  const withCommands = (...commands: object[]) => ({
+    ...withDevice({ tools: [tool], match: "prefix" }),
+    commands: commands.map((command) => ({ name: "weather", summary: "Weather", ...command })),
+  });
+
+  test("fit with everything the contract knows", () => {
+    const table = { rows: "a.b", columns: [{ title: "AT", field: "at", as: "time" }], empty: "none" };
+    const args = [
+      { name: "PLACE", summary: "s", required: true, field: "place" },
+      { name: "DAY", summary: "s", type: "number" },
+      { name: "WORDS", summary: "s", rest: "text" },
+    ];
+    const flags = {
+      "dry-run": { type: "boolean", summary: "s" },
+      unit: { type: "string", summary: "s", values: ["C", "F"], field: "in" },
+    };
+    const path = { ...action, call: { path: "/dev/weather/now" }, output: "text", input: { a: 1 } };
+    const all = { list: { ...action, args, flags, output: table }, now: path };
+    expect(message(withCommands({ default: "list", actions: all }))).toBe("(fits)");
+  });
+
+  test.each<[string, object, string]>([
+    ["a name of capitals", { name: "Weather", actions: { list: action } }, "expected a lowercase letter"],
+    ["no action", { actions: {} }, "expected at least one action"],
+    ["an unknown default", { default: "lst", actions: { list: action } }, 'Did you mean "list"?'],
+    ["another plugin's tool", { actions: { list: { ...action, call: { tool: "Read" } } } }, '"Read"'],
+    ["a foreign path", { actions: { list: { ...action, call: { path: "/dev/shell" } } } }, "/dev/shell"],
+    [
+      "a flag that all have",
+      { actions: { list: { ...action, flags: { json: { type: "boolean", summary: "s" } } } } },
+      "--json",
+    ],
+    [
+      "an argument after the rest",
+      {
+        actions: {
+          list: {
+            ...action,
+            args: [
+              { name: "A", summary: "s", rest: true },
+              { name: "B", summary: "s" },
+            ],
+          },
+        },
+      },
+      "must be the last",
+    ],
+    ["a summary of two lines", { summary: "a\nb", actions: { list: action } }, "expected one line"],
+    ["a table without columns", { actions: { list: { ...action, output: { columns: [] } } } }, "columns"],
+  ])("do not fit with %s", (_title, command, why) => {
+    expect(message(withCommands(command))).toContain(why);
+  });
+
+  test("do not fit with two of one name", () => {
+    const command = { actions: { list: action } };
+    expect(message(withCommands(command, command))).toContain("the name is used twice");
+  });
+});

@@ -9,6 +9,8 @@ export interface PromptHead {
   systemPrompt?: string;
   /** AGENTS.md of the project. */
   projectDoc?: string;
+  /** Parts of plugins. */
+  parts?: readonly { title: string; text: string }[];
   /** JSON Schema that the answer must fit. */
   outputSchema?: object;
   /** Commands that must succeed at the end. */
@@ -27,6 +29,7 @@ export function assembleHead(head: PromptHead): string {
     deferredSection(head.deferredSkills),
     head.systemPrompt?.trim() ?? "",
     head.projectDoc?.trim() ?? "",
+    ...(head.parts ?? []).map(({ title, text }) => `# ${title}\n\n${text.trim()}`),
     environmentSection(head.environment),
     answerSection(head.outputSchema),
     checkSection(head.checks ?? []),

@@ -30,6 +30,7 @@ import type { SavedRun } from "../resume/saved-run.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
 import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
+import { askPromptParts, type MakeContext } from "./prompt-parts.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
   checkAttemptsOf,
@@ -64,6 +65,8 @@ interface ProcessBuilderPorts {
   files: FileSystem;
   inboxes: Inboxes;
   mounts: MountManager;
+  /** The context of a plugin that gives a part of the prompt head. */
+  makeContext: MakeContext;
   runsIn?: KernelPorts["runsIn"];
   /** Adds a process to the groups that its run was in. */
   rejoin(proc: Process, groups: readonly string[]): void;
@@ -277,6 +280,7 @@ export class ProcessBuilder {
     // A fork sees today's tools and skills (design §4).
     const before = saved?.fork ? undefined : saved;
     const head = before?.meta.system_prompt ?? (await this.#head(proc));
+    if (before) proc.promptParts = before.meta.prompt_parts ?? [];
     proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
     undo.push(() => contexts.ctxFree(proc.ctxId));
     contexts.setSystemPrompt(proc.ctxId, head);
@@ -390,16 +394,23 @@ export class ProcessBuilder {
     return parent;
   }
 
-  async #head({ spec: { agent, opts, checks } }: Process): Promise<string> {
-    const skills = await Promise.all(
-      agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
-    );
+  async #head(proc: Process): Promise<string> {
+    const { agent, opts, checks } = proc.spec;
+    const [skills, { parts, notices }] = await Promise.all([
+      Promise.all(
+        agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
+      ),
+      askPromptParts(proc, this.#ports.makeContext),
+    ]);
+    proc.notices.push(...notices);
+    proc.promptParts = parts.map(({ plugin, title, text }) => ({ plugin, title, characters: text.length }));
     return assembleHead({
       instructions: agent.instructions,
       skills,
       deferredSkills: agent.deferredSkills,
       systemPrompt: opts.systemPrompt,
       projectDoc: opts.projectDoc,
+      parts,
       outputSchema: opts.outputSchema,
       checks,
       environment: {

@@ -17,6 +17,7 @@ import type {
   ChildResult,
   Compaction,
   ModelSwitch,
+  ProcessMeta,
   ProcInfo,
   Usage,
 } from "../../store/runs/schema.ts";
@@ -104,6 +105,8 @@ export class Process {
   starting = NOT_STARTING;
   /** Whether the model is shown the message tools. */
   messaging = false;
+  /** Parts of the prompt head that plugins gave, without their text. */
+  promptParts: NonNullable<ProcessMeta["prompt_parts"]> = [];
   /** Loaded skills: the agent's, and the ones that the Skill tool added. */
   readonly skills: SkillInfo[];
   /** Images of the first message, in order. */

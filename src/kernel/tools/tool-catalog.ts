@@ -110,6 +110,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       description,
       input: { ...input },
     })),
+    ...(proc.promptParts.length > 0 && { prompt_parts: [...proc.promptParts] }),
     spawned: {
       input: proc.spec.opts.input ?? null,
       checks: [...proc.spec.checks],

@@ -1,6 +1,6 @@
 /** The plugins and devices that one run holds. */
 
-import type { DeviceLease, MountOpener } from "../../kernel/types.ts";
+import type { DeviceLease, MountOpener, PromptSource } from "../../kernel/types.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Device, Plugin, ToolDef } from "../index.ts";
@@ -30,6 +30,7 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
   return {
     namespace,
     mounts,
+    prompts: loaded.flatMap(promptOf),
     secrets: loaded.flatMap(({ plugin }) => plugin.secrets ?? []),
     versions: Object.fromEntries(versions),
     reports,
@@ -38,6 +39,12 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
       for (const { release } of loaded) release();
     },
   };
+}
+
+function promptOf({ plugin, config, report: { layer } }: Mountable): PromptSource[] {
+  const { name, needs = [], secrets, prompt } = plugin;
+  if (!prompt) return [];
+  return [{ plugin: name, layer, needs, secrets, config, prompt: (...args) => prompt.apply(plugin, args) }];
 }
 
 function noticesOf(report: PluginReport): string[] {

@@ -143,9 +143,12 @@ export class PluginVersion {
       path,
       this.#forwardDevice(path, device),
     ]);
-    const { mount } = plugin;
+    const { mount, prompt } = plugin;
     return {
       ...plugin,
+      ...(prompt && {
+        prompt: async (...args) => (await (await this.running()).plugin.prompt?.(...args)) ?? null,
+      }),
       devices: Object.fromEntries(devices),
       mount: mount && {
         type: mount.type,

@@ -9,6 +9,7 @@ import type {
   OpenContext,
   OpenFlag,
   Plugin,
+  PromptPart,
   SyscallError,
   VFSFile,
 } from "../index.ts";
@@ -55,6 +56,8 @@ export class PluginWorker {
       configSchema: shape.configSchema,
       devices: this.#devices(),
       mount: this.#mountType(),
+      commands: shape.commands,
+      ...(shape.prompt && { prompt: (context, signal) => this.#prompt(context, signal) }),
     };
   }
 
@@ -106,6 +109,16 @@ export class PluginWorker {
     if (!this.shape.mount) return undefined;
     const { type } = this.shape.mount;
     return { type, open: (config, context, signal) => this.#mount(config, context, signal) };
+  }
+
+  async #prompt(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null> {
+    const file = this.#link.files.add(context);
+    try {
+      return await this.#link.ask({ m: "prompt", file, context: wireContext(context) }, { signal });
+    } finally {
+      this.#link.files.drop(file);
+      this.#link.settle();
+    }
   }
 
   async #mount(config: object, context: OpenContext, signal: AbortSignal): Promise<Mounted> {

@@ -7,6 +7,7 @@ import { suggestion } from "../../config/suggestion.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import { type Plugin, SyscallError } from "../index.ts";
+import { CommandShape, commandProblems } from "./command-shape.ts";
 import { exportedPlugin } from "./exported.ts";
 import { FUNCTION, sketch } from "./sketch.ts";
 import { SERVICES } from "./wire.ts";
@@ -123,6 +124,8 @@ const Shape = z.strictObject({
   configSchema: z.looseObject({}).optional(),
   devices: z.record(z.string(), DeviceShape).optional(),
   mount: MountShape.optional(),
+  prompt: functionMark.optional(),
+  commands: z.array(CommandShape).optional(),
   dispose: functionMark.optional(),
 });
 
@@ -149,7 +152,11 @@ export function judge(name: string, drawn: unknown): Judged {
   }
   const parsed = Shape.safeParse(found.data.default);
   if (!parsed.success) throw invalid(name, parsed.error.issues.map(issueText));
-  const problems = [...headProblems(name, parsed.data), ...deviceProblems(name, parsed.data)];
+  const problems = [
+    ...headProblems(name, parsed.data),
+    ...deviceProblems(name, parsed.data),
+    ...commandProblems(parsed.data),
+  ];
   if (problems.length > 0) throw invalid(name, problems);
   return { shape: parsed.data, warnings: unreadable(parsed.data) };
 }

@@ -15,6 +15,7 @@ import {
   type NextInstants,
   type OpenContext,
   type OpenFlag,
+  type PromptPart,
   type RunInfo,
   type Schedule,
   type Scope,
@@ -74,6 +75,8 @@ export type DriverCall =
   /** Mounts and files share one sequence of numbers. */
   | { m: "mount"; mount: number; config: object; context: WireContext }
   | { m: "unmount"; mount: number }
+  /** `file`: the number of the context. */
+  | { m: "prompt"; file: number; context: WireContext }
   | { m: "dispose" };
 
 /** The answer type of a call, from `Answers` as a table of functions. */
@@ -90,6 +93,7 @@ export interface DriverAnswers {
   /** What was opened, drawn. */
   mount(): unknown;
   unmount(): void;
+  prompt(): PromptPart | null;
   dispose(): void;
 }
 

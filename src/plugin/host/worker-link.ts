@@ -149,6 +149,11 @@ export class WorkerLink {
     this.#options.onLess?.();
   }
 
+  /** A use without a file is over. */
+  settle(): void {
+    this.#options.onLess?.();
+  }
+
   /** Ends a mount. Throws the error of its unmount; the mount has ended anyway. */
   async closeMount(mount: number): Promise<void> {
     this.mounts.delete(mount);

@@ -3,7 +3,14 @@
 import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
 import * as contract from "../index.ts";
-import { type FileStat, type Plugin, SyscallError, type Tool, type VFSFile } from "../index.ts";
+import {
+  type FileStat,
+  type Plugin,
+  type PromptPart,
+  SyscallError,
+  type Tool,
+  type VFSFile,
+} from "../index.ts";
 import { wholePlugin } from "./exported.ts";
 import { limited } from "./limited.ts";
 import { sketch } from "./sketch.ts";
@@ -128,6 +135,8 @@ async function perform(
     }
     case "unmount":
       return mounts.end(call.mount);
+    case "prompt":
+      return checkedPart(await plugin?.prompt?.(services.context(call.file, call.context), signal));
     case "dispose":
       return void (await plugin?.dispose?.());
   }
@@ -168,6 +177,12 @@ function checkedModel(found: { model: string } | null | undefined): { model: str
   if (found === null || found === undefined) return null;
   if (typeof found.model !== "string") throw wrong("provider.detect()", "{ model } or null", found);
   return found;
+}
+
+function checkedPart(part: PromptPart | null | undefined): PromptPart | null {
+  if (part === null || part === undefined) return null;
+  if (typeof part.title === "string" && typeof part.text === "string") return part;
+  throw wrong("prompt()", "{ title, text } or null", part);
 }
 
 function wrong(who: string, expected: string, came: unknown): SyscallError {

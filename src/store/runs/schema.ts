@@ -429,6 +429,10 @@ export const ProcessMeta = z.object({
   tools: z.array(
     z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
   ),
+  /** The parts of the head that plugins gave. Absent: none. */
+  prompt_parts: z
+    .array(z.object({ plugin: z.string(), title: z.string(), characters: z.number() }))
+    .optional(),
   /** Spawn arguments that are not in the process record. Absent in old records. */
   spawned: z
     .object({

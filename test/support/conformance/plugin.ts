@@ -138,6 +138,9 @@ function describeModule(name: string, entry: string, load: () => Promise<unknown
         expect(tool.description.length, `${tool.name} describes itself`).toBeGreaterThan(20);
       }
     }
+    for (const { name: command, actions } of plugin.commands ?? []) {
+      for (const { example } of Object.values(actions)) expect(example).toStartWith(`rnix ${command}`);
+    }
   });
 }
 
@@ -328,6 +331,18 @@ function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void 
     const signal = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
     expectCode(await failure(() => exchange(file, written(operation.input), { signal })), "CANCELLED");
     expect(await file.close()).toBeUndefined();
+  });
+
+  test("gives a part of the prompt that fits, or none, and gives up when its signal fires", async () => {
+    const { prompt } = loaded.plugin;
+    if (!prompt) return;
+    const part = await prompt.call(loaded.plugin, context, never());
+    if (part !== null) {
+      expect(part.title).toMatch(/^\P{Cc}{1,100}$/u);
+      expect(part.text.length).toBeLessThanOrEqual(16_384);
+    }
+    const gone = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
+    await settled(() => Promise.resolve(prompt.call(loaded.plugin, context, gone)));
   });
 
   test("detects a provider without throwing", async () => {

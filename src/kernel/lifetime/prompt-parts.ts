@@ -1,0 +1,91 @@
+/** Asks plugins for their parts of a new process's prompt head. */
+
+import { orAborted, withDeadline } from "../../lib/cancellation.ts";
+import type { OpenContext, PromptPart } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { DeviceEntry } from "../../vfs/registry.ts";
+import { namedError } from "../errors/named-error.ts";
+import type { Process } from "../process/process.ts";
+import { usableTools } from "../tools/tool-catalog.ts";
+import type { PromptSource } from "../types.ts";
+
+const DEADLINE_MS = 2_000;
+const MAX_TITLE = 100;
+const MAX_TEXT = 16_384;
+
+/** The part of a plugin in a prompt head. */
+export interface AskedPart extends PromptPart {
+  plugin: string;
+}
+
+export type MakeContext = (
+  proc: Process,
+  entry: DeviceEntry,
+  as: { kind: "kernel" },
+  access: OpenContext["access"],
+) => OpenContext;
+
+/**
+ * The parts of the plugins with a tool that the process may use, in the order of the plugins' names. All are asked at the
+ * same time. A part that can't be had is left out, with a notice for the user.
+ */
+export async function askPromptParts(
+  proc: Process,
+  makeContext: MakeContext,
+): Promise<{ parts: AskedPart[]; notices: string[] }> {
+  const sources = proc.spec.kind === "agent" ? usableSources(proc) : [];
+  const asked = await Promise.allSettled(sources.map((source) => ask(proc, source, makeContext)));
+  const notices = asked.flatMap((one, at) =>
+    one.status === "rejected" ? [leftOut(sources[at], namedError(one.reason, "prompt", proc.pid))] : [],
+  );
+  return { parts: asked.flatMap((one) => (one.status === "fulfilled" ? one.value : [])), notices };
+}
+
+function usableSources(proc: Process): PromptSource[] {
+  const { prompts = [] } = proc.spec.opts.devices;
+  if (prompts.length === 0) return [];
+  const entries = [...usableTools(proc).values()].map(({ entry }) => entry);
+  return prompts
+    .filter(({ plugin, layer }) => entries.some((one) => one.plugin === plugin && one.layer === layer))
+    .toSorted((a, b) => (a.plugin < b.plugin ? -1 : 1));
+}
+
+async function ask(proc: Process, source: PromptSource, makeContext: MakeContext): Promise<AskedPart[]> {
+  const late = `it took more than ${DEADLINE_MS} ms`;
+  const { signal, release } = withDeadline(proc.clock, proc.signal, DEADLINE_MS, late);
+  try {
+    const context = makeContext(proc, entryOf(source), { kind: "kernel" }, noAccess);
+    const part = await orAborted(Promise.resolve(source.prompt(context, signal)), signal);
+    return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
+  } finally {
+    release();
+  }
+}
+
+function checked(proc: Process, plugin: string, { title, text }: PromptPart): AskedPart {
+  if (title.trim() === "" || title.length > MAX_TITLE || /[\p{Cc}\p{Zl}\p{Zp}]/u.test(title))
+    throw new SyscallError("INVALID", `its title must be one line of at most ${MAX_TITLE} characters`);
+  if (text.length > MAX_TEXT)
+    throw new SyscallError(
+      "INVALID",
+      `it has ${text.length} characters, and at most ${MAX_TEXT} are allowed`,
+    );
+  return { plugin, title: proc.secrets.hide(title), text: proc.secrets.hide(text) };
+}
+
+function leftOut(source: PromptSource | undefined, { message }: SyscallError): string {
+  return `The part of the plugin ${source?.plugin} in the prompt is left out: ${message.replace(/\.$/, "")}.`;
+}
+
+/** The context is that of an open file, and this is no device. */
+function entryOf({ plugin, layer, needs, secrets, config }: PromptSource): DeviceEntry {
+  const factory = (): never => {
+    throw new SyscallError("INTERNAL", "A plugin's prompt part was opened.");
+  };
+  return { path: `prompt of ${plugin}`, device: { factory }, plugin, layer, needs, secrets, config };
+}
+
+/** No rule of the process covers a file here. */
+async function noAccess(paths: readonly string[]): Promise<string[]> {
+  return paths.map(() => "a part of the prompt has no right to files of the process");
+}
