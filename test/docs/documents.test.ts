@@ -20,7 +20,7 @@ const FOREIGN_FLAGS: Record<string, string[]> = {
   "docs/providers.md": ["force"],
 };
 /** A placeholder of a command. */
-const KNOWN_ALONE = new Set(["--help", "--version", "COMMAND", "TEXT"]);
+const KNOWN_ALONE = new Set(["help", "--help", "--version", "COMMAND", "TEXT"]);
 /** `max_steps`, `tokens_used`, `RNIX_MODEL`, `EXHAUSTED`. */
 const IDENTIFIER = /\b(?:[a-z]+(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*[A-Z0-9]{2})\b/g;
 /** Commands that a document makes up, by the document. */
