@@ -57,13 +57,32 @@ export function rules(about: string): Flag<string[]> {
 
 /** KEY=VALUE pairs. */
 export function pairs(about: string, more: More = {}): Flag<Record<string, string>> {
+  const flag = variables(about, more);
+  return {
+    ...flag,
+    hint: "KEY=VALUE",
+    read: (given, name) => Object.fromEntries(given.map((one) => pair(name, one))),
+  };
+}
+
+/** Variables that are set, and names of variables that are passed on unchanged. */
+interface Variables {
+  set: Record<string, string>;
+  passed: string[];
+}
+
+/** `KEY=VALUE`, or `KEY` to pass a variable on. */
+export function variables(about: string, more: More = {}): Flag<Variables> {
   return {
     about: `${about}; may be repeated`,
     takesValue: true,
     repeatable: true,
-    hint: "KEY=VALUE",
+    hint: "KEY[=VALUE]",
     ...more,
-    read: (given, name) => Object.fromEntries(given.map((value) => pair(name, value))),
+    read: (given, name) => ({
+      set: Object.fromEntries(given.filter((one) => one.includes("=")).map((one) => pair(name, one))),
+      passed: given.filter((one) => !one.includes("=")).map((one) => variableName(name, one)),
+    }),
   };
 }
 
@@ -225,9 +244,16 @@ function nonEmpty(name: string, value: string): string {
 function pair(name: string, value: string): [string, string] {
   const cut = value.indexOf("=");
   const key = value.slice(0, cut);
-  if (cut < 1 || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) throw wrongValue(name, value, "KEY=VALUE");
+  if (!VARIABLE.test(key)) throw wrongValue(name, value, "KEY=VALUE");
   return [key, value.slice(cut + 1)];
 }
+
+function variableName(name: string, value: string): string {
+  if (VARIABLE.test(value)) return value;
+  throw wrongValue(name, value, "KEY=VALUE, or the name of a variable");
+}
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 function wrongValue(name: string, value: string, expected: string, more = ""): Error {
   return usageError(`${name}: expected ${expected}, got ${JSON.stringify(value)}${more}`);

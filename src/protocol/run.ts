@@ -72,6 +72,8 @@ export function SpawnRequest() {
       env: z.record(z.string(), z.string()).optional(),
       /** Names of the variables given by `--env`. */
       env_given: texts,
+      /** Names of variables that reach programs even if they are on no list (`--env NAME` with `base`). */
+      env_passed: texts,
       /** Text attached from stdin. */
       input: text,
       notices: Notices(),

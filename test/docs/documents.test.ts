@@ -28,6 +28,10 @@ const EXAMPLE_COMMANDS: Record<string, string[]> = { "docs/plugins.md": ["NAME",
 /** Names that a document makes up, or that are of other programs. */
 const EXAMPLE_NAMES: Record<string, string[]> = {
   "README.md": ["COMMAND"],
+  "docs/ci.md": [
+    ...["GITHUB_TOKEN", "GH_TOKEN", "CI_JOB_TOKEN", "PASSWORD"],
+    ...["GITHUB_SHA", "GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_OUTPUT"],
+  ],
   "docs/configuration.md": ["UID"],
   "docs/providers.md": ["top_k"],
 };

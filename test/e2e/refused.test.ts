@@ -190,7 +190,7 @@ describe("unknown or wrong flags are named with what was expected, and nothing i
       says: ["--output", "jsonl", '"xml"'],
     },
     "a value twice": { args: ["spawn", "x", "--agent", "a", "--agent", "b"], says: ["--agent", "2 times"] },
-    "a variable without a value": { args: ["spawn", "x", "--env", "A"], says: ["--env", "KEY=VALUE"] },
+    "a variable without a value": { args: ["spawn", "x", "--env", "A"], says: ["--env", "A is not set"] },
     "two intents": { args: ["spawn", "x", "y"], says: ["INTENT", '"x y"'] },
     "no intent": { args: ["spawn"], says: ["INTENT"] },
     "an empty intent": { args: ["spawn", " "], says: ["INTENT"] },

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, count, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import { bool, choice, costLimit, count, limit, list, rules, text, timeLimit, variables } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
 import { absoluteFolder, fileOf, jsonObject, textOrFile } from "../paths.ts";
@@ -65,7 +65,7 @@ export default defineCommand({
     "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
     add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
     cwd: text("run in this folder", "DIR"),
-    env: pairs("set a variable for the run's programs"),
+    env: variables("set a variable for the run's programs; with --base, let one through"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
     ...RECORD_TO,
@@ -117,6 +117,7 @@ export default defineCommand({
         effort: flags.effort,
         sandbox: flags.sandbox,
         base: flags.base,
+        env_passed: unlessEmpty(passedVariables(io, flags.env.passed)),
         check: unlessEmpty(flags.check),
         check_attempts: flags["check-attempts"],
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
@@ -136,8 +137,8 @@ export default defineCommand({
       if (intent.trim() === "") throw usageError("INTENT is empty: say what the agent should do");
       return {
         open: (wire: Wire, given: Given) =>
-          wire.open("spawn", { ...options, intent, ...given, env_given: Object.keys(flags.env) }),
-        env: flags.env,
+          wire.open("spawn", { ...options, intent, ...given, env_given: Object.keys(flags.env.set) }),
+        env: flags.env.set,
         detach: flags.detach,
         unattended: flags["no-input"] || flags.detach,
         input: fromStdin ? undefined : (io: Io) => readAttached(io, flags),
@@ -150,6 +151,13 @@ export default defineCommand({
     return code;
   },
 });
+
+/** Fails with INVALID for a variable that is not set. */
+function passedVariables({ env }: Io, names: string[]): string[] {
+  const missing = names.find((name) => env[name] === undefined);
+  if (missing === undefined) return names;
+  throw usageError(`--env: the variable ${missing} is not set; expected one that is, or ${missing}=VALUE`);
+}
 
 async function intentFromStdin(io: Io, argument: string | undefined, stdin: StdinOptions): Promise<string> {
   if (argument === undefined && io.stdin.kind === "tty") {

@@ -66,6 +66,7 @@ export async function planResume(
       fallback: (request.provider ?? request.model) ? undefined : info.fallback,
       rules: givenRules(info),
       base: info.base ? { ...info.base, cwd: info.cwd } : undefined,
+      envHad: info.env.names,
     },
   );
   const { opts, notices } = plan;

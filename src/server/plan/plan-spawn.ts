@@ -7,6 +7,7 @@ import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/ag
 import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
+import { keptNotice, pipelineEnvironment } from "../../config/pipeline-environment.ts";
 import { type Project, prepareProject } from "../../config/project.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
@@ -72,6 +73,8 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
   rules?: GivenRules;
   /** Its base, and the folder whose instructions count there; absent: the request's. */
   base?: RunBase & { cwd: string };
+  /** The names of the variables that the resumed run had. */
+  envHad?: readonly string[];
 }
 
 /**
@@ -83,7 +86,15 @@ export async function planSpawn(
   request: PlacedSpawn,
   unit: string | undefined,
   ports: SpawnPorts,
-  { agentOf = loadAgent, provider: before, byFlag, fallback, rules, base: recorded }: KnownSettings = {},
+  {
+    agentOf = loadAgent,
+    provider: before,
+    byFlag,
+    fallback,
+    rules,
+    base: recorded,
+    envHad,
+  }: KnownSettings = {},
 ): Promise<SpawnPlan> {
   const parent = parentOf(request, unit, ports);
   refuseRequest(request, { isInside: parent !== undefined });
@@ -164,7 +175,14 @@ export async function planSpawn(
     const own = devices.secrets ?? [];
     const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
     const fileEnv = userEnv(sources.configDir);
-    const secrets = providerKeys([request.env, fileEnv], names);
+    const keys = providerKeys([request.env, fileEnv], names);
+    const given = toolEnvironment(request.env, names, [...keys, ...ports.keys.fetched]);
+    // A program of a run has no more than the run; a resumed run has what it had.
+    const filters = base !== null && parent?.base === undefined;
+    const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
+    const filtered = filters ? pipelineEnvironment(given, envHad ?? passed) : null;
+    if (filtered !== null && envHad === undefined) notices.push(...keptNotice(filtered.kept));
+    const secrets = [...keys, ...(filtered?.secrets ?? [])];
     prepareProject(project);
     await ports.remember(project);
     return {
@@ -178,7 +196,7 @@ export async function planSpawn(
         cwd: request.cwd,
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
-        env: toolEnvironment(request.env, names, [...secrets, ...ports.keys.fetched]),
+        env: filtered?.env ?? given,
         secrets,
         // A run must not choose the keys of its child's plugins.
         pluginKeys: namedKeys(own, [parent ? (parent.pluginKeys ?? {}) : request.env, fileEnv]),

@@ -382,3 +382,89 @@ describe("the files of the base", () => {
     expect((await spawned(machine, ["--base", "main", "x"], at("one"))).code).toBe(64);
   });
 });
+
+const TOKEN = "ghs_0123456789abcdefghij";
+const SECRETS = {
+  CI: "true",
+  GITHUB_TOKEN: TOKEN,
+  GITHUB_SHA: "abc",
+  DATABASE_URL: "postgres://db",
+  DEPLOY_ENV: "stage",
+};
+
+describe("the secrets of the pipeline", () => {
+  test("reach no program, by its own environment or by that of rnix; one note names them", async () => {
+    await using machine = pullRequest();
+    const look = "env; for p in $PPID self; do tr '\\0' '\\n' < /proc/$p/environ; done; cat .git/config";
+    machine.git(
+      "config",
+      "http.https://github.com/.extraheader",
+      `AUTHORIZATION: basic ${btoa(`x-access-token:${TOKEN}`)}`,
+    );
+    script(
+      machine,
+      `responses:
+  - tool_calls: [{ name: Bash, input: { command: ${JSON.stringify(look)} } }]
+  - tool_calls: [{ name: mcp__notes__env, input: { name: DATABASE_URL } }]
+  - tool_calls: [{ name: Agent, input: { agent: default, intent: look } }]
+  - text: done
+children:
+  - agent: default
+    intent: look
+    responses: [{ tool_calls: [{ name: Bash, input: { command: ${JSON.stringify(`${look}; rnix version`)} } }] }, { text: one }]
+`,
+    );
+    const args = [
+      "--agent",
+      "reviewer",
+      "--base",
+      "main",
+      "--trust",
+      "--check",
+      'test -z "$GITHUB_TOKEN" && test "$CI" = true',
+      "x",
+    ];
+    const { receipt } = await spawned(machine, args, { env: SECRETS });
+    expect(receipt).toMatchObject({ exit_code: 0, checks: [{ exit_code: 0 }] });
+    const notes = receipt.notices.filter((note) => note.startsWith("kept from programs"));
+    expect(notes).toEqual([
+      expect.stringMatching(/because of --base: GITHUB_TOKEN, DATABASE_URL, DEPLOY_ENV.*--env NAME/),
+    ]);
+    expect(receipt.notices.join("\n")).toContain("holds credentials");
+    for (const uuid of [receipt.uuid, ...receipt.children.map((child) => child.uuid)]) {
+      const steps = machine.read(`.rnix/data/steps/${uuid}/steps.jsonl`);
+      expect(steps).toContain("GITHUB_SHA=abc");
+      for (const secret of [TOKEN, btoa(`x-access-token:${TOKEN}`), "postgres://db", "DEPLOY_ENV=stage"])
+        expect(steps).not.toContain(secret);
+    }
+    expect(machine.search(TOKEN)).toEqual([]);
+  });
+
+  test("--env lets one through, also after a resume; without --base all of them reach programs", async () => {
+    await using machine = pullRequest();
+    const print = "echo $DEPLOY_ENV-$DATABASE_URL-$GIVEN";
+    script(
+      machine,
+      `responses:
+  - tool_calls: [{ name: Bash, input: { command: ${JSON.stringify(`${print} > one; touch held; sleep 60`)} } }]
+  - tool_calls: [{ name: Bash, input: { command: ${JSON.stringify(`${print} > two`)} } }]
+  - text: done
+`,
+    );
+    const run = machine.start([...IN_CI, "--base", "main", "--env", "DEPLOY_ENV", "--env", "GIVEN=1", "x"], {
+      env: SECRETS,
+    });
+    await until(() => machine.has("held"), "the program");
+    run.signal("SIGTERM");
+    const { uuid } = Receipt.parse(JSON.parse((await run.done).stdout));
+    expect((await machine.run(["resume", uuid, "--no-daemon"], { env: SECRETS })).code).toBe(0);
+    expect([machine.read("one"), machine.read("two")]).toEqual(["stage--1\n", "stage--1\n"]);
+    script(
+      machine,
+      `responses:\n  - tool_calls: [{ name: Bash, input: { command: ${JSON.stringify(`${print} > three`)} } }]\n  - text: done\n`,
+    );
+    const usual = await spawned(machine, ["x"], { env: SECRETS });
+    expect(usual.receipt.notices.join("\n")).not.toContain("kept from programs");
+    expect(machine.read("three")).toBe("stage-postgres://db-\n");
+  });
+});

@@ -1,0 +1,120 @@
+import { describe, expect, test } from "bun:test";
+import { keptNotice, pipelineEnvironment } from "../../src/config/pipeline-environment.ts";
+
+const TOKEN = "ghs_0123456789abcdefghij";
+const some = (...names: string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name) => [name, `value of ${name}`]));
+
+describe("the environment of programs in a pipeline that does not trust its checkout", () => {
+  const usual = [
+    ...[
+      "PATH",
+      "HOME",
+      "LANG",
+      "LC_ALL",
+      "TERM",
+      "TMPDIR",
+      "CI",
+      "TZ",
+      "USER",
+      "XDG_CACHE_HOME",
+      "HTTPS_PROXY",
+    ],
+    ...[
+      "GITHUB_SHA",
+      "GITHUB_REF",
+      "GITHUB_HEAD_REF",
+      "GITHUB_WORKSPACE",
+      "GITHUB_REPOSITORY",
+      "GITHUB_EVENT_NAME",
+    ],
+    ...[
+      "GITHUB_RUN_ID",
+      "RUNNER_OS",
+      "RUNNER_TEMP",
+      "RUNNER_TOOL_CACHE",
+      "CI_COMMIT_SHA",
+      "CI_PROJECT_DIR",
+      "GITLAB_CI",
+    ],
+    ...["NODE_ENV", "NODE_OPTIONS", "NVM_DIR", "JAVA_HOME_17_X64", "GOROOT_1_22_X64", "GOPATH", "CARGO_HOME"],
+    ...[
+      "PYTHONPATH_VERSION",
+      "VIRTUAL_ENV",
+      "ANDROID_SDK_ROOT",
+      "PIPX_BIN_DIR",
+      "GIT_AUTHOR_NAME",
+      "RNIX_SOCKET",
+    ],
+  ];
+  const secret = [
+    ...["GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL", "CI_JOB_TOKEN"],
+    ...[
+      "CI_REGISTRY_PASSWORD",
+      "CI_DEPLOY_PASSWORD",
+      "CI_JOB_JWT",
+      "NPM_TOKEN",
+      "NODE_AUTH_TOKEN",
+      "CARGO_REGISTRY_TOKEN",
+    ],
+    ...[
+      "AWS_ACCESS_KEY_ID",
+      "AWS_SESSION_TOKEN",
+      "GOOGLE_APPLICATION_CREDENTIALS",
+      "KUBECONFIG",
+      "SSH_AUTH_SOCK",
+    ],
+    ...[
+      "DATABASE_URL",
+      "STRIPE_KEY",
+      "COMPOSER_AUTH",
+      "DENO_AUTH_TOKENS",
+      "BUNDLE_GEMS__EXAMPLE__COM",
+      "DOCKER_HOST",
+    ],
+    ...[
+      "NPM_CONFIG__AUTH",
+      "npm_config_//registry.npmjs.org/:_authToken",
+      "POETRY_HTTP_BASIC_X_PASSWORD",
+      "ANYTHING",
+    ],
+    // What a program writes there rules later steps of the job.
+    ...["GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"],
+  ];
+
+  test.each(usual)("%s reaches them", (name) => {
+    expect(pipelineEnvironment(some(name))).toMatchObject({ env: some(name), kept: [] });
+  });
+
+  test.each(secret)("%s does not, unless the user lets it through", (name) => {
+    expect(pipelineEnvironment(some(name))).toMatchObject({ env: {}, kept: [name] });
+    expect(pipelineEnvironment(some(name), [name])).toMatchObject({ env: some(name), kept: [] });
+  });
+
+  test("an address with a password and a copy of a token do not either, whatever their name", () => {
+    const env = {
+      GITHUB_TOKEN: TOKEN,
+      CI_REPOSITORY_URL: "https://gitlab-ci-token:abc@gitlab.example/x.git",
+      HTTPS_PROXY: "http://user:pass@proxy:3128",
+      XDG_NOTE: `bearer ${TOKEN}`,
+      NODE_ENV: "test",
+    };
+    const { env: left, kept } = pipelineEnvironment(env);
+    expect(left).toEqual({ NODE_ENV: "test" });
+    expect(kept).toEqual(["GITHUB_TOKEN", "CI_REPOSITORY_URL", "HTTPS_PROXY", "XDG_NOTE"]);
+  });
+
+  test("a token is redacted, also as git's header and where it is let through; words and paths are not", () => {
+    const header = Buffer.from(`x-access-token:${TOKEN}`).toString("base64");
+    const env = { A_TOKEN: TOKEN, B_TOKEN: "short", C_KEY: "/home/runner/.ssh/id_ed25519" };
+    expect(pipelineEnvironment(env, ["A_TOKEN"]).secrets).toEqual([TOKEN, header]);
+  });
+});
+
+test("the note names at most 40 variables, those that look like secrets first", () => {
+  const env = some(...Array.from({ length: 50 }, (_, i) => `A${i}`), "Z_TOKEN");
+  const [note = ""] = keptNotice(pipelineEnvironment(env).kept);
+  expect(note).toStartWith("kept from programs, because of --base: Z_TOKEN, A0, A1,");
+  expect(note).toContain("and 11 more. --env NAME");
+  expect(keptNotice([])).toEqual([]);
+});
