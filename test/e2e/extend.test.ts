@@ -134,8 +134,7 @@ export const greet = method({
   checkout.insert(
     "src/server/methods/method-table.ts",
     "export const METHODS = {",
-    "  greet,",
-    'import { greet } from "./greet.ts";',
+    '  greet: async () => (await import("./greet.ts")).greet,',
   );
   expectAsDocumented("a method", checkout.touched());
 

@@ -59,6 +59,7 @@ export function nameOf(entry: string): string {
 export function stockFiles(folder: string, entry: string): FileDigest[] {
   const seen = new Map<string, string>();
   const open = [entry];
+  const scanner = new Bun.Transpiler({ loader: "ts" });
   for (let file = open.pop(); file !== undefined; file = open.pop()) {
     if (seen.has(file)) continue;
     const text = readFileSync(file);
@@ -86,8 +87,6 @@ export function textFiles(folder: string): EmbeddedFile[] {
 export function sha256(data: string | Uint8Array): string {
   return Bun.CryptoHasher.hash("sha256", data, "hex");
 }
-
-const scanner = new Bun.Transpiler({ loader: "ts" });
 
 /** Decodes UTF-8, because agents and skills are embedded as text. Throws a TypeError for other bytes. */
 function utf8(path: string): string {

@@ -1,6 +1,5 @@
 /** The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
 
-import { inspect } from "node:util";
 import {
   type AddedJob,
   type Code,
@@ -221,7 +220,8 @@ export interface WireError {
 const MAX_CAUSE_DEPTH = 5;
 
 export function toWire(thrown: unknown, depth = 0): WireError {
-  if (!isErrorLike(thrown)) return { name: "", message: `${inspect(thrown)} was thrown, which is no Error` };
+  if (!isErrorLike(thrown))
+    return { name: "", message: `${Bun.inspect(thrown)} was thrown, which is no Error` };
   const { name, message, stack } = thrown;
   const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
   if (thrown.cause !== undefined && depth < MAX_CAUSE_DEPTH) wire.cause = toWire(thrown.cause, depth + 1);

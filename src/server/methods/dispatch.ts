@@ -34,7 +34,7 @@ export async function dispatch(
     if (!isMethod(method)) {
       return await answer(peer, { ok: false, error: unknownMethod(method), ...(id !== undefined && { id }) });
     }
-    const { run, closes } = METHODS[method];
+    const { run, closes } = await METHODS[method]();
     await run(call);
     return call.accepted || closes ? "close" : "next";
   } catch (error) {

@@ -1,100 +1,58 @@
-import { allow } from "./allow.ts";
-import { answerUser } from "./answer-user.ts";
-import { attach } from "./attach.ts";
-import { attachDebug } from "./attach-debug.ts";
-import { attachLog } from "./attach-log.ts";
-import { call } from "./call.ts";
-import { compact } from "./compact.ts";
-import { compareRuns } from "./compare-runs.ts";
-import { daemonStatus } from "./daemon-status.ts";
-import { deny } from "./deny.ts";
-import { diff } from "./diff.ts";
-import { endChat } from "./end-chat.ts";
-import { exportScript } from "./export-script.ts";
-import { gc } from "./gc.ts";
-import { getProcDetail } from "./get-proc-detail.ts";
-import { getStepDetail } from "./get-step-detail.ts";
-import { getStepPrompt } from "./get-step-prompt.ts";
-import { interrupt } from "./interrupt.ts";
-import { kill } from "./kill.ts";
-import { lastRun } from "./last-run.ts";
-import { listAgents } from "./list-agents.ts";
-import { listAllProcs } from "./list-all-procs.ts";
-import { listAsks } from "./list-asks.ts";
-import { listEvents } from "./list-events.ts";
-import { listModels } from "./list-models.ts";
-import { listPlugins } from "./list-plugins.ts";
-import { listProcs } from "./list-procs.ts";
-import { listProviders } from "./list-providers.ts";
-import { listSkills } from "./list-skills.ts";
-import { listSteps } from "./list-steps.ts";
-import { listTools } from "./list-tools.ts";
 import type { PlainDefinition, StreamDefinition } from "./method.ts";
-import { ping } from "./ping.ts";
-import { replay } from "./replay.ts";
-import { resume } from "./resume.ts";
-import { sendMessage } from "./send-message.ts";
-import { setModel } from "./set-model.ts";
-import { show } from "./show.ts";
-import { shutdown } from "./shutdown.ts";
-import { signalTree } from "./signal-tree.ts";
-import { spawn } from "./spawn.ts";
-import { suspend } from "./suspend.ts";
-import { takeBackMessage } from "./take-back-message.ts";
-import { tryModel } from "./try-model.ts";
-import { undo } from "./undo.ts";
-import { wait } from "./wait.ts";
 
-/** All methods by their names in the protocol. Each has its own file with payload, answer and handler. */
+/**
+ * All methods by their names in the protocol. Each has its own file with payload, answer and handler, which is loaded at
+ * its first call: most servers answer a few methods only.
+ */
 export const METHODS = {
-  ping,
-  spawn,
-  list_procs: listProcs,
-  list_all_procs: listAllProcs,
-  last_run: lastRun,
-  kill,
-  signal_tree: signalTree,
-  suspend,
-  compact,
-  resume,
-  replay,
-  compare_runs: compareRuns,
-  export_script: exportScript,
-  allow,
-  deny,
-  list_asks: listAsks,
-  answer_user: answerUser,
-  wait,
-  send_message: sendMessage,
-  take_back_message: takeBackMessage,
-  interrupt,
-  set_model: setModel,
-  end_chat: endChat,
-  attach,
-  attach_debug: attachDebug,
-  attach_log: attachLog,
-  list_events: listEvents,
-  list_steps: listSteps,
-  get_step_detail: getStepDetail,
-  get_step_prompt: getStepPrompt,
-  get_proc_detail: getProcDetail,
-  show,
-  diff,
-  undo,
-  call,
-  list_plugins: listPlugins,
-  list_tools: listTools,
-  list_agents: listAgents,
-  list_skills: listSkills,
-  list_providers: listProviders,
-  list_models: listModels,
-  try_model: tryModel,
-  gc,
-  daemon_status: daemonStatus,
-  shutdown,
+  ping: async () => (await import("./ping.ts")).ping,
+  spawn: async () => (await import("./spawn.ts")).spawn,
+  list_procs: async () => (await import("./list-procs.ts")).listProcs,
+  list_all_procs: async () => (await import("./list-all-procs.ts")).listAllProcs,
+  last_run: async () => (await import("./last-run.ts")).lastRun,
+  kill: async () => (await import("./kill.ts")).kill,
+  signal_tree: async () => (await import("./signal-tree.ts")).signalTree,
+  suspend: async () => (await import("./suspend.ts")).suspend,
+  compact: async () => (await import("./compact.ts")).compact,
+  resume: async () => (await import("./resume.ts")).resume,
+  replay: async () => (await import("./replay.ts")).replay,
+  compare_runs: async () => (await import("./compare-runs.ts")).compareRuns,
+  export_script: async () => (await import("./export-script.ts")).exportScript,
+  allow: async () => (await import("./allow.ts")).allow,
+  deny: async () => (await import("./deny.ts")).deny,
+  list_asks: async () => (await import("./list-asks.ts")).listAsks,
+  answer_user: async () => (await import("./answer-user.ts")).answerUser,
+  wait: async () => (await import("./wait.ts")).wait,
+  send_message: async () => (await import("./send-message.ts")).sendMessage,
+  take_back_message: async () => (await import("./take-back-message.ts")).takeBackMessage,
+  interrupt: async () => (await import("./interrupt.ts")).interrupt,
+  set_model: async () => (await import("./set-model.ts")).setModel,
+  end_chat: async () => (await import("./end-chat.ts")).endChat,
+  attach: async () => (await import("./attach.ts")).attach,
+  attach_debug: async () => (await import("./attach-debug.ts")).attachDebug,
+  attach_log: async () => (await import("./attach-log.ts")).attachLog,
+  list_events: async () => (await import("./list-events.ts")).listEvents,
+  list_steps: async () => (await import("./list-steps.ts")).listSteps,
+  get_step_detail: async () => (await import("./get-step-detail.ts")).getStepDetail,
+  get_step_prompt: async () => (await import("./get-step-prompt.ts")).getStepPrompt,
+  get_proc_detail: async () => (await import("./get-proc-detail.ts")).getProcDetail,
+  show: async () => (await import("./show.ts")).show,
+  diff: async () => (await import("./diff.ts")).diff,
+  undo: async () => (await import("./undo.ts")).undo,
+  call: async () => (await import("./call.ts")).call,
+  list_plugins: async () => (await import("./list-plugins.ts")).listPlugins,
+  list_tools: async () => (await import("./list-tools.ts")).listTools,
+  list_agents: async () => (await import("./list-agents.ts")).listAgents,
+  list_skills: async () => (await import("./list-skills.ts")).listSkills,
+  list_providers: async () => (await import("./list-providers.ts")).listProviders,
+  list_models: async () => (await import("./list-models.ts")).listModels,
+  try_model: async () => (await import("./try-model.ts")).tryModel,
+  gc: async () => (await import("./gc.ts")).gc,
+  daemon_status: async () => (await import("./daemon-status.ts")).daemonStatus,
+  shutdown: async () => (await import("./shutdown.ts")).shutdown,
 };
 
-type Methods = typeof METHODS;
+type Methods = { [M in keyof typeof METHODS]: Awaited<ReturnType<(typeof METHODS)[M]>> };
 
 export type Method = keyof Methods;
 

@@ -1,8 +1,6 @@
 /** The contents of files that a run changed, before and after: loose objects as git writes them, below the run's folder. */
 
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
-import { deflate, inflate } from "node:zlib";
 import { SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder } from "../files/document.ts";
@@ -27,9 +25,6 @@ const LEVEL = 1;
 /** Maximum bytes of a compressed object that is read. */
 const MAX_PACKED_BYTES = 256 * 1024 * 1024;
 const OID = /^[0-9a-f]{40}$/;
-
-const compress = promisify(deflate);
-const expand = promisify(inflate);
 
 /** The hash by which a repository of git names its objects. */
 export type ObjectFormat = "sha1" | "sha256";
@@ -91,6 +86,7 @@ export class ObjectStore {
     const packed = await this.#read(this.#path(oid));
     if (packed === null) return null;
     try {
+      const { expand } = await import("./zlib.ts");
       const whole = await expand(packed);
       const end = whole.indexOf(0);
       if (end < 0 || !whole.subarray(0, 5).equals(BLOB)) return null;
@@ -128,6 +124,7 @@ export class ObjectStore {
     const before = await this.#bytes;
     if (before + whole.length > this.#o.maxBytes) throw this.#full();
     this.#bytes = Promise.resolve(before + whole.length);
+    const { compress } = await import("./zlib.ts");
     const packed = await compress(whole, { level: LEVEL });
     for (const folder of [join(this.#o.dir, SNAPSHOTS), this.objects, dirname(path)]) {
       if (fs.stat(folder)?.isLink) throw isLink(folder);
