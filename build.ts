@@ -37,6 +37,13 @@ const TARGETS = {
 } as const satisfies Record<string, Bun.Build.CompileTarget>;
 type Target = keyof typeof TARGETS;
 
+/**
+ * How many times more often than by default a function must run before it is compiled to machine code. A command runs
+ * most of its code once or twice, and compiling that takes a quarter of its CPU. The daemon has a policy of its own
+ * (src/client/start-daemon.ts).
+ */
+const JIT_POLICY = 20;
+
 /** Optional native packages of our libraries: they can't be in the file and are done without. */
 const NATIVES = ["@mongodb-js/zstd", "node-liblzma"];
 
@@ -85,6 +92,7 @@ export async function build({
       plugins: [embed],
       throw: false,
       compile: {
+        jitPolicy: JIT_POLICY,
         ...(target && { target: TARGETS[target] }),
         outfile: join(work, basename(outfile)),
         // Bun's defaults would run the current folder's bunfig preload and load its .env before our first line.

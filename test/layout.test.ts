@@ -116,22 +116,25 @@ describe("imports point one way", () => {
     expect(files.map((file) => wayBack(file, next)).filter((ring) => ring !== "")).toEqual([]);
   });
 
+  /** What each file of src loads at once: paths of files, names of libraries. */
+  const next = new Map(
+    sources("src").map((file) => {
+      const eager = importsOf(file).filter(({ lazy, typeOnly }) => !lazy && !typeOnly);
+      const found = eager.map(({ target }) =>
+        target.startsWith(".") ? relative(ROOT, join(ROOT, dirname(file), target)) : target,
+      );
+      return [file, found];
+    }),
+  );
+  const loaded = (file: string, seen = new Set<string>()): Set<string> => {
+    if (!seen.has(file)) {
+      seen.add(file);
+      for (const target of next.get(file) ?? []) loaded(target, seen);
+    }
+    return seen;
+  };
+
   test("what draws at a terminal is loaded only there, never by a command in a pipe", () => {
-    const next = new Map(
-      sources("src").map((file) => {
-        const eager = importsOf(file).filter(
-          (one) => one.target.startsWith(".") && !one.lazy && !one.typeOnly,
-        );
-        return [file, eager.map(({ target }) => relative(ROOT, join(ROOT, dirname(file), target)))];
-      }),
-    );
-    const loaded = (file: string, seen = new Set<string>()): Set<string> => {
-      if (!seen.has(file)) {
-        seen.add(file);
-        for (const target of next.get(file) ?? []) loaded(target, seen);
-      }
-      return seen;
-    };
     // These need a terminal, and refuse to run without one.
     const atTerminals = new Set(["src/cli/commands/chat.ts"]);
     const commands = sources("src/cli/commands").filter((file) => !atTerminals.has(file));
@@ -141,6 +144,33 @@ describe("imports point one way", () => {
     );
     expect(wrong).toEqual([]);
   });
+
+  // Each library of the runtime beyond these costs 1 to 3 ms; each hundred files about 2 ms.
+  const CHEAP = ["node:fs", "node:fs/promises", "node:os", "node:path"];
+  const LOADS = [
+    {
+      what: "`rnix spawn` in a pipe",
+      entries: ["src/main.ts", "src/cli/commands/spawn.ts", "src/client/session.ts", "src/client/daemon.ts"],
+      libraries: CHEAP,
+      files: 65,
+    },
+    {
+      what: "`rnix spawn --no-daemon`",
+      entries: ["src/server/embedded-server.ts", "src/server/methods/spawn.ts"],
+      libraries: [...CHEAP, "bun:ffi", "node:buffer", "node:events", "zod"],
+      files: 425,
+    },
+  ];
+
+  for (const { what, entries, libraries, files } of LOADS) {
+    test(`${what} loads few files and only cheap libraries`, () => {
+      const all = new Set(entries.flatMap((entry) => [...loaded(entry)]));
+      const own = [...all].filter((one) => one.startsWith("src/"));
+      const known = new Set([...own, ...libraries, "package.json"]);
+      expect([...all].filter((one) => !known.has(one))).toEqual([]);
+      expect(own.length).toBeLessThanOrEqual(files);
+    });
+  }
 
   test("a plugin imports only rnix/plugin, libraries and its own files", () => {
     const wrong = sources("plugins")

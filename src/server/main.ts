@@ -32,6 +32,8 @@ export async function daemonMain({ print, env = process.env }: DaemonMainOptions
       "A daemon is refused inside a run: its runs would have limits of their own. Start it from your own shell.",
     );
   }
+  // Its environment says when it compiles: the policy of a short command is not for a daemon.
+  Bun.unsafe.setJITPolicy(1);
   const user = userPaths(env);
   const file = new DaemonLog(daemonLogPath(user.dataDir), realClock);
   const log = (text: string): void => {
