@@ -46,10 +46,14 @@ describePlugin("services", () => import("./support/services.ts"), {
       store: new PluginStore({ plugin: "services", ...scopes }),
       secret: async () => "the key",
       access: async (paths, also = []) => paths.map((path) => (path === "/b" ? `not ${also}` : null)),
-      search: driverSearch({ index, userDataDir: join(kept, "user"), projects: () => [] }, "services", {
-        dir,
-        dataDir: join(kept, "project"),
-      }),
+      search: driverSearch(
+        { index, userDataDir: join(kept, "user"), projects: () => [], dataDirs: () => [] },
+        "services",
+        {
+          dir,
+          dataDir: join(kept, "project"),
+        },
+      ),
       history: {
         runs: async ({ uuid = "", parent, limit }) => [
           { ...RUN, uuid, parent_uuid: parent ?? null, pid: limit },

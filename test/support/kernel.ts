@@ -210,7 +210,12 @@ export class KernelHarness {
       ),
       search: (plugin, project) =>
         driverSearch(
-          { index: this.#search, userDataDir: join(this.dir, "user"), projects: () => [] },
+          {
+            index: this.#search,
+            userDataDir: join(this.dir, "user"),
+            projects: () => [],
+            dataDirs: () => [],
+          },
           plugin,
           project,
         ),

@@ -26,7 +26,7 @@ export interface StartedKernel {
 export function startKernel(
   { user, env, settings, logger, daemon = false }: BootOptions,
   machine: Machine,
-  { open, history, search, projects }: Records,
+  { open, history, search, projects, dataDirs }: Records,
   { runWatch, fetchedKeys, workspaces, notifier }: OpenedProjects,
   planner: SpawnPorts,
   cron: Pick<OpenedCron, "schedule">,
@@ -50,7 +50,12 @@ export function startKernel(
     history: driverHistory(history),
     search: (plugin, project) =>
       driverSearch(
-        { index: search, userDataDir: user.dataDir, projects: () => projects.list() },
+        {
+          index: search,
+          userDataDir: user.dataDir,
+          projects: () => projects.list(),
+          dataDirs: () => dataDirs(),
+        },
         plugin,
         project,
       ),

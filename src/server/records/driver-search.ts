@@ -24,18 +24,27 @@ interface SearchPorts {
   userDataDir: string;
   /** The projects that the user has run something in. */
   projects(): readonly { dir: string; data_dir: string }[];
+  /** All data folders with runs. */
+  dataDirs(): readonly string[];
 }
 
 /** Each plugin sees its own collections only. */
 export function driverSearch(
-  { index, userDataDir, projects }: SearchPorts,
+  { index, userDataDir, projects, dataDirs }: SearchPorts,
   plugin: string,
   own: { dir: string; dataDir: string },
 ): Search {
   const dataDirOf = (scope: SearchScope): string => (scope === "user" ? userDataDir : own.dataDir);
+  /** The data folder of a project; undefined for an unknown one. */
+  const dataDirOfProject = (project: string): string | undefined =>
+    project === own.dir ? own.dataDir : projects().find(({ dir }) => dir === project)?.data_dir;
+  const runsOf = ({ runs, project }: SearchQuery): string[] => {
+    if (!runs) return [];
+    if (project === undefined) return [...new Set([own.dataDir, ...dataDirs()])];
+    return [dataDirOfProject(project) ?? []].flat();
+  };
   const targets = ({ collections = [], project = own.dir }: SearchQuery): DocumentTarget[] => {
-    const dataDir =
-      project === own.dir ? own.dataDir : projects().find(({ dir }) => dir === project)?.data_dir;
+    const dataDir = dataDirOfProject(project);
     const inScope = (scope: SearchScope): string[] => collections.map((name) => nameOf(plugin, scope, name));
     if (collections.length === 0) return [];
     return [
@@ -66,10 +75,12 @@ export function driverSearch(
     },
     async find(query) {
       checkQuery(query);
-      const { text, agent, since_ms, until_ms, limit } = query;
+      const { text, project, agent, since_ms, until_ms, limit } = query;
       const { hits, pending } = await index.ask("find", {
         text,
         documents: targets(query),
+        runs: runsOf(query),
+        project,
         agent,
         since_ms,
         until_ms,
@@ -86,6 +97,7 @@ function nameOf(plugin: string, scope: SearchScope, collection: string): string 
 }
 
 function asHit({ collection, ...hit }: IndexHit): SearchHit {
+  if (hit.run) return { kind: "run", collection: null, scope: null, ...hit };
   const [, scope, ...name] = collection?.split("/") ?? [];
   return {
     kind: "document",

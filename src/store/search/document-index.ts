@@ -1,6 +1,6 @@
 /** The documents of plugins, searched: one database for each data folder. */
 
-import type { RecordSeal } from "../runs/record-seal.ts";
+import type { RecordKey } from "../runs/record-key.ts";
 import { IndexFile } from "./index-file.ts";
 import type { QueryWord } from "./query.ts";
 import type { DocumentText } from "./requests.ts";
@@ -15,7 +15,8 @@ export class DocumentIndex {
   readonly #file: IndexFile;
   #texts: { db: object; index: TextIndex } | undefined;
 
-  constructor(dataDir: string, seal: RecordSeal) {
+  constructor(dataDir: string, key: RecordKey) {
+    const seal = key.sealOf(`index ${dataDir}`);
     this.#file = new IndexFile({ dataDir, name: NAME, version: VERSION, schema: TEXT_SCHEMA, seal });
   }
 

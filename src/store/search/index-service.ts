@@ -1,33 +1,39 @@
 /** Answers the requests to the index, in its Worker. */
 
 import type { RecordKey } from "../runs/record-key.ts";
+import { ConversationIndex, type StepHit } from "./conversation-index.ts";
 import { DocumentIndex } from "./document-index.ts";
-import { queryWords } from "./query.ts";
-import type {
-  AnswerOf,
-  FindRequest,
-  IndexHit,
-  IndexOperations,
-  OperationName,
-  RequestOf,
-  ToIndexWorker,
-} from "./requests.ts";
+import { type QueryWord, queryWords } from "./query.ts";
+import { RecentlyUsed } from "./recently-used.ts";
+import type { AnswerOf, FindRequest, IndexHit, OperationName, RequestOf, ToIndexWorker } from "./requests.ts";
 import { snippetOf } from "./snippet.ts";
 import type { TextHit } from "./text-index.ts";
 
-/** Open databases: the least recently used one is closed. */
-const MAX_OPEN = 16;
+/** Open databases of each kind: the least recently used one is closed. */
+const MAX_OPEN = 32;
+/** How long a search indexes new steps before it answers. */
+const CATCH_UP_MS = 500;
+/** In the background, this share of the time is left to others. */
+const REST_FACTOR = 2;
+const MIN_REST_MS = 5;
+
+/** The operations, which may take turns of the event loop. */
+type Operations = {
+  [Name in OperationName]: (request: RequestOf<Name>) => AnswerOf<Name> | Promise<AnswerOf<Name>>;
+};
 
 /** The databases of all data folders. */
-export class IndexService implements IndexOperations {
-  readonly #key: RecordKey;
-  readonly #documents = new Map<string, DocumentIndex>();
+export class IndexService implements Operations {
+  readonly #documents: RecentlyUsed<DocumentIndex>;
+  readonly #conversations: RecentlyUsed<ConversationIndex>;
+  #working = false;
 
   constructor(key: RecordKey) {
-    this.#key = key;
+    this.#documents = new RecentlyUsed(MAX_OPEN, (dir) => new DocumentIndex(dir, key));
+    this.#conversations = new RecentlyUsed(MAX_OPEN, (dir) => new ConversationIndex(dir, key));
   }
 
-  answer(operation: ToIndexWorker): AnswerOf<OperationName> {
+  answer(operation: ToIndexWorker): AnswerOf<OperationName> | Promise<AnswerOf<OperationName>> {
     switch (operation.name) {
       case "sources":
         return this.sources(operation.request);
@@ -35,61 +41,84 @@ export class IndexService implements IndexOperations {
         return this.put(operation.request);
       case "find":
         return this.find(operation.request);
+      case "isBusy":
+        return this.isBusy();
       case "close":
         return this.close();
     }
   }
 
   sources({ dataDir, collection }: RequestOf<"sources">): AnswerOf<"sources"> {
-    return this.#documentsOf(dataDir).sources(collection);
+    return this.#documents.of(dataDir).sources(collection);
   }
 
   put({ dataDir, collection, source, version, documents }: RequestOf<"put">): void {
-    this.#documentsOf(dataDir).put(collection, source, version, documents);
+    this.#documents.of(dataDir).put(collection, source, version, documents);
   }
 
-  find({ text, documents, limit, ...filter }: FindRequest): AnswerOf<"find"> {
+  async find({ text, documents, runs, limit, ...filter }: FindRequest): Promise<AnswerOf<"find">> {
     const words = queryWords(text);
-    const found = documents.flatMap(({ dataDir, collections }) =>
-      this.#documentsOf(dataDir)
-        .find(words, { ...filter, collections }, limit)
-        .map((hit) => ({ ...hit, text: hit.text ?? "" })),
-    );
-    const hits = found
-      .toSorted(byRank)
-      .slice(0, limit)
-      .map(
-        (hit): IndexHit => ({
-          collection: hit.collection,
-          source: hit.source,
-          id: hit.id,
-          snippet: snippetOf(hit.text, words),
-          score: hit.score,
-          time_ms: hit.time_ms,
-          fields: JSON.parse(hit.data),
-        }),
-      );
-    return { hits, pending: 0 };
+    const { project: _project, ...ofDocuments } = filter;
+    const found: { hit: TextHit; shown: () => IndexHit }[] = [];
+    for (const { dataDir, collections } of documents) {
+      const hits = this.#documents.of(dataDir).find(words, { ...ofDocuments, collections }, limit);
+      found.push(...hits.map((hit) => ({ hit, shown: () => shownDocument(hit, words) })));
+    }
+    const until = performance.now() + CATCH_UP_MS;
+    let pending = 0;
+    for (const dataDir of runs) {
+      const index = this.#conversations.of(dataDir);
+      await index.look();
+      while (performance.now() < until && (await index.work()));
+      const hits = await index.find(words, filter, limit);
+      found.push(...hits.map((hit) => ({ hit, shown: () => shownStep(hit, words) })));
+      pending += index.pending;
+    }
+    if (pending > 0) void this.#work();
+    const best = found.toSorted((a, b) => byRank(a.hit, b.hit)).slice(0, limit);
+    return { hits: best.map(({ shown }) => shown()), pending };
+  }
+
+  isBusy(): boolean {
+    return this.#working;
   }
 
   close(): void {
-    for (const index of this.#documents.values()) index.close();
-    this.#documents.clear();
+    this.#documents.close();
+    this.#conversations.close();
   }
 
-  #documentsOf(dataDir: string): DocumentIndex {
-    const index =
-      this.#documents.get(dataDir) ?? new DocumentIndex(dataDir, this.#key.sealOf(`index ${dataDir}`));
-    // A map keeps the order of insertion: the first one is the least recently used.
-    this.#documents.delete(dataDir);
-    this.#documents.set(dataDir, index);
-    if (this.#documents.size > MAX_OPEN) {
-      const [oldest] = this.#documents.keys();
-      this.#documents.get(oldest ?? "")?.close();
-      this.#documents.delete(oldest ?? "");
+  /** Indexes what is left, with rests: the machine has other work. */
+  async #work(): Promise<void> {
+    if (this.#working) return;
+    this.#working = true;
+    try {
+      for (let isLeft = true; isLeft; ) {
+        isLeft = false;
+        for (const index of this.#conversations.open()) {
+          const start = performance.now();
+          isLeft = (await index.work()) || isLeft;
+          await Bun.sleep(Math.max(MIN_REST_MS, REST_FACTOR * (performance.now() - start)));
+        }
+      }
+    } finally {
+      this.#working = false;
     }
-    return index;
   }
+}
+
+function shownDocument(hit: TextHit, words: readonly QueryWord[]): IndexHit {
+  const { collection, source, id, score, time_ms } = hit;
+  const snippet = snippetOf(hit.text ?? "", words);
+  return { collection, source, id, snippet, score, time_ms, fields: JSON.parse(hit.data) };
+}
+
+function shownStep({ info, step, ...hit }: StepHit, words: readonly QueryWord[]): IndexHit {
+  const { source, id, score, time_ms } = hit;
+  const { uuid, pid, agent, project } = info;
+  const run = { uuid, pid, agent, project, step };
+  const snippet = snippetOf(hit.text, words);
+  return { collection: null, source, id, snippet, score, time_ms, fields: {}, run };
 }
 
 /** In two databases, scores are only roughly comparable: each counts how rare a word is in its own texts. */

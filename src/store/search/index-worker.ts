@@ -14,13 +14,13 @@ self.onmessage = ({ data }: MessageEvent<ToIndexWorker | WorkerKey>) => {
     service = new IndexService(RecordKey.ofWorker(data));
     return;
   }
-  self.postMessage(answerTo(data));
+  void answerTo(data).then((answer) => self.postMessage(answer));
 };
 
-function answerTo(operation: ToIndexWorker): FromIndexWorker {
+async function answerTo(operation: ToIndexWorker): Promise<FromIndexWorker> {
   const { id } = operation;
   try {
-    return { id, answer: service?.answer(operation) };
+    return { id, answer: await service?.answer(operation) };
   } catch (thrown) {
     const code = thrown instanceof SyscallError ? thrown.code : "INTERNAL";
     return { id, error: { code, message: thrown instanceof Error ? thrown.message : String(thrown) } };

@@ -18,6 +18,9 @@ export interface DocumentTarget {
 export interface FindRequest {
   text: string;
   documents: DocumentTarget[];
+  /** The data folders whose runs are searched, too. */
+  runs: string[];
+  project?: string;
   agent?: string;
   since_ms?: number;
   until_ms?: number;
@@ -33,6 +36,8 @@ export interface IndexHit {
   score: number;
   time_ms: number | null;
   fields: Record<string, string>;
+  /** Of a run. */
+  run?: { uuid: string; pid: number; agent: string; project: string; step: number };
 }
 
 /** The operations, as a table of functions. */
@@ -46,6 +51,8 @@ export interface IndexOperations {
     documents: DocumentText[];
   }): void;
   find(request: FindRequest): { hits: IndexHit[]; pending: number };
+  /** Whether work is left that is done in the background. */
+  isBusy(request: object): boolean;
   /** Closes all databases, so that the Worker can end. */
   close(request: object): void;
 }

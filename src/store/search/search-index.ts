@@ -61,9 +61,7 @@ export class SearchIndex {
         return this.#once(name, request);
       });
     } finally {
-      if (--this.#busy === 0) {
-        this.#idle = this.#clock.timer(this.#options.limits?.idleMs ?? IDLE_MS, () => void this.#endIdle());
-      }
+      if (--this.#busy === 0) this.#armIdle();
     }
   }
 
@@ -108,8 +106,15 @@ export class SearchIndex {
     return this.#link;
   }
 
+  #armIdle(): void {
+    this.#idle?.cancel();
+    this.#idle = this.#clock.timer(this.#options.limits?.idleMs ?? IDLE_MS, () => void this.#endIdle());
+  }
+
   async #endIdle(): Promise<void> {
-    if (this.#busy > 0) return;
+    const isBusy = await this.#link?.ask("isBusy", {}).catch(() => false);
+    if (this.#busy > 0 || this.#closed) return;
+    if (isBusy) return this.#armIdle();
     // It ended because it was idle, so its start does not count.
     this.#starts = [];
     await this.#endLink();

@@ -78,6 +78,14 @@ export class TextIndex {
     );
   }
 
+  versionOf(collection: string, source: string): string | undefined {
+    return this.#all<{ version: string }>(
+      "SELECT version FROM source WHERE collection = ? AND name = ?",
+      collection,
+      source,
+    )[0]?.version;
+  }
+
   /** Replaces all texts of a source. Without texts, the source is removed. */
   put(collection: string, source: string, version: string, texts: readonly IndexText[]): void {
     this.remove(collection, source);

@@ -5,11 +5,11 @@ import { queryWords } from "../../../src/store/search/query.ts";
 import { snippetOf } from "../../../src/store/search/snippet.ts";
 import { temporaryFolder } from "../support.ts";
 
-const seal = RecordKey.temporary().sealOf("index");
+const key = RecordKey.temporary();
 
 /** An index with one document for each text; its id is its position. */
 function indexOf(...texts: string[]): DocumentIndex {
-  const index = new DocumentIndex(temporaryFolder(), seal);
+  const index = new DocumentIndex(temporaryFolder(), key);
   onTestFinished(() => index.close());
   index.put(
     "notes",
@@ -122,7 +122,7 @@ describe("the order of the hits", () => {
 
 describe("a filter", () => {
   test("takes collection, agent and time", () => {
-    const index = new DocumentIndex(temporaryFolder(), seal);
+    const index = new DocumentIndex(temporaryFolder(), key);
     onTestFinished(() => index.close());
     index.put("a", "s", "1", [
       { id: "early", text: "word", time_ms: 10, fields: { agent: "coder" } },

@@ -35,7 +35,12 @@ function place(o: { dir?: string; plugin?: string; limits?: object } = {}): Plac
   onTestFinished(() => index.close());
   const project = { dir: join(dir, "project"), dataDir: join(dir, "project/.rnix/data") };
   const other = { dir: join(dir, "other"), data_dir: join(dir, "other/.rnix/data") };
-  const ports = { index, userDataDir: join(dir, "user"), projects: () => [other] };
+  const ports = {
+    index,
+    userDataDir: join(dir, "user"),
+    projects: () => [other],
+    dataDirs: () => [project.dataDir, other.data_dir],
+  };
   return { dir, index, search: driverSearch(ports, o.plugin ?? "memory", project), warnings };
 }
 
@@ -103,7 +108,12 @@ describe("the service search", () => {
     const one = place();
     await put(one, "a.md", "alpha");
     const project = { dir: join(one.dir, "other"), dataDir: join(one.dir, "other/.rnix/data") };
-    const ports = { index: one.index, userDataDir: join(one.dir, "user"), projects: () => [] };
+    const ports = {
+      index: one.index,
+      userDataDir: join(one.dir, "user"),
+      projects: () => [],
+      dataDirs: () => [],
+    };
     await driverSearch(ports, "memory", project).put("project", "notes", "o.md", "1", [
       { id: "a", text: "alpha" },
     ]);

@@ -1,0 +1,330 @@
+/** The conversations of the runs of one data folder, searched. They are indexed from steps.jsonl, a part at a time. */
+
+import type { Database } from "bun:sqlite";
+import { join } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
+import { eachLine } from "../files/append-log.ts";
+import { linkIn } from "../files/data-dir.ts";
+import { errno, realFs } from "../files/fs-port.ts";
+import { UUID } from "../runs/own-run.ts";
+import type { RecordKey } from "../runs/record-key.ts";
+import { RunStore } from "../runs/run-store.ts";
+import { STEPS } from "../runs/run-writer.ts";
+import type { ProcInfo } from "../runs/schema.ts";
+import { IndexFile } from "./index-file.ts";
+import type { QueryWord } from "./query.ts";
+import { stepText } from "./step-text.ts";
+import { type IndexText, TEXT_SCHEMA, type TextFilter, type TextHit, TextIndex } from "./text-index.ts";
+
+const NAME = "conversations";
+/** Of the tables, and of the way texts are made of steps. */
+const VERSION = 1;
+/** All texts are in one collection: a source is a run. */
+const COLLECTION = "runs";
+/** A part of a run that is indexed at once, so that a search waits for no more than that. */
+const PART_BYTES = 256 * 1024;
+/** Where no file can be written: more is not indexed. */
+const MAX_MEMORY_BYTES = 64 * 1024 * 1024;
+/** Runs that are looked at in one piece of work. */
+const LOOKS = 200;
+/** How old the last look at all runs may be. */
+const LOOK_MS = 30_000;
+/** The runs that may grow are among the newest ones. */
+const NEWEST = 200;
+
+/** A hit with the text of its step. */
+export interface StepHit extends TextHit {
+  text: string;
+  info: ProcInfo;
+  step: number;
+}
+
+/** How far a run's steps.jsonl is indexed. */
+interface Indexed {
+  ino: number;
+  bytes: number;
+}
+
+/** Searches finished steps. A run that is foreign, or a line that this user's Rnix did not write, is not searched. */
+export class ConversationIndex {
+  readonly #file: IndexFile;
+  readonly #runs: RunStore;
+  readonly #key: RecordKey;
+  readonly #now: () => number;
+  #texts: { db: Database; index: TextIndex } | undefined;
+  readonly #indexed = new Map<string, Indexed>();
+  /** Runs with steps that are not indexed, the newest last. */
+  readonly #waiting = new Set<string>();
+  /** The names of all runs, sorted, as of the time of their folder. */
+  #names: { mtimeMs: number; uuids: string[] } | undefined;
+  /** Runs that a look at all of them has still to visit. */
+  #unseen: string[] = [];
+  #looked = Number.NEGATIVE_INFINITY;
+
+  constructor(dataDir: string, key: RecordKey, now: () => number = () => performance.now()) {
+    const seal = key.sealOf(`index ${dataDir}`);
+    this.#file = new IndexFile({ dataDir, name: NAME, version: VERSION, schema: TEXT_SCHEMA, seal });
+    this.#runs = new RunStore(dataDir, realFs, key);
+    this.#key = key;
+    this.#now = now;
+  }
+
+  /** How many runs are known to have steps that are not indexed, or were not looked at yet. */
+  get pending(): number {
+    return this.#waiting.size + this.#unseen.filter((uuid) => !this.#indexed.has(uuid)).length;
+  }
+
+  /** Looks for new and grown runs. */
+  async look(): Promise<void> {
+    this.#use(() => undefined);
+    const uuids = await this.#list();
+    const isAllDue = this.#now() - this.#looked > LOOK_MS;
+    for (const uuid of uuids.slice(-NEWEST)) this.#lookAt(uuid);
+    if (!isAllDue) return;
+    this.#looked = this.#now();
+    this.#unseen = uuids.slice(0, -NEWEST);
+    const there = new Set(uuids);
+    for (const uuid of this.#indexed.keys()) if (!there.has(uuid)) this.#waiting.add(uuid);
+  }
+
+  /** Does one piece of work. Returns false when nothing is left. */
+  async work(): Promise<boolean> {
+    const uuid = [...this.#waiting].at(-1);
+    if (uuid !== undefined) {
+      if (this.#file.inMemory && this.#isLarge()) return false;
+      this.#waiting.delete(uuid);
+      if (await this.#index(uuid)) this.#waiting.add(uuid);
+      return true;
+    }
+    for (const one of this.#unseen.splice(-LOOKS)) this.#lookAt(one);
+    return this.#unseen.length > 0 || this.#waiting.size > 0;
+  }
+
+  /** The hits whose run and step are still there. */
+  async find(words: readonly QueryWord[], filter: TextFilter, limit: number): Promise<StepHit[]> {
+    const hits = this.#use((texts) => texts.find(words, filter, limit));
+    const infos = new Map<string, ProcInfo | null>();
+    const found: StepHit[] = [];
+    for (const hit of hits) {
+      const info = infos.get(hit.source) ?? (await this.#info(hit.source));
+      infos.set(hit.source, info);
+      const step = info && this.#stepOf(hit);
+      if (info && step) found.push({ ...hit, text: step, info, step: Number(hit.id) });
+      else this.#indexAgain(hit.source);
+    }
+    return found;
+  }
+
+  close(): void {
+    this.#reset();
+    this.#texts = undefined;
+    this.#file.close();
+  }
+
+  /** The runs of the data folder, oldest first: their names sort by time. */
+  async #list(): Promise<string[]> {
+    const { dataDir } = this.#runs;
+    const steps = join(dataDir, "steps");
+    if (linkIn(dataDir, ["steps"]) !== null) return [];
+    const before = realFs.stat(steps);
+    if (before && before.mtimeMs === this.#names?.mtimeMs) return this.#names.uuids;
+    try {
+      const uuids = (await realFs.list(steps)).filter((name) => UUID.test(name)).sort();
+      this.#names = { mtimeMs: before?.mtimeMs ?? Number.NaN, uuids };
+      return uuids;
+    } catch (error) {
+      if (errno(error) === undefined) throw error;
+      return [];
+    }
+  }
+
+  #lookAt(uuid: string): void {
+    const facts = realFs.stat(this.#pathOf(uuid));
+    const indexed = this.#indexed.get(uuid);
+    if (!facts || facts.isLink || facts.isFolder) return;
+    if (facts.size > 0 && (indexed?.ino !== facts.ino || indexed.bytes !== facts.size))
+      this.#waiting.add(uuid);
+  }
+
+  /** Indexes a part of a run. Returns true when more is left. */
+  async #index(uuid: string): Promise<boolean> {
+    const facts = realFs.stat(this.#pathOf(uuid));
+    const info = facts && (await this.#info(uuid));
+    if (!facts || !info) {
+      this.#remove(uuid);
+      // Looked at again when it changes.
+      if (facts) this.#indexed.set(uuid, { ino: facts.ino, bytes: facts.size });
+      return false;
+    }
+    const known = this.#indexed.get(uuid);
+    const isSame = known !== undefined && known.ino === facts.ino && known.bytes <= facts.size;
+    const from = isSame ? known.bytes : 0;
+    const part = await this.#read(uuid, from, info);
+    if (!part) {
+      this.#indexed.set(uuid, { ino: facts.ino, bytes: facts.size });
+      return false;
+    }
+    const { texts, to, isWhole } = part;
+    // A torn line at the end waits for the rest of it.
+    if (to === from && isWhole) return false;
+    this.#write(uuid, { from: isSame ? known : null, to: { ino: facts.ino, bytes: to } }, texts);
+    return !isWhole;
+  }
+
+  /** Undefined where the file can't be read. */
+  async #read(
+    uuid: string,
+    from: number,
+    info: ProcInfo,
+  ): Promise<{ texts: IndexText[]; to: number; isWhole: boolean } | undefined> {
+    const seal = this.#key.sealOf(`run ${uuid}`);
+    const texts: IndexText[] = [];
+    let to = from;
+    let isWhole = true;
+    const take = (at: number, bytes: Uint8Array): void => {
+      to = at + bytes.length + 1;
+      const step = seal.isSealed(STEPS, bytes) ? stepText(new TextDecoder().decode(bytes)) : null;
+      if (!step) return;
+      texts.push({
+        id: String(step.step),
+        text: step.text,
+        time_ms: step.time_ms,
+        data: `${at} ${bytes.length}`,
+        stored: false,
+        agent: info.agent,
+        project: info.project,
+      });
+    };
+    try {
+      await eachLine(
+        realFs,
+        this.#pathOf(uuid),
+        ({ at, bytes, ended }) => {
+          isWhole = !ended || at - from < PART_BYTES;
+          if (!ended || !isWhole) return false;
+          if (bytes) take(at, bytes);
+          return true;
+        },
+        from,
+      );
+    } catch (error) {
+      if (error instanceof SyscallError) return undefined;
+      throw error;
+    }
+    return { texts, to, isWhole };
+  }
+
+  /** Another process may have indexed the same part meanwhile: then this one is dropped. */
+  #write(uuid: string, { from, to }: { from: Indexed | null; to: Indexed }, texts: IndexText[]): void {
+    const isWritten = this.#change((index) => {
+      const now = index.versionOf(COLLECTION, uuid);
+      if (from !== null && now !== versionOf(from)) return false;
+      if (from === null && now !== undefined) index.remove(COLLECTION, uuid);
+      index.add(COLLECTION, uuid, versionOf(to), texts);
+      return true;
+    });
+    if (isWritten) this.#indexed.set(uuid, to);
+    else this.#learn();
+  }
+
+  /** Its record is gone, or is not what was indexed. */
+  #indexAgain(uuid: string): void {
+    this.#indexed.delete(uuid);
+    this.#waiting.add(uuid);
+  }
+
+  #remove(uuid: string): void {
+    this.#change((index) => index.remove(COLLECTION, uuid));
+    this.#indexed.delete(uuid);
+  }
+
+  /** null for a run that is gone, damaged or foreign. */
+  async #info(uuid: string): Promise<ProcInfo | null> {
+    try {
+      const info = await this.#runs.info(uuid);
+      return info?.foreign ? null : info;
+    } catch (error) {
+      if (error instanceof SyscallError) return null;
+      throw error;
+    }
+  }
+
+  /** The text of a found step, from its own record; undefined when it has changed. */
+  #stepOf({ source, data, id }: TextHit): string | undefined {
+    const [at = 0, length = 0] = data.split(" ").map(Number);
+    const bytes = this.#bytesOf(source, at, length);
+    if (!bytes || !this.#key.sealOf(`run ${source}`).isSealed(STEPS, bytes)) return undefined;
+    const step = stepText(new TextDecoder().decode(bytes));
+    return step && String(step.step) === id ? step.text : undefined;
+  }
+
+  #bytesOf(uuid: string, at: number, length: number): Uint8Array | undefined {
+    try {
+      const fd = realFs.open(this.#pathOf(uuid), "read");
+      try {
+        const bytes = new Uint8Array(length);
+        return realFs.read(fd, bytes, at) === length ? bytes : undefined;
+      } finally {
+        realFs.close(fd);
+      }
+    } catch (error) {
+      if (errno(error) === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  #isLarge(): boolean {
+    const pages = this.#file.use(
+      (db) => db.query<{ page_count: number }, []>("PRAGMA page_count").get()?.page_count ?? 0,
+    );
+    return pages * 4096 > MAX_MEMORY_BYTES;
+  }
+
+  #use<T>(use: (texts: TextIndex) => T): T {
+    return this.#file.use((db) => use(this.#of(db)));
+  }
+
+  #change<T>(change: (texts: TextIndex) => T): T {
+    return this.#file.use((db) => {
+      const index = this.#of(db);
+      try {
+        return db.transaction(() => change(index)).immediate();
+      } catch (error) {
+        index.forgetTerms();
+        throw error;
+      }
+    });
+  }
+
+  #of(db: Database): TextIndex {
+    if (this.#texts?.db !== db) {
+      this.#texts = { db, index: new TextIndex(db) };
+      this.#reset();
+      this.#learn();
+    }
+    return this.#texts.index;
+  }
+
+  #reset(): void {
+    this.#indexed.clear();
+    this.#waiting.clear();
+    this.#unseen = [];
+    this.#looked = Number.NEGATIVE_INFINITY;
+  }
+
+  /** Reads how far each run is indexed. */
+  #learn(): void {
+    for (const { source, version } of this.#texts?.index.sources(COLLECTION) ?? []) {
+      const [ino = 0, bytes = 0] = version.split(" ").map(Number);
+      this.#indexed.set(source, { ino, bytes });
+    }
+  }
+
+  #pathOf(uuid: string): string {
+    return `${this.#runs.dir(uuid)}/${STEPS}`;
+  }
+}
+
+function versionOf({ ino, bytes }: Indexed): string {
+  return `${ino} ${bytes}`;
+}
