@@ -3,7 +3,7 @@
 import { constants, Database } from "bun:sqlite";
 import nodeFs from "node:fs";
 import { join } from "node:path";
-import { requireNoLink } from "../files/data-dir.ts";
+import { prepareDataDir, requireNoLink } from "../files/data-dir.ts";
 import { makeFolder } from "../files/document.ts";
 import { FileLock } from "../files/file-lock.ts";
 import { errno } from "../files/fs-port.ts";
@@ -97,11 +97,14 @@ export class IndexFile {
     const { dataDir, now } = this.#options;
     try {
       requireNoLink(dataDir, [INDEX_FOLDER]);
+      prepareDataDir(dataDir);
       makeFolder(this.#folder);
       nodeFs.accessSync(this.#folder, nodeFs.constants.W_OK);
       const lock = FileLock.acquireNow(join(this.#folder, "lock"), LOCK_MS);
       try {
         if (!this.#isOurs()) this.#remove();
+        // SQLite would make it readable for others.
+        nodeFs.closeSync(nodeFs.openSync(this.#path, "a", 0o600));
         const db = this.#opened(this.#path);
         const ino = inodeOf(this.#path);
         if (ino === null) {

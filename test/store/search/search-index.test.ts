@@ -16,7 +16,7 @@ import { driverSearch } from "../../../src/server/records/driver-search.ts";
 import { RecordKey } from "../../../src/store/runs/record-key.ts";
 import { SearchIndex } from "../../../src/store/search/search-index.ts";
 import { until } from "../../support/until.ts";
-import { codeOf, temporaryFolder } from "../support.ts";
+import { codeOf, modes, temporaryFolder } from "../support.ts";
 
 const key = RecordKey.temporary();
 
@@ -162,6 +162,15 @@ describe("the index", () => {
     expect(await sourcesOf(two)).toEqual(["a.md"]);
     await put(two, "b.md", "alpha");
     expect((await hitsOf(one, "alpha")).toSorted()).toEqual(["a.md", "b.md"]);
+  });
+
+  test("is readable for its user only, and git does not see it", async () => {
+    const one = place();
+    await put(one, "a.md", "alpha");
+    const found = modes(folder(one.dir));
+    expect(Object.keys(found).length).toBeGreaterThan(2);
+    expect(new Set(Object.values(found))).toEqual(new Set(["600"]));
+    expect(readFileSync(join(one.dir, "project/.rnix/data/.gitignore"), "utf8")).toBe("*\n");
   });
 
   test("takes the puts of two processes at once", async () => {
