@@ -52,7 +52,8 @@ function kindOf(value: unknown): string {
   return Array.isArray(value) ? "an array" : `a ${typeof value}`;
 }
 
-async function textOf(io: Io, flag: string, path: string): Promise<string> {
+/** Reads the file that a flag names; bytes that are no UTF-8 become U+FFFD. */
+export async function textOf(io: Io, flag: string, path: string): Promise<string> {
   try {
     return (await readGivenFile(io, resolve(io.cwd, path))).toString();
   } catch (thrown) {

@@ -30,7 +30,7 @@ const EXAMPLE_NAMES: Record<string, string[]> = {
   "README.md": ["COMMAND"],
   "docs/ci.md": [
     ...["GITHUB_TOKEN", "GH_TOKEN", "CI_JOB_TOKEN", "PASSWORD"],
-    ...["GITHUB_SHA", "GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_OUTPUT"],
+    ...["GITHUB_SHA", "GITHUB_REF", "GITHUB_REPOSITORY", "GITHUB_OUTPUT", "pull_request_target"],
   ],
   "docs/configuration.md": ["UID"],
   "docs/providers.md": ["top_k"],

@@ -16,6 +16,15 @@ args=(--no-daemon --no-stdin --output json --timeout "$INPUT_TIMEOUT" --record "
 [ -z "$INPUT_PROVIDER" ] || args+=(--provider "$INPUT_PROVIDER")
 [ -z "$INPUT_MODEL" ] || args+=(--model "$INPUT_MODEL")
 [ -z "$INPUT_MAX_COST" ] || args+=(--max-cost "$INPUT_MAX_COST")
+[ -z "$INPUT_BASE" ] || args+=(--base "$INPUT_BASE")
+if [ -n "$INPUT_UNTRUSTED" ]; then
+  untrusted=$(mktemp -d "${RUNNER_TEMP:-${TMPDIR:-/tmp}}/rnix-text-XXXXXX")/pull-request
+  printf '%s\n' "$INPUT_UNTRUSTED" > "$untrusted"
+  args+=(--untrusted "$untrusted")
+fi
+while IFS= read -r file; do
+  [ -z "$file" ] || args+=(--untrusted "$file")
+done <<< "$INPUT_UNTRUSTED_FILES"
 while IFS= read -r check; do
   [ -z "$check" ] || args+=(--check "$check")
 done <<< "$INPUT_CHECK"

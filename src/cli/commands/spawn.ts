@@ -13,6 +13,7 @@ import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
 import { ASK_FLAGS, newRunFields, unlessEmpty } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
+import { requireTrustedIntent, UNTRUSTED_FLAGS, untrustedFiles, withUntrusted } from "../untrusted.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",
@@ -67,6 +68,7 @@ export default defineCommand({
     cwd: text("run in this folder", "DIR"),
     env: variables("set a variable for the run's programs; with --base, let one through"),
     ...STDIN_FLAGS,
+    ...UNTRUSTED_FLAGS,
     ...REPORT_FLAGS,
     ...RECORD_TO,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
@@ -88,6 +90,10 @@ export default defineCommand({
     {
       line: 'git diff | rnix spawn "review this change" --allow Read,Grep',
       about: "stdin is attached",
+    },
+    {
+      line: 'rnix spawn --base origin/main --untrusted body.md "review this pull request"',
+      about: "in a checkout that is not trusted: definitions come from main",
     },
     {
       line: 'rnix spawn --no-daemon --output json "triage the new issues" > receipt.json',
@@ -122,16 +128,19 @@ export default defineCommand({
         check_attempts: flags["check-attempts"],
         output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
         system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
-        files_read: unlessEmpty(
-          [flags["output-schema"], fileOf(flags["system-prompt"])].flatMap((file) =>
+        files_read: unlessEmpty([
+          ...[flags["output-schema"], fileOf(flags["system-prompt"])].flatMap((file) =>
             file === undefined ? [] : [resolve(io.cwd, file)],
           ),
-        ),
+          ...untrustedFiles(io, flags),
+        ]),
         cwd,
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,
       };
       checkStdinFlags(flags, intentArgument);
+      requireTrustedIntent(flags, intentArgument);
+      const addUntrusted = await withUntrusted(io, flags);
       const fromStdin = intentArgument === undefined || intentArgument === "-";
       const intent = fromStdin ? await intentFromStdin(io, intentArgument, flags) : intentArgument;
       if (intent.trim() === "") throw usageError("INTENT is empty: say what the agent should do");
@@ -141,7 +150,7 @@ export default defineCommand({
         env: flags.env.set,
         detach: flags.detach,
         unattended: flags["no-input"] || flags.detach,
-        input: fromStdin ? undefined : (io: Io) => readAttached(io, flags),
+        input: async (io: Io) => addUntrusted(fromStdin ? undefined : await readAttached(io, flags)),
         inside: flags["no-daemon"],
         ended: new Reports(io, flags).begin({ intent, cwd }),
         resumeFlags: resumeFlags(flags),
