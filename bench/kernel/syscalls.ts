@@ -3,7 +3,7 @@ import { FileSystem } from "../../src/kernel/file-system.ts";
 import { OpenContexts } from "../../src/kernel/files/open-context.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
 import { realClock } from "../../src/lib/clock.ts";
-import { O_RDWR } from "../../src/plugin/index.ts";
+import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import type { Figure } from "../figure.ts";
 import { median } from "../measure.ts";
 import { BenchKernel, NULL, noSearch, nullFile } from "./bench-kernel.ts";
@@ -38,6 +38,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     guarded: [],
     history: { runs: async () => [], steps: async () => [] },
     search: noSearch,
+    ask: () => ({ ask: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) }),
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,

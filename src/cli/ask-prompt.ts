@@ -1,11 +1,20 @@
 /** Asks a run's questions at the terminal, as plain lines. */
 
-import type { AskAnswer, AskClosed, AskUser } from "../protocol/methods.ts";
+import type { AskAnswer, AskClosed, AskQuestion, AskUser } from "../protocol/methods.ts";
 import type { Io } from "./io.ts";
-import { askedLines, askerText, closedLine, timeLeft, whyLines } from "./output/ask.ts";
+import {
+  askedLines,
+  askerText,
+  closedLine,
+  defaultText,
+  headerText,
+  timeLeft,
+  whyLines,
+} from "./output/ask.ts";
 import { printable } from "./output/format.ts";
 import type { SendAnswer } from "./output/run.ts";
 import { type Style, styleOf } from "./output/style.ts";
+import { typedAnswer } from "./typed-answer.ts";
 
 /** A line that comes sooner was typed before the question was seen. */
 const HELD_MS = 1_000;
@@ -14,11 +23,15 @@ interface AskPromptPorts {
   send: SendAnswer;
   /** Prints a line. */
   say(line: string): void;
+  /** How long the first question of a request takes no line after it was shown. */
+  heldMs?: number;
+  /** Nothing more can be read. */
+  ended?(): void;
 }
 
 /**
  * Asks one question at a time. The first answer counts, here or at another client. What was typed before a question was
- * seen never answers it, and an empty line answers nothing.
+ * seen never answers it, and an empty line answers nothing, except a question with a default.
  */
 export class AskPrompt {
   readonly #io: Io;
@@ -65,40 +78,62 @@ export class AskPrompt {
   #next(): void {
     this.#current = this.#queue.shift();
     if (this.#current === undefined || this.#closed) return;
-    this.#show(this.#current);
-    void this.#readAnswer(this.#current);
+    void this.#answer(this.#current);
   }
 
-  #show(question: AskUser): void {
-    const { bold, dim, yellow } = this.#style;
+  /** Asks all questions of one request, then sends the answers. */
+  async #answer(ask: AskUser): Promise<void> {
+    const { bold, yellow, dim } = this.#style;
     const left = this.#queue.length;
     const count = left === 0 ? "" : dim(` · 1 of ${left + 1}`);
-    const [first = "", ...rest] = askedLines(question);
-    this.#ports.say(yellow(`? ${askerText(question)} needs your answer${count}`));
-    this.#ports.say(`  ${bold(first)}`);
-    for (const line of rest) this.#ports.say(`  ${bold(line)}`);
-    for (const line of whyLines(question)) this.#ports.say(dim(`  ${line}`));
-    this.#ports.say(optionsText(question));
-    this.#readable = false;
-    this.#io.timer(HELD_MS, () => {
-      this.#readable = true;
-    });
-    this.#io.stderr.write(`  answer (${timeLeft(question, Date.now())}): `);
+    this.#ports.say(yellow(`? ${askerText(ask)} needs your answer${count}`));
+    if (ask.call) for (const line of askedLines(ask)) this.#ports.say(`  ${bold(line)}`);
+    for (const line of whyLines(ask)) this.#ports.say(dim(`  ${line}`));
+    const answers: AskAnswer[] = [];
+    for (const [i, question] of ask.questions.entries()) {
+      this.#show(ask, question, i);
+      const answer = await this.#readAnswer(ask, question);
+      if (answer === null) return;
+      answers.push(answer);
+    }
+    try {
+      await this.#ports.send(ask.request_id, answers);
+    } catch (error) {
+      // Another client was faster, or the run has ended: its event says so, too.
+      this.#ports.say(dim(error instanceof Error ? error.message : String(error)));
+    }
   }
 
-  /** Reads lines until one answers the question, or it is over. */
-  async #readAnswer(question: AskUser): Promise<void> {
-    while (this.#current === question && !this.#closed) {
+  #show(ask: AskUser, question: AskQuestion, i: number): void {
+    const { bold } = this.#style;
+    if (!ask.call) {
+      const lines = `${headerText(ask, i)}${printable(question.question)}`.split("\n");
+      for (const line of lines) this.#ports.say(`  ${bold(line)}`);
+    }
+    for (const line of optionLines(ask, question)) this.#ports.say(line);
+    if (i === 0) this.#hold();
+    this.#io.stderr.write(`  answer (${timeLeft(ask, Date.now())}): `);
+  }
+
+  #hold(): void {
+    const { heldMs = HELD_MS } = this.#ports;
+    this.#readable = heldMs === 0;
+    if (!this.#readable)
+      this.#io.timer(heldMs, () => {
+        this.#readable = true;
+      });
+  }
+
+  /** Reads lines until one answers the question; null when the request is over. */
+  async #readAnswer(ask: AskUser, question: AskQuestion): Promise<AskAnswer | null> {
+    for (;;) {
       const line = await this.#readLine();
-      if (this.#current !== question || this.#closed) return;
-      if (line === null) return;
-      const answer = this.#readable ? parseAnswer(question, line) : null;
-      if (answer !== null) {
-        await this.#send(question, answer);
-        return;
-      }
+      if (line === null) this.#ports.ended?.();
+      if (this.#current !== ask || this.#closed || line === null) return null;
+      const answer = this.#readable ? parsed(ask, question, line) : null;
+      if (answer !== null) return answer;
       const why = this.#readable ? "" : "typed before the question: ";
-      this.#io.stderr.write(`  ${why}choose ${letters(question).join(", ")}: `);
+      this.#io.stderr.write(`  ${why}${howToAnswer(ask, question)}: `);
     }
   }
 
@@ -108,45 +143,45 @@ export class AskPrompt {
     this.#line = undefined;
     return line;
   }
-
-  async #send(question: AskUser, answer: AskAnswer): Promise<void> {
-    try {
-      await this.#ports.send(question.request_id, [answer]);
-    } catch (error) {
-      // Another client was faster, or the run has ended: its event says so, too.
-      this.#ports.say(this.#style.dim(error instanceof Error ? error.message : String(error)));
-    }
-  }
 }
 
-/** The letters of the choices: the first letters of their ids, unless they are numbers. */
-function letters(question: AskUser): string[] {
-  return Object.keys(choices(question));
-}
-
+/** The letters of a permission's choices. */
 const LETTERS: Readonly<Record<string, string>> = { yes: "y", always: "a", always_project: "p", no: "n" };
+/** They take no words: a sentence that begins with "a" allows nothing. */
+const WORDLESS: ReadonlySet<string> = new Set(["always", "always_project"]);
 
-function choices({ questions: [first] }: AskUser): Record<string, string> {
-  const options = first?.options ?? [];
+function choices({ options }: AskQuestion): Record<string, string> {
   return Object.fromEntries(options.map(({ id }, i) => [LETTERS[id] ?? String(i + 1), id]));
 }
 
-function optionsText(question: AskUser): string {
-  const byId = new Map(Object.entries(choices(question)).map(([letter, id]) => [id, letter]));
-  const lines = (question.questions[0]?.options ?? []).map(
-    ({ id, label, about }) =>
-      `  ${byId.get(id)}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
+function optionLines(ask: AskUser, question: AskQuestion): string[] {
+  const marks = Object.keys(choices(question));
+  const lines = question.options.map(
+    ({ label, about }, i) => `  ${marks[i]}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
   );
-  const more = question.call ? ["  after y an instruction may follow, after n a reason for the model"] : [];
-  return [...lines, ...more].join("\n");
+  if (ask.call) return [...lines, "  after y an instruction may follow, after n a reason for the model"];
+  const usual = defaultText(question);
+  const how =
+    lines.length === 0
+      ? []
+      : [question.multi ? "numbers separated by commas, or your own words" : "a number, or your own words"];
+  const notes = [...how, ...(usual === null ? [] : [`an empty line: ${usual}`])];
+  return notes.length === 0 ? lines : [...lines, `  ${notes.join("; ")}`];
 }
 
-/** `y`, `n use make instead`. null for a line that is no answer. */
-function parseAnswer(question: AskUser, line: string): AskAnswer | null {
+function howToAnswer(ask: AskUser, question: AskQuestion): string {
+  const marks = Object.keys(choices(question));
+  if (ask.call) return `choose ${marks.join(", ")}`;
+  return marks.length === 0 ? "write an answer" : `choose ${marks.join(", ")}, or write an answer`;
+}
+
+/** `y`, `n use make instead`; `1,3` or words for a question of the model's. null for a line that is no answer. */
+function parsed(ask: AskUser, question: AskQuestion, line: string): AskAnswer | null {
+  if (!ask.call) return typedAnswer(question, line);
   const [, word = "", text = ""] = /^\s*(\S+)\s*(.*?)\s*$/s.exec(line) ?? [];
   const options = choices(question);
   const asked = word.toLowerCase();
   const id = options[asked] ?? Object.values(options).find((one) => one === asked);
-  if (id === undefined) return null;
+  if (id === undefined || (WORDLESS.has(id) && text !== "")) return null;
   return { choices: [id], ...(text !== "" && { text }) };
 }

@@ -90,7 +90,7 @@ export class FileSystem {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
           const asked = right && proc.permissions.asks(right.call);
           if (right && asked) args.asked = await this.#requireAnswer(proc, right, asked, signal);
-          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal));
+          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal), signal);
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
@@ -169,7 +169,7 @@ export class FileSystem {
         right?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const access = this.#access(proc, right, proc.signal);
-        const context = this.#contexts.make(proc, entry, { kind: "process" }, access);
+        const context = this.#contexts.make(proc, entry, { kind: "process" }, access, proc.signal);
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
           const open = () => opened(proc, entry, subpath, O_RDONLY, context);

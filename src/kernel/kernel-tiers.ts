@@ -113,10 +113,11 @@ export function buildIo(ports: KernelPorts, core: Core) {
     clock,
     warn: core.warn,
   });
-  const openContexts = new OpenContexts({
+  const openContexts: OpenContexts = new OpenContexts({
     children,
     windows,
     changes,
+    ask: (proc, callId, signal) => asks.service(proc, callId, signal),
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
@@ -129,7 +130,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
   });
   const waiting = new WaitingCalls(clock);
   const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
-  const asks = new Asks({
+  const asks: Asks = new Asks({
     clock,
     uuid: ports.uuid,
     table,
@@ -234,7 +235,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       files,
       inboxes,
       mounts,
-      makeContext: (...args) => io.openContexts.make(...args),
+      makeContext: (proc, entry, as, access) => io.openContexts.make(proc, entry, as, access, proc.signal),
       rejoin: (proc, names) => groups.restore(proc, names),
       forget: (proc) => forget(reap, proc),
       warn,

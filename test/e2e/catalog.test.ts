@@ -32,11 +32,9 @@ test("the lists show agents, tools and providers with their source: stock, user 
   expect(allowed).toEqual(["Read"]);
   const ofDefault = await machine.run(["tools", "--agent", "default", "--json"]);
   const later = Tools.parse(JSON.parse(ofDefault.stdout)).filter(({ shown }) => shown !== "start");
-  expect(later).toMatchObject([
-    { name: "ReadMessages", allowed: true, shown: "later" },
-    { name: "SendMessage", allowed: true, shown: "later" },
-    { name: "Wake", allowed: true, shown: "later" },
-  ]);
+  expect(later.filter(({ allowed }) => allowed).map(({ name }) => name)).toEqual(
+    expect.arrayContaining(["AskUser", "ReadMessages", "SendMessage", "Wake"]),
+  );
 
   const providers = await machine.run(["providers", "--probe", "--json"]);
   expect(JSON.parse(providers.stdout)).toEqual(

@@ -63,6 +63,12 @@ describePlugin("services", () => import("./support/services.ts"), {
           return [{ step: after + 1, max }];
         },
       },
+      ask: {
+        ask: async ([first]) => {
+          if (!first) throw new SyscallError("INVALID", "No question.");
+          return { answers: [{ question: first.question, answer: [JSON.stringify(first)] }], by: "user" };
+        },
+      },
       tools: {
         list: async () => [{ name: "Echo", description: "Echo", input: { type: "object" } }],
         call: async (name, input) => {
@@ -191,6 +197,24 @@ describePlugin("services", () => import("./support/services.ts"), {
       title: "search refuses a name that is no collection",
       device: DEVICE,
       input: { op: "no search", doc: "../out" },
+      error: "INVALID",
+    },
+    {
+      title: "ask brings the questions to the user, and the reply back",
+      device: DEVICE,
+      input: { op: "ask", doc: "which?" },
+      answer: (answer) => {
+        const asked = { question: "which?", options: [{ label: "a", description: "b" }], default: "a" };
+        expect(JSON.parse(answer)).toEqual({
+          answers: [{ question: "which?", answer: [JSON.stringify(asked)] }],
+          by: "user",
+        });
+      },
+    },
+    {
+      title: "ask without a question keeps its code",
+      device: DEVICE,
+      input: { op: "no ask" },
       error: "INVALID",
     },
     {

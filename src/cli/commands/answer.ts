@@ -1,35 +1,40 @@
 /** `rnix answer`: answers a question of a run. */
 
+import type { AskAnswer } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
+import { isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { environment, refuseInsideRun, withWire } from "../io.ts";
-import { askedLines, askerText, whyLines } from "../output/ask.ts";
+import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
+import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
+import { printable } from "../output/format.ts";
+import { typedAnswer } from "../typed-answer.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
+type Answered = Answers["answer_user"];
 
 export default defineCommand({
   about: "Answer a question of a run; a suspended run is resumed by it",
   args: [
     { name: "ID", about: "the question's id, or the beginning of one; rnix asks lists them" },
     {
-      name: "CHOICE",
-      about: "yes, always, no; or a choice of the question. Without it, the question is shown",
+      name: "ANSWER",
+      about:
+        "yes, always or no, then an instruction or a reason; for questions of the model one answer each: a number, a label, several with commas, or a text. Without it, a terminal asks, and elsewhere the question is shown",
       optional: true,
-    },
-    {
-      name: "TEXT",
-      about: "after yes an instruction, after no a reason for the model",
-      optional: true,
-      sentence: true,
+      many: true,
     },
   ],
   flags: { project: bool("with always: in every run of this project, not only in this run"), json },
   examples: [
-    { line: "rnix answer 1f3a9c02", about: "shows the question and its choices" },
+    {
+      line: "rnix answer 1f3a9c02",
+      about: "asks at a terminal; elsewhere shows the question and its choices",
+    },
     { line: "rnix answer 1f3a9c02 yes", about: "this one call" },
     { line: 'rnix answer 1f3a9c02 no "use the staging server"', about: "the model reads the reason" },
+    { line: 'rnix answer 1f3a9c02 Postgres 1,3 "before Friday"', about: "three questions of the model" },
     {
       line: "rnix answer 1f3a9c02 always --project",
       about: "calls like it are not asked for again in this project",
@@ -38,30 +43,73 @@ export default defineCommand({
   notes: [
     "The first answer counts; a later one fails and says so. What always allows is shown with the question; rnix trust --show lists it, rnix trust --ask-again withdraws it.",
   ],
-  async run(io, flags, [id = "", choice, text]) {
+  async run(io, flags, [id = "", ...words]) {
     await refuseInsideRun(io, "answer");
-    if (flags.project && choice !== "always") throw usageError("--project goes with always");
+    if (flags.project && words[0] !== "always") throw usageError("--project goes with always");
     return withWire(io, async (wire) => {
       const { asks } = await wire.request("list_asks", {});
       const ask = oneOf(asks, id);
-      if (choice === undefined) {
-        if (!ask) throw usageError(`no run waits for question ${id}; rnix asks lists the open ones`);
+      const send = async (answers: AskAnswer[]): Promise<Answered> =>
+        wire.request(
+          "answer_user",
+          { request_id: ask?.request_id ?? id, answers, via: "rnix answer", env: environment(io) },
+          { timeoutMs: null },
+        );
+      if (words.length === 0 && !ask)
+        throw usageError(`no run waits for question ${id}; rnix asks lists the open ones`);
+      if (words.length === 0 && ask && (flags.json || !isAskable(io))) {
         io.stdout.write(flags.json ? `${JSON.stringify(ask, null, 2)}\n` : questionText(ask));
         return EXIT.ok;
       }
-      const chosen = flags.project ? "always_project" : choice;
-      const answers = [{ choices: [chosen], ...(text && { text }) }];
-      const answered = await wire.request(
-        "answer_user",
-        { request_id: ask?.request_id ?? id, answers, via: "rnix answer", env: environment(io) },
-        { timeoutMs: null },
-      );
+      const answered =
+        words.length === 0 && ask
+          ? await asked(io, ask, send)
+          : await send(ask ? answersOf(ask, words, flags.project) : [permissionAnswer(words, flags.project)]);
+      if (answered === null) return EXIT.error;
       if (flags.json) io.stdout.write(`${JSON.stringify(answered, null, 2)}\n`);
       else io.stderr.write(`${answeredText(answered)}\n`);
       return answered.problem === undefined ? EXIT.ok : EXIT.error;
     });
   },
 });
+
+/** Asks at the terminal, until the question expires. null: it was not answered here. */
+async function asked(
+  io: Io,
+  ask: Listed,
+  send: (answers: AskAnswer[]) => Promise<Answered>,
+): Promise<Answered | null> {
+  const { AskPrompt } = await import("../ask-prompt.ts");
+  const { promise, resolve } = Promise.withResolvers<Answered | null>();
+  const say = (line: string): void => io.stderr.write(`${line}\n`);
+  const prompt = new AskPrompt(io, {
+    say,
+    heldMs: 0,
+    async send(_id, answers) {
+      try {
+        resolve(await send(answers));
+      } catch (error) {
+        resolve(null);
+        throw error;
+      }
+    },
+    ended: () => resolve(null),
+  });
+  const late = io.timer(Math.min(Math.max(0, ask.until_ms - Date.now()), MAX_TIMER_MS), () => {
+    say("\nno answer came in time");
+    resolve(null);
+  });
+  prompt.ask(ask);
+  try {
+    return await promise;
+  } finally {
+    late.cancel();
+    prompt.close();
+  }
+}
+
+/** The limit of timers. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The question with this id, or with an id that begins so. */
 function oneOf(asks: readonly Listed[], id: string): Listed | undefined {
@@ -72,21 +120,64 @@ function oneOf(asks: readonly Listed[], id: string): Listed | undefined {
   return found[0];
 }
 
+/** The answers as the arguments give them. */
+function answersOf({ kind, questions, request_id }: Listed, words: string[], project: boolean): AskAnswer[] {
+  if (kind === "permission") return [permissionAnswer(words, project)];
+  if (words.length !== questions.length) {
+    throw usageError(
+      `question ${request_id} takes ${questions.length === 1 ? "one answer" : `${questions.length} answers`}, got ${words.length}: put an answer of several words in quotes`,
+    );
+  }
+  return questions.map((question, i) => {
+    const text = words[i] ?? "";
+    const answer = text.trim() === "" ? null : typedAnswer(question, text);
+    if (answer !== null) return answer;
+    const labels = question.options.map(({ label }, n) => `${n + 1} ${label}`).join(", ");
+    throw usageError(
+      `answer ${i + 1}: ${JSON.stringify(text)} is no answer to ${JSON.stringify(question.question)}. Expected ${labels === "" ? "a text" : `a text, or one of: ${labels}`}`,
+    );
+  });
+}
+
+function permissionAnswer([choice = "", text, ...more]: string[], project: boolean): AskAnswer {
+  if (more.length > 0) throw usageError("the instruction or reason is one argument: put it in quotes");
+  return { choices: [project ? "always_project" : choice], ...(text && { text }) };
+}
+
 function questionText(ask: Listed): string {
-  const options = ask.questions.flatMap(({ options: offered }) => offered);
+  const { call, questions, request_id } = ask;
   return [
     `${askerText(ask)}, process ${ask.pid}, in ${ask.project}`,
-    ...askedLines(ask).map((line) => `  ${line}`),
+    ...(call ? askedLines(ask).map((line) => `  ${line}`) : []),
     ...whyLines(ask).map((line) => `  ${line}`),
-    ...options.map(({ id, label, about }) => {
-      const words = id === "always_project" ? "always --project" : id;
-      return `rnix answer ${ask.request_id} ${words}   ${label}${about ? ` (${about})` : ""}`;
-    }),
+    ...(call ? permissionLines(ask) : questions.flatMap((_, i) => modelQuestionLines(ask, i))),
+    ...(call ? [] : [`rnix answer ${request_id}${' "…"'.repeat(questions.length)}`]),
     "",
   ].join("\n");
 }
 
-function answeredText({ pid, uuid, resumed, problem }: Answers["answer_user"]): string {
+function permissionLines({ questions, request_id }: Listed): string[] {
+  const options = questions.flatMap(({ options: offered }) => offered);
+  return options.map(({ id, label, about }) => {
+    const words = id === "always_project" ? "always --project" : id;
+    return `rnix answer ${request_id} ${words}   ${label}${about ? ` (${about})` : ""}`;
+  });
+}
+
+function modelQuestionLines(ask: Listed, i: number): string[] {
+  const question = ask.questions[i];
+  if (!question) return [];
+  const usual = defaultText(question);
+  return [
+    `  ${headerText(ask, i)}${printable(question.question)}${question.multi ? " (several, with commas)" : ""}`,
+    ...question.options.map(
+      ({ id, label, about }) => `    ${id}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
+    ),
+    ...(usual === null ? [] : [`    without an answer: ${usual}`]),
+  ];
+}
+
+function answeredText({ pid, uuid, resumed, problem }: Answered): string {
   if (problem !== undefined) return `answered, but run ${uuid} was not resumed: ${problem}`;
   return resumed
     ? `answered; the run was resumed as process ${pid}: rnix attach ${pid}`

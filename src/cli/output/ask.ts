@@ -1,6 +1,6 @@
 /** Formats a question of a run to a person. */
 
-import type { AskClosed, AskedCall, AskUser, AskVerdict } from "../../protocol/methods.ts";
+import type { AskClosed, AskedCall, AskQuestion, AskUser, AskVerdict } from "../../protocol/methods.ts";
 import { callText } from "./call-text.ts";
 import { formatElapsed, oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
@@ -15,8 +15,30 @@ export function askerText({ agent, pid, depth }: AskUser): string {
 
 /** What is asked about on one line: `Bash git push`, or the question itself. */
 export function askedLine({ call, questions }: AskUser, width: number): string {
-  if (!call) return oneLine(questions[0]?.question ?? "", width);
-  return oneLine(calledText(call), width);
+  if (call) return oneLine(calledText(call), width);
+  const more = questions.length > 1 ? ` (and ${questions.length - 1} more)` : "";
+  return oneLine(questions[0]?.question ?? "", width - more.length) + more;
+}
+
+/** `Database (1/3): `, before the i-th question of the model's. */
+export function headerText({ questions }: AskUser, i: number): string {
+  const header = questions[i]?.header;
+  const count = questions.length > 1 ? `${i + 1}/${questions.length}` : "";
+  const parts = [header && printable(header), count && (header ? `(${count})` : count)].filter(Boolean);
+  return parts.length === 0 ? "" : `${parts.join(" ")}: `;
+}
+
+/** What counts without an answer; null: nothing. */
+export function defaultText({ options, default: ids = [], default_text }: AskQuestion): string | null {
+  const labels = options.filter(({ id }) => ids.includes(id)).map(({ label }) => printable(label));
+  if (labels.length > 0) return labels.join(", ");
+  return default_text === undefined ? null : printable(default_text);
+}
+
+/** How to answer it from another terminal. */
+export function answerHint({ request_id, call, questions }: AskUser): string {
+  const command = `rnix answer ${request_id}`;
+  return call ? `${command} yes, or no` : `${command}${' "…"'.repeat(questions.length)}`;
 }
 
 /** The tool and its input as a person would write it, with at most MAX_LINES lines. */
@@ -51,7 +73,8 @@ export function closedLine({ request_id, verdict, by, via, text }: AskClosed, st
 /** "asked: no by the user (terminal): use make instead". */
 export function verdictLine(verdict: AskVerdict, style: Style): string {
   const rules = verdict.rules.map(printable).join(", ");
-  return style.yellow(`asked: ${verdictText(verdict)}`) + style.dim(`  (${rules})`);
+  const why = rules === "" ? "" : style.dim(`  (${rules})`);
+  return style.yellow(`asked: ${verdictText(verdict)}`) + why;
 }
 
 function verdictText({

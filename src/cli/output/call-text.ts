@@ -41,6 +41,7 @@ const KNOWN: ReadonlyMap<string, (input: Input) => string | null> = new Map([
   ["Plan", ({ steps }: Input) => (Array.isArray(steps) ? `${steps.length} steps` : null)],
   ["Skill", ({ skill }: Input) => text(skill)],
   ["ToolSearch", ({ query }: Input) => text(query)],
+  ["AskUser", askText],
   ["Complete", ({ result }: Input) => (typeof result === "string" ? "" : null)],
   ["SendMessage", ({ to, message }: Input) => joined(`to ${value(to, VALUE)}`, text(message))],
 ]);
@@ -70,6 +71,13 @@ function agentText({ intent, agent }: Input): string | null {
   const task = text(intent);
   if (task === null) return null;
   return typeof agent === "string" ? `${printable(agent)}: ${task}` : task;
+}
+
+function askText({ questions }: Input): string | null {
+  if (!Array.isArray(questions)) return null;
+  const asked: unknown = questions[0]?.question;
+  const more = questions.length > 1 ? ` (and ${questions.length - 1} more)` : "";
+  return typeof asked === "string" ? oneLine(asked, 2 * VALUE) + more : null;
 }
 
 function within(what: string | null, path: unknown): string | null {

@@ -8,7 +8,7 @@ import type {
   StreamEvent,
 } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
-import { askedLine, askerText, closedLine } from "./ask.ts";
+import { answerHint, askedLine, askerText, closedLine } from "./ask.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, LogText, stepTitle } from "./log.ts";
@@ -170,12 +170,9 @@ export class RunView implements RunOutput {
 
   /** A question that this command can't answer. */
   #asked(ask: AskUser): void {
-    const { request_id } = ask;
     const what = askedLine(ask, ASKED_WIDTH);
     this.#printProgress(
-      this.#style.yellow(
-        `? ${askerText(ask)} needs an answer: ${what}\n  rnix answer ${request_id} yes, or no`,
-      ),
+      this.#style.yellow(`? ${askerText(ask)} needs an answer: ${what}\n  ${answerHint(ask)}`),
     );
   }
 

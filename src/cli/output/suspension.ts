@@ -35,8 +35,11 @@ export function suspendedLine(command: string, suspended: Suspended | null): str
 export function suspendedText(suspended: Suspended | null): string | null {
   if (suspended === null || suspended.wake.on === "never") return null;
   const why = suspended.reason.replace(/[.\s]+$/, "");
-  if (suspended.wake.on === "answer")
-    return `suspended: ${why}. Answer it: rnix answer ${suspended.wake.id} yes, or no; that resumes it`;
+  if (suspended.wake.on === "answer") {
+    const { id, questions } = suspended.wake;
+    const answer = questions === undefined ? "yes, or no" : Array(questions).fill('"…"').join(" ");
+    return `suspended: ${why}. Answer it: rnix answer ${id} ${answer}; that resumes it`;
+  }
   const waits = `It waits ${suspended.wake.on === "at" ? "" : "for "}${waitsFor(suspended)}`;
   return `suspended: ${why}. ${waits}${suspended.by_itself ? "; it resumes by itself" : ""}`;
 }

@@ -2,23 +2,31 @@
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
-import { askedLines, askerText, whyLines } from "../output/ask.ts";
+import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
+import { defaultAnswer } from "../typed-answer.ts";
 import { cutTo, type Look, wrapTo } from "./look.ts";
 
 /** What the person has chosen and typed so far. */
 export interface AskState {
   /** Answers to the questions before the current one. */
   given: readonly AskAnswer[];
-  /** The option that Enter chooses. */
+  /** The option that Enter chooses; after the last one of a model's question: the person's own words. */
   selected: number;
   /** The options that are marked, where several may be chosen. */
   marked: readonly string[];
-  /** The text that is being added to the selected option; null: none is typed. */
+  /** The text that is typed: added to the selected option, or the person's own answer. null: none is typed. */
   text: string | null;
 }
 
-export const FRESH_ASK: AskState = { given: [], selected: 0, marked: [], text: null };
+/** The state of the question after those in `given`: its default is chosen, and one without options takes a text. */
+export function freshAsk({ questions }: AskUser, given: readonly AskAnswer[] = []): AskState {
+  const { options = [], multi = false, default: usual = [] } = questions[given.length] ?? {};
+  const isPermission = options.some(({ id }) => id === "no");
+  const at = isPermission ? 0 : options.findIndex(({ id }) => usual.includes(id));
+  const marked = multi ? usual : [];
+  return { given, selected: Math.max(0, at), marked, text: options.length === 0 ? "" : null };
+}
 
 /** What a key did: a new state, all answers, or nothing. `interrupts`: the person wants to say something else. */
 export type AskResult = { state: AskState } | { answers: AskAnswer[]; interrupts?: boolean } | null;
@@ -31,13 +39,14 @@ const CONFIRMED: ReadonlySet<string> = new Set(["always", "always_project"]);
 export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
   const question = questionOf(ask, state);
   if (state.text !== null) return textKey(ask, state, state.text, data);
-  if (matchesKey(data, "escape")) return { answers: [...ask.questions.map(refusal)], interrupts: true };
-  if (matchesKey(data, "up") || matchesKey(data, "shift+tab")) return moved(question, state, -1);
-  if (matchesKey(data, "down")) return moved(question, state, 1);
+  if (matchesKey(data, "escape")) return refused(ask);
+  if (matchesKey(data, "up") || matchesKey(data, "shift+tab")) return moved(ask, state, -1);
+  if (matchesKey(data, "down")) return moved(ask, state, 1);
+  if (matchesKey(data, "left")) return back(ask, state);
   if (matchesKey(data, "tab")) return question.text ? { state: { ...state, text: "" } } : null;
   if (matchesKey(data, "enter")) return chosen(ask, state);
   if (question.multi && data === " ") return { state: toggled(question, state) };
-  const at = optionOf(question, data);
+  const at = optionOf(ask, question, data);
   if (at < 0) return null;
   const next = { ...state, selected: at };
   const id = question.options[at]?.id ?? "";
@@ -60,17 +69,21 @@ export function askLines(
   const question = questionOf(ask, state);
   const count = waiting > 1 ? look.dim(`${look.glyph.dot}1 of ${waiting}`) : "";
   const head = `${look.yellow(look.bold(`? ${askerText(ask)} needs your answer`))}${count}`;
-  const options = question.options.flatMap((_, at) => optionLines(question, state, at, columns, look));
-  const hint = look.dim(cutTo(`  ${hintOf(question, state)}${look.glyph.dot}${left} left`, columns, look));
+  const offered = rowsOf(ask, question).map((_, at) => optionLines(ask, question, state, at, columns, look));
+  const options = offered.flat();
+  const hint = look.dim(
+    cutTo(`  ${hintOf(ask, question, state)}${look.glyph.dot}${left} left`, columns, look),
+  );
   const typed =
     state.text === null
       ? []
-      : [`  ${look.cyan(`${textLabel(question, state)}: `)}${printable(state.text)}${look.mark.bar}`];
+      : [`  ${look.cyan(`${textLabel(ask, question, state)}: `)}${printable(state.text)}${look.mark.bar}`];
   const bottom = [...options, ...typed.flatMap((line) => wrapTo(line, columns)), hint];
   const why = [...(ask.call ? whyLines(ask) : [])]
     .flatMap((line) => wrapTo(`  ${line}`, columns))
     .map(look.dim);
-  const body = (ask.call ? askedLines(ask) : [printable(question.question)]).flatMap((line) =>
+  const asked = `${headerText(ask, state.given.length)}${printable(question.question)}`;
+  const body = (ask.call ? askedLines(ask) : asked.split("\n")).flatMap((line) =>
     wrapTo(`  ${line}`, columns),
   );
   const room = Math.max(1, rows - bottom.length - why.length - 1);
@@ -87,8 +100,12 @@ export function askLines(
 }
 
 function textKey(ask: AskUser, state: AskState, text: string, data: string): AskResult {
-  if (matchesKey(data, "escape") || matchesKey(data, "tab")) return { state: { ...state, text: null } };
+  const isOnly = questionOf(ask, state).options.length === 0;
+  if (matchesKey(data, "escape") && isOnly) return refused(ask);
+  if (matchesKey(data, "escape") || matchesKey(data, "tab"))
+    return { state: isOnly ? state : { ...state, text: null } };
   if (matchesKey(data, "enter")) return chosen(ask, state);
+  if (matchesKey(data, "left") && text === "") return back(ask, state);
   if (matchesKey(data, "backspace")) return { state: { ...state, text: [...text].slice(0, -1).join("") } };
   if (matchesKey(data, "ctrl+u")) return { state: { ...state, text: "" } };
   if (isControl(data)) return { state };
@@ -97,24 +114,43 @@ function textKey(ask: AskUser, state: AskState, text: string, data: string): Ask
 
 function chosen(ask: AskUser, state: AskState): AskResult {
   const question = questionOf(ask, state);
-  const option = question.options[state.selected]?.id;
-  const choices = question.multi ? [...state.marked] : option === undefined ? [] : [option];
-  const text = state.text?.trim() ?? "";
-  if (choices.length === 0 && text === "") return { state };
-  const given = [...state.given, { choices, ...(text !== "" && { text }) }];
-  if (given.length < ask.questions.length) return { state: { ...FRESH_ASK, given } };
-  return { answers: given };
+  const isOwn = !ask.call && state.selected === question.options.length;
+  if (isOwn && state.text === null) return { state: { ...state, text: "" } };
+  const answer = answerOf(ask, question, state);
+  if (answer === null) return { state };
+  const given = [...state.given, answer];
+  return given.length < ask.questions.length ? { state: freshAsk(ask, given) } : { answers: given };
 }
 
-/** No, or the default of a question that has no such choice. */
-function refusal({ options, default: usual = [] }: AskQuestion): AskAnswer {
-  if (options.some(({ id }) => id === "no")) return { choices: ["no"] };
-  return usual.length > 0 ? { choices: [...usual] } : { choices: [], text: "The user did not answer." };
+/** What Enter answers now; null: nothing. */
+function answerOf(
+  ask: AskUser,
+  question: AskQuestion,
+  { selected, marked, text: typed }: AskState,
+): AskAnswer | null {
+  const text = typed?.trim() ?? "";
+  if (question.options.length === 0 && text === "") return defaultAnswer(question);
+  const option = question.options[selected]?.id;
+  // The person's own words take the place of the option; beside a permission they are an instruction.
+  const replaces = !ask.call && text !== "";
+  const choices = question.multi ? [...marked] : option === undefined || replaces ? [] : [option];
+  if (choices.length === 0 && text === "") return null;
+  return { choices, ...(text !== "" && { text }) };
 }
 
-function moved({ options }: AskQuestion, state: AskState, by: number): AskResult {
-  const count = Math.max(1, options.length);
+/** No to a permission; the model's questions stay without an answer. */
+function refused({ call, questions }: AskUser): AskResult {
+  return { answers: questions.map(() => ({ choices: call ? ["no"] : [] })), interrupts: true };
+}
+
+function moved(ask: AskUser, state: AskState, by: number): AskResult {
+  const count = Math.max(1, rowsOf(ask, questionOf(ask, state)).length);
   return { state: { ...state, selected: (state.selected + by + count) % count } };
+}
+
+/** To the question before. */
+function back(ask: AskUser, { given }: AskState): AskResult {
+  return given.length === 0 ? null : { state: freshAsk(ask, given.slice(0, -1)) };
 }
 
 function toggled({ options }: AskQuestion, state: AskState): AskState {
@@ -124,25 +160,36 @@ function toggled({ options }: AskQuestion, state: AskState): AskState {
   return { ...state, marked: marked.includes(id) ? marked.filter((one) => one !== id) : [...marked, id] };
 }
 
+/** The options, and a row for the person's own words. */
+function rowsOf(
+  { call }: AskUser,
+  { options }: AskQuestion,
+): { id?: string; label: string; about?: string }[] {
+  return call || options.length === 0 ? options : [...options, { label: "something else: your own words" }];
+}
+
 /** The option of a number or, in a permission, of a letter; -1 for any other key. */
-function optionOf({ options }: AskQuestion, data: string): number {
-  if (/^[1-9]$/.test(data)) return Number(data) <= options.length ? Number(data) - 1 : -1;
-  const id = LETTERS[data.toLowerCase()];
+function optionOf(ask: AskUser, question: AskQuestion, data: string): number {
+  const { options } = question;
+  if (/^[1-9]$/.test(data)) return Number(data) <= rowsOf(ask, question).length ? Number(data) - 1 : -1;
+  const id = ask.call ? LETTERS[data.toLowerCase()] : undefined;
   return id === undefined ? -1 : options.findIndex((option) => option.id === id);
 }
 
 function optionLines(
-  { options, multi }: AskQuestion,
+  ask: AskUser,
+  question: AskQuestion,
   { selected, marked }: AskState,
   at: number,
   columns: number,
   look: Look,
 ): string[] {
-  const option = options[at];
+  const option = rowsOf(ask, question)[at];
   if (!option) return [];
   const isSelected = at === selected;
-  const box = multi ? (marked.includes(option.id) ? "[x] " : "[ ] ") : "";
-  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(option.label)}`;
+  const { id, label } = option;
+  const box = question.multi && id !== undefined ? (marked.includes(id) ? "[x] " : "[ ] ") : "";
+  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(label)}`;
   const about = option.about ? `  ${printable(option.about)}` : "";
   const indent = " ".repeat(4 + box.length);
   const lines = wrapTo(`${text}${about}`, columns - indent.length);
@@ -151,14 +198,23 @@ function optionLines(
     .map((line) => (isSelected ? look.cyan(line) : line));
 }
 
-function hintOf(question: AskQuestion, { text, selected }: AskState): string {
+function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: AskState): string {
+  const before = given.length > 0 ? ", Left goes back" : "";
+  if (ask.call === null) {
+    const usual = question.options.length === 0 ? defaultText(question) : null;
+    const empty = usual === null ? "" : `, empty: ${usual}`;
+    if (question.options.length === 0) return `Enter sends it${empty}${before}, Esc: no answer`;
+    if (text !== null) return "Enter sends it, Esc goes back";
+    return `${question.multi ? "Space marks, " : ""}Enter chooses${before}, Esc: no answer`;
+  }
   if (text !== null) return "Enter sends it, Esc goes back";
   const id = question.options[selected]?.id ?? "";
   const add = question.text ? `, Tab adds ${id === "no" ? "a reason" : "an instruction"}` : "";
-  return `${question.multi ? "Space marks, " : ""}Enter chooses${add}, Esc: no`;
+  return `Enter chooses${add}, Esc: no`;
 }
 
-function textLabel({ options }: AskQuestion, { selected }: AskState): string {
+function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+  if (call === null) return "your answer";
   return options[selected]?.id === "no" ? "why not" : "instruction";
 }
 

@@ -5,11 +5,13 @@ import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
 import type { SendAnswer } from "../output/run.ts";
-import { type AskResult, type AskState, askKey, askLines, askPaste, FRESH_ASK } from "./ask-block.ts";
+import { type AskResult, type AskState, askKey, askLines, askPaste, freshAsk } from "./ask-block.ts";
 import { cutTo, type Look } from "./look.ts";
 
 /** A question takes no key while the person types, and for this time after the last key. */
 const HELD_MS = 1_000;
+/** A letter or number answers when no other follows in this time: then it began the words of a message. */
+const LETTER_MS = 500;
 
 interface AskPanelPorts {
   send: SendAnswer;
@@ -21,12 +23,19 @@ interface AskPanelPorts {
   interrupt(): void;
   /** The input line holds text: Enter sends it, and answers no question. */
   holdsText(): boolean;
+  /** Gives a key to the input line. */
+  type(key: string): void;
+  timer(ms: number, f: () => void): { cancel(): void };
 }
 
 export class AskPanel {
   readonly #ports: AskPanelPorts;
   #queue: AskUser[] = [];
-  #state: AskState = FRESH_ASK;
+  #state: AskState | null = null;
+  /** A key has turned to the question: what follows is meant for it. */
+  #isMeant = false;
+  /** A first letter or number, which may also begin the words of a message. */
+  #letter: { key: string; timer: { cancel(): void } } | null = null;
   /** The question that has been answered here, until its end is known. */
   #sent: string | null = null;
   #shownAt = 0;
@@ -70,19 +79,60 @@ export class AskPanel {
       this.#lastKeyAt = this.#ports.now();
       return false;
     }
-    const result = this.#isForText(data) ? null : askKey(ask, this.#state, data);
-    if (result === null && (this.#ports.holdsText() || /^[^\p{Cc}]/u.test(data))) {
+    const letter = this.#takeLetter();
+    if (letter !== null && isPrintable(data)) {
+      this.#ports.type(letter);
       this.#lastKeyAt = this.#ports.now();
       return false;
     }
-    this.#did(ask, result);
+    if (letter !== null && this.#choose(ask, letter)) return true;
+    const state = this.#stateOf(ask);
+    const result = this.#isForText(data) ? null : askKey(ask, state, data);
+    if (result === null && (this.#ports.holdsText() || isPrintable(data))) {
+      this.#lastKeyAt = this.#ports.now();
+      return false;
+    }
+    if (this.#maybeMessage(ask, state, data)) this.#holdLetter(ask, data);
+    else this.#did(ask, result);
     return true;
   }
 
   /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
   #isForText(data: string): boolean {
-    if (this.#state !== FRESH_ASK || !this.#ports.holdsText()) return false;
+    if (this.#isMeant || !this.#ports.holdsText()) return false;
     return !(["up", "down", "tab", "escape"] as const).some((key) => matchesKey(data, key));
+  }
+
+  /** Whether this key may be the first one of a message: of several marks, each is a key of its own. */
+  #maybeMessage({ questions }: AskUser, { given, text }: AskState, data: string): boolean {
+    const isMarked = questions[given.length]?.multi === true;
+    return !this.#isMeant && text === null && !isMarked && isPrintable(data);
+  }
+
+  #holdLetter(ask: AskUser, key: string): void {
+    const timer = this.#ports.timer(LETTER_MS, () => {
+      this.#letter = null;
+      if (this.#current === ask) this.#choose(ask, key);
+    });
+    this.#letter = { key, timer };
+  }
+
+  #takeLetter(): string | null {
+    const letter = this.#letter;
+    this.#letter = null;
+    letter?.timer.cancel();
+    return letter?.key ?? null;
+  }
+
+  /** Returns whether the key has answered. */
+  #choose(ask: AskUser, key: string): boolean {
+    this.#did(ask, askKey(ask, this.#stateOf(ask), key));
+    return this.#sent !== null;
+  }
+
+  #stateOf(ask: AskUser): AskState {
+    this.#state ??= freshAsk(ask);
+    return this.#state;
   }
 
   paste(text: string): boolean {
@@ -91,7 +141,9 @@ export class AskPanel {
       this.#lastKeyAt = this.#ports.now();
       return false;
     }
-    this.#did(ask, askPaste(this.#state, text));
+    const result = askPaste(this.#stateOf(ask), text);
+    if (result === null && ask.kind === "question") return false;
+    this.#did(ask, result);
     return true;
   }
 
@@ -100,11 +152,12 @@ export class AskPanel {
     const ask = this.#current;
     if (ask === undefined || this.#sent !== null) return [];
     if (!this.isActive && this.#isTyping) {
-      const what = `Waiting for permission${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
+      const waits = ask.call ? "permission" : "your answer";
+      const what = `Waiting for ${waits}${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
       return [look.yellow(cutTo(what, size.columns, look))];
     }
     const left = formatElapsed(Math.max(0, ask.until_ms - this.#ports.now()));
-    return askLines(ask, this.#state, { ...size, waiting: this.#queue.length, left }, look);
+    return askLines(ask, this.#stateOf(ask), { ...size, waiting: this.#queue.length, left }, look);
   }
 
   /** Whether the block takes the place of an input line. */
@@ -122,13 +175,16 @@ export class AskPanel {
   }
 
   #begin(): void {
-    this.#state = FRESH_ASK;
+    this.#takeLetter();
+    this.#state = null;
+    this.#isMeant = false;
     this.#sent = null;
     this.#shownAt = this.#ports.now();
   }
 
   #did(ask: AskUser, result: AskResult): void {
     if (result === null) return;
+    this.#isMeant = true;
     if ("state" in result) {
       this.#state = result.state;
       return;
@@ -145,4 +201,9 @@ export class AskPanel {
       if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
     });
   }
+}
+
+/** One character that could be part of a text. */
+function isPrintable(data: string): boolean {
+  return /^[^\p{Cc}]/u.test(data);
 }

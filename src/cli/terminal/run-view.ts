@@ -4,7 +4,7 @@ import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output } from "../io.ts";
-import { askedLine, askerText, closedLine } from "../output/ask.ts";
+import { answerHint, askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
 import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
 import { AnswerText } from "./answer-text.ts";
@@ -140,6 +140,8 @@ export class LiveView implements RunOutput, InputSlot {
       say: (line) => this.say(line),
       interrupt: () => this.onInterrupt?.(),
       holdsText: () => this.holdsText?.() ?? this.unused?.holdsText ?? false,
+      type: (key) => this.unused?.key(key),
+      timer: (ms, f) => this.#clock.timer(ms, f),
     });
   }
 
@@ -183,11 +185,8 @@ export class LiveView implements RunOutput, InputSlot {
     if (event.type !== "ask_user") return;
     if (this.#asks) this.#asks.ask(event.payload);
     else {
-      const { request_id } = event.payload;
       const what = askedLine(event.payload, this.#screen.columns);
-      this.say(
-        `? ${askerText(event.payload)} needs an answer: ${what}\n  rnix answer ${request_id} yes, or no`,
-      );
+      this.say(`? ${askerText(event.payload)} needs an answer: ${what}\n  ${answerHint(event.payload)}`);
     }
   }
 

@@ -1,7 +1,7 @@
 /** The texts of a question about a tool call, and the message about its verdict for the model. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskedCall, AskQuestion, AskVerdict } from "../../store/runs/ask-schema.ts";
+import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 
 /** Maximum characters of a command line or path in a verdict and in a message. */
 const MAX_QUOTED = 500;
@@ -10,6 +10,12 @@ const MAX_QUOTED = 500;
 export function quoted({ opened, subject }: Pick<AskedCall, "opened" | "subject">): string {
   const text = opened ?? subject;
   return text.length > MAX_QUOTED ? `${text.slice(0, MAX_QUOTED - 1)}…` : text;
+}
+
+/** What a question is about: the call, or the questions of a driver. */
+export function askedText({ call, questions }: Pick<OpenAsk, "call" | "questions">): string {
+  if (call) return quoted(call);
+  return quoted({ subject: questions.map(({ question }) => question).join(" ") });
 }
 
 /** The question about a tool call, with its choices. */
@@ -65,6 +71,8 @@ function nameOf(call: AskedCall): string {
 
 /** The instruction that came with a yes, as it follows the result of the call; "" for none. */
 export function instructionText(verdicts: readonly AskVerdict[]): string {
-  const texts = verdicts.flatMap(({ verdict, text }) => (verdict !== "no" && text ? [text] : []));
+  const texts = verdicts.flatMap(({ verdict, text }) =>
+    verdict !== "no" && verdict !== "answered" && text ? [text] : [],
+  );
   return texts.map((text) => `\n\n[The user allowed this call and added: ${text}]`).join("");
 }

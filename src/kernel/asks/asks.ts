@@ -3,17 +3,20 @@
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
-import { SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, AskedCall, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import { type Ask, SyscallError } from "../../plugin/index.ts";
+import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
+import { answerWake } from "../process/process-info.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { LiveAsk, ProcessEvent, SpawnOpts, Wake } from "../types.ts";
-import { permissionQuestion, quoted, refusedBy } from "./ask-text.ts";
+import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
+import { askedText, refusedBy } from "./ask-text.ts";
 import { Attendance } from "./attendance.ts";
 import { checkAnswers } from "./check-answers.ts";
-import { answeredText, defaultOf, NO, type Settled, verdictOf, YES } from "./verdict.ts";
+import { defaultsOf, replyTo } from "./questions.ts";
+import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
 
 /** Maximum ended questions that are remembered, so that a late answer fails with the reason. */
 const MAX_REMEMBERED = 1_000;
@@ -21,8 +24,6 @@ const MAX_REMEMBERED = 1_000;
 const CLIENT_MS = 1_000;
 /** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
-/** Maximum characters of an input that is shown with a question. */
-const MAX_INPUT = 8_000;
 
 /** What the server does for questions. */
 export interface Asker {
@@ -54,17 +55,11 @@ interface AsksPorts {
   warn(source: string, text: string): void;
 }
 
-/** A call that its rules allow only with a person's yes. */
-interface Request {
-  call: AskedCall;
-  callId: string | undefined;
-}
-
 /** An open question. */
 interface Waiting {
   proc: Process;
   ask: OpenAsk;
-  grant: FileGrant;
+  grant: FileGrant | null;
   /** How it ended; the first decision counts. */
   settled: PromiseWithResolvers<Settled>;
   isSettled: boolean;
@@ -80,7 +75,8 @@ export class Asks {
   readonly #open = new Map<string, Waiting>();
   /** How the last questions ended, by id. */
   readonly #closed = new Map<string, string>();
-
+  /** How long calls under way have waited for a person, by call. */
+  readonly #waited = new WeakMap<Process, Map<string, number>>();
   readonly #attendance: Attendance;
 
   constructor(ports: AsksPorts) {
@@ -101,8 +97,9 @@ export class Asks {
     opened: string | undefined,
     signal: AbortSignal,
   ): Promise<AskVerdict> {
-    const request = this.#request(proc, grant, asked, opened);
-    const verdict = this.#earlier(proc, request) ?? (await this.#decide(proc, grant, request, signal));
+    const inProject = this.#ports.asker !== undefined && proc.spec.opts.project.id !== "user";
+    const request = permissionRequest(proc, grant, asked, opened, { inProject });
+    const verdict = request.earlier ?? (await this.#decide(proc, request, signal));
     if (verdict.verdict === "no") throw refusedBy(request.call, verdict);
     grant.approve(asked, opened);
     return verdict;
@@ -111,6 +108,29 @@ export class Asks {
   /** Whether a person who can answer watches the process or one of its ancestors. */
   isAttended(proc: Process): boolean {
     return this.#attendance.canAnswer(proc);
+  }
+
+  /** The service `ask` of one open file: one list of questions after the other, so that a resume finds each again. */
+  service(proc: Process, callId: string | undefined, signal: AbortSignal): Ask {
+    const asked = new Map<string, number>();
+    let last: Promise<unknown> = Promise.resolve();
+    const before = (what: string): number => {
+      const times = asked.get(what) ?? 0;
+      asked.set(what, times + 1);
+      return times;
+    };
+    return {
+      ask: (questions) => {
+        const made = last.then(async () => {
+          signal.throwIfAborted();
+          const request = questionRequest(proc, callId, questions, before);
+          const verdict = request.earlier ?? (await this.#decide(proc, request, signal));
+          return replyTo(request.questions, verdict);
+        });
+        last = made.catch(() => undefined);
+        return made;
+      },
+    };
   }
 
   /** The questions of all live processes, oldest first. */
@@ -133,11 +153,11 @@ export class Asks {
     // The last record of an ended process is written: what it waits for is on disk.
     if (!proc || !ask || proc.exit) return null;
     checkAnswers(ask, answers);
-    const [answer = NO] = answers;
     // A run that is being suspended or resumed in this moment takes the answer when it asks again.
     proc.asks.set(id, { ...ask, answers: [...answers], answered_by: via });
-    if (waiting) this.#settle(waiting, { by: "user", answer, via });
-    else this.#remember(id, answeredText({ by: "user", answer, via }));
+    const settled: Settled = { by: "user", answers, via };
+    if (waiting) this.#settle(waiting, settled);
+    else this.#remember(id, endText(ask, settled));
     return liveAsk(proc, ask);
   }
 
@@ -152,100 +172,85 @@ export class Asks {
     };
   }
 
-  /** The verdicts of a call, for its record. */
-  take(proc: Process, callId: string): AskVerdict[] {
-    const verdicts = proc.verdicts.get(callId) ?? [];
+  /** The verdicts of a call that is over, for its record, and how long it has waited for a person. */
+  take(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number } {
+    for (const { proc: asking, ask, settled } of this.#open.values())
+      if (asking === proc && ask.call_id === callId)
+        settled.reject(new SyscallError("CLOSED", "The call that asks is over."));
+    const asked = proc.verdicts.get(callId) ?? [];
+    const waitedMs = this.#waited.get(proc)?.get(callId) ?? 0;
     proc.verdicts.delete(callId);
-    return verdicts;
+    this.#waited.get(proc)?.delete(callId);
+    return { asked, waitedMs };
   }
 
-  #request(
-    proc: Process,
-    { call, callId, input = {} }: FileGrant,
-    { rules }: Asked,
-    opened: string | undefined,
-  ): Request {
-    const { tool, path, subject } = call;
-    const text = JSON.stringify(input);
-    const reason = typeof input.description === "string" ? input.description : undefined;
-    const isNew = opened !== undefined && opened !== subject;
-    return {
-      callId,
-      call: {
-        tool,
-        path,
-        subject: proc.secrets.hide(subject ?? (tool === null ? path : text)),
-        input: text.length <= MAX_INPUT ? JSON.parse(proc.secrets.hide(text)) : {},
-        rules,
-        ...(isNew && { opened }),
-        ...(reason && { reason: proc.secrets.hide(reason) }),
-        always: proc.permissions.suggestAlways(isNew ? { ...call, opened } : call),
-      },
-    };
-  }
-
-  /** The verdict that this call got before a crash or a suspension. */
-  #earlier(proc: Process, { call, callId }: Request): AskVerdict | undefined {
-    if (callId === undefined) return undefined;
-    return proc.verdicts.get(callId)?.find(({ what }) => what === quoted(call));
-  }
-
-  async #decide(proc: Process, grant: FileGrant, request: Request, signal: AbortSignal): Promise<AskVerdict> {
+  async #decide(proc: Process, request: AskRequest, signal: AbortSignal): Promise<AskVerdict> {
     const { clock } = this.#ports;
     const restored = this.#restored(proc, request);
     const isAttended = this.#attendance.canAnswer(proc);
-    const mayPark = request.callId !== undefined && this.#ports.isStepCall(proc, request.callId);
     const ask = restored ?? this.#newAsk(proc, request, isAttended);
-    if (ask.answers) {
-      const [answer = NO] = ask.answers;
-      return this.#conclude(proc, ask, { by: "user", answer, via: ask.answered_by });
-    }
+    if (ask.answers)
+      return this.#conclude(proc, ask, { by: "user", answers: ask.answers, via: ask.answered_by });
     if (ask.until_ms <= clock.now())
-      return this.#conclude(proc, ask, { by: "expiry", answer: defaultOf(ask) });
-    if (!isAttended && !(mayPark && this.#attendance.policyOf(proc) === "park"))
-      return this.#conclude(proc, ask, { by: "on_ask", answer: defaultOf(ask) });
-    return this.#conclude(proc, ask, await this.#ask(proc, grant, ask, signal));
+      return this.#conclude(proc, ask, { by: "expiry", answers: defaultsOf(ask.questions) });
+    if (!isAttended && !this.#canPark(proc, ask)) return this.#conclude(proc, ask, this.#byPolicy(proc, ask));
+    return this.#conclude(proc, ask, await this.#ask(proc, request.grant, ask, signal));
+  }
+
+  /** Whether the run may be suspended until the question is answered. */
+  #canPark(proc: Process, { call_id }: OpenAsk): boolean {
+    const isStepCall = call_id !== null && this.#ports.isStepCall(proc, call_id);
+    return isStepCall && this.#attendance.policyOf(proc) === "park";
+  }
+
+  /** What counts when there is no person to ask. */
+  #byPolicy(proc: Process, { kind, questions }: OpenAsk): Settled {
+    const takesDefault = kind === "permission" || this.#attendance.policyOf(proc) === "default";
+    const answers = takesDefault ? defaultsOf(questions) : questions.map(() => ({ choices: [] }));
+    return { by: "on_ask", answers };
   }
 
   /** The question that this call waited for when its run was suspended. */
-  #restored(proc: Process, { call, callId }: Request): OpenAsk | undefined {
+  #restored(proc: Process, { kind, call, callId, questions }: AskRequest): OpenAsk | undefined {
     const on = callId === undefined ? undefined : this.#ports.waiting.of(proc, callId);
     const ask = on?.on === "answer" ? proc.asks.get(on.id) : undefined;
-    return ask?.call && quoted(ask.call) === quoted(call) ? ask : undefined;
+    return ask?.kind === kind && askedText(ask) === askedText({ call, questions }) ? ask : undefined;
   }
 
-  #newAsk(proc: Process, { call, callId }: Request, isAttended: boolean): OpenAsk {
-    const { clock, asker, uuid } = this.#ports;
-    const { limits, project } = proc.spec.opts;
+  #newAsk(proc: Process, { kind, call, callId, questions }: AskRequest, isAttended: boolean): OpenAsk {
+    const { clock, uuid } = this.#ports;
+    const { limits } = proc.spec.opts;
     const now = clock.now();
-    const inProject = asker !== undefined && project.id !== "user";
     return {
       id: uuid().slice(-8),
-      kind: "permission",
+      kind,
       step: proc.step,
       call_id: callId ?? null,
       asked_at_ms: now,
       until_ms: now + (isAttended ? limits.question_timeout : limits.question_parked),
       call,
-      questions: [permissionQuestion(call, { inProject })],
+      questions,
     };
   }
 
   /** Emits the question and waits for the first decision: an answer, its expiry, or the run's policy. */
-  async #ask(proc: Process, grant: FileGrant, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
+  async #ask(proc: Process, grant: FileGrant | null, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
     const { clock, emit, waiting: calls } = this.#ports;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
+    // It may be rejected before anything waits for it.
+    waiting.settled.promise.catch(() => undefined);
     const release = this.#holdClocks(proc);
     const resume = this.#ports.pauseEffects(proc);
+    const since = clock.monotonic();
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
     this.#open.set(ask.id, waiting);
     const timer = clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () =>
-      this.#settle(waiting, { by: "expiry", answer: defaultOf(ask) }),
+      this.#settle(waiting, { by: "expiry", answers: defaultsOf(ask.questions) }),
     );
     try {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
-        await calls.begin(proc, ask.call_id, wakeOf(ask));
+        await calls.begin(proc, ask.call_id, answerWake(ask));
       await this.#ports.saveInfo(proc);
       for (const one of this.#attendance.above(proc)) emit(one, { type: "ask", ask: liveAsk(proc, ask) });
       if (!this.#attendance.canAnswer(proc)) this.#park(waiting);
@@ -260,7 +265,14 @@ export class Asks {
       release();
       resume();
       this.#open.delete(ask.id);
+      this.#addWait(proc, ask, clock.monotonic() - since);
     }
+  }
+
+  #addWait(proc: Process, { call_id }: OpenAsk, ms: number): void {
+    if (call_id === null) return;
+    const waited = this.#waited.get(proc) ?? new Map<string, number>();
+    this.#waited.set(proc, waited.set(call_id, (waited.get(call_id) ?? 0) + ms));
   }
 
   /** The call ends without a verdict. A suspended run keeps its question. */
@@ -276,12 +288,13 @@ export class Asks {
   }
 
   #park({ proc, ask }: Waiting): void {
-    const what = ask.call ? quoted(ask.call) : (ask.questions[0]?.question ?? "");
-    const reason = `it waits for a person's answer ${ask.id}: ${ask.call?.tool ?? "open"} ${what.replaceAll(/\s+/g, " ").slice(0, 100)}`;
     if (proc.stopped) return;
+    const name = ask.call === null ? "" : `${ask.call.tool ?? "open"} `;
+    const what = askedText(ask).replaceAll(/\s+/g, " ").slice(0, 100);
+    const reason = `it waits for a person's answer ${ask.id}: ${name}${what}`;
     const parked = { ...ask, until_ms: Math.max(ask.until_ms, this.#parkedUntil(proc)) };
     proc.asks.set(ask.id, parked);
-    this.#ports.suspend(proc, reason, wakeOf(parked));
+    this.#ports.suspend(proc, reason, answerWake(parked));
     this.#ports.asker?.parked(liveAsk(proc, parked));
   }
 
@@ -294,16 +307,15 @@ export class Asks {
     for (const waiting of [...this.#open.values()]) {
       const { proc, ask } = waiting;
       if (waiting.isSettled || proc.stopped || this.#attendance.canAnswer(proc)) continue;
-      const mayPark = ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id);
-      if (mayPark && this.#attendance.policyOf(proc) === "park") this.#park(waiting);
-      else this.#settle(waiting, { by: "on_ask", answer: defaultOf(ask) });
+      if (this.#canPark(proc, ask)) this.#park(waiting);
+      else this.#settle(waiting, this.#byPolicy(proc, ask));
     }
   }
 
   #settle(waiting: Waiting, settled: Settled): void {
     if (waiting.isSettled) return;
     waiting.isSettled = true;
-    this.#remember(waiting.ask.id, answeredText(settled));
+    this.#remember(waiting.ask.id, endText(waiting.ask, settled));
     waiting.settled.resolve(settled);
   }
 
@@ -349,13 +361,13 @@ export class Asks {
     }
     for (const waiting of this.#open.values()) {
       const { proc: other, ask, grant } = waiting;
-      if (!ask.call || waiting.isSettled) continue;
+      if (!ask.call || !grant || waiting.isSettled) continue;
       const { opened } = ask.call;
       const asked =
         opened === undefined
           ? other.permissions.asks(grant.call)
           : other.permissions.asksForOpened({ ...grant.call, opened }, []);
-      if (asked === null) this.#settle(waiting, { by: "rule", answer: YES, via: rules.join(", ") });
+      if (asked === null) this.#settle(waiting, { by: "rule", answers: [YES], via: rules.join(", ") });
     }
   }
 
@@ -389,8 +401,4 @@ export class Asks {
 
 function liveAsk({ pid, uuid, spec }: Process, ask: OpenAsk): LiveAsk {
   return { pid, uuid, agent: spec.agent.name, depth: spec.depth, intent: spec.intent, ask };
-}
-
-function wakeOf({ id, until_ms }: OpenAsk): Wake {
-  return { on: "answer", id, until_ms };
 }

@@ -1,42 +1,57 @@
 /** The verdict about a question, and how a client reads it later. */
 
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
-import { quoted } from "./ask-text.ts";
+import { askedText } from "./ask-text.ts";
+import { answersText } from "./questions.ts";
 
 /** How a question ended. */
 export interface Settled {
   by: AskVerdict["by"];
-  answer: AskAnswer;
+  answers: readonly AskAnswer[];
   via?: string;
 }
 
 export const NO: AskAnswer = { choices: ["no"] };
 export const YES: AskAnswer = { choices: ["yes"] };
 
-export function defaultOf({ questions }: OpenAsk): AskAnswer {
-  return { choices: questions[0]?.default ?? [] };
-}
-
-export function verdictOf(ask: OpenAsk, { by, answer, via }: Settled, now: number): AskVerdict {
-  const [choice = "no"] = answer.choices;
-  const verdict = choice === "yes" || choice === "always" || choice === "always_project" ? choice : "no";
-  const isAlways = verdict === "always" || verdict === "always_project";
+export function verdictOf(ask: OpenAsk, settled: Settled, now: number): AskVerdict {
+  const { by, via } = settled;
   return {
     id: ask.id,
-    verdict,
+    ...(ask.kind === "question" ? answered(ask, settled) : permission(ask, settled)),
     by,
     ...(via && { via }),
-    what: ask.call ? quoted(ask.call) : "",
+    what: askedText(ask),
     rules: ask.call?.rules ?? [],
-    ...(isAlways && { allowed: ask.call?.always ?? [] }),
-    ...(answer.text && { text: answer.text }),
     asked_at: new Date(ask.asked_at_ms).toISOString(),
     waited_ms: Math.max(0, now - ask.asked_at_ms),
   };
 }
 
-export function answeredText({ by, answer, via }: Settled): string {
+function answered(
+  { questions }: OpenAsk,
+  { answers }: Settled,
+): Pick<AskVerdict, "verdict" | "text" | "answers"> {
+  return { verdict: "answered", text: answersText(questions, answers), answers: [...answers] };
+}
+
+function permission(
+  { call }: OpenAsk,
+  { answers: [answer = NO] }: Settled,
+): Pick<AskVerdict, "verdict" | "allowed" | "text"> {
   const [choice = "no"] = answer.choices;
+  const verdict = choice === "yes" || choice === "always" || choice === "always_project" ? choice : "no";
+  const isAlways = verdict === "always" || verdict === "always_project";
+  return {
+    verdict,
+    ...(isAlways && { allowed: call?.always ?? [] }),
+    ...(answer.text && { text: answer.text }),
+  };
+}
+
+/** How a question ended, for a client whose answer comes too late. */
+export function endText({ kind, questions }: OpenAsk, { by, answers, via }: Settled): string {
+  const choice = kind === "question" ? answersText(questions, answers) : (answers[0]?.choices[0] ?? "no");
   switch (by) {
     case "user":
       return `it was answered "${choice}"${via ? ` (${via})` : ""}, and the first answer counts`;

@@ -4,6 +4,7 @@ import { isAbsolute, relative } from "node:path";
 import type { Children } from "../../os/children.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
+  type Ask,
   type Child,
   type ExecRequest,
   type GuardedFolder,
@@ -35,6 +36,8 @@ interface OpenContextPorts {
   search(plugin: string, project: { dir: string; dataDir: string }): Search;
   /** The scheduled jobs, as this process sees them. */
   schedule?(caller: ScheduleCaller): Schedule;
+  /** The service `ask` for one open file, until `signal` fires. */
+  ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
   /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
@@ -59,7 +62,14 @@ export class OpenContexts {
     this.#ports = ports;
   }
 
-  make(proc: Process, entry: DeviceEntry, as: OpenAs, access: OpenContext["access"]): OpenContext {
+  /** `signal` ends what the driver waits for. */
+  make(
+    proc: Process,
+    entry: DeviceEntry,
+    as: OpenAs,
+    access: OpenContext["access"],
+    signal: AbortSignal,
+  ): OpenContext {
     const { opts } = proc.spec;
     const call = as.kind === "tool" ? callOf(proc, as) : undefined;
     return {
@@ -99,11 +109,16 @@ export class OpenContexts {
         await this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text));
       },
       access,
-      ...this.#services(proc, entry, call),
+      ...this.#services(proc, entry, call, signal),
     };
   }
 
-  #services(proc: Process, entry: DeviceEntry, call: OpenContext["call"]): Partial<Services> {
+  #services(
+    proc: Process,
+    entry: DeviceEntry,
+    call: OpenContext["call"],
+    signal: AbortSignal,
+  ): Partial<Services> {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
     if (entry.needs.includes("exec"))
@@ -116,6 +131,7 @@ export class OpenContexts {
       const run = proc.pid === 0 ? null : proc.info();
       services.schedule = this.#ports.schedule?.({ project, cwd, env, run });
     }
+    if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,

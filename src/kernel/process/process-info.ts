@@ -1,3 +1,4 @@
+import type { OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
 import type { Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";
@@ -108,9 +109,14 @@ function suspensionOf(
 ): ProcInfo["suspended"] {
   const [ask] = asks.values();
   const waits = given.on === "never" || (given.on === "message" && spec.opts.chat === true);
-  const wake: Wake = waits && ask ? { on: "answer", id: ask.id, until_ms: ask.until_ms } : given;
+  const wake: Wake = waits && ask ? answerWake(ask) : given;
   const by_itself = spec.wakes === true && isWoken(wake, spec.opts.chat);
   return { reason, cause, wake, ...(by_itself && { by_itself }) };
+}
+
+/** What resumes a run that is suspended while it asks. */
+export function answerWake({ id, kind, until_ms, questions }: OpenAsk): Wake {
+  return { on: "answer", id, until_ms, ...(kind === "question" && { questions: questions.length }) };
 }
 
 /** Whether a waker resumes a run by itself. A chat waits for its user, whose message resumes it, unless it has set a time. */

@@ -31,8 +31,8 @@ export interface ToolCallPorts extends DeviceCallPorts {
   afterCalls(proc: Process): void;
   /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
   settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
-  /** What a person has decided about the call. */
-  takeVerdicts(proc: Process, callId: string): AskVerdict[];
+  /** What a person has decided about the call, and how long it has waited for that. */
+  takeVerdicts(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number };
   /** What the call waits for, if it does. */
   waitsFor(proc: Process, callId: string): Wake | undefined;
   onStart(proc: Process, call: ToolCall, path: string): void;
@@ -141,7 +141,7 @@ export class StepCalls {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
-    const asked = this.#ports.takeVerdicts(proc, call.id);
+    const { asked, waitedMs } = this.#ports.takeVerdicts(proc, call.id);
     const added = instructionText(asked);
     const inbox = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
@@ -155,7 +155,8 @@ export class StepCalls {
       error: outcome.error ? outcome.error.message + added : null,
       error_code: outcome.error?.code ?? null,
       started_at: started,
-      duration_ms: Math.round(this.#ports.clock.monotonic() - startedMono),
+      duration_ms: Math.round(this.#ports.clock.monotonic() - startedMono - waitedMs),
+      ...(waitedMs >= 1 && { waited_ms: Math.round(waitedMs) }),
       state: waiting ? "waiting" : outcome.state,
       ...(inbox.length > 0 && { inbox }),
       ...(asked.length > 0 && { asked }),

@@ -114,6 +114,8 @@ export class OpenFiles {
         return offered(context.schedule, "schedule").history(call.query);
       case "schedule.next":
         return offered(context.schedule, "schedule").next(call.query);
+      case "ask":
+        return offered(context.ask, "ask").ask(call.questions);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

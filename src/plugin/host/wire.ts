@@ -2,6 +2,8 @@
 
 import {
   type AddedJob,
+  type AskQuestion,
+  type AskReply,
   type Code,
   type Data,
   type ExecRequest,
@@ -129,6 +131,7 @@ export type ServiceCall =
   | { m: "schedule.run"; name: string }
   | { m: "schedule.history"; query: Parameters<Schedule["history"]>[0] }
   | { m: "schedule.next"; query: Parameters<Schedule["next"]>[0] }
+  | { m: "ask"; questions: AskQuestion[] }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string }
   | { m: "changing"; file: string }
@@ -159,6 +162,7 @@ export interface ServiceAnswers {
   "schedule.run"(): LedgerRow;
   "schedule.history"(): LedgerRow[];
   "schedule.next"(): NextInstants;
+  ask(): AskReply;
   spill(): string;
   inbox(): void;
   changing(): void;
@@ -189,6 +193,7 @@ export const SERVICES = [
   "history",
   "search",
   "schedule",
+  "ask",
 ] as const satisfies readonly (keyof Services)[];
 
 /** A position in a plugin's source. Line and column count from 1. */

@@ -79,6 +79,8 @@ export class HostServices {
       };
     }
     if (services.includes("schedule")) context.schedule = this.#schedule(file);
+    if (services.includes("ask"))
+      context.ask = { ask: (questions) => this.#ask(file, { m: "ask", questions }) };
     if (services.includes("tools")) {
       context.tools = {
         list: () => this.#ask(file, { m: "tools.list" }),

@@ -1,5 +1,6 @@
 /** Reads the state of a run whose kernel died. */
 
+import { answerWake } from "../../kernel/process/process-info.ts";
 import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
@@ -114,11 +115,7 @@ export function asSuspended(info: ProcInfo, words: CrashedRun): ProcInfo {
   if (!isAgent) return { ...ended, state: "dead", exit_code: 137, exit_reason: "killed" };
   const [ask] = info.asks;
   // A paused run is not resumed by itself.
-  const wake: Wake | undefined = ask
-    ? { on: "answer", id: ask.id, until_ms: ask.until_ms }
-    : info.chat
-      ? { on: "message" }
-      : undefined;
+  const wake: Wake | undefined = ask ? answerWake(ask) : info.chat ? { on: "message" } : undefined;
   const status = info.is_paused
     ? suspendedFor("its rnix died while it was paused", { wake })
     : suspendedFor("its rnix died", { cause: "crash", wake });

@@ -16,9 +16,11 @@ export const AskQuestion = z.object({
   text: z.boolean(),
   /** The ids that count when no answer comes in time. Absent: no answer. */
   default: z.array(z.string()).optional(),
+  /** The text that counts then, of a question without options. */
+  default_text: z.string().optional(),
 });
 
-/** The answer to one question: ids of options, and a text. */
+/** The answer to one question: ids of options, and a text. Neither: a question of the model's that the user skipped. */
 export const AskAnswer = z.object({
   choices: z.array(z.string()).max(100),
   text: z.string().max(20_000).optional(),
@@ -72,8 +74,10 @@ export const AskVerdict = z.object({
   rules: z.array(z.string()),
   /** The rules that an "always" has allowed. */
   allowed: z.array(z.string()).optional(),
-  /** The reason of a no, or the instruction that came with a yes. */
+  /** The reason of a no, the instruction that came with a yes, or the answers to the model's questions. */
   text: z.string().optional(),
+  /** Of the model's questions: one for each of them. */
+  answers: z.array(AskAnswer).optional(),
   asked_at: z.string(),
   waited_ms: z.number(),
 });

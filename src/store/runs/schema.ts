@@ -34,6 +34,8 @@ export const ToolCallRecord = z.object({
   error_code: z.string().nullable(),
   started_at: z.string(),
   duration_ms: z.number(),
+  /** How long it waited for a person; `duration_ms` is without it. */
+  waited_ms: z.number().optional(),
   state: z.enum(["done", "failed", "denied", "cancelled", "waiting", "unknown"]),
   /** Numbers of the inbox entries in its result. */
   inbox: z.array(z.number()).optional(),
@@ -145,8 +147,13 @@ export const StepRecord = z.object({
 /** What a suspended run, or a tool call, waits for (design §2, "Waiting"). `never`: only the user resumes it. */
 export const Wake = z.discriminatedUnion("on", [
   z.object({ on: z.literal("at"), at_ms: z.number() }),
-  /** `until_ms`: when the question's default counts. */
-  z.object({ on: z.literal("answer"), id: z.string(), until_ms: z.number().optional() }),
+  /** `until_ms`: when the question's default counts. `questions`: how many the model asks; absent for a permission. */
+  z.object({
+    on: z.literal("answer"),
+    id: z.string(),
+    until_ms: z.number().optional(),
+    questions: z.number().optional(),
+  }),
   z.object({ on: z.literal("child"), uuid: z.string() }),
   z.object({ on: z.literal("unit"), id: z.string() }),
   /** `until_ms`: when it resumes without a message. */

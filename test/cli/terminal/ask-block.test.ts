@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type AskState, askKey, askLines, FRESH_ASK } from "../../../src/cli/terminal/ask-block.ts";
+import { type AskState, askKey, askLines, freshAsk } from "../../../src/cli/terminal/ask-block.ts";
 import { AskPanel } from "../../../src/cli/terminal/ask-panel.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
 import type { AskAnswer, AskUser } from "../../../src/protocol/methods.ts";
-import { settled } from "../../support/fake-clock.ts";
+import { FakeClock, settled } from "../../support/fake-clock.ts";
 
 const LOOK = lookOf({ env: { RNIX_ASCII: "1", NO_COLOR: "1" }, stdout: { isTTY: true } as never });
 const [ENTER, ESC, TAB, UP, DOWN, BACK] = ["\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x7f"];
@@ -52,7 +52,7 @@ function after(
   ask: AskUser,
   ...keys: (string | undefined)[]
 ): { state: AskState } | { answers: AskAnswer[] } {
-  let state = FRESH_ASK;
+  let state = freshAsk(ask);
   for (const key of keys) {
     const result = askKey(ask, state, key ?? "");
     if (result === null) continue;
@@ -89,27 +89,92 @@ describe("the keys of a permission", () => {
   );
 });
 
-test("a question of the model's: several at once, and several choices of one", () => {
-  const option = (id: string) => ({ id, label: id });
-  const ask = permission({
+/** A question of the model's for each of these. */
+function question(...questions: Partial<AskUser["questions"][number]>[]): AskUser {
+  return permission({
     kind: "question",
     call: null,
-    questions: [
-      { question: "Which?", options: [option("a"), option("b"), option("c")], multi: true, text: false },
-      { question: "Why?", options: [], multi: false, text: true, default: ["x"] },
+    questions: questions.map((one, i) => ({
+      question: `Question ${i + 1}?`,
+      options: [],
+      multi: false,
+      text: true,
+      ...one,
+    })),
+  });
+}
+
+function options(...labels: string[]) {
+  return labels.map((label, i) => ({ id: String(i + 1), label }));
+}
+
+describe("the keys of a model's question", () => {
+  const which = question({ options: options("red", "green", "blue"), default: ["2"] });
+  const several = question({ options: options("red", "green", "blue"), multi: true });
+  const words = question({});
+  test.each([
+    ["the default is chosen first", which, [ENTER], [{ choices: ["2"] }]],
+    ["a number chooses", which, ["3"], [{ choices: ["3"] }]],
+    ["own words, by Tab", which, [TAB, "p", "i", "n", "k", ENTER], [{ choices: [], text: "pink" }]],
+    ["own words, by the last row", which, [UP, UP, ENTER, "x", ENTER], [{ choices: [], text: "x" }]],
+    ["own words, by its number", which, ["4", "x", ENTER], [{ choices: [], text: "x" }]],
+    ["several", several, ["1", "3", ENTER], [{ choices: ["1", "3"] }]],
+    ["several, by Space", several, [" ", DOWN, DOWN, " ", ENTER], [{ choices: ["1", "3"] }]],
+    ["several and own words", several, ["1", TAB, "x", ENTER], [{ choices: ["1"], text: "x" }]],
+    ["only words", words, ["h", "i", ENTER], [{ choices: [], text: "hi" }]],
+    ["no answer, by Esc", question({}, {}), [ESC], [{ choices: [] }, { choices: [] }]],
+    ["no answer, by Esc on a list", which, [ESC], [{ choices: [] }]],
+    [
+      "an empty line takes the default",
+      question({ default_text: "v1" }),
+      [ENTER],
+      [{ choices: [], text: "v1" }],
     ],
+    [
+      "one after the other, and back again",
+      question({ options: options("a", "b") }, { options: options("c", "d") }, {}),
+      ["1", "\x1b[D", "2", "2", "o", "k", ENTER],
+      [{ choices: ["2"] }, { choices: ["2"] }, { choices: [], text: "ok" }],
+    ],
+  ] as const)("%s", (_title, ask, keys, answers) => {
+    expect(after(ask, ...keys)).toEqual({ answers: [...answers] } as never);
   });
-  expect(after(ask, "1", "3", ENTER, TAB, "so", ENTER)).toEqual({
-    answers: [{ choices: ["a", "c"] }, { choices: [], text: "so" }],
+
+  test.each([
+    ["y is no choice", which, ["y"]],
+    ["Enter marks nothing", several, [ENTER]],
+    ["an unmarked option is none", several, ["1", "1", ENTER]],
+    ["an empty text is none", words, [ENTER]],
+    ["Tab closes a text", which, [TAB, "x", TAB]],
+  ])("%s", (_title, ask, keys) => expect(after(ask, ...keys)).toHaveProperty("state"));
+
+  test("each has its header, its number and its default", () => {
+    const ask = question(
+      { header: "Colour", options: options("red", "green"), default: ["2"] },
+      { question: "Why?", default_text: "no reason" },
+    );
+    const size = { columns: 80, rows: 20, waiting: 1, left: "5m" };
+    expect(askLines(ask, freshAsk(ask), size, LOOK)).toEqual([
+      "? coder (agent of process 3) needs your answer",
+      "  Colour (1/2): Question 1?",
+      "  1 red",
+      "> 2 green",
+      "  3 something else: your own words",
+      "  Enter chooses, Esc: no answer - 5m left",
+    ]);
+    const second = freshAsk(ask, [{ choices: ["1"] }]);
+    expect(askLines(ask, second, size, LOOK).slice(1)).toEqual([
+      "  2/2: Why?",
+      "  your answer: |",
+      "  Enter sends it, empty: no reason, Left goes back, Esc: no answer - 5m left",
+    ]);
   });
-  expect(after(ask, ENTER)).toHaveProperty("state");
-  expect(after(ask, "1", "1", ENTER)).toHaveProperty("state");
 });
 
 describe("the lines", () => {
   test("name who asks, what, why and the choices", () => {
     const size = { columns: 80, rows: 20, waiting: 2, left: "5m" };
-    expect(askLines(permission(), FRESH_ASK, size, LOOK)).toEqual([
+    expect(askLines(permission(), freshAsk(permission()), size, LOOK)).toEqual([
       "? coder (agent of process 3) needs your answer - 1 of 2",
       "  Bash git push",
       "  ask rule Bash",
@@ -122,7 +187,12 @@ describe("the lines", () => {
   });
 
   test("continue a long choice below its words", () => {
-    const lines = askLines(permission(), FRESH_ASK, { columns: 40, rows: 20, waiting: 1, left: "5m" }, LOOK);
+    const lines = askLines(
+      permission(),
+      freshAsk(permission()),
+      { columns: 40, rows: 20, waiting: 1, left: "5m" },
+      LOOK,
+    );
     const at = lines.findIndex((line) => line.includes("2 Always"));
     expect(lines[at + 1]).toMatch(/^ {4}\w/);
   });
@@ -137,7 +207,7 @@ describe("the lines", () => {
       [40, 14],
       [24, 16],
     ] as const) {
-      const lines = askLines(ask, FRESH_ASK, { columns, rows, waiting: 1, left: "5m" }, LOOK);
+      const lines = askLines(ask, freshAsk(ask), { columns, rows, waiting: 1, left: "5m" }, LOOK);
       expect(lines.length).toBeLessThanOrEqual(rows);
       for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
       expect(lines.join("\n")).toContain("3 No");
@@ -149,6 +219,7 @@ describe("a panel", () => {
   function panel() {
     const sent: [string, AskAnswer[]][] = [];
     const clock = { now: 0, typed: "" };
+    const time = new FakeClock();
     let interrupts = 0;
     const made = new AskPanel({
       send: async (id, answers) => void sent.push([id, answers]),
@@ -156,9 +227,13 @@ describe("a panel", () => {
       say: () => undefined,
       interrupt: () => interrupts++,
       holdsText: () => clock.typed !== "",
+      type: (key) => {
+        clock.typed += key;
+      },
+      timer: (ms, f) => time.timer(ms, f),
     });
     const lines = () => made.lines({ columns: 80, rows: 20 }, LOOK);
-    return { made, sent, clock, lines, interrupts: () => interrupts };
+    return { made, sent, clock, time, lines, interrupts: () => interrupts };
   }
 
   test("takes no key before it was seen, nor while the person types; Enter ends the words only", () => {
@@ -194,6 +269,57 @@ describe("a panel", () => {
     // An arrow says that the question is meant.
     expect([made.key("\x1b[A"), made.key("\r")]).toEqual([true, true]);
     expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
+  });
+
+  test.each(["y", "n", "1", "a"])(
+    "%s may begin a message: then it is typed, and answers nothing",
+    async (key) => {
+      const { made, sent, clock, time } = panel();
+      made.ask(permission());
+      clock.now += 2_000;
+      expect([made.key(key), clock.typed]).toEqual([true, ""]);
+      expect([made.key("o"), clock.typed]).toEqual([false, key]);
+      await time.advance(10_000);
+      expect(sent).toEqual([]);
+    },
+  );
+
+  test.each([
+    ["y", [{ choices: ["yes"] }]],
+    ["n", [{ choices: ["no"] }]],
+    ["1", [{ choices: ["yes"] }]],
+  ])("%s alone answers", async (key, answers) => {
+    const { made, sent, clock, time } = panel();
+    made.ask(permission());
+    clock.now += 2_000;
+    made.key(key);
+    expect(sent).toEqual([]);
+    await time.advance(500);
+    expect(sent).toEqual([["a1", answers]]);
+  });
+
+  test("a letter that Enter follows answers at once, and one after an arrow, too", async () => {
+    const { made, sent, clock } = panel();
+    made.ask(permission());
+    clock.now += 2_000;
+    expect([made.key("n"), made.key("\r")]).toEqual([true, true]);
+    expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
+    made.over({ pid: 3, uuid: "u", request_id: "a1", verdict: "no", by: "user" });
+    made.ask(permission({ request_id: "a2" }));
+    clock.now += 2_000;
+    expect([made.key("\x1b[B"), made.key("y")]).toEqual([true, true]);
+    expect(sent[1]).toEqual(["a2", [{ choices: ["yes"] }]]);
+  });
+
+  test("a letter that waits does not answer the next question", async () => {
+    const { made, sent, clock, time } = panel();
+    made.ask(permission());
+    made.ask(permission({ request_id: "a2" }));
+    clock.now += 2_000;
+    made.key("y");
+    made.over({ pid: 3, uuid: "u", request_id: "a1", verdict: "no", by: "user" });
+    await time.advance(10_000);
+    expect(sent).toEqual([]);
   });
 
   test("shows the next question when one is over, wherever it was answered, and begins anew", () => {

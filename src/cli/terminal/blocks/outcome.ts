@@ -1,5 +1,6 @@
 /** The outcome of a tool call: its status in words, the lines of its result that are shown, and how many are not. */
 
+import type { AskReply } from "../../../plugin/index.ts";
 import { formatCount, plural } from "../../output/format.ts";
 import { plainLines } from "../look.ts";
 import type { CallBlock } from "../transcript.ts";
@@ -46,6 +47,8 @@ export function outcomeOf(call: CallBlock): Outcome {
       return ofAgent(result);
     case "Plan":
       return shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true });
+    case "AskUser":
+      return ofQuestions(result);
     case "Skill":
     case "SendMessage":
     case "ToolSearch":
@@ -121,6 +124,27 @@ function ofAgent(result: string): Outcome {
     /\s*\[process \d+, agent [^\]]*?, (\d+ steps?), (\d+) tokens\]\s*$/.exec(result) ?? [];
   const facts = steps === undefined ? [] : [steps, `${formatCount(Number(tokens))} tokens`];
   return shown(linesOf(result.slice(0, result.length - end.length)), { facts, isProse: true });
+}
+
+/** Each question with its answer. A result that was truncated for the model is shown as it is. */
+function ofQuestions(result: string): Outcome {
+  const reply = replyOf(result);
+  if (reply === null) return shown(linesOf(result));
+  const lines = reply.answers.map(
+    ({ question, answer }) => `${question} ${answer.join(", ") || "(no answer)"}`,
+  );
+  const facts = reply.by === "user" ? [] : [reply.by];
+  return shown(lines.flatMap(linesOf), { facts, most: 10, isProse: true });
+}
+
+function replyOf(result: string): AskReply | null {
+  try {
+    const reply: Partial<AskReply> = JSON.parse(result);
+    const { answers, by } = reply;
+    return Array.isArray(answers) && by !== undefined ? { answers, by } : null;
+  } catch {
+    return null;
+  }
 }
 
 function readCounts(result: string): Outcome {

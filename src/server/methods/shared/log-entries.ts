@@ -56,7 +56,20 @@ export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: 
   const begun = new Set(
     journal.flatMap((entry) => (entry.t === "call_start" ? callKey(entry.step, entry) : [])),
   );
-  return [...journal.flatMap((entry) => entriesOf(entry, begun)), ...(cutOff ? openCalls(journal) : [])];
+  const once = onceBegun(journal);
+  return [...once.flatMap((entry) => entriesOf(entry, begun)), ...(cutOff ? openCalls(once) : [])];
+}
+
+/** Without the second start of a call that was made again after a restart. */
+function onceBegun(journal: readonly JournalEntry[]): JournalEntry[] {
+  const begun = new Set<string>();
+  return journal.filter((entry) => {
+    if (entry.t !== "call_start") return true;
+    const key = callKey(entry.step, entry);
+    const isFirst = !begun.has(key);
+    begun.add(key);
+    return isFirst;
+  });
 }
 
 function callKey(step: number, { id }: { id: string }): string {
@@ -122,6 +135,6 @@ function wordsOf(
   return text === undefined || text === "" ? [] : [textEntry(at, kind, text)];
 }
 
-function endOf({ started_at, duration_ms }: ToolCallRecord): string {
-  return new Date(Date.parse(started_at) + duration_ms).toISOString();
+function endOf({ started_at, duration_ms, waited_ms = 0 }: ToolCallRecord): string {
+  return new Date(Date.parse(started_at) + duration_ms + waited_ms).toISOString();
 }

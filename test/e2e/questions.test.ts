@@ -1,0 +1,246 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { z } from "zod";
+import type { TerminalSession } from "../support/terminal.ts";
+import { until } from "../support/until.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf } from "./support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const DATABASE = {
+  question: "Which database?",
+  header: "Database",
+  options: [{ label: "Postgres", description: "a server" }, "SQLite"],
+  default: "SQLite",
+};
+const COLOURS = { question: "Which colours?", options: ["red", "green", "blue"], multi_select: true };
+const NAME = { question: "Which name?" };
+
+/** What was typed sooner answers nothing. */
+const HELD_MS = 1_100;
+
+const Ask = z.looseObject({ request_id: z.string(), uuid: z.string(), state: z.string(), kind: z.string() });
+
+async function model(machine: Machine, ...questions: object[]) {
+  return machine.model(scenes({ "do it": [calls(["AskUser", { questions }]), says("done")] }));
+}
+
+type Model = Awaited<ReturnType<typeof model>>;
+
+/** What the model was answered. */
+function reply({ requests }: Model): { answers: string[][]; by: string; note?: string } {
+  const text = requests.flatMap(toolResults).at(-1) ?? "";
+  const { answers, ...rest } = JSON.parse(text);
+  return { answers: answers.map(({ answer }: { answer: string[] }) => answer), ...rest };
+}
+
+async function theAsk(machine: Machine): Promise<z.infer<typeof Ask>> {
+  for (;;) {
+    const [ask] = z.array(Ask).parse(JSON.parse((await machine.run(["asks", "--json"])).stdout));
+    if (ask) return ask;
+    await Bun.sleep(50);
+  }
+}
+
+function live(machine: Machine, args: string[]): TerminalSession {
+  return machine.terminal(args, { columns: 90, rows: 30, env: { CI: undefined } });
+}
+
+function plain(machine: Machine, args: string[]): TerminalSession {
+  return machine.terminal(args, { columns: 100, rows: 40, env: { NO_COLOR: "1", CI: undefined } });
+}
+
+async function ended(machine: Machine, uuid: string): Promise<void> {
+  await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
+}
+
+describe("at a terminal", () => {
+  test("the live view asks one question after the other: a choice, several, own words", async () => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE, COLOURS, NAME);
+    await using terminal = live(machine, ["spawn", "do it"]);
+    const shown = await terminal.until(/Database \(1\/3\): Which database\?/);
+    expect(shown).toContain("1 Postgres  a server");
+    expect(shown).toContain("› 2 SQLite");
+    expect(shown).toContain("3 something else: your own words");
+    await Bun.sleep(HELD_MS);
+    terminal.type("\x1b[A\r");
+    await terminal.until(/2\/3: Which colours\?/);
+    terminal.type("13\r");
+    await terminal.until(/3\/3: Which name\?/);
+    terminal.type("shop\r");
+    expect((await terminal.done).code).toBe(0);
+    expect(reply(scripted)).toEqual({ answers: [["Postgres"], ["red", "blue"], ["shop"]], by: "user" });
+    expect(terminal.screen.transcript).toContain("Which colours? red, blue");
+  });
+
+  test("plain lines take numbers, labels, own words and the default", async () => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE, COLOURS, NAME, DATABASE);
+    await using terminal = plain(machine, ["spawn", "do it"]);
+    const answers = ["", "red, 3", "a shop, of sorts", "MySQL"];
+    for (const [i, line] of answers.entries()) {
+      const shown = await terminal.until(new RegExp(`${i + 1}/4\\)?: Which[\\s\\S]*answer \\(`));
+      if (i === 0) {
+        expect(shown).toContain("an empty line: SQLite");
+        await Bun.sleep(HELD_MS);
+      }
+      if (i === 2) {
+        terminal.type("\r");
+        await terminal.until(/\n {2}write an answer:/);
+      }
+      terminal.type(`${line}\r`);
+    }
+    expect((await terminal.done).code).toBe(0);
+    expect(reply(scripted).answers).toEqual([["SQLite"], ["red", "blue"], ["a shop, of sorts"], ["MySQL"]]);
+  });
+
+  test("a chat asks, a second client that attaches asks too, and the first answer settles both", async () => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE);
+    await using chat = live(machine, ["chat"]);
+    await chat.until(/a message/);
+    chat.type("do it\r");
+    await chat.until(/Database: Which database\?/);
+    await using second = plain(machine, ["attach", "1"]);
+    await second.until(/Database: Which database\?[\s\S]*answer \(/);
+    await Bun.sleep(HELD_MS);
+    chat.type("1\r");
+    await chat.until(/done/);
+    await second.until(/question \w+: answered by the user \(terminal\): Postgres/);
+    expect(reply(scripted).answers).toEqual([["Postgres"]]);
+    chat.type("\x04");
+    await chat.done;
+  });
+
+  test("words whose first letter is a key of a permission answer nothing, and reach the agent", async () => {
+    await using machine = new Machine();
+    await machine.model(scenes({ "do it": [calls(["Bash", { command: "touch a" }]), says("done")] }));
+    await using terminal = live(machine, ["spawn", "do it", "--ask", "Bash"]);
+    await terminal.until(/4 No/);
+    await Bun.sleep(HELD_MS);
+    for (const key of "yes, but later") {
+      terminal.type(key);
+      await Bun.sleep(20);
+    }
+    await terminal.until(/yes, but later/);
+    expect(machine.has("a")).toBe(false);
+    await machine.run(["answer", (await theAsk(machine)).request_id, "no"]);
+    await terminal.until((text) => !text.includes("4 No"));
+    terminal.type("\x03");
+    await terminal.done;
+    expect(machine.has("a")).toBe(false);
+  });
+});
+
+describe("without a person", () => {
+  test.each([
+    ["deny", "denied", [[], [], []]],
+    ["default", "default", [["SQLite"], [], []]],
+  ])("--on-ask %s answers at once, and jsonl has no question", async (onAsk, by, answers) => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE, COLOURS, NAME);
+    const { code, stdout } = await machine.run(["spawn", "do it", "--on-ask", onAsk, "--output", "jsonl"]);
+    expect([code, stdout.includes("ask_user")]).toEqual([0, false]);
+    expect(reply(scripted)).toMatchObject({
+      by,
+      answers,
+      note: expect.stringContaining("decide by yourself"),
+    });
+  });
+
+  test("park: notified, listed, shown, answered after kill -9, and logged once", async () => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE, COLOURS, NAME);
+    machine.config({ on_ask: `cat > ${machine.elsewhere}/hook.json` });
+    const { code, stdout, stderr } = await machine.run([
+      "spawn",
+      "do it",
+      "--on-ask",
+      "park",
+      "--output",
+      "jsonl",
+    ]);
+    expect(code).toBe(75);
+    const events = stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    const asked = events.find(({ type }) => type === "ask_user").payload;
+    const id: string = asked.request_id;
+    expect(asked.questions).toHaveLength(3);
+    expect(stderr).toContain(`rnix answer ${id} "…" "…" "…"`);
+    await until(() => machine.has(`${machine.elsewhere}/hook.json`), "the hook");
+    expect(JSON.parse(machine.read(`${machine.elsewhere}/hook.json`))).toMatchObject({
+      event: "ask",
+      kind: "question",
+    });
+    machine.killDaemon();
+    expect((await machine.run(["asks"])).stdout).toMatch(/suspended .* Which database\? \(and 2 more\)/);
+    const shown = (await machine.run(["answer", id])).stdout;
+    expect(shown).toContain("Database (1/3): Which database?\n    1  Postgres (a server)\n    2  SQLite\n");
+    expect(shown).toContain("without an answer: SQLite");
+    for (const words of [
+      ["Postgres"],
+      ["Postgres", "9", "x"],
+      ["Postgres", "red", ""],
+      ["1", "2", "x", "y"],
+    ]) {
+      const wrong = await machine.run(["answer", id, ...words]);
+      expect(wrong.code).toBe(64);
+    }
+    const answered = await machine.run(["answer", id, "postgres", "1,3", "the shop, of course"]);
+    expect(answered.stderr).toMatch(/^answered; the run was resumed as process \d+/);
+    await ended(machine, asked.uuid);
+    expect(reply(scripted)).toEqual({
+      answers: [["Postgres"], ["red", "blue"], ["the shop, of course"]],
+      by: "user",
+    });
+    const log = (await machine.run(["log", asked.uuid])).stdout;
+    expect(log.match(/AskUser Which database/g)).toHaveLength(1);
+    expect(log).toContain(
+      "asked: answered by the user (rnix answer): Postgres; red, blue; the shop, of course",
+    );
+    const late = await machine.run(["answer", id, "1", "1", "x"]);
+    expect(late.code).toBe(64);
+  });
+
+  test("rnix answer asks at a terminal, and resumes the run", async () => {
+    await using machine = new Machine();
+    const scripted = await model(machine, DATABASE, NAME);
+    const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
+    const { uuid } = Receipt.parse(JSON.parse(stdout));
+    const { request_id } = await theAsk(machine);
+    await using terminal = plain(machine, ["answer", request_id]);
+    await terminal.until(/1\/2\): Which database[\s\S]*answer \(/);
+    terminal.type("1\r");
+    await terminal.until(/2\/2: Which name[\s\S]*answer \(/);
+    terminal.type("shop\r");
+    expect((await terminal.done).code).toBe(0);
+    expect(terminal.screen.transcript).toContain("answered; the run was resumed as process");
+    await ended(machine, uuid);
+    expect(reply(scripted).answers).toEqual([["Postgres"], ["shop"]]);
+  });
+
+  test("rnix call gets an answer for no person, too", async () => {
+    await using machine = new Machine();
+    const { code, stdout } = await machine.run(["call", "AskUser", JSON.stringify({ questions: [NAME] })]);
+    expect([code, JSON.parse(stdout).by]).toEqual([0, "denied"]);
+  });
+});
+
+test("while a question that was parked waits again, the log of the open step has its call once", async () => {
+  await using machine = new Machine();
+  await model(machine, NAME);
+  await using first = plain(machine, ["spawn", "do it"]);
+  await first.until(/answer \(/);
+  const { uuid } = await theAsk(machine);
+  machine.killDaemon();
+  await first.done;
+  await using again = plain(machine, ["resume", uuid]);
+  await again.until(/answer \(/);
+  const log = await machine.run(["log", uuid]);
+  expect(log.stdout.match(/AskUser Which name/g)).toHaveLength(1);
+});
