@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
 import { stockAgentFront } from "./src/config/agent-file.ts";
 import { stockSkillFront } from "./src/config/skill-file.ts";
+import { commands } from "./src/plugin/host/checkout.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 
 /**
@@ -121,10 +122,11 @@ const embed: BunPlugin = {
       contents: embeddedModule(),
     }));
     builder.onResolve({ filter: /^rnix-embedded:/ }, ({ path }) => ({ path, namespace: "rnix-embedded" }));
-    builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, ({ path }) => ({
-      loader: "json",
-      contents: JSON.stringify(embeddedFiles(path.slice("rnix-embedded:".length))),
-    }));
+    builder.onLoad({ filter: /.*/, namespace: "rnix-embedded" }, async ({ path }) => {
+      const name = path.slice("rnix-embedded:".length);
+      const data = name === "commands" ? await commands() : embeddedFiles(name);
+      return { loader: "json", contents: JSON.stringify(data) };
+    });
   },
 };
 
@@ -144,6 +146,7 @@ function embeddedModule(): string {
     `const stock = [${plugins.join(",\n")}];`,
     "export const compiled = true;",
     "export const plugins = () => stock;",
+    'export const commands = () => import("rnix-embedded:commands").then((m) => m.default);',
     'export const agents = () => import("rnix-embedded:agents").then((m) => m.default);',
     'export const skills = () => import("rnix-embedded:skills").then((m) => m.default);',
     `export const workerUrl = ${JSON.stringify(inExecutable(WORKER))};`,

@@ -37,7 +37,7 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
   }
   if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv)))
     return dispatch(["spawn", ...argv], io, words);
-  const { command, rest } = await find(first, args, words);
+  const { command, rest } = await find(first, args, words, io);
   if (asksForHelp(rest)) {
     const { commandHelp } = await import("./help.ts");
     io.stdout.write(await commandHelp(words, command, io));
@@ -64,7 +64,7 @@ async function help(
     return asked === undefined ? EXIT.usage : EXIT.ok;
   }
   const words: string[] = [];
-  const { command } = await find(name, args, words);
+  const { command } = await find(name, args, words, io);
   output.write(await commandHelp(words, command, io));
   return EXIT.ok;
 }
@@ -74,20 +74,18 @@ async function find(
   name: string,
   args: string[],
   words: string[],
+  io: Io,
 ): Promise<{ command: Command; rest: string[] }> {
   const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (entry === undefined) {
-    const { meantCommand } = await import("./meant-command.ts");
-    const kind = name.startsWith("-") ? "flag" : "command";
-    throw usageError(`unknown ${kind} ${JSON.stringify(name)}${meantCommand(name, args)}`);
-  }
+  const command = entry ? (await entry.load()).default : await ofDevice(name, args, io);
   words.push(name);
-  const command = (await entry.load()).default;
   const [word] = args;
   if (command.subcommands === undefined || word === undefined || word.startsWith("-")) {
     return { command, rest: args };
   }
   const sub = Object.hasOwn(command.subcommands, word) ? command.subcommands[word] : undefined;
+  // A device's command without its default action.
+  if (sub === undefined && (command.args?.length ?? 0) > 0) return { command, rest: args };
   if (sub === undefined) {
     const names = Object.keys(command.subcommands);
     throw usageError(
@@ -96,6 +94,18 @@ async function find(
   }
   words.push(word);
   return { command: sub, rest: args.slice(1) };
+}
+
+/** The command of a plugin. Fails with INVALID, and says what the user may have meant. */
+async function ofDevice(name: string, args: string[], io: Io): Promise<Command> {
+  const { findDeviceCommand, stockDeviceCommands } = await import("./device-commands.ts");
+  const { command, notices } = await findDeviceCommand(io, name, args);
+  if (command !== undefined) return command;
+  const { meantCommand } = await import("./meant-command.ts");
+  const kind = name.startsWith("-") ? "flag" : "command";
+  const stock = (await stockDeviceCommands()).map(([word]) => word);
+  const hint = [meantCommand(name, args, stock), ...notices].join("\n");
+  throw usageError(`unknown ${kind} ${JSON.stringify(name)}${hint}`);
 }
 
 /** Whether the arguments are those of `rnix spawn` without its name: `rnix "fix the test" --check "npm test"`. */

@@ -52,11 +52,19 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   version: { group: "Set up", load: () => import("./commands/version.ts") },
 };
 
-/** Loads all commands with their definitions, for the help, the completions and the tests. */
+/** The group of the stock plugins' commands. */
+export const DEVICES = "Use devices";
+
+/** Loads all commands with their definitions, the stock plugins' too, for the help, the completions and the tests. */
 export async function loadCommands(): Promise<[string, Command][]> {
-  return Promise.all(
-    Object.entries(COMMANDS).map(
-      async ([name, entry]): Promise<[string, Command]> => [name, (await entry.load()).default],
+  const { stockDeviceCommands } = await import("./device-commands.ts");
+  const [own, devices] = await Promise.all([
+    Promise.all(
+      Object.entries(COMMANDS).map(
+        async ([name, entry]): Promise<[string, Command]> => [name, (await entry.load()).default],
+      ),
     ),
-  );
+    stockDeviceCommands(),
+  ]);
+  return [...own, ...devices.filter(([name]) => !Object.hasOwn(COMMANDS, name))];
 }

@@ -1,9 +1,13 @@
+import { SyscallError } from "../plugin/index.ts";
 import type { CallWire } from "../protocol/methods.ts";
 import type { Payload } from "../server/methods/method-table.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import { type Io, project, withSession } from "./io.ts";
 
 type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust">;
+
+/** What a device's command calls. */
+export type CallTarget = Pick<Wanted, "tool" | "path" | "input">;
 
 interface CallOptions {
   json: boolean;
@@ -30,6 +34,21 @@ export async function directCall(io: Io, wanted: Wanted, o: CallOptions): Promis
   if (!made.truncated) return EXIT.ok;
   io.stderr.write(`${made.path}: truncated after ${made.result?.length} characters; the rest was not read\n`);
   return EXIT.error;
+}
+
+/** Makes one call and gives its text to `print`. Throws the error of a call that failed. */
+export async function callForResult(
+  io: Io,
+  wanted: CallTarget,
+  inside: boolean,
+  print: (result: string) => void,
+): Promise<number> {
+  const made = await request(io, wanted, inside);
+  if (made.error !== null) throw new SyscallError(made.error_code ?? "INTERNAL", made.error);
+  if (made.truncated)
+    throw new SyscallError("EXHAUSTED", `the result is longer than ${made.result?.length} characters`);
+  print(made.result ?? "");
+  return EXIT.ok;
 }
 
 function request(io: Io, wanted: Wanted, inside: boolean): Promise<CallWire> {

@@ -2,7 +2,7 @@
 
 import { type ArgDef, type ArgsDef, type CommandDef, renderUsage } from "citty";
 import type { Command } from "./command.ts";
-import { COMMANDS, loadCommands } from "./commands.ts";
+import { COMMANDS, DEVICES, loadCommands } from "./commands.ts";
 import type { Io } from "./io.ts";
 import { type Style, styleOf } from "./output/style.ts";
 
@@ -19,9 +19,9 @@ export async function rootHelp(io: Io): Promise<string> {
     undefined,
     style,
   );
-  const groups = Map.groupBy(Object.entries(COMMANDS), ([, entry]) => entry.group);
-  const lists = [...groups].map(([group, entries]) => {
-    const rows = entries.flatMap(([name]): [string, string][] => [[name, commands.get(name)?.about ?? ""]]);
+  const groups = Map.groupBy(commands.keys(), (name) => COMMANDS[name]?.group ?? DEVICES);
+  const lists = [...groups].map(([group, names]) => {
+    const rows = names.map((name): [string, string] => [name, commands.get(name)?.about ?? ""]);
     return section(group.toUpperCase(), columns(rows, style), style);
   });
   return `${usage}${lists.join("")}${section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style)}Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;

@@ -81,9 +81,9 @@ export function isSentence(argument: string): boolean {
 
 /**
  * What the user most probably meant, with a line to paste: the text after "unknown command". `args`: the words after
- * `name`.
+ * `name`. `more`: commands that are not built in.
  */
-export function meantCommand(name: string, args: readonly string[]): string {
+export function meantCommand(name: string, args: readonly string[], more: readonly string[] = []): string {
   const quoted = quotedCommand(name);
   if (quoted !== undefined) return `; it was quoted. Without quotes:${line(quoted, args)}`;
   if (PRINT_FLAGS.has(name)) return `; an intent needs no flag:${line("", args)}`;
@@ -96,7 +96,7 @@ export function meantCommand(name: string, args: readonly string[]): string {
   const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;
   const other = Object.hasOwn(OTHER_WORDS, name) ? OTHER_WORDS[name] : undefined;
   if (other !== undefined && !isText) return otherWord(other, args);
-  const near = other === undefined ? nearestName(name, Object.keys(COMMANDS)) : undefined;
+  const near = other === undefined ? nearestName(name, [...Object.keys(COMMANDS), ...more]) : undefined;
   const sentence = asSentence(name, args);
   if (near !== undefined) {
     const also = isText ? `\nor, for an agent:${sentence}` : "";

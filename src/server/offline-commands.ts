@@ -11,6 +11,7 @@ import { ProjectAnswers } from "../config/project-answers.ts";
 import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
+import type { CommandSpec } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 
 /**
@@ -99,6 +100,26 @@ export async function stockAgents(): Promise<string[]> {
 export async function stockSkills(): Promise<string[]> {
   const { embeddedSkills } = await import("../plugin/host/embedded.ts");
   return embeddedNames(await embeddedSkills());
+}
+
+/** Whether there are plugins beside the stock ones, trusted or not. */
+export async function hasOwnPlugins(where: Where): Promise<boolean> {
+  const [{ besideBinary, findPlugins, pluginFolders }, { compiled, embeddedPlugins }] = await Promise.all([
+    import("../plugin/host/folders.ts"),
+    import("../plugin/host/embedded.ts"),
+  ]);
+  const { dir, kind } = projectOf(where);
+  const { configDir } = userPaths(where.env);
+  const beside = compiled ? besideBinary() : null;
+  const folders = pluginFolders(configDir, kind === "none" ? null : { dir, workTree: dir }, beside);
+  const stock = embeddedPlugins().map(({ name }) => name);
+  return findPlugins(folders).some(({ name, layer }) => layer !== "stock" || !stock.includes(name));
+}
+
+/** The commands of the stock plugins. */
+export async function stockCommands(): Promise<CommandSpec[]> {
+  const { embeddedCommands } = await import("../plugin/host/embedded.ts");
+  return embeddedCommands();
 }
 
 /** Names of the plugins inside the binary, which a project's plugin should not have. */

@@ -1,6 +1,7 @@
 /** Formats why a run is suspended and what will wake it. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
+import { localTime } from "./local-time.ts";
 
 type Suspended = NonNullable<ProcInfo["suspended"]>;
 
@@ -43,13 +44,3 @@ export function suspendedText(suspended: Suspended | null): string | null {
   const waits = `It waits ${suspended.wake.on === "at" ? "" : "for "}${waitsFor(suspended)}`;
   return `suspended: ${why}. ${waits}${suspended.by_itself ? "; it resumes by itself" : ""}`;
 }
-
-/** A local time, to the second. For an invalid date in a record, the nearest valid one. */
-function localTime(said: number): string {
-  const ms = Math.max(0, Math.min(said, LAST_DATE));
-  const date = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000);
-  return date.toISOString().slice(0, 19).replace("T", " ");
-}
-
-/** 9999-12-30, the last date with four digits for the year in all time zones. */
-const LAST_DATE = Date.UTC(9999, 11, 30);

@@ -1,6 +1,8 @@
 /** The stock plugins, agents and skills of a checkout. */
 
 import { join, resolve } from "node:path";
+import type { CommandSpec } from "../index.ts";
+import { exportedPlugin } from "./exported.ts";
 import { type EmbeddedFile, type FileDigest, pluginEntries, stockFiles, textFiles } from "./stock-files.ts";
 
 /**
@@ -26,6 +28,14 @@ export function plugins(): StockPlugin[] {
     files: stockFiles(PLUGINS, entry),
     import: () => import(entry),
   }));
+}
+
+/** The commands of the stock plugins. In the binary they are data: no plugin is loaded for them. */
+export async function commands(): Promise<CommandSpec[]> {
+  const modules = await Promise.all(
+    plugins().map(async ({ name, import: load }) => exportedPlugin(name, await load())),
+  );
+  return modules.flatMap((plugin) => plugin.commands ?? []);
 }
 
 export async function agents(): Promise<EmbeddedFile[]> {

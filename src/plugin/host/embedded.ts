@@ -1,6 +1,7 @@
 /** The stock plugins, agents and skills that are embedded in the binary. */
 
 import type { ConfigSources } from "../../config/config-sources.ts";
+import type { CommandSpec } from "../index.ts";
 import * as stock from "./checkout.ts";
 import { sha256 } from "./stock-files.ts";
 
@@ -20,6 +21,11 @@ let known: EmbeddedPlugin[] | undefined;
 export function embeddedPlugins(): readonly EmbeddedPlugin[] {
   known ??= stock.plugins().map((plugin) => ({ ...plugin, digest: listDigest(plugin.files) }));
   return known;
+}
+
+/** The commands of the stock plugins. */
+export function embeddedCommands(): Promise<CommandSpec[]> {
+  return stock.commands();
 }
 
 /** Files below `agents/` by relative path, loaded when asked for. */

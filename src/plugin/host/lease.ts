@@ -3,7 +3,7 @@
 import type { DeviceLease, MountOpener, PromptSource } from "../../kernel/types.ts";
 import { Namespace } from "../../vfs/namespace.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
-import type { Device, Plugin, ToolDef } from "../index.ts";
+import type { CommandSpec, Device, Plugin, ToolDef } from "../index.ts";
 import { asProblem, EMBEDDED, type PluginReport, problemText } from "./report.ts";
 
 /** A loaded plugin that is held for a lease. */
@@ -18,9 +18,16 @@ export interface Mountable {
 
 /** A DeviceLease with a report about each plugin. */
 export interface HostLease extends DeviceLease {
+  /** The commands of the plugins. Of two with one name, the nearer layer's. */
+  commands: PluginCommand[];
   reports: PluginReport[];
   /** Shown to the user: plugins that are left out, broken, or replace stock ones. */
   notices: string[];
+}
+
+/** A command, with the plugin that brings it. */
+export interface PluginCommand extends CommandSpec {
+  plugin: string;
 }
 
 export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): HostLease {
@@ -31,6 +38,7 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
     namespace,
     mounts,
     prompts: loaded.flatMap(promptOf),
+    commands: commandsOf(loaded),
     secrets: loaded.flatMap(({ plugin }) => plugin.secrets ?? []),
     versions: Object.fromEntries(versions),
     reports,
@@ -39,6 +47,24 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
       for (const { release } of loaded) release();
     },
   };
+}
+
+function commandsOf(loaded: readonly Mountable[]): PluginCommand[] {
+  const commands = new Map<string, PluginCommand & { layer: string }>();
+  for (const layer of ["project", "user", "stock"] as const) {
+    for (const { plugin, report } of loaded) {
+      if (report.layer !== layer) continue;
+      for (const command of plugin.commands ?? []) {
+        const taken = commands.get(command.name);
+        if (taken?.layer === layer) {
+          const message = `Its command ${command.name} is not offered: plugin ${taken.plugin} of the same layer has one of that name.`;
+          report.problems.push({ message });
+        }
+        if (!taken) commands.set(command.name, { ...command, plugin: plugin.name, layer });
+      }
+    }
+  }
+  return [...commands.values()].map(({ layer: _, ...command }) => command);
 }
 
 function promptOf({ plugin, config, report: { layer } }: Mountable): PromptSource[] {

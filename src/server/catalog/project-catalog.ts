@@ -21,7 +21,7 @@ import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
-import type { HostLease } from "../../plugin/host/lease.ts";
+import type { HostLease, PluginCommand } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type {
@@ -81,6 +81,14 @@ export class ProjectCatalog {
   async plugins(project: ProjectRef): Promise<{ plugins: PluginReport[] }> {
     const workspace = await this.#at(project);
     return { plugins: await workspace.pluginReports(await loadSettings(workspace.sources)) };
+  }
+
+  /** The commands of the plugins that a run would have. `notices`: plugins that are left out. */
+  async commands(project: ProjectRef): Promise<{ commands: PluginCommand[]; notices: string[] }> {
+    return this.#withDevices(await this.#at(project), async (_devices, { commands, notices }) => ({
+      commands,
+      notices,
+    }));
   }
 
   /** With `agent`, marks the tools that it may use, and adds those of its MCP servers, which are started for it. */

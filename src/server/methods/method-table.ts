@@ -41,6 +41,7 @@ export const METHODS = {
   undo: async () => (await import("./undo.ts")).undo,
   call: async () => (await import("./call.ts")).call,
   list_plugins: async () => (await import("./list-plugins.ts")).listPlugins,
+  list_commands: async () => (await import("./list-commands.ts")).listCommands,
   list_tools: async () => (await import("./list-tools.ts")).listTools,
   list_agents: async () => (await import("./list-agents.ts")).listAgents,
   list_skills: async () => (await import("./list-skills.ts")).listSkills,

@@ -171,6 +171,7 @@ export function optsOf(cwd: string): SpawnOpts {
 const EMPTY: Catalog = {
   projectDir: (cwd) => cwd,
   plugins: async () => ({ plugins: [] }),
+  commands: async () => ({ commands: [], notices: [] }),
   tools: async () => ({ tools: [], diagnostics: [] }),
   agents: async () => ({ agents: [], diagnostics: [] }),
   skills: async () => ({ skills: [], diagnostics: [] }),

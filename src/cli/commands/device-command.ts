@@ -1,0 +1,162 @@
+/** Makes a command of what a plugin declares in `commands`: each action is one call of the plugin's tool or device. */
+
+import type { CommandAction, CommandArgument, CommandFlag, CommandSpec } from "../../plugin/index.ts";
+import { type Command, defineCommand } from "../command.ts";
+import { type CallTarget, callForResult } from "../direct-call.ts";
+import { usageError } from "../exit.ts";
+import { bool, choice, didYouMean, type Flag, type Flags, json, list, text } from "../flags.ts";
+import type { Io } from "../io.ts";
+import { printJsonTable } from "../output/json-table.ts";
+
+/** Flags of each device's command. */
+const COMMON = {
+  json,
+  "no-daemon": bool("run inside this command; nothing is left running"),
+};
+
+/** `rnix NAME ACTION …`; without an action, the default one. */
+export function deviceCommand(spec: CommandSpec): Command {
+  const actions = Object.entries(spec.actions).map(([word, action]): [string, Command] => [
+    word,
+    actionCommand(action),
+  ]);
+  const main = actions.find(([word]) => word === spec.default)?.[1];
+  const examples = actions.flatMap(([, command]) => command.examples);
+  const [first = { line: `rnix ${spec.name}`, about: spec.summary }, ...more] = examples;
+  return {
+    about: spec.summary,
+    args: main?.args,
+    flags: main?.flags ?? {},
+    run: main?.run,
+    examples: [first, ...more],
+    subcommands: Object.fromEntries(actions),
+  };
+}
+
+function actionCommand(action: CommandAction): Command {
+  const { args = [], flags = {}, summary, example } = action;
+  return defineCommand<Flags>({
+    about: summary,
+    args: args.map(({ name, summary: about, required, rest }) => ({
+      name,
+      about,
+      optional: !required,
+      many: rest !== undefined && rest !== false,
+    })),
+    flags: {
+      ...Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flagOf(flag)])),
+      ...COMMON,
+    },
+    examples: [{ line: example, about: summary }],
+    run: (io, values, given) => call(io, action, values, given),
+  });
+}
+
+/** Makes the call, and prints its result. */
+async function call(
+  io: Io,
+  { args = [], flags = {}, call: target, input, output = "text" }: CommandAction,
+  values: Record<string, unknown>,
+  given: readonly string[],
+): Promise<number> {
+  const fields = { ...input, ...argumentsOf(args, given), ...flagsOf(flags, values) };
+  const wanted: CallTarget = { ...target, input: fields };
+  return callForResult(io, wanted, values["no-daemon"] === true, (result) => {
+    if (values.json === true) io.stdout.write(`${JSON.stringify(documentOf(result), null, 2)}\n`);
+    else if (output !== "text") printJsonTable(io, parsed(result), output);
+    else io.stdout.write(result === "" || result.endsWith("\n") ? result : `${result}\n`);
+  });
+}
+
+function argumentsOf(args: readonly CommandArgument[], given: readonly string[]): Record<string, unknown> {
+  const fields: Record<string, unknown> = {};
+  for (const [place, arg] of args.entries()) {
+    const words = given.slice(place);
+    const [word] = words;
+    if (word === undefined) break;
+    const field = arg.field ?? fieldOf(arg.name);
+    if (arg.rest === "text") fields[field] = words.join(" ");
+    else if (arg.rest) fields[field] = words.map((one) => argumentValue(arg, one));
+    else fields[field] = argumentValue(arg, word);
+  }
+  return fields;
+}
+
+function argumentValue({ name, type }: CommandArgument, word: string): string | number {
+  return type === "number" ? numberOf(name, word) : word;
+}
+
+/** Flags that were not given are no fields. */
+function flagsOf(
+  flags: Record<string, CommandFlag>,
+  values: Record<string, unknown>,
+): Record<string, unknown> {
+  const given = Object.entries(flags).flatMap(([name, { type, field }]): [string, unknown][] => {
+    const value = values[name];
+    const isGiven = type === "list" ? Array.isArray(value) && value.length > 0 : value !== undefined;
+    return isGiven && value !== false ? [[field ?? fieldOf(name), value]] : [];
+  });
+  return Object.fromEntries(given);
+}
+
+/** The input field of an argument or a flag that names none. */
+function fieldOf(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z0-9]+/g, "_");
+}
+
+function flagOf({ type, summary, values }: CommandFlag): Flag<unknown> {
+  switch (type) {
+    case "boolean":
+      return bool(summary);
+    case "number":
+      return numberFlag(summary);
+    case "list":
+      return values === undefined ? list(summary, "TEXT") : choices(summary, values);
+    case "string":
+      return values === undefined ? text(summary, "TEXT") : choice(summary, values);
+  }
+}
+
+function numberFlag(about: string): Flag<number | undefined> {
+  return {
+    about,
+    takesValue: true,
+    repeatable: false,
+    hint: "N",
+    read: ([value], name) => (value === undefined ? undefined : numberOf(name, value)),
+  };
+}
+
+function choices(about: string, values: readonly string[]): Flag<string[]> {
+  const all = list(about, values.join("|"));
+  const read = (given: string[], name: string): string[] => {
+    for (const value of given.filter((one) => !values.includes(one)))
+      throw usageError(
+        `${name}: expected one of ${values.join(", ")}, got ${JSON.stringify(value)}${didYouMean(value, values)}`,
+      );
+    return given;
+  };
+  return { ...all, choices: values, read };
+}
+
+function numberOf(name: string, word: string): number {
+  const number = Number(word);
+  if (word.trim() !== "" && Number.isFinite(number)) return number;
+  throw usageError(`${name}: expected a number, got ${JSON.stringify(word)}`);
+}
+
+/** The result for --json: itself if it is JSON, else its text. */
+function documentOf(result: string): unknown {
+  const value = parsed(result);
+  return value === undefined ? result : value;
+}
+
+/** undefined: the text is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}

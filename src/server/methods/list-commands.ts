@@ -1,0 +1,9 @@
+/** The method list_commands. */
+
+import { ProjectRequest } from "../../protocol/project.ts";
+import { method } from "./method.ts";
+
+export const listCommands = method({
+  payload: ProjectRequest,
+  handle: (payload, { catalog }) => catalog.commands(payload),
+});
