@@ -1,0 +1,111 @@
+/** Writes the steps of one run to its record, and logs their texts. */
+
+import type { Clock } from "../../lib/clock.ts";
+import type { LLMAnswer, Message } from "../../plugin/index.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
+import type { Turns } from "../chat/turns.ts";
+import { recordOrFail } from "../errors/run-error.ts";
+import { textEntry } from "../events/log-entry.ts";
+import type { Process } from "../process/process.ts";
+import { actionOf, stepRecord, usageSoFar } from "../process/step-record.ts";
+import type { ProcessEvent } from "../types.ts";
+
+interface StepRecorderPorts {
+  clock: Clock;
+  emit(proc: Process, event: ProcessEvent): void;
+}
+
+type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
+
+/** What the loop knows of a finished step. */
+interface StepFacts {
+  interrupted?: boolean;
+  ends: boolean;
+  /** Tools in its request. */
+  offered: number | undefined;
+}
+
+/** The record of one run, step by step: the journal of an answer before its effects, then the finished step. */
+export class StepRecorder {
+  readonly #ports: StepRecorderPorts;
+  readonly #proc: Process;
+  readonly #turns: Turns;
+  #planned: boolean;
+  /** The last text of an answer. */
+  lastText = "";
+  /** What the user said last. */
+  heard = "";
+
+  constructor(ports: StepRecorderPorts, proc: Process, turns: Turns) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#turns = turns;
+    this.#planned = proc.plan !== null;
+  }
+
+  /** Writes an answer to the journal before anything acts on it. */
+  journal(ts: string, message: Message, answer: JournaledAnswer): void {
+    const proc = this.#proc;
+    if (answer.content !== "") this.lastText = answer.content;
+    recordOrFail(() =>
+      proc.record.journal({
+        t: "answer",
+        v: 1,
+        step: proc.step,
+        ts,
+        message,
+        reasoning: answer.reasoning,
+        usage: answer.usage,
+        stop_reason: answer.stop_reason,
+        stop_word: answer.stop_word,
+        so_far: usageSoFar(proc),
+        messages: proc.unrecorded.length > 0 ? [...proc.unrecorded] : undefined,
+        inbox: this.#turns.seqs,
+        served: answer.served,
+        interrupted: answer.interrupted,
+      }),
+    );
+    this.log("thought", answer.reasoning);
+    this.log("text", answer.content);
+  }
+
+  /** Writes the finished step. `ends`: the answer ends the run, as far as that is known now. */
+  step(
+    ts: string,
+    assistant: Message,
+    answer: LLMAnswer,
+    calls: ToolCallRecord[],
+    { interrupted = false, ends, offered }: StepFacts,
+  ): void {
+    const proc = this.#proc;
+    const action = actionOf(calls, { planned: this.#planned, ends });
+    if (action === "plan") this.#planned = true;
+    const { afterCheck, seqs: inbox } = this.#turns;
+    // The first words of a chat that began without any.
+    if (proc.spec.intent === "") proc.spec.intent = this.heard;
+    recordOrFail(() =>
+      proc.record.step(
+        stepRecord(proc, {
+          ts,
+          assistant,
+          answer,
+          calls,
+          action,
+          inbox,
+          afterCheck,
+          interrupted,
+          offered,
+        }),
+      ),
+    );
+    proc.recordedStep = proc.step;
+    this.#turns.recorded();
+  }
+
+  log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
+    if (!text) return;
+    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const entry = textEntry({ ts, step: this.#proc.step }, kind, text);
+    this.#ports.emit(this.#proc, { type: "log", entry });
+  }
+}

@@ -1,0 +1,213 @@
+/** Decides what an answer ends: nothing, the turn of a chat, or the run. */
+
+import type { LLMAnswer } from "../../plugin/index.ts";
+import type { Turns } from "../chat/turns.ts";
+import type { ContextManager } from "../context-manager.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import { cutShort } from "../llm/cut-short.ts";
+import type { ModelCall } from "../llm/model-call.ts";
+import type { Process } from "../process/process.ts";
+import type { RunOutcome } from "../process/verdict.ts";
+import type { ExitReason, ProcessEvent } from "../types.ts";
+import type { Checks } from "./checks.ts";
+import type { FinalAnswer } from "./final-answer.ts";
+import type { StepRecorder } from "./step-recorder.ts";
+
+interface TurnEndPorts {
+  ctx: ContextManager;
+  inboxes: Inboxes;
+  emit(proc: Process, event: ProcessEvent): void;
+  saveInfo(proc: Process): Promise<void>;
+}
+
+interface TurnEndParts {
+  model: Pick<ModelCall, "arriving" | "takeArriving" | "cutByBudget">;
+  turns: Turns;
+  checks: Checks;
+  finalAnswer: FinalAnswer;
+  recorder: StepRecorder;
+}
+
+type Answered = Pick<LLMAnswer, "content" | "stop_word"> & { stop_reason?: LLMAnswer["stop_reason"] };
+
+/** The ends that the loop guard causes. */
+const LOOPS: ReadonlySet<ExitReason> = new Set(["loop_detected", "circuit_breaker"]);
+
+/** The end of a turn: of an answer to the user's message in a chat, of the whole run elsewhere. */
+export class TurnEnd {
+  readonly #ports: TurnEndPorts;
+  readonly #proc: Process;
+  readonly #model: TurnEndParts["model"];
+  readonly #turns: Turns;
+  readonly #checks: Checks;
+  readonly #finalAnswer: FinalAnswer;
+  readonly #recorder: StepRecorder;
+  /** The result is the final answer, and its checks run. */
+  #isAnswered = false;
+
+  constructor(
+    ports: TurnEndPorts,
+    proc: Process,
+    { model, turns, checks, finalAnswer, recorder }: TurnEndParts,
+  ) {
+    this.#ports = ports;
+    this.#proc = proc;
+    this.#model = model;
+    this.#turns = turns;
+    this.#checks = checks;
+    this.#finalAnswer = finalAnswer;
+    this.#recorder = recorder;
+  }
+
+  /** The model is asked again: what it said is no longer the result. */
+  reopen(): void {
+    this.#isAnswered = false;
+    // What an interruption left as the result is not the last word.
+    this.#proc.partial = false;
+  }
+
+  /** Whether the answer would end the run, as far as that is known when its step is recorded. */
+  ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
+    const { completion, spec } = this.#proc;
+    if (spec.opts.chat) return false;
+    if (completion !== null) return this.#finalAnswer.isLast(completion);
+    if (tool_calls.length > 0 || stop_reason === "paused") return false;
+    if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
+    const isCut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget }) !== undefined;
+    return isCut || this.#finalAnswer.isLast(this.#withPauses(content));
+  }
+
+  /** What an answer with its finished calls ends; undefined if the run continues. */
+  async outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    if (proc.completion !== null) {
+      const outcome = this.#finalAnswer.take(proc.completion);
+      return outcome?.kind === "finished" ? this.complete(outcome) : outcome;
+    }
+    // A model that paused is called again, with its own text as the last message.
+    if (answer.tool_calls.length > 0 || answer.stop_reason === "paused") return undefined;
+    return this.finish(answer);
+  }
+
+  /** Ends the run with an answer without calls, unless the answer is not the last. */
+  async finish({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    const whole = this.#withPauses(content);
+    const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
+    if (proc.spec.opts.chat) {
+      if (cut?.kind === "broken") this.#ports.emit(proc, { type: "notice", text: cut.error.message });
+      return this.#endTurn(whole);
+    }
+    if (cut === undefined) return this.#conclude(whole);
+    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
+    proc.result = whole;
+    proc.partial = true;
+    return cut;
+  }
+
+  /** Ends the run with the input of Complete, unless the user has sent a message: the model reads it first. */
+  async complete(finished: RunOutcome): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    if (proc.spec.opts.chat) return this.#endTurn(proc.completion ?? "");
+    const inbox = this.#ports.inboxes.of(proc);
+    if (inbox.inputs.length === 0) {
+      const outcome = await this.checked(finished);
+      if (outcome?.kind !== "finished" || (await inbox.finish(() => inbox.inputs.length > 0))) return outcome;
+    }
+    proc.completion = null;
+    proc.output = null;
+    proc.turnOver = true;
+    this.#isAnswered = false;
+    return undefined;
+  }
+
+  /** A chat does not end by a loop: the user decides what follows. */
+  unlessInChat(outcome: RunOutcome | undefined): RunOutcome | undefined | Promise<undefined> {
+    if (outcome?.kind !== "broken" || !this.#proc.spec.opts.chat || !LOOPS.has(outcome.reason))
+      return outcome;
+    return this.failedTurn(outcome.error.message);
+  }
+
+  /**
+   * The model of a chat can't answer, or it turns in a circle: the user decides what follows. What the model was to read
+   * is in the inbox again, and waits for a new message.
+   */
+  async failedTurn(why: string): Promise<undefined> {
+    const proc = this.#proc;
+    this.#model.takeArriving();
+    proc.step = proc.recordedStep;
+    await this.#turns.putBack();
+    this.#turns.end({ onlyNew: true });
+    this.keepPartial();
+    proc.notices.push(why);
+    this.#ports.emit(proc, { type: "notice", text: why });
+    await this.#ports.saveInfo(proc);
+  }
+
+  /** The interrupted work has ended: it is the user's turn. `putBack`: messages that are in the inbox again. */
+  async endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
+    const proc = this.#proc;
+    // Who follows the run sees where the answer stops.
+    this.#ports.emit(proc, { type: "notice", text: "interrupted" });
+    if (answerCut) proc.answerCut = true;
+    proc.completion = null;
+    this.keepPartial();
+    this.#turns.end({ onlyNew: proc.interrupted });
+    await this.#ports.saveInfo(proc);
+    proc.endInterruption(putBack);
+  }
+
+  /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
+  keepPartial(): void {
+    if (this.#isAnswered) return;
+    const text = this.#model.arriving || this.#recorder.lastText || this.#proc.result;
+    if (!text) return;
+    this.#proc.result = text;
+    this.#proc.partial = true;
+  }
+
+  /** The answer with the text of the pauses before it. */
+  #withPauses(content: string): string {
+    const { messages } = this.#ports.ctx.prompt(this.#proc);
+    const before = messages.slice(0, -1);
+    const other = before.findLastIndex(
+      ({ role, tool_calls }) => role !== "assistant" || tool_calls !== undefined,
+    );
+    return [...before.slice(other + 1).map((message) => message.content), content].join("");
+  }
+
+  /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
+  async #conclude(answer: string): Promise<RunOutcome | undefined> {
+    if (!this.#finalAnswer.fits(answer)) return this.#finalAnswer.take(answer);
+    // If messages are waiting, they begin another turn.
+    this.#proc.turnOver = true;
+    const inbox = this.#ports.inboxes.of(this.#proc);
+    if (!inbox.isEmpty || (this.#checks.isLast && !(await inbox.finish()))) return undefined;
+    const outcome = await this.checked(this.#finalAnswer.take(answer));
+    return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
+  }
+
+  /** The answer to the user's message is complete. The chat waits for the next one. */
+  async #endTurn(answer: string): Promise<undefined> {
+    const proc = this.#proc;
+    proc.completion = null;
+    proc.result = answer;
+    proc.partial = false;
+    this.#turns.end();
+    this.#isAnswered = true;
+    await this.#ports.saveInfo(proc);
+  }
+
+  /** Ends the run as `outcome` says, unless a check fails and the run continues with its output. */
+  async checked(outcome: RunOutcome | undefined): Promise<RunOutcome | undefined> {
+    const proc = this.#proc;
+    this.#isAnswered = true;
+    const passed = await this.#checks.pass();
+    if (proc.stopped) return { kind: "stopped", status: proc.stopped };
+    if (passed) return outcome;
+    this.#isAnswered = false;
+    proc.completion = null;
+    proc.output = null;
+    return undefined;
+  }
+}
