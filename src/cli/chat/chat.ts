@@ -3,40 +3,31 @@
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { oneLine, plural } from "../output/format.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
-import { notify } from "../terminal/notify.ts";
 import type { Screen } from "../terminal/screen.ts";
 import { terminalStyleOf } from "../terminal/terminal-style.ts";
 import type { ChildRun } from "../terminal/transcript.ts";
 import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
 import { Aside } from "./aside.ts";
-import { attachedFiles } from "./attached-files.ts";
 import type { BelowLine } from "./below.ts";
 import { type ChatCommand, chatCommands } from "./commands.ts";
+import { Composer } from "./composer.ts";
+import { Conversation } from "./conversation.ts";
 import { Link } from "./link.ts";
 import type { Outgoing, When } from "./outbox.ts";
 import { PastTurns } from "./past.ts";
 import { type Choice, Picker } from "./picker.ts";
-import {
-  type CommandFolders,
-  expandPrompt,
-  findPromptCommands,
-  type PromptCommand,
-} from "./prompt-commands.ts";
-import { type Begin, RunSession } from "./run-session.ts";
-import { type Actor, Stage } from "./stage.ts";
+import type { CommandFolders, PromptCommand } from "./prompt-commands.ts";
+import type { RunSession } from "./run-session.ts";
 import { readTyped } from "./typed.ts";
 
 const SIGTERM = 1;
 const SIGINT = 3;
-const INTENT_WIDTH = 60;
 
 type OpenPicker = Pick<Picker<never>, "key" | "lines">;
 
@@ -60,19 +51,12 @@ export class Chat implements ChatActions {
   readonly link: Link;
   readonly options: ChatOptions;
   readonly #parts: ChatParts;
-  readonly #stage: Stage;
-  /** Shown while there is no live run. */
-  readonly #lobby: Actor;
+  readonly #composer: Composer;
+  readonly #conversation: Conversation;
   readonly #commands: ChatCommand[];
   readonly #done = Promise.withResolvers<number>();
-  #session: RunSession | null = null;
-  /** A sub-agent that is watched. */
-  #watched: RunSession | null = null;
-  /** What the next message continues, while nothing is live. */
-  #past: PastRun | null = null;
   #picker: OpenPicker | null = null;
   #aside: Aside | null = null;
-  #interrupts = 0;
   #quitAsked = false;
 
   constructor(parts: ChatParts) {
@@ -81,11 +65,16 @@ export class Chat implements ChatActions {
     this.look = parts.look;
     this.options = parts.options;
     this.link = new Link(parts.io);
-    this.#stage = new Stage(parts.screen);
-    this.#lobby = this.#stage.newScreen();
-    this.#lobby.title("rnix: ready");
-    this.#lobby.show((size) => parts.below.frame(size));
-    this.#stage.show(this.#lobby);
+    const print = (text: string): void => this.print(text);
+    const { folders } = parts;
+    this.#composer = new Composer({ cwd: this.options.cwd ?? this.io.cwd, folders, print });
+    this.#conversation = new Conversation({
+      ...parts,
+      link: this.link,
+      stop: () => this.stop(),
+      print,
+      report: (work) => this.#report(work),
+    });
     this.#commands = chatCommands(this);
   }
 
@@ -96,19 +85,16 @@ export class Chat implements ChatActions {
 
   get commands(): (ChatCommand | PromptCommand)[] {
     const own = new Set(this.#commands.map(({ name }) => name));
-    return [
-      ...this.#commands,
-      ...findPromptCommands(this.#parts.folders).filter(({ name }) => !own.has(name)),
-    ];
+    return [...this.#commands, ...this.#composer.prompts.filter(({ name }) => !own.has(name))];
   }
 
   /** The run that is visible. */
   get front(): RunSession | null {
-    return this.#watched ?? this.#session;
+    return this.#conversation.front;
   }
 
   get watched(): RunSession | null {
-    return this.#watched;
+    return this.#conversation.watched;
   }
 
   get picker(): OpenPicker | null {
@@ -116,11 +102,12 @@ export class Chat implements ChatActions {
   }
 
   get uuid(): string | null {
-    return this.#session?.uuid ?? this.#past?.uuid ?? null;
+    return this.#conversation.uuid;
   }
 
   get isLive(): boolean {
-    return this.#session !== null && this.#session.uuid !== null;
+    const { session } = this.#conversation;
+    return session !== null && session.uuid !== null;
   }
 
   get isWorking(): boolean {
@@ -132,7 +119,7 @@ export class Chat implements ChatActions {
   }
 
   get children(): ChildRun[] {
-    return this.#watched === null ? [...(this.#session?.view.state.children.values() ?? [])] : [];
+    return this.#conversation.children;
   }
 
   asideLines(columns: number): string[] {
@@ -146,7 +133,7 @@ export class Chat implements ChatActions {
   printLines(lines: readonly string[]): void {
     const first = lines.findIndex((line) => line !== "");
     const last = lines.findLastIndex((line) => line !== "");
-    if (first >= 0) this.#commit(["", ...lines.slice(first, last + 1)]);
+    if (first >= 0) this.#conversation.commit(["", ...lines.slice(first, last + 1)]);
   }
 
   /** Sends what is typed, or does what it commands. */
@@ -169,7 +156,7 @@ export class Chat implements ChatActions {
     const work =
       typed.kind === "command"
         ? this.#command(typed.name, typed.args, draft, when)
-        : this.#message(draft, text, when);
+        : this.#deliver(this.#composer.message(draft, text), when);
     this.#report(work);
   }
 
@@ -203,7 +190,7 @@ export class Chat implements ChatActions {
       const unread = await session.interrupt();
       const all = [unread, typed].filter((draft) => draft !== null && draft.shown.trim() !== "");
       const draft = joined(all.filter((one) => one !== null));
-      await this.#message(draft, expanded(draft).trim(), "next_step");
+      await this.#deliver(this.#composer.message(draft, expanded(draft).trim()), "next_step");
     };
     this.#report(work());
   }
@@ -225,11 +212,11 @@ export class Chat implements ChatActions {
     const session = this.front;
     if (session === null || session.uuid === null || !session.isWorking) return false;
     const uuid = session.uuid;
-    this.#interrupts++;
-    if (this.#interrupts === 1) {
+    const times = ++this.#conversation.interrupts;
+    if (times === 1) {
       this.print("suspending the run; ctrl-c again kills it");
       this.#report(this.link.request("suspend", { uuid }));
-    } else if (this.#interrupts === 2) {
+    } else if (times === 2) {
       this.print("killing the run; ctrl-c again leaves without waiting for it");
       this.#report(this.link.request("signal_tree", { uuid, signal: SIGINT }));
     } else this.leave();
@@ -248,17 +235,12 @@ export class Chat implements ChatActions {
     });
   }
 
-  async begin(): Promise<void> {
-    await this.#drop();
-    this.#past = null;
+  begin(): Promise<void> {
+    return this.#conversation.begin();
   }
 
-  async change(run: PastRun): Promise<void> {
-    await this.#drop();
-    this.#past = run;
-    const session = run.state === "live" ? this.#start({ kind: "attach", uuid: run.uuid }) : null;
-    const shown = this.showPast(run.uuid);
-    await (session === null ? shown : session.attach(shown));
+  change(run: PastRun): Promise<void> {
+    return this.#conversation.change(run, (uuid) => this.showPast(uuid));
   }
 
   aside(question: string): void {
@@ -269,7 +251,7 @@ export class Chat implements ChatActions {
     const changed = () => this.#parts.changed();
     const done = (lines: (columns: number) => string[]): void => {
       this.#aside = null;
-      this.#commit(["", ...lines(this.columns)]);
+      this.#conversation.commit(["", ...lines(this.columns)]);
     };
     this.#aside = new Aside(question, { link, look, options, changed, done });
     void this.#aside.ask(uuid);
@@ -290,29 +272,12 @@ export class Chat implements ChatActions {
   }
 
   watch(child: ChildRun): void {
-    const open = async (): Promise<void> => {
-      const session = this.#newSession({ kind: "attach", uuid: child.uuid });
-      this.#watched = session;
-      this.#commit([
-        "",
-        this.look.dim(
-          `${this.look.mark.rule.repeat(3)} ${child.agent}: ${oneLine(child.intent, INTENT_WIDTH)}`,
-        ),
-      ]);
-      await session.attach();
-    };
-    this.#report(open());
+    this.#conversation.watch(child);
   }
 
   /** Returns from the sub-agent to the conversation. */
   unwatch(): boolean {
-    const watched = this.#watched;
-    if (watched === null) return false;
-    this.#watched = null;
-    this.#stage.show(this.#session?.screen ?? this.#lobby);
-    this.#commit(["", this.look.dim(`${this.look.mark.rule.repeat(3)} back to the conversation`)]);
-    this.#report(watched.close());
-    return true;
+    return this.#conversation.unwatch();
   }
 
   stopChild({ uuid }: ChildRun): void {
@@ -325,134 +290,35 @@ export class Chat implements ChatActions {
     await this.link.log(uuid, (entry) => past.take(entry));
     const style = terminalStyleOf(this.io);
     const lines = past.lines(this.columns, this.look, (text) => renderMarkdown(text, this.columns, style));
-    if (!past.isEmpty) this.#commit([...lines, ""]);
+    if (!past.isEmpty) this.#conversation.commit([...lines, ""]);
   }
 
   /** The last words: how to come back. */
   farewell(): string {
     const { uuid } = this;
     if (uuid === null) return "";
-    const state = this.#session?.isWorking ? "The agent continues. To come back:" : "To continue:";
+    const state = this.#conversation.session?.isWorking
+      ? "The agent continues. To come back:"
+      : "To continue:";
     return `\n${this.look.dim(state)}\n${this.#parts.resumeCommand(uuid)}\n`;
   }
 
   async close(): Promise<void> {
     await this.#aside?.close().catch(() => undefined);
-    await this.#watched?.close();
-    await this.#session?.close();
+    await this.#conversation.close();
     await this.link.close();
   }
 
   async #command(name: string, args: string, draft: Draft, when: When): Promise<void> {
     const own = this.#commands.find((command) => command.name === name);
     if (own !== undefined) return own.name === "quit" ? this.quit() : own.run(this, args);
-    const prompt = findPromptCommands(this.#parts.folders).find((command) => command.name === name);
-    if (prompt === undefined) return;
-    const { text, note } = expandPrompt(prompt, args);
-    if (note !== undefined) this.print(note);
-    const mentions = prompt.of === "project" ? { text: args, inside: text } : { text: `${text}\n${args}` };
-    await this.#deliver({ draft, text, files: () => this.#files(mentions) }, when);
+    const message = this.#composer.prompt(name, args, draft);
+    if (message !== undefined) await this.#deliver(message, when);
   }
 
-  #message(draft: Draft, text: string, when: When): Promise<void> {
-    return this.#deliver({ draft, text, files: () => this.#files({ text: draft.shown }) }, when);
-  }
-
-  /** `inside`: text of another author, which attaches files of the project only. */
-  async #files({ text, inside = "" }: { text: string; inside?: string }): Promise<string[]> {
-    const cwd = this.options.cwd ?? this.io.cwd;
-    const own = await attachedFiles(text, cwd);
-    const others = await attachedFiles(inside, cwd, this.#parts.folders.project ?? cwd);
-    for (const note of [...own.notes, ...others.notes]) this.print(note);
-    return [...new Set([...own.files, ...others.files])];
-  }
-
-  async #deliver(message: Outgoing, when: When): Promise<void> {
+  #deliver(message: Outgoing, when: When): Promise<void> {
     this.#quitAsked = false;
-    const session = this.front ?? this.#start(this.#beginning());
-    try {
-      await session.outbox.send(message, when);
-    } catch (error) {
-      const isUnborn = session === this.#session && session.uuid === null;
-      if (isUnborn) await this.#drop();
-      // Where the offer fails, too, the first failure is the one to report.
-      const offer = () => this.link.offerSetup(error).catch(() => false);
-      if (isUnborn && (await this.#parts.screen.suspendFor(offer))) return this.#deliver(message, when);
-      this.#parts.line.putBefore(message.draft);
-      throw error;
-    }
-  }
-
-  #beginning(): Begin {
-    const past = this.#past;
-    if (past === null) return { kind: "spawn", options: { ...this.options, chat: true } };
-    return { kind: "resume", uuid: past.uuid, hasEnded: past.state === "ended" };
-  }
-
-  #start(begin: Begin): RunSession {
-    this.#interrupts = 0;
-    this.#session = this.#newSession(begin);
-    return this.#session;
-  }
-
-  #newSession(begin: Begin): RunSession {
-    const session = new RunSession(
-      {
-        io: this.io,
-        link: this.link,
-        screen: this.#stage.newScreen(),
-        below: this.#parts.below,
-        changed: this.#parts.changed,
-        stop: () => this.stop(),
-        holdsText: () => !this.#parts.line.isEmpty,
-        turnEnded: (ended, o) => this.#turnEnded(ended, o),
-        over: (ended, end) => this.#report(this.#over(ended, end)),
-      },
-      begin,
-    );
-    this.#stage.show(session.screen);
-    return session;
-  }
-
-  #turnEnded(session: RunSession, { waitedMs, asks }: { waitedMs: number; asks: boolean }): void {
-    if (session !== this.#session) return;
-    this.#interrupts = 0;
-    const what = asks ? "asks" : "has answered";
-    const intent = oneLine(session.view.state.head?.intent ?? "", INTENT_WIDTH);
-    this.#report(notify(this.io, { text: `rnix ${what}: ${intent}`, waitedMs }));
-  }
-
-  async #over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): Promise<void> {
-    const isEnded = "receipt" in end && end.receipt.exit_reason !== "suspended";
-    const { unread, kept } = session.outbox.clear({ hasEnded: isEnded });
-    if (unread !== null) this.#parts.line.putBefore(unread);
-    if (session === this.#watched) {
-      this.unwatch();
-      return;
-    }
-    if (session !== this.#session || session.uuid === null) return;
-    this.#interrupts = 0;
-    this.#past = { uuid: session.uuid, state: isEnded ? "ended" : "suspended" };
-    this.#session = null;
-    await session.close();
-    this.#stage.show(this.#lobby);
-    const waits = kept === 0 ? "" : `; ${plural(kept, "message")} not read yet`;
-    if ("error" in end)
-      this.print(`the daemon has gone; your next message continues the conversation${waits}`);
-    else if (!isEnded) this.print(`your next message resumes it${waits}`);
-  }
-
-  /** Stops following the present run, which stays as it is. */
-  async #drop(): Promise<void> {
-    const session = this.#session;
-    if (this.#watched !== null) this.unwatch();
-    this.#session = null;
-    this.#stage.show(this.#lobby);
-    await session?.close();
-  }
-
-  #commit(lines: readonly string[]): void {
-    (this.#stage.front ?? this.#lobby).commit(lines);
+    return this.#conversation.deliver(message, when);
   }
 
   /** Prints why something did not work. */

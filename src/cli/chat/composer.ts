@@ -1,0 +1,54 @@
+/** Makes messages of what the user types: of plain text, and of commands that are prompts. */
+
+import type { Draft } from "../terminal/draft.ts";
+import { attachedFiles } from "./attached-files.ts";
+import type { Outgoing } from "./outbox.ts";
+import {
+  type CommandFolders,
+  expandPrompt,
+  findPromptCommands,
+  type PromptCommand,
+} from "./prompt-commands.ts";
+
+interface ComposerParts {
+  /** The folder in which names of files are looked up. */
+  cwd: string;
+  folders: CommandFolders;
+  print(text: string): void;
+}
+
+export class Composer {
+  readonly #p: ComposerParts;
+
+  constructor(parts: ComposerParts) {
+    this.#p = parts;
+  }
+
+  /** The commands that are prompts. */
+  get prompts(): PromptCommand[] {
+    return findPromptCommands(this.#p.folders);
+  }
+
+  message(draft: Draft, text: string): Outgoing {
+    return { draft, text, files: () => this.#files({ text: draft.shown }) };
+  }
+
+  /** The message of a prompt command; undefined if there is no such command. */
+  prompt(name: string, args: string, draft: Draft): Outgoing | undefined {
+    const prompt = this.prompts.find((command) => command.name === name);
+    if (prompt === undefined) return undefined;
+    const { text, note } = expandPrompt(prompt, args);
+    if (note !== undefined) this.#p.print(note);
+    const mentions = prompt.of === "project" ? { text: args, inside: text } : { text: `${text}\n${args}` };
+    return { draft, text, files: () => this.#files(mentions) };
+  }
+
+  /** `inside`: text of another author, which attaches files of the project only. */
+  async #files({ text, inside = "" }: { text: string; inside?: string }): Promise<string[]> {
+    const { cwd, folders } = this.#p;
+    const own = await attachedFiles(text, cwd);
+    const others = await attachedFiles(inside, cwd, folders.project ?? cwd);
+    for (const note of [...own.notes, ...others.notes]) this.#p.print(note);
+    return [...new Set([...own.files, ...others.files])];
+  }
+}

@@ -1,0 +1,215 @@
+/** The run that a chat talks to, from its first message to its end, and the sub-agent that the user watches. */
+
+import type { Receipt } from "../../protocol/methods.ts";
+import type { Io } from "../io.ts";
+import { oneLine, plural } from "../output/format.ts";
+import type { InputLine } from "../terminal/input-line.ts";
+import type { Look } from "../terminal/look.ts";
+import { notify } from "../terminal/notify.ts";
+import type { Screen } from "../terminal/screen.ts";
+import type { ChildRun } from "../terminal/transcript.ts";
+import type { ChatOptions, PastRun } from "./actions.ts";
+import type { BelowLine } from "./below.ts";
+import type { Link } from "./link.ts";
+import type { Outgoing, When } from "./outbox.ts";
+import { type Begin, RunSession } from "./run-session.ts";
+import { type Actor, Stage } from "./stage.ts";
+
+const INTENT_WIDTH = 60;
+
+interface ConversationParts {
+  io: Io;
+  look: Look;
+  link: Link;
+  screen: Screen;
+  line: InputLine;
+  below: BelowLine;
+  options: ChatOptions;
+  /** Something that is drawn below has changed. */
+  changed(): void;
+  /** Stops the model or the command. */
+  stop(): void;
+  print(text: string): void;
+  /** Prints why something did not work. */
+  report(work: Promise<unknown>): void;
+}
+
+export class Conversation {
+  readonly #p: ConversationParts;
+  readonly #stage: Stage;
+  /** Shown while there is no live run. */
+  readonly #lobby: Actor;
+  #session: RunSession | null = null;
+  #watched: RunSession | null = null;
+  /** What the next message continues, while nothing is live. */
+  #past: PastRun | null = null;
+  /** How often the user has pressed Ctrl-C while the agent worked at the same answer. */
+  interrupts = 0;
+
+  constructor(parts: ConversationParts) {
+    this.#p = parts;
+    this.#stage = new Stage(parts.screen);
+    this.#lobby = this.#stage.newScreen();
+    this.#lobby.title("rnix: ready");
+    this.#lobby.show((size) => parts.below.frame(size));
+    this.#stage.show(this.#lobby);
+  }
+
+  /** The run of the conversation, while it is live. */
+  get session(): RunSession | null {
+    return this.#session;
+  }
+
+  /** A sub-agent that is watched. */
+  get watched(): RunSession | null {
+    return this.#watched;
+  }
+
+  /** The run that is visible. */
+  get front(): RunSession | null {
+    return this.#watched ?? this.#session;
+  }
+
+  get uuid(): string | null {
+    return this.#session?.uuid ?? this.#past?.uuid ?? null;
+  }
+
+  get children(): ChildRun[] {
+    return this.#watched === null ? [...(this.#session?.view.state.children.values() ?? [])] : [];
+  }
+
+  /** Leaves the present run as it is. The next message begins a new one. */
+  async begin(): Promise<void> {
+    await this.#drop();
+    this.#past = null;
+  }
+
+  /** Continues another run. `shown`: prints the end of its conversation. */
+  async change(run: PastRun, shown: (uuid: string) => Promise<void>): Promise<void> {
+    await this.#drop();
+    this.#past = run;
+    const session = run.state === "live" ? this.#start({ kind: "attach", uuid: run.uuid }) : null;
+    const past = shown(run.uuid);
+    await (session === null ? past : session.attach(past));
+  }
+
+  /** Sends a message to the visible run. Without one, it begins the run, or resumes the past one. */
+  async deliver(message: Outgoing, when: When): Promise<void> {
+    const session = this.front ?? this.#start(this.#beginning());
+    try {
+      await session.outbox.send(message, when);
+    } catch (error) {
+      const isUnborn = session === this.#session && session.uuid === null;
+      if (isUnborn) await this.#drop();
+      // Where the offer fails, too, the first failure is the one to report.
+      const offer = () => this.#p.link.offerSetup(error).catch(() => false);
+      if (isUnborn && (await this.#p.screen.suspendFor(offer))) return this.deliver(message, when);
+      this.#p.line.putBefore(message.draft);
+      throw error;
+    }
+  }
+
+  watch(child: ChildRun): void {
+    const open = async (): Promise<void> => {
+      const session = this.#newSession({ kind: "attach", uuid: child.uuid });
+      this.#watched = session;
+      this.commit([
+        "",
+        this.#p.look.dim(
+          `${this.#p.look.mark.rule.repeat(3)} ${child.agent}: ${oneLine(child.intent, INTENT_WIDTH)}`,
+        ),
+      ]);
+      await session.attach();
+    };
+    this.#p.report(open());
+  }
+
+  /** Returns from the sub-agent to the conversation. */
+  unwatch(): boolean {
+    const watched = this.#watched;
+    if (watched === null) return false;
+    this.#watched = null;
+    this.#stage.show(this.#session?.screen ?? this.#lobby);
+    this.commit(["", this.#p.look.dim(`${this.#p.look.mark.rule.repeat(3)} back to the conversation`)]);
+    this.#p.report(watched.close());
+    return true;
+  }
+
+  /** Prints lines above the live region. */
+  commit(lines: readonly string[]): void {
+    (this.#stage.front ?? this.#lobby).commit(lines);
+  }
+
+  async close(): Promise<void> {
+    await this.#watched?.close();
+    await this.#session?.close();
+  }
+
+  #beginning(): Begin {
+    const past = this.#past;
+    if (past === null) return { kind: "spawn", options: { ...this.#p.options, chat: true } };
+    return { kind: "resume", uuid: past.uuid, hasEnded: past.state === "ended" };
+  }
+
+  #start(begin: Begin): RunSession {
+    this.interrupts = 0;
+    this.#session = this.#newSession(begin);
+    return this.#session;
+  }
+
+  #newSession(begin: Begin): RunSession {
+    const session = new RunSession(
+      {
+        io: this.#p.io,
+        link: this.#p.link,
+        screen: this.#stage.newScreen(),
+        below: this.#p.below,
+        changed: this.#p.changed,
+        stop: () => this.#p.stop(),
+        holdsText: () => !this.#p.line.isEmpty,
+        turnEnded: (ended, o) => this.#turnEnded(ended, o),
+        over: (ended, end) => this.#p.report(this.#over(ended, end)),
+      },
+      begin,
+    );
+    this.#stage.show(session.screen);
+    return session;
+  }
+
+  #turnEnded(session: RunSession, { waitedMs, asks }: { waitedMs: number; asks: boolean }): void {
+    if (session !== this.#session) return;
+    this.interrupts = 0;
+    const what = asks ? "asks" : "has answered";
+    const intent = oneLine(session.view.state.head?.intent ?? "", INTENT_WIDTH);
+    this.#p.report(notify(this.#p.io, { text: `rnix ${what}: ${intent}`, waitedMs }));
+  }
+
+  async #over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): Promise<void> {
+    const isEnded = "receipt" in end && end.receipt.exit_reason !== "suspended";
+    const { unread, kept } = session.outbox.clear({ hasEnded: isEnded });
+    if (unread !== null) this.#p.line.putBefore(unread);
+    if (session === this.#watched) {
+      this.unwatch();
+      return;
+    }
+    if (session !== this.#session || session.uuid === null) return;
+    this.interrupts = 0;
+    this.#past = { uuid: session.uuid, state: isEnded ? "ended" : "suspended" };
+    this.#session = null;
+    await session.close();
+    this.#stage.show(this.#lobby);
+    const waits = kept === 0 ? "" : `; ${plural(kept, "message")} not read yet`;
+    if ("error" in end)
+      this.#p.print(`the daemon has gone; your next message continues the conversation${waits}`);
+    else if (!isEnded) this.#p.print(`your next message resumes it${waits}`);
+  }
+
+  /** Stops following the present run, which stays as it is. */
+  async #drop(): Promise<void> {
+    const session = this.#session;
+    if (this.#watched !== null) this.unwatch();
+    this.#session = null;
+    this.#stage.show(this.#lobby);
+    await session?.close();
+  }
+}
