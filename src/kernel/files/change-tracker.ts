@@ -3,22 +3,20 @@
 import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative } from "node:path";
+import { eachParallel } from "../../lib/parallel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
-import { blobName } from "../../store/changes/object-store.ts";
 import { sameState } from "../../store/changes/same-state.ts";
-import { type FileStates, other, type SeenFile } from "./file-states.ts";
+import { stateOfEntry } from "./committed-state.ts";
+import type { FileStates } from "./file-states.ts";
 import { type CallOptions, isWithin } from "./git-repository.ts";
-import { DELETED, type IndexEntry, type Listing, type WorkTree } from "./git-work-tree.ts";
+import type { Listing, WorkTree } from "./git-work-tree.ts";
+import { type ChangeOf, type FoundChange, isEntry, MAX_PARALLEL, TreeSnapshot } from "./tree-snapshot.ts";
 
-/** Maximum files that are read in parallel. */
-const MAX_PARALLEL = 16;
 /** Up to this number of files are read here; more are read by git, into a private index. */
 const MANY = 64;
 /** How long the first call of a run waits for the contents of files that the repository does not have. */
 const FIRST_MS = 2_000;
-const TOO_MANY = "too many files were not committed or ignored when the run began";
-const CONVERTED = "git converts it, and what was in the work tree was not kept";
 
 interface TrackerPorts {
   /** The project's folder, absolute. */
@@ -41,13 +39,6 @@ interface TrackerPorts {
   warn(text: string): void;
 }
 
-/** A listed file when it was looked at last. */
-interface KnownFile {
-  version: string | undefined;
-  state: FileState | null;
-  entry: IndexEntry | undefined;
-}
-
 /** A file that a tool writes. */
 interface ReportedWrite {
   file: string;
@@ -55,20 +46,11 @@ interface ReportedWrite {
   after: Promise<FileState | null> | undefined;
 }
 
-type ChangeOf = Extract<ChangeDraft, { t: "change" }>;
-
-/** A change whose content before is still in the user's repository. */
-interface FoundChange extends Omit<ChangeOf, "before"> {
-  before: FileState | null | IndexEntry;
-}
-
 /** In a git work tree it compares all files that are not ignored; elsewhere it knows what tools report. */
 export class ChangeTracker {
   readonly #p: TrackerPorts;
   #tree: WorkTree | null;
-  readonly #known = new Map<string, KnownFile>();
-  /** Files whose bytes differ from what the index names: as they were at the beginning, or their size. */
-  readonly #converted = new Map<string, FileState | number | null>();
+  readonly #seen: TreeSnapshot;
   readonly #writes = new Map<string, ReportedWrite>();
   readonly #net = new Map<string, { before: FileState | null; after: FileState | null }>();
   #step: number;
@@ -87,6 +69,7 @@ export class ChangeTracker {
     this.#p = ports;
     this.#step = step;
     this.#tree = ports.tree;
+    this.#seen = new TreeSnapshot(ports);
   }
 
   /** Takes the first snapshot: what differs from the index, with its content. */
@@ -192,39 +175,12 @@ export class ChangeTracker {
 
   async #firstSnapshot(tree: WorkTree, call: CallOptions): Promise<boolean> {
     const found = await this.#list(tree, call);
-    const many = found && found.files.size > MANY ? this.#keepable(found) : [];
+    const many = found && found.files.size > MANY ? keepable(found, this.#p) : [];
     const isTaken = many.length > 0 && (await tree.take(many, this.#p.kept.objects, call));
     const listing = isTaken ? await this.#list(tree, call) : found;
     if (!listing) return false;
-    const converted = await tree.converted(call);
-    const until = this.#p.now() + FIRST_MS;
-    await each([...listing.files], async ([path, version]) => {
-      const entry = listing.entries.get(path);
-      const isLate = this.#p.now() > until;
-      const look = (): Promise<SeenFile | null> =>
-        isLate ? this.#p.states.glance(join(this.#p.dir, path), TOO_MANY) : this.#read(path, entry);
-      const state = version === DELETED ? null : ((await look())?.state ?? null);
-      this.#known.set(path, { version, state, entry });
-    });
-    await each([...converted], async ([path, size]) => {
-      if (this.#known.has(path)) return;
-      const isLate = this.#p.now() > until;
-      this.#converted.set(path, isLate ? size : await this.#stateOf(join(this.#p.dir, path)));
-    });
+    await this.#seen.begin(listing, await tree.converted(call), FIRST_MS);
     return true;
-  }
-
-  /** Files whose contents git can keep, faster than this process. */
-  #keepable({ files, entries, stats }: Listing): string[] {
-    let bytes = 0;
-    return [...files.keys()].filter((path) => {
-      if (path.endsWith("/") || entries.get(path)?.kind === "other") return false;
-      const stat = stats.get(path);
-      if (!stat) return true;
-      if (!stat.isSymbolicLink() && (!stat.isFile() || stat.size > this.#p.states.most)) return false;
-      bytes += stat.size;
-      return bytes <= this.#p.kept.maxBytes;
-    });
   }
 
   /** Returns null when git fails. */
@@ -252,15 +208,13 @@ export class ChangeTracker {
   ): Promise<FoundChange[]> {
     const listing = await this.#list(tree, call);
     if (!listing) return [];
-    const paths = [...new Set([...this.#known.keys(), ...listing.files.keys()])].filter(
-      (path) => this.#known.get(path)?.version !== listing.files.get(path),
-    );
+    const paths = this.#seen.changed(listing);
     if (paths.length === 0) return [];
     const comparable = await this.#p.comparable();
     const found: FoundChange[] = [];
     const others: string[] = [];
-    await each(paths, async (path) => {
-      const change = await this.#look(path, listing);
+    await eachParallel(paths, MAX_PARALLEL, async (path) => {
+      const change = await this.#seen.look(path, listing);
       if (!change) return;
       const ms = comparable ? await this.#changedAt(path, listing) : undefined;
       const stat = listing.stats.get(path);
@@ -275,26 +229,6 @@ export class ChangeTracker {
     }
     for (const change of found) change.folders = await this.#foldersOf(change);
     return found;
-  }
-
-  /** Looks at a file whose version has changed. Returns undefined when its content has not. */
-  async #look(path: string, listing: Listing): Promise<Pick<FoundChange, "before" | "after"> | undefined> {
-    const known = this.#known.get(path);
-    const entry = known?.entry ?? listing.entries.get(path);
-    const version = listing.files.get(path);
-    let seen = version === DELETED ? null : await this.#read(path, entry);
-    // An untracked file that is no longer listed was deleted or is ignored now.
-    if (version === undefined && !entry && seen && known)
-      seen = { state: known.state ?? seen.state, usersName: null };
-    const converted = this.#converted.get(path);
-    const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
-    const before = known
-      ? known.state
-      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? null);
-    const after = seen?.state ?? null;
-    this.#known.set(path, { version, state: after, entry });
-    if (isEntry(before)) return isIn(before, seen) ? undefined : { before, after };
-    return sameState(before, after) ? undefined : { before, after };
   }
 
   /** Files that tools have reported and git does not list: ignored, outside of the work tree, or all without git. */
@@ -325,33 +259,19 @@ export class ChangeTracker {
     const contents = this.#tree
       ? await this.#tree.contents([...new Set(entries)], states.most, call)
       : undefined;
+    const committed = { contents, format: this.#tree?.format ?? "sha1", states };
     const lines: ChangeOf[] = [];
     for (const change of found.toSorted((a, b) => (a.path < b.path ? -1 : 1))) {
       const { before } = change;
       const line = {
         ...change,
-        before: isEntry(before) ? await this.#stateOfEntry(before, contents) : before,
+        before: isEntry(before) ? await stateOfEntry(before, committed) : before,
       };
       lines.push(line);
       const first = this.#net.get(line.path);
       this.#net.set(line.path, { before: first ? first.before : line.before, after: line.after });
     }
     this.#record(...lines);
-  }
-
-  async #stateOfEntry(
-    { kind, oid, converted }: IndexEntry & { converted?: number },
-    contents: ReadonlyMap<string, Uint8Array> | undefined,
-  ): Promise<FileState> {
-    if (kind === "other") return other("a submodule");
-    const content = contents?.get(oid);
-    const format = this.#tree?.format ?? "sha1";
-    if (content && (await blobName(format, content)) === oid) {
-      const raw = converted === undefined || content.length === converted ? content : withReturns(content);
-      if (converted === undefined || raw.length === converted) return this.#p.states.keep(kind, raw);
-      return { kind, oid: null, size: converted, lost: CONVERTED };
-    }
-    return { kind, oid: null, size: 0, lost: "git no longer has its former content, or it is too large" };
   }
 
   /** The folders above a new file that have been made by the run. */
@@ -375,13 +295,6 @@ export class ChangeTracker {
       if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
     }
     return undefined;
-  }
-
-  /** git lists a repository in the work tree as a folder, and a submodule as an entry of its index. */
-  async #read(path: string, entry: IndexEntry | undefined): Promise<SeenFile | null> {
-    if (path.endsWith("/")) return { state: other("a repository of its own"), usersName: null };
-    if (entry?.kind === "other") return { state: other("a submodule"), usersName: null };
-    return this.#p.states.read(join(this.#p.dir, path));
   }
 
   async #stateOf(file: string): Promise<FileState | null> {
@@ -408,24 +321,18 @@ export class ChangeTracker {
   }
 }
 
-/** As git writes text where lines end with CR and LF. */
-function withReturns(content: Uint8Array): Uint8Array {
-  return Buffer.from(Buffer.from(content).toString("latin1").replace(/\r?\n/g, "\r\n"), "latin1");
-}
-
-function isEntry(state: FileState | IndexEntry | null): state is IndexEntry {
-  return state !== null && !("size" in state);
-}
-
-function isIn(entry: IndexEntry, seen: SeenFile | null): boolean {
-  return seen !== null && seen.state.kind === entry.kind && seen.usersName === entry.oid;
-}
-
-/** Runs `work` on all items, some at a time. */
-async function each<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  const left = items.values();
-  const worker = async (): Promise<void> => {
-    for (const item of left) await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(MAX_PARALLEL, items.length) }, worker));
+/** Files whose contents git can keep, faster than this process. */
+function keepable(
+  { files, entries, stats }: Listing,
+  { states, kept }: Pick<TrackerPorts, "states" | "kept">,
+): string[] {
+  let bytes = 0;
+  return [...files.keys()].filter((path) => {
+    if (path.endsWith("/") || entries.get(path)?.kind === "other") return false;
+    const stat = stats.get(path);
+    if (!stat) return true;
+    if (!stat.isSymbolicLink() && (!stat.isFile() || stat.size > states.most)) return false;
+    bytes += stat.size;
+    return bytes <= kept.maxBytes;
+  });
 }

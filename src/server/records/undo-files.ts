@@ -5,6 +5,7 @@ import { type FileHandle, lstat, open, rename, symlink, unlink } from "node:fs/p
 import { isAbsolute, join } from "node:path";
 import { FileStates } from "../../kernel/files/file-states.ts";
 import { OpenFolder } from "../../kernel/files/open-folder.ts";
+import { eachParallel } from "../../lib/parallel.ts";
 import { errnoOf } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UndoneFile } from "../../protocol/methods.ts";
@@ -80,11 +81,8 @@ export class UndoFiles {
     const ordered = inOrder(plan.files);
     // A folder is removed after what is in it, so one after the other.
     for (const one of ordered.filter(([, { to }]) => to === null)) await undo(one);
-    const left = ordered.filter(([, { to }]) => to !== null).values();
-    const worker = async (): Promise<void> => {
-      for (const one of left) await undo(one);
-    };
-    await Promise.all(Array.from({ length: MAX_PARALLEL }, worker));
+    const left = ordered.filter(([, { to }]) => to !== null);
+    await eachParallel(left, MAX_PARALLEL, undo);
     await record.end(lineOf("undo", finished));
     return plan.files.flatMap((file) => results.get(file) ?? []);
   }

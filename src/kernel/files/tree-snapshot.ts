@@ -1,0 +1,108 @@
+/** The files of a work tree, as they were when a run looked at them last. */
+
+import { join } from "node:path";
+import { eachParallel } from "../../lib/parallel.ts";
+import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
+import { sameState } from "../../store/changes/same-state.ts";
+import { type FileStates, other, type SeenFile } from "./file-states.ts";
+import { DELETED, type IndexEntry, type Listing } from "./git-work-tree.ts";
+
+/** Maximum files that are read in parallel. */
+export const MAX_PARALLEL = 16;
+const TOO_MANY = "too many files were not committed or ignored when the run began";
+
+interface SnapshotPorts {
+  /** The folder of the work tree, absolute. */
+  dir: string;
+  states: FileStates;
+  now(): number;
+}
+
+/** A listed file when it was looked at last. */
+interface KnownFile {
+  version: string | undefined;
+  state: FileState | null;
+  entry: IndexEntry | undefined;
+}
+
+export type ChangeOf = Extract<ChangeDraft, { t: "change" }>;
+
+/** A change whose content before is still in the user's repository. */
+export interface FoundChange extends Omit<ChangeOf, "before"> {
+  before: FileState | null | IndexEntry;
+}
+
+export class TreeSnapshot {
+  readonly #p: SnapshotPorts;
+  readonly #known = new Map<string, KnownFile>();
+  /** Files whose bytes differ from what the index names: as they were at the beginning, or their size. */
+  readonly #converted = new Map<string, FileState | number | null>();
+
+  constructor(ports: SnapshotPorts) {
+    this.#p = ports;
+  }
+
+  /** Looks at all files that differ from the index. Contents are read within a time. */
+  async begin(listing: Listing, converted: ReadonlyMap<string, number>, withinMs: number): Promise<void> {
+    const until = this.#p.now() + withinMs;
+    await eachParallel([...listing.files], MAX_PARALLEL, async ([path, version]) => {
+      const entry = listing.entries.get(path);
+      const isLate = this.#p.now() > until;
+      const look = (): Promise<SeenFile | null> =>
+        isLate ? this.#p.states.glance(join(this.#p.dir, path), TOO_MANY) : this.#read(path, entry);
+      const state = version === DELETED ? null : ((await look())?.state ?? null);
+      this.#known.set(path, { version, state, entry });
+    });
+    await eachParallel([...converted], MAX_PARALLEL, async ([path, size]) => {
+      if (this.#known.has(path)) return;
+      const isLate = this.#p.now() > until;
+      this.#converted.set(path, isLate ? size : await this.#stateOf(path));
+    });
+  }
+
+  /** Files that are listed otherwise than before. */
+  changed({ files }: Listing): string[] {
+    return [...new Set([...this.#known.keys(), ...files.keys()])].filter(
+      (path) => this.#known.get(path)?.version !== files.get(path),
+    );
+  }
+
+  /** Looks at a file whose version has changed. Returns undefined when its content has not. */
+  async look(path: string, listing: Listing): Promise<Pick<FoundChange, "before" | "after"> | undefined> {
+    const known = this.#known.get(path);
+    const entry = known?.entry ?? listing.entries.get(path);
+    const version = listing.files.get(path);
+    let seen = version === DELETED ? null : await this.#read(path, entry);
+    // An untracked file that is no longer listed was deleted or is ignored now.
+    if (version === undefined && !entry && seen && known)
+      seen = { state: known.state ?? seen.state, usersName: null };
+    const converted = this.#converted.get(path);
+    const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
+    const before = known
+      ? known.state
+      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? null);
+    const after = seen?.state ?? null;
+    this.#known.set(path, { version, state: after, entry });
+    if (isEntry(before)) return isIn(before, seen) ? undefined : { before, after };
+    return sameState(before, after) ? undefined : { before, after };
+  }
+
+  /** git lists a repository in the work tree as a folder, and a submodule as an entry of its index. */
+  async #read(path: string, entry: IndexEntry | undefined): Promise<SeenFile | null> {
+    if (path.endsWith("/")) return { state: other("a repository of its own"), usersName: null };
+    if (entry?.kind === "other") return { state: other("a submodule"), usersName: null };
+    return this.#p.states.read(join(this.#p.dir, path));
+  }
+
+  async #stateOf(path: string): Promise<FileState | null> {
+    return (await this.#p.states.read(join(this.#p.dir, path)))?.state ?? null;
+  }
+}
+
+export function isEntry(state: FileState | IndexEntry | null): state is IndexEntry {
+  return state !== null && !("size" in state);
+}
+
+function isIn(entry: IndexEntry, seen: SeenFile | null): boolean {
+  return seen !== null && seen.state.kind === entry.kind && seen.usersName === entry.oid;
+}
