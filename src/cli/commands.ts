@@ -26,6 +26,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   deny: { group: "Run", load: () => import("./commands/deny.ts") },
   asks: { group: "Run", load: () => import("./commands/asks.ts") },
   answer: { group: "Run", load: () => import("./commands/answer.ts") },
+  cron: { group: "Run", load: () => import("./commands/cron.ts") },
   call: { group: "Run", load: () => import("./commands/call.ts") },
   ps: { group: "Inspect", load: () => import("./commands/ps.ts") },
   show: { group: "Inspect", load: () => import("./commands/show.ts") },

@@ -1,6 +1,6 @@
 /** Defines the flags of commands and parses command lines. */
 
-import { parseDuration } from "../lib/duration.ts";
+import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { nearestName } from "../lib/edit-distance.ts";
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -131,7 +131,12 @@ export function timeLimit(about: string): Flag<number | "unlimited" | undefined>
 
 /** A duration such as 10m, in ms. */
 export function duration(about: string): Flag<number | undefined> {
-  return one(about, "DUR", {}, DURATION, milliseconds);
+  return one(about, "DUR", {}, DURATION, (value) => milliseconds(value));
+}
+
+/** A duration of any length such as 10m or 30d, as it was written. */
+export function age(about: string): Flag<string | undefined> {
+  return one(about, "DUR", {}, DURATION, (value) => (milliseconds(value, MAX_AGE_MS) ? value : undefined));
 }
 
 /** `--json`, on every command that prints data. */
@@ -227,9 +232,9 @@ function dollars(value: string): number | undefined {
   return /^\d*\.?\d+$/.test(value) && number > 0 && Number.isFinite(number) ? number : undefined;
 }
 
-function milliseconds(value: string): number | undefined {
+function milliseconds(value: string, max?: number): number | undefined {
   try {
-    return parseDuration(value);
+    return parseDuration(value, max);
   } catch (error) {
     if (error instanceof SyscallError && error.code === "INVALID") return undefined;
     throw error;

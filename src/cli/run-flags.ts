@@ -1,8 +1,22 @@
 /** Flags of several commands that start or resume a run, as fields of their requests. */
 
-import { choice, type FlagValues, rules } from "./flags.ts";
+import { resolve } from "node:path";
+import { EFFORTS } from "../plugin/index.ts";
+import {
+  bool,
+  choice,
+  costLimit,
+  count,
+  type FlagValues,
+  limit,
+  list,
+  rules,
+  text,
+  timeLimit,
+  variables,
+} from "./flags.ts";
 import type { Io } from "./io.ts";
-import { absolutePath } from "./paths.ts";
+import { absolutePath, fileOf, jsonObject, textOrFile } from "./paths.ts";
 
 /** Flags about questions to a person. */
 export const ASK_FLAGS = {
@@ -63,4 +77,68 @@ export function askFields({ ask, "ask-mode": ask_mode, "on-ask": on_ask }: AskFl
 
 export function unlessEmpty(values: string[]): string[] | undefined {
   return values.length === 0 ? undefined : values;
+}
+
+/** The flags of a spawn that describe its run. A scheduled job takes them, too. */
+export const SPAWN_FLAGS = {
+  agent: text("which agent to run; rnix agents lists them", "NAME"),
+  provider: text("which provider to use; rnix providers lists them", "NAME"),
+  model: text("which model to use", "MODEL"),
+  effort: choice("how much the model thinks before it answers", EFFORTS),
+  "max-steps": limit('maximum steps of the run, or "unlimited"', "N"),
+  budget: limit('maximum tokens of the run and its children, or "unlimited"; exit 2 when used up', "TOKENS"),
+  "max-cost": costLimit(
+    'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs a known price',
+  ),
+  timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
+  allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
+  deny: rules("refuse these tools"),
+  ...ASK_FLAGS,
+  mcp: list("start this MCP server for the run; without it the run does not begin", "NAME"),
+  skill: list("load this skill into the prompt", "NAME"),
+  sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
+    "auto",
+    "required",
+    "off",
+  ]),
+  trust: bool("let this run use everything the project brings, trusted or not"),
+  base: text(
+    "take agents, skills, plugins, servers, settings and instructions from this commit, not from the checkout",
+    "REF",
+  ),
+  check: list("a command that must succeed at the end, else the run fails", "CMD"),
+  "check-attempts": count(
+    "how often the checks are run (default 3): after a failed one the agent sees its output and continues",
+    "N",
+  ),
+  "output-schema": text(
+    "a file with the JSON Schema that the answer must fit; it is then one JSON document",
+    "FILE",
+  ),
+  "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
+  add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
+  cwd: text("run in this folder", "DIR"),
+  env: variables("set a variable for the run's programs; with --base, let one through"),
+};
+
+export type SpawnFlags = FlagValues<typeof SPAWN_FLAGS>;
+
+/** They as fields of the request, without `cwd` and `env`. */
+export async function spawnFields(io: Io, flags: SpawnFlags) {
+  return {
+    ...newRunFields(io, flags),
+    effort: flags.effort,
+    sandbox: flags.sandbox,
+    base: flags.base,
+    check: unlessEmpty(flags.check),
+    check_attempts: flags["check-attempts"],
+    output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
+    system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
+  };
+}
+
+/** The files whose content is in the request. */
+export function filesRead(io: Io, flags: SpawnFlags): string[] {
+  const files = [flags["output-schema"], fileOf(flags["system-prompt"])];
+  return files.flatMap((file) => (file === undefined ? [] : [resolve(io.cwd, file)]));
 }

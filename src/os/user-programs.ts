@@ -39,6 +39,30 @@ export async function outputOf(
   return started.exitCode === 0 ? output : null;
 }
 
+/** The exit code and the output, with its errors, of a program that ends by itself; null when it is not there. */
+export async function resultOf(
+  argv: readonly string[],
+  o: { cwd: string; env: Environment; timeoutMs: number; maxBytes: number },
+): Promise<{ code: number | null; output: string } | null> {
+  const program = Bun.which(argv[0] ?? "", { PATH: o.env.PATH ?? "" });
+  if (program === null) return null;
+  const started = start(argv, o.cwd, o.env, () =>
+    Bun.spawn([program, ...argv.slice(1)], {
+      cwd: o.cwd,
+      env: o.env,
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+      timeout: o.timeoutMs,
+      killSignal: "SIGKILL",
+      maxBuffer: o.maxBytes,
+    }),
+  );
+  const texts = await Promise.all([started.stdout, started.stderr].map((one) => new Response(one).text()));
+  await started.exited;
+  return { code: started.exitCode, output: texts.join("").trim() };
+}
+
 /** Fails with NOT_FOUND or another code that says why the program could not be started. */
 function start<T>(argv: readonly string[], cwd: string, env: Environment, begin: () => T): T {
   try {

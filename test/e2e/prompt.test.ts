@@ -100,7 +100,7 @@ describe("the head of the prompt", () => {
       await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
       const first = at(model, 0);
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
-      expect(first.text).toContain("CronAdd, CronHistory, CronList,");
+      expect(first.text).toContain("AskUser, CronAdd, ");
       expect(first.text).not.toContain("What the model needs to know");
       expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronAdd"].toSorted());
       expect(toolResults(last(model)).slice(-2)).toEqual(["CronAdd was called", "TaskList was called"]);

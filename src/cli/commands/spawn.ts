@@ -1,17 +1,15 @@
 /** `rnix spawn`: runs an agent and prints its answer. */
 
-import { resolve } from "node:path";
-import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
-import { bool, choice, costLimit, count, limit, list, rules, text, timeLimit, variables } from "../flags.ts";
+import { bool, choice } from "../flags.ts";
 import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
-import { absoluteFolder, fileOf, jsonObject, textOrFile } from "../paths.ts";
+import { absoluteFolder } from "../paths.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
-import { ASK_FLAGS, newRunFields, unlessEmpty } from "../run-flags.ts";
+import { filesRead, SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 import { requireTrustedIntent, UNTRUSTED_FLAGS, untrustedFiles, withUntrusted } from "../untrusted.ts";
 
@@ -26,47 +24,7 @@ export default defineCommand({
     },
   ],
   flags: {
-    agent: text("which agent to run; rnix agents lists them", "NAME"),
-    provider: text("which provider to use; rnix providers lists them", "NAME"),
-    model: text("which model to use", "MODEL"),
-    effort: choice("how much the model thinks before it answers", EFFORTS),
-    "max-steps": limit('maximum steps of the run, or "unlimited"', "N"),
-    budget: limit(
-      'maximum tokens of the run and its children, or "unlimited"; exit 2 when used up',
-      "TOKENS",
-    ),
-    "max-cost": costLimit(
-      'maximum cost of the run and its children, or "unlimited"; exit 2 when used up. Needs a known price',
-    ),
-    timeout: timeLimit('maximum running time, such as 10m, or "unlimited"'),
-    allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
-    deny: rules("refuse these tools"),
-    ...ASK_FLAGS,
-    mcp: list("start this MCP server for the run; without it the run does not begin", "NAME"),
-    skill: list("load this skill into the prompt", "NAME"),
-    sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
-      "auto",
-      "required",
-      "off",
-    ]),
-    trust: bool("let this run use everything the project brings, trusted or not"),
-    base: text(
-      "take agents, skills, plugins, servers, settings and instructions from this commit, not from the checkout",
-      "REF",
-    ),
-    check: list("a command that must succeed at the end, else the run fails", "CMD"),
-    "check-attempts": count(
-      "how often the checks are run (default 3): after a failed one the agent sees its output and continues",
-      "N",
-    ),
-    "output-schema": text(
-      "a file with the JSON Schema that the answer must fit; it is then one JSON document",
-      "FILE",
-    ),
-    "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
-    add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
-    cwd: text("run in this folder", "DIR"),
-    env: variables("set a variable for the run's programs; with --base, let one through"),
+    ...SPAWN_FLAGS,
     ...STDIN_FLAGS,
     ...UNTRUSTED_FLAGS,
     ...REPORT_FLAGS,
@@ -119,21 +77,9 @@ export default defineCommand({
       }
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
-        ...newRunFields(io, flags),
-        effort: flags.effort,
-        sandbox: flags.sandbox,
-        base: flags.base,
+        ...(await spawnFields(io, flags)),
         env_passed: unlessEmpty(passedVariables(io, flags.env.passed)),
-        check: unlessEmpty(flags.check),
-        check_attempts: flags["check-attempts"],
-        output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
-        system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
-        files_read: unlessEmpty([
-          ...[flags["output-schema"], fileOf(flags["system-prompt"])].flatMap((file) =>
-            file === undefined ? [] : [resolve(io.cwd, file)],
-          ),
-          ...untrustedFiles(io, flags),
-        ]),
+        files_read: unlessEmpty([...filesRead(io, flags), ...untrustedFiles(io, flags)]),
         cwd,
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,

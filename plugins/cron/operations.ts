@@ -1,0 +1,180 @@
+/** The operations that are written to /dev/cron, and what a read then returns. */
+
+import {
+  type JobInfo,
+  type JobRequest,
+  type JobTrigger,
+  type LedgerRow,
+  type Schedule,
+  SyscallError,
+} from "rnix/plugin";
+import { isObject } from "../_lib/is-object.ts";
+
+type Input = Record<string, unknown>;
+type Operation = (input: Input, schedule: Schedule) => Promise<unknown>;
+
+/** Instants that `next` computes without a count. */
+const NEXT = 5;
+/** Rows that `show` and `history` have without a limit. */
+const ROWS = 20;
+
+/** Those of the command line return JSON, those of the tools text. */
+const OPERATIONS: Readonly<Record<string, Operation>> = {
+  CronCreate: create,
+  CronList: async (_, schedule) => listText(await schedule.list()),
+  CronDelete: async (input, schedule) => `The job ${(await schedule.remove(nameOf(input))).name} is removed.`,
+  add: ({ job }, schedule) => schedule.add(jobOf(job)),
+  list: ({ all_projects }, schedule) => schedule.list({ all_projects: all_projects === true }),
+  async show(input, schedule) {
+    const job = named(await schedule.list(), nameOf(input));
+    const { instants } = await schedule.next({ name: job.name, count: numberOf(input.count, NEXT) });
+    const runs = await schedule.history({ name: job.name, limit: numberOf(input.limit, ROWS) });
+    return { job, next: instants, runs };
+  },
+  remove: (input, schedule) => schedule.remove(nameOf(input)),
+  enable: (input, schedule) => schedule.enable(nameOf(input)),
+  disable: (input, schedule) => schedule.disable(nameOf(input)),
+  run: (input, schedule) => schedule.run(nameOf(input)),
+  history: ({ name, since_ms, limit, all_projects }, schedule) =>
+    schedule.history({
+      ...(typeof name === "string" && { name }),
+      ...(typeof since_ms === "number" && { since_ms }),
+      limit: numberOf(limit, ROWS),
+      all_projects: all_projects === true,
+    }),
+  next: ({ name, expression, tz, count }, schedule) =>
+    schedule.next({
+      ...(typeof name === "string" && { name }),
+      ...(typeof expression === "string" && { expression }),
+      ...(typeof tz === "string" && { tz }),
+      count: numberOf(count, NEXT),
+    }),
+};
+
+/** Runs the operation of this text. Fails with INVALID for anything else than `{"op": "…", …}`. */
+export async function answer(text: string, schedule: Schedule): Promise<string> {
+  const { op, ...input } = requestOf(text);
+  const run = typeof op === "string" && Object.hasOwn(OPERATIONS, op) ? OPERATIONS[op] : undefined;
+  if (!run) throw wrongRequest(text);
+  const result = await run(input, schedule);
+  return typeof result === "string" ? result : JSON.stringify(result);
+}
+
+async function create(input: Input, schedule: Schedule): Promise<string> {
+  const { name, intent, agent, model, max_steps, max_tokens, max_cost, expires_at, replace } = input;
+  const run = { agent, model, max_steps, context_budget: max_tokens, max_cost };
+  const added = await schedule.add({
+    name: String(name),
+    intent: String(intent),
+    trigger: triggerOf(input),
+    run: Object.fromEntries(Object.entries(run).filter(([, value]) => value !== undefined)),
+    ...(typeof expires_at === "string" && { expires_at }),
+    ...(replace === true && { replace }),
+  });
+  const { job, next, warnings } = added;
+  const when = next.length === 0 ? "It runs at its event." : `Its next times: ${next.join(", ")}.`;
+  return [
+    `The job ${job.name} is scheduled. ${when}`,
+    ...ends(job),
+    ...warnings.map((one) => `Warning: ${one}`),
+  ].join("\n");
+}
+
+function ends({ expires_at }: JobInfo): string[] {
+  return expires_at === undefined ? [] : [`It ends at ${expires_at}.`];
+}
+
+const TRIGGERS = ["cron", "every", "at", "on_change", "after"] as const;
+
+function triggerOf(input: Input): JobTrigger {
+  const given = TRIGGERS.filter((name) => input[name] !== undefined);
+  const [only] = given;
+  if (only === undefined || given.length > 1) {
+    throw new SyscallError(
+      "INVALID",
+      `CronCreate: expected one of ${TRIGGERS.join(", ")}, got ${given.length === 0 ? "none" : given.join(" and ")}.`,
+    );
+  }
+  const tz = typeof input.tz === "string" ? { tz: input.tz } : {};
+  switch (only) {
+    case "cron":
+      return { cron: String(input.cron), ...tz };
+    case "every":
+      return { every: String(input.every) };
+    case "at":
+      return { at: String(input.at), ...tz };
+    case "on_change":
+      return { on_change: Array.isArray(input.on_change) ? input.on_change.map(String) : [] };
+    case "after":
+      return { after: String(input.after) };
+  }
+}
+
+function listText(jobs: readonly JobInfo[]): string {
+  if (jobs.length === 0) return "This project has no scheduled jobs.";
+  return jobs.map(jobText).join("\n");
+}
+
+function jobText({ name, trigger, state, reason, next_at, last, intent, creator }: JobInfo): string {
+  const by = creator.kind === "user" ? "the user" : `run ${creator.uuid}`;
+  const parts = [
+    `${name}: ${JSON.stringify(trigger)}, ${state}${reason === null ? "" : ` (${reason})`}, made by ${by}`,
+    next_at === null ? "" : `next ${next_at}`,
+    last === null ? "never ran" : `last ${lastText(last)}`,
+    `intent: ${intent.replaceAll(/\s+/g, " ").slice(0, 200)}`,
+  ];
+  return parts.filter((part) => part !== "").join("; ");
+}
+
+function lastText({ due, state, reason }: LedgerRow): string {
+  return `${due} ${state}${reason === null ? "" : ` (${reason})`}`;
+}
+
+/** The job of this name. Fails with NOT_FOUND and the names that there are. */
+export function named(jobs: readonly JobInfo[], name: string): JobInfo {
+  const job = jobs.find((one) => one.name === name || one.id === name);
+  if (job) return job;
+  const known = jobs.map((one) => one.name).slice(0, 20);
+  throw new SyscallError(
+    "NOT_FOUND",
+    `There is no job ${name} in this project. ${known.length === 0 ? "It has none." : `It has ${known.join(", ")}.`}`,
+  );
+}
+
+/** The service checks the whole request and names every problem. */
+function jobOf(value: unknown): JobRequest {
+  if (isRequest(value)) return value;
+  throw new SyscallError("INVALID", "/dev/cron: expected a job with name, trigger, intent and run.");
+}
+
+function isRequest(value: unknown): value is JobRequest {
+  return isObject(value) && isObject(value.trigger) && isObject(value.run);
+}
+
+function nameOf({ name }: Input): string {
+  if (typeof name === "string" && name !== "") return name;
+  throw new SyscallError("INVALID", "/dev/cron: expected the name of a job.");
+}
+
+function numberOf(value: unknown, usual: number): number {
+  return typeof value === "number" && Number.isInteger(value) && value > 0 ? value : usual;
+}
+
+function requestOf(text: string): Input {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (isObject(value)) return value;
+  } catch (cause) {
+    throw wrongRequest(text, cause);
+  }
+  throw wrongRequest(text);
+}
+
+function wrongRequest(text: string, cause?: unknown): SyscallError {
+  const known = Object.keys(OPERATIONS).join(", ");
+  return new SyscallError(
+    "INVALID",
+    `/dev/cron: expected {"op": "…", …} with one of ${known}, got ${text.slice(0, 100)}`,
+    { cause },
+  );
+}

@@ -1,0 +1,74 @@
+/** `rnix cron rm`, `enable`, `disable` and `run`. */
+
+import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
+import { type Command, defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { json } from "../flags.ts";
+import { cronCall } from "./call.ts";
+import { stateText } from "./job-text.ts";
+import { JOB_ARGUMENT } from "./show.ts";
+import { distance, instantText, localZone } from "./when.ts";
+
+function change(
+  op: "remove" | "enable" | "disable",
+  about: string,
+  example: string,
+  notes: string[],
+): Command {
+  const word = op === "remove" ? "rm" : op;
+  return defineCommand({
+    about,
+    args: [{ ...JOB_ARGUMENT, many: true }],
+    flags: { json },
+    examples: [{ line: `rnix cron ${word} nightly`, about: example }],
+    notes,
+    async run(io, flags, names) {
+      const jobs: JobInfo[] = [];
+      for (const name of names) jobs.push(await cronCall<JobInfo>(io, op, { name }));
+      if (flags.json) io.stdout.write(`${JSON.stringify(jobs, null, 2)}\n`);
+      else for (const job of jobs) io.stderr.write(`job ${job.name}: ${changed(op, job)}\n`);
+      return EXIT.ok;
+    },
+  });
+}
+
+function changed(op: string, job: JobInfo): string {
+  if (op === "remove") return "removed; its history stays";
+  if (job.next_at === null) return stateText(job);
+  return `${stateText(job)}; next ${instantText(job.next_at, localZone())}, ${distance(job.next_at, Date.now())}`;
+}
+
+export const rm = change("remove", "Remove jobs", "a live run of it continues; no run can add it again", [
+  "rnix kill ends a live run of the job.",
+]);
+
+export const enable = change(
+  "enable",
+  "Enable jobs, also paused, blocked and ended ones",
+  "times in which it was not enabled are not made up for",
+  [],
+);
+
+export const disable = change(
+  "disable",
+  "Disable jobs until rnix cron enable",
+  "a live run of it continues",
+  ["No run can enable a job that you have disabled."],
+);
+
+export const run = defineCommand({
+  about: "Run a job once now, beside its times",
+  args: [JOB_ARGUMENT],
+  flags: { json },
+  examples: [
+    { line: "rnix cron run nightly", about: "prints the run's UUID; its policies and budgets apply" },
+  ],
+  async run(io, flags, [name]) {
+    const row = await cronCall<LedgerRow>(io, "run", { name });
+    if (flags.json) io.stdout.write(`${JSON.stringify(row, null, 2)}\n`);
+    else if (row.uuid !== null)
+      io.stderr.write(`job ${row.job}: runs as ${row.uuid}; rnix log -f ${row.uuid} follows it\n`);
+    else io.stderr.write(`job ${row.job}: ${row.state}${row.reason === null ? "" : `: ${row.reason}`}\n`);
+    return EXIT.ok;
+  },
+});

@@ -1,0 +1,225 @@
+/** The flags of `rnix cron add`, and the job that they describe. */
+
+import { accessSync, constants, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { join, resolve } from "node:path";
+import { deliveryTarget } from "../../lib/delivery-target.ts";
+import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
+import type { JobRequest, JobTrigger } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
+import { age, bool, choice, costLimit, count, type FlagValues, list, text } from "../flags.ts";
+import type { Io } from "../io.ts";
+import { SPAWN_FLAGS, spawnFields } from "../run-flags.ts";
+
+const WHENS = ["always", "on-change", "on-failure"] as const;
+
+export const JOB_FLAGS = {
+  name: text("the job's name; by default made from INTENT", "NAME"),
+  tz: text("the zone of SCHEDULE and --at, such as Europe/Berlin; by default this machine's", "ZONE"),
+  at: text("run once, at this time: 2027-01-05T09:00", "TIME"),
+  "on-change": list("run when files change that match this glob, relative to the project", "GLOB"),
+  debounce: age("how long the files must be unchanged before it runs (default 2s)"),
+  "on-hook": text("run for each line of the hook's FIFO, and each POST to its address", "HOOK"),
+  after: text("run after the runs of this job", "JOB"),
+  "after-end": choice("after which runs of that job (default success)", ["success", "failure", "any"]),
+  overlap: choice("while an earlier run is live: skip (default), queue, replace it, or allow both", [
+    "skip",
+    "queue",
+    "replace",
+    "allow",
+  ]),
+  misfire: choice("for times that were missed: run none, one for all (default), or all", [
+    "none",
+    "one",
+    "all",
+  ]),
+  grace: age("how late a run still begins on time (default 1m)"),
+  retry: count("further attempts after a failure, if no call of it has acted", "N"),
+  backoff: text("the wait before each attempt, growing between two durations (default 1m..30m)", "DUR..DUR"),
+  safe: bool("a run may be repeated even if its calls have acted"),
+  deadline: age("from its time, by when it must have ended, with all attempts"),
+  "budget-per-day": count("maximum tokens of the job per day", "TOKENS"),
+  "max-cost-per-day": costLimit("maximum cost of the job per day"),
+  "on-failure": text("notify this command or address of a failure, a pause and a block", "CMD|URL"),
+  "expect-every": age("without a successful run for this long, the job is silent"),
+  "on-silence": text("notify this command or address when it is silent", "CMD|URL"),
+  if: text("run this command first: unless it exits with 0, the time is skipped and costs nothing", "CMD"),
+  "if-input": bool("attach the output of --if to the run as its input"),
+  continue: bool("one conversation that each time resumes, instead of a new run"),
+  deliver: list(
+    "send the answer to a command, an address or a file (FILE replaces, '>>FILE' appends)",
+    "CMD|URL|FILE",
+  ),
+  "deliver-when": choice("which answers are sent (default always)", WHENS),
+  "pause-after": text("failures in a row after which the job is paused (default 5), or never", "N"),
+  expires: text("when the job ends: a time, or a duration from now", "TIME|DUR"),
+  replace: bool("change the job of this name; its history stays"),
+  ...SPAWN_FLAGS,
+};
+
+type JobFlags = FlagValues<typeof JOB_FLAGS>;
+
+/** The job that the arguments and flags describe. Fails with INVALID for what does not go together. */
+export async function jobOf(io: Io, flags: JobFlags, args: readonly string[]): Promise<JobRequest> {
+  const { trigger, intent } = triggerOf(flags, args);
+  if (intent.trim() === "") throw usageError("INTENT is empty: say what each run should do");
+  const { env } = flags;
+  const run = {
+    ...(await spawnFields(io, flags)),
+    ...(Object.keys(env.set).length > 0 && { env: env.set }),
+    // Each run takes them from the user's file.
+    ...(env.passed.length > 0 && { env_names: env.passed }),
+  };
+  const cost = flags["max-cost-per-day"];
+  return {
+    name: flags.name ?? nameFrom(intent),
+    trigger,
+    intent,
+    run,
+    overlap: flags.overlap,
+    misfire: flags.misfire,
+    grace: flags.grace,
+    retry: retryOf(flags),
+    deadline: flags.deadline,
+    budget_per_day: flags["budget-per-day"],
+    max_cost_per_day: cost === "unlimited" ? undefined : cost,
+    if: flags.if,
+    if_input: flags["if-input"] || undefined,
+    on_failure: flags["on-failure"],
+    expect_every: flags["expect-every"],
+    on_silence: flags["on-silence"],
+    pause_after: pauseAfter(flags["pause-after"]),
+    continue: flags.continue || undefined,
+    deliver: deliveries(io, flags),
+    expires_at: flags.expires === undefined ? undefined : expiry(flags.expires),
+    replace: flags.replace || undefined,
+  };
+}
+
+const EVERY = /^@every\s+(\S+)$/;
+
+function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrigger; intent: string } {
+  const { at, after, tz, debounce } = flags;
+  const end = flags["after-end"];
+  const globs = flags["on-change"];
+  const hook = flags["on-hook"];
+  const zone = tz === undefined ? {} : { tz };
+  const given: [string, JobTrigger][] = [];
+  if (at !== undefined) given.push(["--at", { at, ...zone }]);
+  if (globs.length > 0) given.push(["--on-change", { on_change: globs, ...(debounce && { debounce }) }]);
+  if (hook !== undefined) given.push(["--on-hook", { on_hook: hook }]);
+  if (after !== undefined) given.push(["--after", { after, ...(end && { on: end }) }]);
+  const [only, ...more] = given;
+  if (more.length > 0)
+    throw usageError(
+      `${given.map(([name]) => name).join(" and ")} exclude each other: a job has one trigger`,
+    );
+  if (debounce !== undefined && globs.length === 0) throw usageError("--debounce belongs to --on-change");
+  if (end !== undefined && after === undefined) throw usageError("--after-end belongs to --after");
+  const [first = "", second] = args;
+  if (only !== undefined) {
+    if (second !== undefined)
+      throw usageError(
+        `${only[0]} takes the place of SCHEDULE: expected INTENT alone, got ${JSON.stringify(first)} too`,
+      );
+    return { trigger: only[1], intent: first };
+  }
+  if (second === undefined) {
+    throw usageError(
+      `expected SCHEDULE and INTENT, such as rnix cron add '0 3 * * 1-5' "check the dependencies", or --at, --on-change, --on-hook or --after`,
+    );
+  }
+  const [, every] = EVERY.exec(first.trim()) ?? [];
+  if (every !== undefined) return { trigger: { every }, intent: second };
+  return { trigger: { cron: first, ...zone }, intent: second };
+}
+
+const MAX_NAME = 32;
+
+/** `Check the dependencies!` is check-the-dependencies. */
+function nameFrom(intent: string): string {
+  const words = intent.toLowerCase().match(/[a-z0-9]+/g) ?? [];
+  let name = "";
+  for (const word of words) {
+    const next = name === "" ? word : `${name}-${word}`;
+    if (next.length > MAX_NAME) break;
+    name = next;
+  }
+  if (name !== "") return name;
+  throw usageError("--name is missing: expected letters, digits, ., _ and -");
+}
+
+function retryOf({ retry, backoff, safe }: JobFlags): JobRequest["retry"] {
+  if (retry === undefined) {
+    if (backoff !== undefined || safe)
+      throw usageError(`${safe ? "--safe" : "--backoff"} belongs to --retry N`);
+    return undefined;
+  }
+  const [from = "1m", to = backoff === undefined ? "30m" : from] = (backoff ?? "")
+    .split("..")
+    .map((one) => one || undefined);
+  for (const one of [from, to]) {
+    if (!isDuration(one))
+      throw usageError(`--backoff: expected two durations such as 1m..30m, got ${JSON.stringify(backoff)}`);
+  }
+  return { max: retry, from, to, ...(safe && { safe }) };
+}
+
+function isDuration(value: string): boolean {
+  try {
+    return parseDuration(value, MAX_AGE_MS) > 0;
+  } catch {
+    return false;
+  }
+}
+
+function pauseAfter(given: string | undefined): number | undefined {
+  if (given === undefined) return undefined;
+  if (given === "never") return 0;
+  if (/^\d+$/.test(given) && Number(given) > 0 && Number(given) <= 1000) return Number(given);
+  throw usageError(
+    `--pause-after: expected a whole number from 1 to 1000, or never, got ${JSON.stringify(given)}`,
+  );
+}
+
+function expiry(given: string): string {
+  if (!isDuration(given)) return given;
+  return new Date(Date.now() + parseDuration(given, MAX_AGE_MS)).toISOString();
+}
+
+function deliveries(io: Io, flags: JobFlags): JobRequest["deliver"] {
+  const when = flags["deliver-when"];
+  if (flags.deliver.length === 0) {
+    if (when !== undefined) throw usageError("--deliver-when belongs to --deliver");
+    return undefined;
+  }
+  return flags.deliver.map((to) => ({ to: absoluteTarget(io, to), when: when ?? "always" }));
+}
+
+const PATH = /^(?:~\/|\.{1,2}\/|\/)/;
+
+/** A file with its absolute path, behind `>` or `>>`. A path of a program is a command. */
+function absoluteTarget(io: Io, given: string): string {
+  const to = given.trim();
+  const target = deliveryTarget(to);
+  if (target.kind !== "command") return to;
+  const [, mark = "", rest = ""] = /^(>{0,2})\s*(.*)$/s.exec(to) ?? [];
+  if (mark === "" && !(PATH.test(rest) && !/\s/.test(rest))) return to;
+  const path = rest.startsWith("~/") ? join(homedir(), rest.slice(2)) : resolve(io.cwd, rest);
+  if (mark === "" && isProgram(path)) return to;
+  if (isFolder(path)) throw usageError(`--deliver: expected a file, got the folder ${rest}`);
+  return `${mark || ">"}${path}`;
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
+}

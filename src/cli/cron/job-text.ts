@@ -1,0 +1,87 @@
+/** Formats one job for people. */
+
+import { formatDuration, MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
+import type { JobInfo } from "../../plugin/index.ts";
+import { formatCost, formatCount, printable } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+import { distance, instantText, localZone, triggerText, zoneOf } from "./when.ts";
+
+/** The schedule, and each of the next instants in the job's zone and in this machine's. */
+export function nextLines({ trigger }: JobInfo, next: readonly string[], style: Style): string {
+  const zone = zoneOf(trigger);
+  const head = `${triggerText(trigger)}${"tz" in trigger && trigger.tz !== undefined ? ` (${zone})` : ""}`;
+  if (next.length === 0) return `  ${printable(head)}\n`;
+  const now = Date.now();
+  const here = localZone();
+  const lines = next.map((iso) => {
+    const local = zone === here ? "" : `, here ${instantText(iso, here)}`;
+    return `  ${instantText(iso, zone)}  ${style.dim(`${distance(iso, now)}${local}`)}`;
+  });
+  return `  ${printable(head)}\n${lines.join("\n")}\n`;
+}
+
+/** Its state, and why. */
+export function stateText({ state, reason }: JobInfo): string {
+  if (reason === null) return state;
+  return reason.startsWith(state) ? printable(reason) : `${state}: ${printable(reason)}`;
+}
+
+/** Everything that was set, as "name value" pairs. */
+export function jobFields(job: JobInfo): [string, string][] {
+  const { creator, run, retry, deliver = [] } = job;
+  const cost = (usd: unknown): string | undefined => (typeof usd === "number" ? formatCost(usd) : text(usd));
+  const policies = [
+    job.overlap && `overlap ${job.overlap}`,
+    job.misfire && `misfire ${job.misfire}`,
+    job.grace && `grace ${job.grace}`,
+    job.deadline && `deadline ${job.deadline}`,
+    retry && `retry ${retry.max}, ${short(retry.from)}..${short(retry.to)}${retry.safe ? ", safe" : ""}`,
+    job.pause_after !== undefined && `pause after ${job.pause_after === 0 ? "never" : job.pause_after}`,
+    job.continue && "one conversation",
+  ];
+  const day = [
+    job.budget_per_day && `${formatCount(job.budget_per_day)} tokens`,
+    job.max_cost_per_day && formatCost(job.max_cost_per_day),
+  ];
+  const each = [
+    typeof run.context_budget === "number" && `${formatCount(run.context_budget)} tokens`,
+    run.max_cost !== undefined && cost(run.max_cost),
+    run.max_steps !== undefined && `${run.max_steps} steps`,
+    typeof run.timeout_ms === "number" && formatDuration(run.timeout_ms),
+  ];
+  const pairs: [string, string | undefined][] = [
+    ["intent", job.intent],
+    [
+      "schedule",
+      `${triggerText(job.trigger)}${"tz" in job.trigger && job.trigger.tz ? ` (${job.trigger.tz})` : ""}`,
+    ],
+    ["state", stateText(job)],
+    ["project", job.project],
+    ["made by", creator.kind === "user" ? undefined : `run ${creator.uuid} (${creator.agent})`],
+    ["agent", text(run.agent)],
+    ["model", [run.provider, run.model].map(text).filter(Boolean).join(" ") || undefined],
+    ["folder", run.cwd === job.project ? undefined : text(run.cwd)],
+    ["checks", Array.isArray(run.check) ? run.check.join("; ") : undefined],
+    ["each run", joined(each)],
+    ["each day", joined(day)],
+    ["policies", joined(policies)],
+    ["if", job.if && `${job.if}${job.if_input ? " (its output is the input)" : ""}`],
+    ["deliver", deliver.map(({ to, when }) => `${to} (${when})`).join("\n") || undefined],
+    ["on failure", job.on_failure],
+    ["on silence", job.expect_every && `${job.on_silence ?? "-"} (expected every ${job.expect_every})`],
+    ["expires", job.expires_at && `${instantText(job.expires_at, localZone())}`],
+  ];
+  return pairs.flatMap(([name, value]) => (value ? [[name, printable(value)] as [string, string]] : []));
+}
+
+function joined(parts: readonly unknown[]): string | undefined {
+  return parts.filter((part) => typeof part === "string").join(", ") || undefined;
+}
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+function short(duration: string): string {
+  return formatDuration(parseDuration(duration, MAX_AGE_MS));
+}

@@ -1,0 +1,96 @@
+/** Formats the rows of the ledger: as a table, and as a strip of glyphs. */
+
+import type { LedgerRow } from "../../plugin/index.ts";
+import type { Io, Output } from "../io.ts";
+import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "../output/format.ts";
+import { type Style, styleOf } from "../output/style.ts";
+import { type Column, table } from "../output/table.ts";
+import { localZone, wallTime } from "./when.ts";
+
+/** Rows of a strip. */
+const STRIP = 30;
+const REASON_WIDTH = 400;
+
+type State = LedgerRow["state"];
+
+const GLYPHS: Record<State, readonly [unicode: string, ascii: string]> = {
+  due: ["…", "."],
+  running: ["●", "*"],
+  ran: ["✔", "+"],
+  failed: ["✖", "X"],
+  parked: ["?", "?"],
+  skipped: ["–", "-"],
+  missed: ["○", "o"],
+  blocked: ["⊘", "#"],
+};
+
+const STATES = ["running", "due", "ran", "failed", "parked", "skipped", "missed", "blocked"] as const;
+
+/** The last rows, oldest first, one glyph each, and what they mean. */
+export function strip(rows: readonly LedgerRow[], io: Io, output: Output): string {
+  const style = styleOf(io, output);
+  const plain = !output.isTTY || io.env.RNIX_ASCII === "1";
+  const glyph = (state: State): string => paint(style, state)(GLYPHS[state][plain ? 1 : 0]);
+  const shown = rows.slice(-STRIP);
+  const counts = STATES.flatMap((state) => {
+    const count = shown.filter((row) => row.state === state).length;
+    return count === 0 ? [] : [`${glyph(state)} ${count} ${state}`];
+  });
+  return `${shown.map(({ state }) => glyph(state)).join("")}  ${counts.join(style.glyph.dot)}`;
+}
+
+export function paint(style: Style, state: State): (text: string) => string {
+  if (state === "ran") return style.green;
+  if (state === "failed" || state === "blocked") return style.red;
+  if (state === "running" || state === "due") return style.cyan;
+  return style.yellow;
+}
+
+export function rowsTable(rows: readonly LedgerRow[], io: Io, { withJob = false } = {}): string {
+  const columns: Column<LedgerRow>[] = [
+    { title: "DUE", value: ({ due }) => wallTime(Date.parse(due), localZone()) },
+    { title: "STATE", value: ({ state, attempt }) => (attempt > 1 ? `${state} (${attempt})` : state) },
+    {
+      title: "LATE",
+      value: ({ late_ms }) => (late_ms < 1000 ? "-" : formatElapsed(late_ms)),
+      right: true,
+      leftOut: 1,
+    },
+    { title: "TIME", value: timeOf, right: true },
+    {
+      title: "TOKENS",
+      value: ({ tokens_used }) => (tokens_used === 0 ? "-" : formatCount(tokens_used)),
+      right: true,
+      leftOut: 3,
+    },
+    { title: "COST", value: ({ cost_usd }) => formatCost(cost_usd), right: true, leftOut: 2 },
+    { title: "RUN", value: ({ uuid }) => uuid?.slice(-12) ?? "-", leftOut: 4 },
+    { title: "WHAT", value: whatOf, flexible: 12 },
+  ];
+  const job: Column<LedgerRow> = { title: "JOB", value: ({ job }) => job, flexible: 8 };
+  return table(rows, withJob ? [job, ...columns] : columns, io.stdout, styleOf(io, io.stdout));
+}
+
+function timeOf({ started, ended }: LedgerRow): string {
+  if (started === null) return "-";
+  return formatElapsed(Math.max(0, (ended === null ? Date.now() : Date.parse(ended)) - Date.parse(started)));
+}
+
+/** Why nothing came of it, or the first line of the answer; and which deliveries wait or have failed. */
+export function whatOf({ reason, result, state, exit_reason, delivery = [], count = 1 }: LedgerRow): string {
+  const answer = state === "ran" ? firstLine(result ?? "") : "";
+  const own = reason ?? (answer || (state === "ran" ? "" : (exit_reason ?? "")));
+  const late = delivery.filter((one) => one.state !== "delivered");
+  const sent = late.map(({ to, state, error }) => `not delivered to ${printable(to)} (${error ?? state})`);
+  const many = count > 1 ? [`${plural(count, "instant")}`] : [];
+  return oneLine([...many, own, ...sent].filter((part) => part !== "").join("; "), REASON_WIDTH);
+}
+
+export function firstLine(text: string): string {
+  return (
+    text
+      .split("\n")
+      .find((line) => line.trim() !== "")
+      ?.trim() ?? ""
+  );
+}
