@@ -1,0 +1,126 @@
+/** Delivers the answer of a job's run to a command, an address or a file. */
+
+import { chmodSync, lstatSync, mkdirSync, realpathSync, renameSync } from "node:fs";
+import { appendFile } from "node:fs/promises";
+import { dirname } from "node:path";
+import { deliveryTarget } from "../../lib/delivery-target.ts";
+import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { replaceDocument } from "../../store/files/document.ts";
+import { type SendPorts, sendTo } from "./send.ts";
+
+/** What was answered, and by which run of which job. Documented in docs/unattended.md. */
+interface Delivery {
+  event: "answer";
+  job: string;
+  project: string;
+  /** The instant, RFC 3339. */
+  due: string;
+  state: LedgerRow["state"];
+  reason: string | null;
+  uuid: string | null;
+  started: string | null;
+  ended: string | null;
+  exit_code: number | null;
+  exit_reason: string | null;
+  tokens_used: number;
+  cost_usd: number | null;
+  attempt: number;
+  /** The whole answer, with secrets redacted; null without one. */
+  result: string | null;
+}
+
+export interface DeliverPorts extends SendPorts {
+  /** The whole answer of a run; null without one. */
+  resultOf(uuid: string): Promise<string | null>;
+  closing: AbortSignal;
+}
+
+/** Answers may be private. */
+const NEW_FILE = 0o600;
+
+/** One attempt. Fails when it was not accepted. */
+export async function deliver(
+  job: Pick<JobInfo, "name" | "project">,
+  row: LedgerRow,
+  to: string,
+  ports: DeliverPorts,
+): Promise<void> {
+  const delivery = await deliveryOf(job, row, ports);
+  const target = deliveryTarget(to);
+  if (target.kind === "file") {
+    await intoFile(target, textOf(delivery));
+    return;
+  }
+  const hook = { target: to, cwd: job.project, env: variables(delivery) };
+  await sendTo(hook, JSON.stringify(delivery), ports, ports.closing);
+}
+
+async function deliveryOf(
+  { name, project }: Pick<JobInfo, "name" | "project">,
+  row: LedgerRow,
+  { resultOf }: DeliverPorts,
+): Promise<Delivery> {
+  const { due, state, reason, uuid, started, ended, exit_code, exit_reason, tokens_used, cost_usd, attempt } =
+    row;
+  const whole = uuid === null ? null : await resultOf(uuid);
+  return {
+    event: "answer",
+    job: name,
+    project,
+    due,
+    state,
+    reason,
+    uuid,
+    started,
+    ended,
+    exit_code,
+    exit_reason,
+    tokens_used,
+    cost_usd,
+    attempt,
+    result: whole ?? row.result ?? null,
+  };
+}
+
+function variables({ job, project, due, state, uuid, exit_code }: Delivery): Record<string, string> {
+  return {
+    RNIX_JOB: job,
+    RNIX_JOB_PROJECT: project,
+    RNIX_JOB_DUE: due,
+    RNIX_JOB_STATE: state,
+    RNIX_JOB_RUN: uuid ?? "",
+    RNIX_JOB_EXIT_CODE: exit_code === null ? "" : String(exit_code),
+  };
+}
+
+/** What a file gets: the answer, or why there is none. */
+function textOf({ job, due, state, reason, exit_reason, result }: Delivery): string {
+  const text =
+    result?.trimEnd() || `${job}, ${due}: ${state}: ${reason ?? exit_reason ?? "without an answer"}`;
+  return state === "ran" || result === null
+    ? `${text}\n`
+    : `${job}, ${due}: ${state}: ${reason ?? exit_reason}\n\n${text}\n`;
+}
+
+async function intoFile({ path, append }: { path: string; append: boolean }, text: string): Promise<void> {
+  mkdirSync(dirname(path), { recursive: true });
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  // A link stays a link: the file that it names is written.
+  const file = found?.isSymbolicLink() ? realpathSync(path) : path;
+  const stats = found && lstatSync(file, { throwIfNoEntry: false });
+  if (stats && !stats.isFile())
+    throw new SyscallError(
+      "INVALID",
+      `expected a file to write the answer to, got something else at ${path}`,
+    );
+  if (append) {
+    await appendFile(file, text, { mode: NEW_FILE, flush: true });
+    return;
+  }
+  await replaceDocument(file, text, undefined, (temporary) => {
+    // It keeps its mode: others may read it.
+    if (stats) chmodSync(temporary, stats.mode & 0o777);
+    renameSync(temporary, file);
+  });
+}

@@ -1,0 +1,84 @@
+/** Sends one text to a command, on its stdin, or to an address, by POST. */
+
+import { onceAborted } from "../../lib/cancellation.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
+import { SyscallError } from "../../plugin/index.ts";
+
+/** A shell command, which reads the text on stdin, or an address. */
+export interface Hook {
+  target: string;
+  /** The folder of the command. Absolute. */
+  cwd: string;
+  /** Variables of the command, beside those of the ports. */
+  env?: Readonly<Record<string, string>>;
+}
+
+export interface SendPorts {
+  children: Pick<Children, "exec">;
+  clock: Clock;
+  /** Absolute. Nothing is written there. */
+  spillDir: string;
+  env: Record<string, string>;
+}
+
+/** Programs need an owner; these belong to no run. */
+const OWNER = "notify";
+const COMMAND_MS = 30_000;
+const POST_MS = 10_000;
+/** Characters of its output that are part of the error. */
+const MAX_SHOWN = 200;
+
+/** One attempt. Fails with UNAVAILABLE unless the address answers 2xx or the command exits with 0, within its time. */
+export async function sendTo(
+  hook: Hook,
+  body: string,
+  ports: SendPorts,
+  closing: AbortSignal,
+): Promise<void> {
+  if (/^https?:\/\//i.test(hook.target)) await post(hook.target, body, closing);
+  else await run(hook, body, ports, closing);
+}
+
+async function post(url: string, body: string, closing: AbortSignal): Promise<void> {
+  const answer = await fetch(url, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body,
+    // An address that redirects may send the text to another place.
+    redirect: "manual",
+    signal: AbortSignal.any([closing, AbortSignal.timeout(POST_MS)]),
+  });
+  await answer.body?.cancel();
+  if (!answer.ok) throw new SyscallError("UNAVAILABLE", `it answered ${answer.status}`);
+}
+
+async function run(
+  { target, cwd, env: own }: Hook,
+  body: string,
+  { children, clock, env, spillDir }: SendPorts,
+  closing: AbortSignal,
+): Promise<void> {
+  const child = await children.exec(
+    { uuid: OWNER, spillDir, clock },
+    {
+      argv: ["/bin/sh", "-c", target],
+      cwd,
+      env: { ...env, ...own },
+      stdin: body,
+      timeoutMs: COMMAND_MS,
+      maxOutput: 0,
+      life: "process",
+    },
+  );
+  const stop = onceAborted(closing, () => void child.kill());
+  let output = "";
+  for (let piece = await child.read(); piece !== null; piece = await child.read())
+    if (output.length < 500) output += new TextDecoder().decode(piece.data);
+  const { code, signal, timedOut } = await child.exited();
+  stop();
+  if (code === 0) return;
+  const how = timedOut ? "did not end in time" : `ended with ${code ?? signal}`;
+  const shown = output.trim().slice(0, MAX_SHOWN);
+  throw new SyscallError("UNAVAILABLE", `it ${how}${shown === "" ? "" : `: ${shown}`}`);
+}
