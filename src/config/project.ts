@@ -12,8 +12,10 @@ export interface Project {
   id: string;
   /** Real path. For "none" the current folder, to which `/dev/fs` is confined. */
   dir: string;
-  /** Where its runs are kept: `.rnix/data`, RNIX_DATA_DIR, or for "none" the user's own. */
+  /** Where its runs are kept: `.rnix/data`, RNIX_DATA_DIR, or the user's own for "none" and for a read-only project. */
   dataDir: string;
+  /** Set for a read-only project: its `.rnix/data`, which may have older runs. */
+  unwritableDataDir?: string;
   /**
    * Why it is a project: its `.rnix/`, its git root, or because it is the current folder. "none": the current folder
    * can't be a project (HOME, /tmp …), so nothing in it is read as configuration and nothing is trusted.
@@ -37,12 +39,13 @@ interface ProjectFs {
 
 /**
  * Finds the nearest folder upwards that has a `.rnix/` and belongs to the user, else the nearest git root, else the
- * current folder. HOME and the folders above it, world-writable folders and other file systems do not count. Fails
- * with NOT_FOUND when the current folder is gone.
+ * current folder. HOME and the folders above it, world-writable folders and other file systems do not count. With `CI`
+ * set, a world-writable folder counts, unless it is one for all users as /tmp is: GitLab's runner clones with umask 0.
+ * Fails with NOT_FOUND when the current folder is gone.
  */
 export function findProject(at: CommandLocation, fs: ProjectFs = realFs): Project {
   const cwd = realFolder(at.cwd, fs);
-  const candidates = candidateFolders(cwd, realOr(at.home, fs), fs);
+  const candidates = candidateFolders(cwd, realOr(at.home, fs), fs, Boolean(at.env.CI));
   const own = candidates.find((dir) => belongsToUser(dir, at.uid, fs));
   if (own !== undefined) return project(own, "rnix", at);
   const git = candidates.find((dir) => fs.lstat(join(dir, ".git")) !== null);
@@ -105,13 +108,13 @@ const realFs: ProjectFs = {
 };
 
 /** The folders from the current one upwards that may be a project. */
-function candidateFolders(cwd: string, home: string, fs: ProjectFs): string[] {
+function candidateFolders(cwd: string, home: string, fs: ProjectFs, inPipeline: boolean): string[] {
   const device = fs.lstat(cwd)?.dev;
   const folders: string[] = [];
   for (let dir = cwd; ; dir = dirname(dir)) {
     const stat = fs.lstat(dir);
     if (!stat || stat.dev !== device || isAtOrAbove(dir, home)) break;
-    if (!isWorldWritable(stat.mode)) folders.push(dir);
+    if (!isWorldWritable(stat.mode) || (inPipeline && !isSticky(stat.mode))) folders.push(dir);
   }
   return folders;
 }
@@ -125,6 +128,11 @@ function isWorldWritable(mode: number): boolean {
   return (mode & 0o002) !== 0;
 }
 
+/** All users may add files, and each removes only its own. */
+function isSticky(mode: number): boolean {
+  return (mode & 0o1000) !== 0;
+}
+
 /** False for a `.rnix/` of another user, in a folder of another user, or behind a link. */
 function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
   const inner = fs.lstat(join(dir, ".rnix"));
@@ -132,20 +140,27 @@ function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
 }
 
 function project(dir: string, kind: Project["kind"], at: CommandLocation): Project {
-  return { id: projectId(dir), dir, kind, dataDir: dataDir(dir, kind, at) };
+  return { id: projectId(dir), dir, kind, ...dataFolder(dir, kind, at) };
 }
 
 function projectId(dir: string): string {
   return Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
 }
 
-function dataDir(dir: string, kind: Project["kind"], { env, home, uid }: CommandLocation): string {
+function dataFolder(
+  dir: string,
+  kind: Project["kind"],
+  { env, home, uid }: CommandLocation,
+): Pick<Project, "dataDir" | "unwritableDataDir"> {
   const given = env.RNIX_DATA_DIR;
   if (given) {
-    if (isAbsolute(given)) return given;
+    if (isAbsolute(given)) return { dataDir: given };
     throw new SyscallError("INVALID", `RNIX_DATA_DIR: expected an absolute path, got "${given}".`);
   }
-  return kind === "none" ? userPaths(env, { uid, home, canWrite }).dataDir : ownDataDir(dir);
+  const own = ownDataDir(dir);
+  if (kind !== "none" && canWrite(own)) return { dataDir: own };
+  const { dataDir } = userPaths(env, { uid, home, canWrite });
+  return kind === "none" ? { dataDir } : { dataDir, unwritableDataDir: own };
 }
 
 function ownDataDir(dir: string): string {

@@ -232,6 +232,19 @@ export class MountManager implements ResourceHolder {
     });
   }
 
+  /**
+   * Returns a function that cancels the grace period of what the process has mounted now, except what others use, too.
+   */
+  hurrier(proc: Process): () => void {
+    const points = [...(this.#tables.find(proc)?.points.values() ?? [])];
+    return () => {
+      for (const point of points) {
+        const { source, points: users } = point.source;
+        if (users.size === 0 || (users.size === 1 && users.has(point))) source.hurry();
+      }
+    };
+  }
+
   /** Unmounts everything of a process that ends. Failures are logged and do not delay the end. */
   async clear(proc: Process): Promise<void> {
     const table = this.#tables.find(proc);

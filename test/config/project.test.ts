@@ -208,6 +208,19 @@ describe("the project is", () => {
   });
 });
 
+test("with CI set, a world-writable folder is a project, unless it is one for all users", () => {
+  using box = new Sandbox();
+  const cwd = box.folder("clone");
+  box.folder("clone/.git");
+  const kindOf = (mode: number, env: Record<string, string>): string => {
+    chmodSync(cwd, mode);
+    return findProject({ cwd, home: box.home, uid: box.uid, env }).kind;
+  };
+  expect(kindOf(0o777, {})).toBe("none");
+  expect(kindOf(0o777, { CI: "true" })).toBe("git");
+  expect(kindOf(0o1777, { CI: "true" })).toBe("none");
+});
+
 describe("a project's data", () => {
   test("is in its .rnix, or where RNIX_DATA_DIR says, or the user's own where there is no project", async () => {
     using box = new Sandbox();

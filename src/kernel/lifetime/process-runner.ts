@@ -18,6 +18,8 @@ import { type ReapPorts, reapProcess } from "./reap.ts";
 /** The work of a process between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<RunOutcome>;
 
+/** With `CI` set, a step ends within a second of its time limit. */
+const OVERTIME_MS = 700;
 /** Exit codes of runs that no signal ended. */
 const FAILED = 1;
 const BUDGET_EXCEEDED = 2;
@@ -85,12 +87,36 @@ export class ProcessRunner {
 
   /** Runs the task, finishes the process and starts its reap. It never rejects. */
   async #run(proc: Process, task: Task): Promise<void> {
+    const overtime = this.#limitOvertime(proc);
     const outcome = await task(proc).catch((defect) => failed(namedError(defect, "ReasonStep", proc.pid)));
     // A paused process stays paused.
     await proc.gate();
     await this.#finish(proc, outcome).catch((defect) => this.#endAfterDefect(proc, defect));
+    overtime.end();
     // Not awaited: the reap waits for this very task.
     void this.reap(proc);
+  }
+
+  /** In a pipeline, programs that ignore TERM get no whole grace after the run's time limit. */
+  #limitOvertime(proc: Process): { end(): void } {
+    const { children, mounts, table } = this.#ports;
+    let end = (): void => {};
+    const begin = (): void => {
+      if (proc.stopped?.reason !== "timeout") return;
+      const hurriers = table.tree(proc).map((member) => mounts.hurrier(member));
+      const hurry = (): void => {
+        for (const { uuid } of table.tree(proc)) children.hurryOwner(uuid);
+        for (const hurryMounts of hurriers) hurryMounts();
+      };
+      const timer = proc.spec.clock.timer(OVERTIME_MS, hurry);
+      // A mount that was still starting is closed after the end.
+      end = () => {
+        timer.cancel();
+        hurry();
+      };
+    };
+    if (proc.spec.opts.env.CI) proc.signal.addEventListener("abort", begin, { once: true });
+    return { end: () => end() };
   }
 
   /** The end itself failed by a defect: the callers that wait are released all the same. */

@@ -1,3 +1,4 @@
+import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -93,7 +94,7 @@ export class StartMounts {
     proc.starting = new Map(begun.map(({ prefix, ended }) => [prefix, ended.then(() => undefined)]));
     for (const one of begun) void one.ended.then(() => proc.starting.delete(one.prefix));
     try {
-      await this.#wait(begun);
+      await this.#wait(proc, begun);
       proc.signal.throwIfAborted();
     } catch (thrown) {
       await mounts.clear(proc);
@@ -142,7 +143,7 @@ export class StartMounts {
   }
 
   /** Throws the error of the first required mount that fails. */
-  async #wait(begun: readonly Begun[]): Promise<void> {
+  async #wait(proc: Process, begun: readonly Begun[]): Promise<void> {
     const isOptional = ({ request }: Begun): boolean => request.required === false;
     const needed = begun.filter((one) => !isOptional(one));
     await Promise.all(
@@ -151,14 +152,16 @@ export class StartMounts {
         if (error) throw error;
       }),
     );
-    await Promise.all(begun.filter(isOptional).map((one) => this.#waitAWhile(one)));
+    await Promise.all(begun.filter(isOptional).map((one) => this.#waitAWhile(one, proc.signal)));
   }
 
-  async #waitAWhile({ request, ended }: Begun): Promise<void> {
+  async #waitAWhile({ request, ended }: Begun, signal: AbortSignal): Promise<void> {
     if (request.waitMs === undefined) return void (await ended);
     const over = Promise.withResolvers<undefined>();
     const timer = this.#ports.clock.timer(request.waitMs, () => over.resolve(undefined));
+    const ignore = onceAborted(signal, () => over.resolve(undefined));
     await Promise.race([ended, over.promise]);
+    ignore();
     timer.cancel();
   }
 

@@ -122,6 +122,11 @@ export class MountSource {
     return this.#closing;
   }
 
+  /** Cancels the grace period of its programs. Does not end them. */
+  hurry(): void {
+    this.#ports.children.hurryOwner(this.#attempt.uuid);
+  }
+
   async #close(): Promise<void> {
     this.#timer?.cancel();
     this.#down = this.#closedError();

@@ -50,8 +50,9 @@ export function openRecords(
     return store;
   };
   const dataDirs = (cwd?: string): string[] => {
-    const here =
-      cwd === undefined ? [] : [findProject({ cwd, home: user.home, uid: thisUser().uid, env }).dataDir];
+    const project =
+      cwd === undefined ? undefined : findProject({ cwd, home: user.home, uid: thisUser().uid, env });
+    const here = [project?.dataDir, project?.unwritableDataDir].filter((dir) => dir !== undefined);
     return [...new Set([...here, ...projects.list().map(({ data_dir }) => data_dir), ...stores.keys()])];
   };
   const history = new History({

@@ -131,6 +131,7 @@ export async function planSpawn(
     const notices = [
       ...(request.notices ?? []),
       ...(base?.notices ?? []),
+      ...(parent === undefined ? readOnlyNotice(project) : []),
       ...untrusted(
         [
           ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
@@ -329,6 +330,11 @@ function untrusted(parts: readonly string[], ofBase: boolean): string[] {
     ? `--trust trusts ${what} for this run, as the base has ${what}`
     : `\`rnix trust\` shows and trusts ${what}`;
   return [`not trusted, so left out: ${parts.join("; ")}. ${how}.`];
+}
+
+function readOnlyNotice({ dir, dataDir, unwritableDataDir }: Project): string[] {
+  if (unwritableDataDir === undefined) return [];
+  return [`${dir} can't be written: the record of the run is in ${dataDir}. --record DIR keeps it elsewhere`];
 }
 
 /** Absent or 0 means the default; "unlimited" means no limit. */

@@ -1,0 +1,77 @@
+import { expect, setDefaultTimeout, test } from "bun:test";
+import { join } from "node:path";
+import { Machine } from "../support/machine.ts";
+import { Receipt } from "../support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const LIMIT_MS = 2000;
+/** A program that TERM does not end. */
+const DEAF = "trap '' TERM; sleep 60 & while :; do sleep 0.2; done";
+const call = (tool: string): string => `responses:\n  - tool_calls: [${tool}]\n  - text: done\n`;
+const BASH = `{ name: Bash, input: { command: ${JSON.stringify(DEAF)} } }`;
+
+interface Hanging {
+  what: string;
+  script?: string;
+  flags?: string[];
+  files?: Record<string, string>;
+}
+
+const server = JSON.stringify({ mcpServers: { deaf: { command: "sh", args: ["-c", DEAF] } } });
+const HANGING: Hanging[] = [
+  { what: "a program", script: call(BASH) },
+  {
+    what: "a program of a child",
+    script: `${call("{ name: Agent, input: { agent: default, intent: go } }")}children:
+  - agent: default
+    intent: go
+    responses:
+      - tool_calls: [${BASH}]
+      - text: done
+`,
+  },
+  { what: "a check", flags: ["--check", DEAF] },
+  {
+    what: "an MCP server that the run needs",
+    flags: ["--mcp", "deaf", "--trust"],
+    files: { ".mcp.json": server },
+  },
+  { what: "an MCP server that it can do without", flags: ["--trust"], files: { ".mcp.json": server } },
+  {
+    what: "a plugin",
+    script: call("{ name: Stuck, input: {} }"),
+    flags: ["--trust"],
+    files: {
+      "plugins/stuck.ts": `import { defineTool } from "rnix/plugin";
+export default defineTool({ name: "Stuck", description: "x", input: { type: "object" }, run: () => new Promise(() => {}) });
+`,
+    },
+  },
+];
+
+test.each(HANGING)(
+  "with CI set, --timeout ends the step within a second, though $what hangs",
+  async (hanging) => {
+    await using machine = new Machine();
+    machine.config({ grace: "1m" });
+    machine.write("script.yaml", hanging.script ?? "responses:\n  - text: done\n");
+    for (const [path, text] of Object.entries(hanging.files ?? {})) machine.write(path, text);
+    const args = [
+      "--no-daemon",
+      "--no-stdin",
+      "--output",
+      "json",
+      "--timeout",
+      `${LIMIT_MS}ms`,
+      ...(hanging.flags ?? []),
+    ];
+    const env = { CI: "true", RNIX_PROVIDER: "replay", RNIX_MODEL: join(machine.project, "script.yaml") };
+    const { stdout, ms } = await machine.run(["spawn", ...args, "x"], { env });
+    const receipt = Receipt.parse(JSON.parse(stdout));
+    expect(receipt.exit_reason).toBe("timeout");
+    expect(receipt.elapsed_ms).toBeLessThan(LIMIT_MS + 1000);
+    // The command itself also starts, and ends after its run.
+    expect(ms).toBeLessThan(LIMIT_MS + 2500);
+  },
+);
