@@ -5,10 +5,8 @@ import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { makeFolder, parseDocument, readDocument, replaceDocument } from "../store/files/document.ts";
 import { type FileFacts, type FsPort, realFs } from "../store/files/fs-port.ts";
+import { CRON } from "./cron-folder.ts";
 import { StoredJob } from "./job.ts";
-
-/** The folder below a project's data folder. */
-export const CRON = "cron";
 
 /** Deletions that are remembered, so that no run brings a job back. */
 const MAX_REMOVED = 1000;

@@ -5,17 +5,8 @@ import { formatDuration, MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
+import { JOB_DEFAULTS } from "./job-defaults.ts";
 import { instantOf, isClockTrigger, timetableOf } from "./timetable.ts";
-
-/** The kernel's default for each policy; docs/unattended.md says why. */
-export const JOB_DEFAULTS = {
-  overlap: "skip",
-  misfire: "one",
-  graceMs: 60_000,
-  pauseAfter: 5,
-  debounceMs: 2000,
-  ifTimeoutMs: 60_000,
-} as const;
 
 /** Maximum jobs of a project. */
 export const MAX_JOBS = 10_000;
@@ -166,7 +157,15 @@ export interface Policies {
   retry: { max: number; fromMs: number; toMs: number; safe: boolean } | null;
 }
 
+const policies = new WeakMap<StoredJob, Policies>();
+
 export function policiesOf(job: StoredJob): Policies {
+  const known = policies.get(job) ?? readPolicies(job);
+  policies.set(job, known);
+  return known;
+}
+
+function readPolicies(job: StoredJob): Policies {
   const ms = (text: string | undefined): number | null =>
     text === undefined ? null : parseDuration(text, MAX_AGE_MS);
   const { retry } = job;

@@ -6,7 +6,7 @@ import type { LedgerRow } from "../plugin/index.ts";
 import { AppendLog, eachLine } from "../store/files/append-log.ts";
 import { makeFolder, replaceDocument } from "../store/files/document.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
-import { CRON } from "./job-file.ts";
+import { CRON } from "./cron-folder.ts";
 
 /** Rows of the file at which old ones are left out, and how many of the newest stay. */
 const MAX_LINES = 20_000;
@@ -42,6 +42,7 @@ const Row = z.lazy(() =>
     count: z.number().optional(),
     extra: z.literal(true).optional(),
     queued: z.literal(true).optional(),
+    used_before: z.object({ tokens_used: z.number(), cost_usd: z.number().nullable() }).optional(),
     not_before: z.string().optional(),
     cause: z.string().optional(),
     body: z.string().optional(),
@@ -57,6 +58,8 @@ const Floor = z.lazy(() => z.object({ v: z.literal(1), floor: z.record(z.string(
 interface JobRows {
   /** The latest row of each attempt, in the order in which they were first written. */
   rows: Map<string, LedgerRow>;
+  /** Those with something left to do. */
+  open: Map<string, LedgerRow>;
   /** Instants with a row. */
   dues: Set<string>;
   /** Rows of more than one instant. */
@@ -79,6 +82,8 @@ export class Ledger {
   readonly #fs: FsPort;
   readonly #log: AppendLog;
   readonly #jobs = new Map<string, JobRows>();
+  /** Jobs with open rows. */
+  readonly #withOpen = new Set<string>();
   #lines = 0;
 
   constructor(dataDir: string, fs: FsPort = realFs) {
@@ -91,6 +96,7 @@ export class Ledger {
   /** Reads the file. Damaged lines are counted; the rows around them are whole. */
   async load(): Promise<{ damaged: number }> {
     this.#jobs.clear();
+    this.#withOpen.clear();
     this.#lines = 0;
     let damaged = 0;
     await eachLine(this.#fs, this.path, ({ bytes }) => {
@@ -131,10 +137,24 @@ export class Ledger {
     return this.#jobs.get(jobId)?.causes.has(cause) ?? false;
   }
 
-  /** The last instant of the clock that is accounted for; -Infinity when there is none. */
-  lastDue(jobId: string): number {
+  /** The last instant of the clock up to `now` that is accounted for; -Infinity when there is none. */
+  lastDue(jobId: string, now: number): number {
     const job = this.#jobs.get(jobId);
-    return job ? Math.max(job.lastDue, job.floor) : NONE;
+    if (!job) return NONE;
+    if (job.lastDue <= now) return Math.max(job.lastDue, job.floor);
+    // The clock went back: rows of later instants do not count yet.
+    const dues = [...job.rows.values()].filter(isOfClock).map((row) => Date.parse(row.until ?? row.due));
+    return Math.max(Math.min(job.floor, now), ...dues.filter((due) => due <= now));
+  }
+
+  /** Rows with something left to do, of one job or of all. */
+  open(jobId?: string): LedgerRow[] {
+    const jobs = jobId === undefined ? this.#withOpen : [jobId];
+    return [...jobs].flatMap((id) => [...(this.#jobs.get(id)?.open.values() ?? [])]);
+  }
+
+  isOpen(jobId: string): boolean {
+    return this.#withOpen.has(jobId);
   }
 
   /** The latest row of each attempt of a job, oldest first. */
@@ -209,7 +229,11 @@ export class Ledger {
     if (row.cause !== undefined) job.causes.add(row.cause);
     if (row.until === undefined) job.ranges.delete(key);
     else job.ranges.set(key, row);
-    if (row.extra || row.cause !== undefined) return;
+    if (isSettled(row)) job.open.delete(key);
+    else job.open.set(key, row);
+    if (job.open.size === 0) this.#withOpen.delete(row.job_id);
+    else this.#withOpen.add(row.job_id);
+    if (!isOfClock(row)) return;
     job.lastDue = Math.max(job.lastDue, Date.parse(row.until ?? row.due));
   }
 
@@ -218,6 +242,7 @@ export class Ledger {
     if (!job) {
       job = {
         rows: new Map(),
+        open: new Map(),
         dues: new Set(),
         ranges: new Map(),
         causes: new Set(),
@@ -233,6 +258,11 @@ export class Ledger {
 /** Nothing is left to do for the row. */
 export function isSettled({ state, delivery = [] }: LedgerRow): boolean {
   return !["due", "running", "parked"].includes(state) && delivery.every((one) => one.state !== "due");
+}
+
+/** Its instant is one of the job's clock. */
+export function isOfClock({ extra, cause }: LedgerRow): boolean {
+  return !extra && cause === undefined;
 }
 
 function keyOf({ due, attempt }: Pick<LedgerRow, "due" | "attempt">): string {

@@ -64,6 +64,12 @@ export interface JobEvent {
   reason: string;
 }
 
+export interface Conversation {
+  uuid: string;
+  tokensUsed: number;
+  costUsd: number | null;
+}
+
 export interface GateResult {
   exitCode: number | null;
   timedOut: boolean;
@@ -87,8 +93,10 @@ export interface SchedulerPorts {
    * NOT_FOUND or UNAVAILABLE for a job that can't run.
    */
   start(start: RunStart): Promise<void>;
-  /** null: there is no record of this run. */
-  outcome(uuid: string, project: JobProject): Promise<RunOutcome | null>;
+  /** Of the run of this row; null: there is no record of it, or the run has not begun this instant. */
+  outcome(row: LedgerRow, project: JobProject): Promise<RunOutcome | null>;
+  /** The conversation of a job with `continue`; null: a new one begins. */
+  conversation?(job: StoredJob): Promise<Conversation | null>;
   /** Ends the run, if it is live. */
   stop(uuid: string, reason: string): Promise<void>;
   /** Runs the command of `if` in the job's folder. */
@@ -96,6 +104,8 @@ export interface SchedulerPorts {
   notify(event: JobEvent): void;
   /** Delivers the answer of a run; throws when it was not accepted. */
   deliver?(job: StoredJob, row: LedgerRow, delivery: DeliveryState): Promise<void>;
+  /** The longest wait between two looks at the clock, by default 10 s: it may be set, or stop with the machine. */
+  maxWaitMs?: number;
   log(level: "info" | "warn", source: string, text: string): void;
 }
 

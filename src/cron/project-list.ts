@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { makeFolder, parseDocument, readDocument, replaceDocument } from "../store/files/document.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
-import { CRON } from "./job-file.ts";
+import { CRON } from "./cron-folder.ts";
 
 /** A project with jobs. */
 export interface JobProject {
@@ -52,10 +52,6 @@ export class ProjectList {
         ? all
         : [...all.filter((one) => one.dataDir !== project.dataDir), project].slice(-MAX_PROJECTS),
     );
-  }
-
-  async remove(dataDir: string): Promise<void> {
-    await this.#change((all) => all.filter((one) => one.dataDir !== dataDir));
   }
 
   async #change(change: (all: JobProject[]) => JobProject[]): Promise<void> {

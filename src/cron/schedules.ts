@@ -1,5 +1,7 @@
 /** The jobs of all projects, as the service `schedule` offers them. */
 
+import type { Timer } from "../lib/clock.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import {
   type AddedJob,
   type JobInfo,
@@ -16,15 +18,22 @@ import { Ledger, order } from "./ledger.ts";
 import type { JobCaller, SchedulesPorts } from "./ports.ts";
 import { type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
+import { messageOf, Scheduler } from "./scheduler.ts";
 import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
 
 const SHOWN_NEXT = 5;
+/** How often the list of projects is read again. */
+const NEW_PROJECTS_MS = 30_000;
+/** How long `run` waits until the run has begun. */
+const RUN_MS = 10_000;
 const MAX_HISTORY = 10_000;
 
 /** One project's files. */
 interface Opened {
   project: JobProject;
   jobs: JobFile;
+  /** In a daemon. */
+  scheduler: Scheduler | null;
 }
 
 /** The schedules of this user: the service `schedule` for each caller, and in a daemon the schedulers. */
@@ -32,6 +41,8 @@ export class Schedules {
   readonly #ports: SchedulesPorts;
   readonly #projects: ProjectList;
   readonly #opened = new Map<string, Opened>();
+  #timer: Timer | undefined;
+  #closed = false;
 
   constructor(ports: SchedulesPorts) {
     this.#ports = ports;
@@ -77,6 +88,36 @@ export class Schedules {
     };
   }
 
+  /** In a daemon: runs the schedules of all projects that have jobs. */
+  async start(): Promise<void> {
+    if (!this.#ports.runs || this.#closed) return;
+    try {
+      for (const project of await this.#projects.read()) {
+        if (!this.#closed) this.#open(project).scheduler?.look();
+      }
+    } catch (thrown) {
+      this.#ports.log("warn", "schedules", messageOf(thrown));
+    }
+    // A command without this daemon may have added the first job of a project.
+    if (!this.#closed) this.#timer = this.#ports.clock.timer(NEW_PROJECTS_MS, () => void this.start());
+  }
+
+  /** The daemon stays for its schedules. */
+  get busy(): boolean {
+    return [...this.#opened.values()].some(({ scheduler }) => scheduler?.busy);
+  }
+
+  /** A run of a job has ended, or was suspended or resumed. */
+  async changed(uuid: string): Promise<void> {
+    await Promise.all([...this.#opened.values()].map(({ scheduler }) => scheduler?.changed(uuid)));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#timer?.cancel();
+    await Promise.all([...this.#opened.values()].map(({ scheduler }) => scheduler?.close()));
+  }
+
   async #add(request: JobRequest, caller: JobCaller): Promise<AddedJob> {
     const { clock, uuid } = this.#ports;
     const now = clock.now();
@@ -107,22 +148,23 @@ export class Schedules {
       requireNoCycle(job, list);
       return insert(job, list);
     });
+    this.#open(caller.project).scheduler?.look();
     const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
     const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
     return { job: shown, next: nextInstants(added, now, SHOWN_NEXT), warnings };
   }
 
   async #remove(name: string, caller: JobCaller): Promise<JobInfo> {
-    const { jobs, project } = this.#open(caller.project);
+    const { jobs, project, scheduler } = this.#open(caller.project);
     const now = this.#ports.clock.now();
-    const { job, left } = await jobs.change((list) => {
+    const job = await jobs.change((list) => {
       const job = named(name, list);
       requireMayChange(job, caller, "removed");
       list.jobs = list.jobs.filter((one) => one !== job);
       list.removed.push({ name, id: job.id, at: isoOf(now), by: caller.run ? "run" : "user" });
-      return { job, left: list.jobs.length };
+      return job;
     });
-    if (left === 0) await this.#projects.remove(project.dataDir);
+    scheduler?.look();
     return jobInfo(
       { ...job, state: "disabled", reason: "removed" },
       await this.#lastOf(project, job.id),
@@ -131,7 +173,7 @@ export class Schedules {
   }
 
   async #change(name: string, caller: JobCaller, change: (job: StoredJob) => void): Promise<JobInfo> {
-    const { jobs, project } = this.#open(caller.project);
+    const { jobs, project, scheduler } = this.#open(caller.project);
     const job = await jobs.change((list) => {
       const job = named(name, list);
       requireMayChange(job, caller, "changed");
@@ -139,14 +181,26 @@ export class Schedules {
       return job;
     });
     await this.#projects.add(project);
+    scheduler?.look();
     return jobInfo(job, await this.#lastOf(project, job.id), this.#ports.clock.now());
   }
 
-  #run(name: string, _caller: JobCaller): never {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      `${name} can't run now: no daemon runs schedules here. Try again without --no-daemon.`,
-    );
+  async #run(name: string, caller: JobCaller): Promise<LedgerRow> {
+    const { jobs, scheduler } = this.#open(caller.project);
+    const job = named(name, await jobs.read());
+    requireMayChange(job, caller, "run");
+    if (!scheduler) {
+      throw new SyscallError(
+        "UNAVAILABLE",
+        `${name} can't run now: no daemon runs schedules here. Try again without --no-daemon.`,
+      );
+    }
+    scheduler.look();
+    await scheduler.idle();
+    const row = await scheduler.accept(job, { extra: true });
+    if (!row) throw new SyscallError("INTERNAL", "An instant of its own was there already.");
+    await withTimeout(this.#ports.clock, RUN_MS, scheduler.idle());
+    return scheduler.ledger.row(row.job_id, row.due, row.attempt) ?? row;
   }
 
   async #history(
@@ -199,6 +253,8 @@ export class Schedules {
   }
 
   async #ledger({ dataDir }: JobProject): Promise<Ledger> {
+    const scheduler = this.#opened.get(dataDir)?.scheduler;
+    if (scheduler?.isReady) return scheduler.ledger;
     const ledger = new Ledger(dataDir, this.#ports.fs);
     await ledger.load();
     return ledger;
@@ -208,7 +264,13 @@ export class Schedules {
     const { id, dir, dataDir } = project;
     let opened = this.#opened.get(dataDir);
     if (!opened) {
-      opened = { project: { id, dir, dataDir }, jobs: new JobFile(dataDir, this.#ports) };
+      const jobs = new JobFile(dataDir, this.#ports);
+      const own = { id, dir, dataDir };
+      const { runs } = this.#ports;
+      const scheduler = runs
+        ? new Scheduler(own, jobs, new Ledger(dataDir, this.#ports.fs), this.#ports)
+        : null;
+      opened = { project: own, jobs, scheduler };
       this.#opened.set(dataDir, opened);
     }
     return opened;

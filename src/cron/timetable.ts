@@ -163,7 +163,19 @@ function fromWall(wall: number, zone: string): number {
 
 /** What the clocks of a zone are ahead of UTC, in ms. */
 function offsetAt(at: number, zone: string): number {
-  const parts = new Intl.DateTimeFormat("en-US", {
+  const parts = formatOf(zone).formatToParts(at);
+  const of = (type: string): number => Number(parts.find((part) => part.type === type)?.value);
+  const wall = Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"), of("second"));
+  return wall - Math.floor(at / SECOND_MS) * SECOND_MS;
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** Making a format costs more than using it a hundred times. */
+function formatOf(zone: string): Intl.DateTimeFormat {
+  const known = formats.get(zone);
+  if (known) return known;
+  const made = new Intl.DateTimeFormat("en-US", {
     timeZone: zone,
     hourCycle: "h23",
     year: "numeric",
@@ -172,10 +184,9 @@ function offsetAt(at: number, zone: string): number {
     hour: "numeric",
     minute: "numeric",
     second: "numeric",
-  }).formatToParts(at);
-  const of = (type: string): number => Number(parts.find((part) => part.type === type)?.value);
-  const wall = Date.UTC(of("year"), of("month") - 1, of("day"), of("hour"), of("minute"), of("second"));
-  return wall - Math.floor(at / SECOND_MS) * SECOND_MS;
+  });
+  formats.set(zone, made);
+  return made;
 }
 
 /** The date of an instant in a zone: 2026-11-20. */

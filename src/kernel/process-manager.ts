@@ -58,6 +58,11 @@ export class ProcessManager {
     return this.spawnTask("agent", this.#ports.reason, intent, agent, opts);
   }
 
+  /** Fails as a spawn would for rules and limits that can't hold. Creates nothing, and the lease stays the caller's. */
+  check(agent: AgentInfo, opts: SpawnOpts): void {
+    this.#ports.builder.check(agent, opts);
+  }
+
   /** A Spawn with another task than reasoning: supervisors, programs. */
   async spawnTask(
     kind: ProcessKind,

@@ -479,8 +479,10 @@ export interface LedgerRow {
   count?: number;
   /** Asked for by `Schedule.run`. */
   extra?: true;
-  /** It waits for its turn, however late it gets: for the run of an earlier instant, or to be made up for. */
+  /** It is accepted and waits for its turn, however late it gets. */
   queued?: true;
+  /** For `continue`: what the conversation had used before this instant. */
+  used_before?: { tokens_used: number; cost_usd: number | null };
   /** A retry waits until then. */
   not_before?: string;
   /** What made an instant that no clock has: a hook's delivery id, changed files, another job's instant. */

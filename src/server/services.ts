@@ -37,6 +37,8 @@ export interface Services {
   host: Host;
   init: InitService;
   recovery: Pick<Recovery, "start" | "stop" | "busy">;
+  /** The schedules of all projects. */
+  cron: { start(): void; readonly busy: boolean };
   /** Plans a spawn. INVALID, NOT_FOUND: exit 64. UNAVAILABLE: 69. */
   plan(request: SpawnRequest, unit: string | undefined): Promise<SpawnPlan>;
   /** Plans a call of PID 0. */

@@ -189,6 +189,12 @@ export class ProcessBuilder {
     return record;
   }
 
+  /** Fails as `build` does for rules and limits that can't hold. Creates nothing. */
+  check(agent: AgentInfo, opts: SpawnOpts): void {
+    permissionsOf(agent, opts, this.#namespace(opts), undefined, opts.mounts?.map(toolPrefix));
+    requirePrice(limitsOf("agent", agent, opts), opts, this.#ports.days.of(opts));
+  }
+
   /** Synchronous, so that the table does not change meanwhile. `reopened`: the record of a resumed run. */
   #construct(order: BuildRequest, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
     const { kind, intent, agent, opts, saved } = order;

@@ -68,6 +68,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     notices: noticesOf(proc),
     checks: proc.checks,
     tool_calls: proc.toolCalls,
+    acted: proc.acted,
     files_changed: [...proc.filesChanged].sort(),
     files_changed_complete: proc.filesChangedComplete,
     children: inSpawnOrder([...suspendedChildren(proc), ...proc.childResults]),

@@ -130,6 +130,8 @@ export class Process {
   /** A final answer given before the run was suspended: only its end is missing. */
   answered: LastAnswer | null;
   toolCalls: number;
+  /** A call was started that can't be made again without a further effect. */
+  acted: boolean;
   usage: Usage;
   /** Tokens of the conversation: the last request and its answer; before an answer, an estimate. */
   contextTokens: number | null = null;
@@ -238,6 +240,7 @@ export class Process {
     this.openStep = progress.openStep;
     this.answered = progress.answered;
     this.toolCalls = progress.toolCalls;
+    this.acted = progress.acted;
     this.usage = { ...progress.usage };
     this.plan = progress.plan;
     this.completion = progress.completion;

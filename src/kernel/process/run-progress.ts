@@ -51,6 +51,8 @@ export interface RunProgress {
   /** The final answer, when the run was cut off between it and its end. */
   answered: LastAnswer | null;
   toolCalls: number;
+  /** A call was started that can't be made again without a further effect. */
+  acted: boolean;
   usage: Usage;
   plan: string | null;
   /** The input of the Complete tool in the open step. */
@@ -96,6 +98,7 @@ export function initialProgress(clock: Clock): RunProgress {
     openStep: null,
     answered: null,
     toolCalls: 0,
+    acted: false,
     usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
     plan: null,
     completion: null,

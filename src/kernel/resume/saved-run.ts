@@ -102,6 +102,8 @@ export async function readSavedRun(
       openStep,
       answered: hasEnded(info) ? null : finalAnswer(steps, history),
       toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, callsOf(own, history).length),
+      // Of a run that was cut off, the record may lack the last calls.
+      acted: info.acted || (!hasEnded(info) && callsOf(own, history).length > 0),
       usage: usageOf(info, own, journal.entries),
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,

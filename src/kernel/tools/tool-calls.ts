@@ -200,7 +200,10 @@ export class StepCalls {
       input: call.input,
       safe: repeatable,
     });
-    if (!isReadOnly(target)) await this.#beforeEffect(repeatable);
+    if (!isReadOnly(target)) {
+      if (!repeatable) proc.acted = true;
+      await this.#beforeEffect(repeatable);
+    }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
     if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;

@@ -1,13 +1,22 @@
 /** The schedules: their files, and what they need of the planner, the kernel and the records. */
 
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { CRON } from "../../cron/cron-folder.ts";
 import type { CallingRun, SchedulesPorts } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/process/schedule-caller.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
-import type { SpawnPorts } from "../plan/plan-spawn.ts";
+import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
+import type { PlacedResume } from "../plan/request-defaults.ts";
+import type { Run } from "../records/recorded-run.ts";
+import { gateRunner } from "../schedule/gate.ts";
 import { completeRequest } from "../schedule/job-request.ts";
-import { type JobPlanPorts, preflightJob } from "../schedule/plan-job.ts";
+import { JobRuns } from "../schedule/job-runs.ts";
+import { notifyOf } from "../schedule/notify.ts";
+import { type JobPlanPorts, placedJob, preflightJob } from "../schedule/plan-job.ts";
+import type { KernelEvents } from "./kernel-events.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
@@ -17,7 +26,21 @@ import type { Records } from "./records.ts";
 export interface OpenedCron {
   /** The service `schedule`. */
   schedule(caller: ScheduleCaller): Schedule;
+  /** Connects what is built later, and listens to the kernel. */
+  connect(parts: CronParts): void;
+  /** In a daemon: runs the schedules of all projects. */
+  start(): void;
+  /** The daemon stays for its schedules. */
+  readonly busy: boolean;
   close(): Promise<void>;
+}
+
+interface CronParts {
+  events: KernelEvents;
+  ready: JobPlanPorts["ready"];
+  planResume(run: Run, request: PlacedResume): Promise<SpawnPlan>;
+  /** A suspended run has ended in its record. */
+  ended(uuid: string): void;
 }
 
 /** How long a change of the jobs waits for another one. */
@@ -25,13 +48,33 @@ const LOCK_MS = 5000;
 
 export function openCron(
   { user, env, logger, daemon = false }: BootOptions,
-  { clock }: Machine,
-  { key }: Records,
-  _projects: OpenedProjects,
+  { clock, children }: Machine,
+  { key, history }: Records,
+  { notifier }: OpenedProjects,
   spawn: SpawnPorts,
-  _port: KernelPort,
+  port: KernelPort,
 ): OpenedCron {
-  const plan: JobPlanPorts = { user, env, spawn, ready: async () => [] };
+  let parts: CronParts | undefined;
+  const plan: JobPlanPorts = {
+    user,
+    env,
+    spawn,
+    check: (agent, opts) => port.kernel.processes.check(agent, opts),
+    ready: async (where) => (await parts?.ready(where)) ?? [],
+  };
+  const jobRuns = new JobRuns({
+    plan,
+    kernel: () => port.kernel,
+    find: (uuid) => history.byUuid(uuid),
+    planResume(run, job) {
+      if (!parts) throw new SyscallError("INTERNAL", "A job was resumed before boot had finished.");
+      const { request } = placedJob(job, plan);
+      return parts.planResume(run, { uuid: run.info.uuid, env: request.env });
+    },
+    ended: (uuid) => parts?.ended(uuid),
+    now: () => clock.now(),
+  });
+  const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
   const ports: SchedulesPorts = {
     clock,
     random: Math.random,
@@ -39,29 +82,55 @@ export function openCron(
     userDataDir: user.dataDir,
     runs: daemon,
     seal: key.sealOf("cron"),
-    lock: (path) => FileLock.acquire(path, LOCK_MS),
+    async lock(path) {
+      const lock = await FileLock.acquire(path, LOCK_MS);
+      return { release: () => lock.release({ remove: true }) };
+    },
     tryLock: (path) => FileLock.tryAcquire(path),
     complete: async (request, caller) => completeRequest(request, caller),
     preflight: (job) => preflightJob(job, plan),
-    start: () => Promise.reject(new SyscallError("UNAVAILABLE", "No schedules run here.")),
-    outcome: async () => null,
-    stop: async () => undefined,
-    gate: () => Promise.reject(new SyscallError("UNAVAILABLE", "No schedules run here.")),
-    notify: () => undefined,
+    start: (start) => jobRuns.start(start),
+    outcome: (row) => jobRuns.outcome(row),
+    conversation: (job) => jobRuns.conversation(job),
+    stop: (uuid) => jobRuns.stop(uuid),
+    gate: (job, command) => gate(placedJob(job, plan).request, command),
+    notify: (event) => notifyOf(event, { notifier, logger }),
     log: (level, source, text) => logger[level](source, text),
   };
   let opened: Promise<Schedules> | undefined;
+  let loaded: Schedules | undefined;
   // Loaded at the first use: a plain spawn needs none of it.
   const schedules = (): Promise<Schedules> => {
-    opened ??= import("../../cron/schedules.ts").then((loaded) => new loaded.Schedules(ports));
+    opened ??= import("../../cron/schedules.ts").then((module) => {
+      loaded = new module.Schedules(ports);
+      return loaded;
+    });
     return opened;
+  };
+  const changed = (pid: number): void => {
+    const { job, uuid } = port.kernel.processes.info(pid);
+    if (job === null) return;
+    loaded?.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
   };
   return {
     schedule: ({ project, cwd, env: given, run }) =>
       lazySchedule(async () =>
         (await schedules()).of({ project, cwd, env: given, run: run && callingRun(run) }),
       ),
-    close: async () => undefined,
+    connect(later) {
+      parts = later;
+      later.events.add({ onSpawn: changed, onComplete: changed });
+    },
+    start() {
+      if (!daemon || !existsSync(join(user.dataDir, CRON, "projects.json"))) return;
+      schedules()
+        .then((made) => made.start())
+        .catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
+    },
+    get busy() {
+      return loaded?.busy ?? false;
+    },
+    close: async () => loaded?.close(),
   };
 }
 

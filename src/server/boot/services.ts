@@ -18,6 +18,7 @@ import { Recovery } from "../recovery/recovery.ts";
 import { SupervisedRuns } from "../recovery/supervised-runs.ts";
 import { topSuspended, wakerListener, wakerOf } from "../recovery/waker-listener.ts";
 import type { Services } from "../services.ts";
+import type { OpenedCron } from "./cron.ts";
 import type { StartedKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
@@ -28,6 +29,7 @@ interface StartedServices
     Services,
     | "init"
     | "recovery"
+    | "cron"
     | "waker"
     | "resumeAnswered"
     | "plan"
@@ -46,6 +48,7 @@ export function startServices(
   { open, dataDirs, projects, history, collector, lastCollected, keyNotice }: Records,
   planner: SpawnPorts,
   { kernel, events }: StartedKernel,
+  cron: OpenedCron,
 ): StartedServices {
   const find = (uuid: string) => history.byUuid(uuid);
   const supervised = new SupervisedRuns();
@@ -112,6 +115,15 @@ export function startServices(
     const inMemory = waker?.inMemory(top) ?? (given && { env: definedIn(given), provider: null });
     return autoResume.resume(top, "it was answered", inMemory);
   };
+  cron.connect({
+    events,
+    ready: (where) => init.ready(where),
+    planResume: (run, request) => resumeIn(run, request),
+    ended(uuid) {
+      waker?.began(uuid);
+      waker?.ended(uuid);
+    },
+  });
   const { retention_every: everyMs } = settings.values;
   const gc = daemon
     ? new GcSchedule({ collector, lastPath: lastCollected, everyMs, clock, logger })
@@ -119,6 +131,7 @@ export function startServices(
   return {
     init,
     recovery,
+    cron,
     waker,
     resumeAnswered: waker && resumeAnswered,
     plan,
@@ -128,6 +141,7 @@ export function startServices(
       planModel(run, { env, ...chosen }, planner, current),
     planAdopt: (run, request) => planAdopt(run, { ...request, env: request.env ?? environment }, planner),
     async close() {
+      await cron.close();
       await gc?.close();
       await waker?.close();
       await recovery.close();

@@ -66,9 +66,11 @@ async function acquire(ports: DaemonPorts): Promise<Lock | "already running" | "
 }
 
 /** Whether the daemon must stay: also for a run that is to be woken at a time. */
-function isBusy({ kernel, init, recovery, waker }: Services, server: Server): boolean {
+function isBusy({ kernel, init, recovery, cron, waker }: Services, server: Server): boolean {
   const comingUp = init.starting || recovery.busy;
-  return kernel.processes.count > 0 || server.connections > 0 || comingUp || waker?.busy === true;
+  return (
+    kernel.processes.count > 0 || server.connections > 0 || comingUp || cron.busy || waker?.busy === true
+  );
 }
 
 interface StopOptions {
@@ -150,6 +152,7 @@ class Daemon {
   #startServices({ system }: BootedServer): void {
     // It logs its own failures.
     void system.recovery.start();
+    system.cron.start();
     system.init.start().catch((failed: unknown) => {
       // It was stopped meanwhile, which is the reason.
       if (!this.#stopping) this.#failure = { failed };

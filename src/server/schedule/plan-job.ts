@@ -1,9 +1,10 @@
 /** Plans a run of a job as a spawn without a caller; a plan that is released again is the pre-flight. */
 
+import { existsSync } from "node:fs";
 import { daemonEnvironment, userEnv } from "../../config/environment.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import type { StoredJob } from "../../cron/job.ts";
-import type { SpawnOpts } from "../../kernel/types.ts";
+import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
@@ -14,24 +15,94 @@ export interface JobPlanPorts {
   /** The server's own environment. */
   env: Env;
   spawn: SpawnPorts;
+  /** Fails for rules and limits that can't hold. */
+  check(agent: AgentInfo, opts: SpawnOpts): void;
   /** Waits for the project's init.yaml; returns notices. */
   ready(where: { cwd: string; env: Env }): Promise<string[]>;
 }
 
 /** Plans one run. Fails as a spawn does, and with INVALID for a job of another folder. */
-export async function planJob(job: StoredJob, ports: JobPlanPorts, ref?: JobRef): Promise<SpawnPlan> {
-  const plain = daemonEnvironment(ports.env);
-  const { request, byFlag } = placedRequest(job, { plain, user: userEnv(ports.user.configDir) });
+export async function planJob(
+  job: StoredJob,
+  ports: JobPlanPorts,
+  { ref, input }: { ref?: JobRef; input?: string } = {},
+): Promise<SpawnPlan> {
+  const { request: placed, byFlag } = placedJob(job, ports);
+  const request = {
+    ...placed,
+    input: [placed.input, input].filter((text) => text !== undefined).join("\n\n") || undefined,
+  };
+  requireFolder(request.cwd);
   const left = await ports.ready(request);
   const { agent, opts, notices } = await planSpawn(request, undefined, ports.spawn, { byFlag });
-  if (opts.project.dir !== job.project) {
+  try {
+    requireProject(job, request, opts);
+    requireCommands([...(agent?.checks ?? []), ...(opts.checks ?? [])], opts.env);
+    if (agent) ports.check(agent, opts);
+  } catch (thrown) {
     opts.devices.release();
-    throw new SyscallError(
-      "INVALID",
-      `The job was made in ${job.project}, and its folder ${request.cwd} belongs to ${opts.project.dir} now. If it has moved, \`rnix cron enable ${job.name}\` takes it over.`,
-    );
+    throw thrown;
   }
   return { agent, notices: [...left, ...notices], opts: { ...limited(opts, job), job: ref } };
+}
+
+/** The request of a run of the job, with the environment of a run without a caller. */
+export function placedJob(
+  job: StoredJob,
+  { env, user }: Pick<JobPlanPorts, "env" | "user">,
+): ReturnType<typeof placedRequest> {
+  return placedRequest(job, { plain: daemonEnvironment(env), user: userEnv(user.configDir) });
+}
+
+function requireProject(job: StoredJob, request: { cwd: string }, opts: SpawnOpts): void {
+  if (opts.project.dir === job.project) return;
+  throw new SyscallError(
+    "INVALID",
+    `The job was made in ${job.project}, and its folder ${request.cwd} belongs to ${opts.project.dir} now. If it has moved, \`rnix cron enable ${job.name}\` takes it over.`,
+  );
+}
+
+function requireFolder(cwd: string): void {
+  if (existsSync(cwd)) return;
+  throw new SyscallError("NOT_FOUND", `The folder ${cwd} of the job does not exist.`);
+}
+
+/** A check whose program is missing would be noticed only after the run has spent its tokens. */
+function requireCommands(checks: readonly string[], env: Record<string, string>): void {
+  for (const check of checks) {
+    const [, program] = PLAIN_PROGRAM.exec(check) ?? [];
+    if (program === undefined || BUILT_IN.has(program) || Bun.which(program, { PATH: env.PATH })) continue;
+    throw new SyscallError(
+      "NOT_FOUND",
+      `The check ${JSON.stringify(check)} needs ${program}, which is not on the PATH of the daemon (${env.PATH}). Write its absolute path, or start the daemon with this PATH.`,
+    );
+  }
+}
+
+/** A command line that begins with a program's bare name. */
+const PLAIN_PROGRAM = /^\s*([A-Za-z_][A-Za-z0-9_.+-]*)(?=\s|$)(?!\s*\(\))/;
+const BUILT_IN: ReadonlySet<string> = new Set(
+  "alias bg break cd case command continue do done elif else esac eval exec exit export false fg fi for function if hash in jobs kill let local printf pwd read readonly return select set shift source test then time times trap true type ulimit umask unset until wait while echo".split(
+    " ",
+  ),
+);
+
+/** Fails with PERMISSION for what the run that makes the job could not do itself. */
+function requireRights(job: StoredJob, checks: readonly string[], { spawn }: JobPlanPorts): void {
+  if (job.creator.kind !== "run") return;
+  const { env_names: named, ...run } = job.run;
+  const { env = {}, add = [], ...rest } = placedRequest({ ...job, run }, { plain: {}, user: {} }).request;
+  const delivered = (job.deliver ?? []).map(({ to }) => to);
+  const targets = [job.on_failure, job.on_silence, ...delivered].filter((to) => to !== undefined);
+  const commands = targets.map((to) => {
+    if (/^https?:/i.test(to)) return `curl --data-binary @- ${to}`;
+    return to.startsWith("/") && delivered.includes(to) ? `tee ${to}` : to;
+  });
+  spawn.parent(job.creator.uuid)?.requireEffects({
+    commands: [...checks, ...(job.if === undefined ? [] : [job.if]), ...commands],
+    files: [...add, ...(rest.files_read ?? [])],
+    variables: [...Object.keys(env), ...(Array.isArray(named) ? named.map(String) : [])],
+  });
 }
 
 /** A job made by a run never has more than that run had. */
@@ -56,8 +127,10 @@ export function smaller(own: number | null | undefined, above: number | null): n
 /** Every reason why the job can't run now; empty: it can. */
 export async function preflightJob(job: StoredJob, ports: JobPlanPorts): Promise<string[]> {
   try {
-    const { opts } = await planJob(job, ports);
+    const { agent, opts } = await planJob(job, ports);
     opts.devices.release();
+    if (job.creator.kind === "run")
+      requireRights(job, [...(agent?.checks ?? []), ...(opts.checks ?? [])], ports);
     return [];
   } catch (thrown) {
     if (!(thrown instanceof SyscallError) || thrown.code === "INTERNAL") throw thrown;

@@ -115,6 +115,7 @@ export function fakeSystem(
     identity: { version: "0.0.0", build: "test", startedAtMs: 1_767_225_600_000 },
     host: o.host,
     init: o.init ?? NO_INIT,
+    cron: { start: () => undefined, busy: false },
     recovery: { start: async () => undefined, stop: () => undefined, busy: false },
     logger: o.logger,
     async plan(request) {

@@ -1,0 +1,2 @@
+/** The folder of schedules below a data folder: of a project, and of the user. */
+export const CRON = "cron";

@@ -1,0 +1,100 @@
+/** Hands the answers of runs to where their job wants them, until they are accepted or given up. */
+
+import { type DeliveryState, type LedgerRow, SyscallError } from "../plugin/index.ts";
+import type { StoredJob } from "./job.ts";
+import type { Ledger } from "./ledger.ts";
+import type { SchedulerPorts } from "./ports.ts";
+
+/** Waits before the second and later tries. */
+const WAITS_MS = [10_000, 60_000, 600_000, 3_600_000] as const;
+const ERROR_CHARS = 500;
+
+interface DeliveriesPorts extends Pick<SchedulerPorts, "deliver" | "clock" | "log"> {
+  ledger: Ledger;
+  job(id: string): StoredJob | undefined;
+}
+
+/** Each delivery is counted in the row of its run, so a restart goes on where it stopped. */
+export class Deliveries {
+  readonly #ports: DeliveriesPorts;
+  readonly #underWay = new Map<string, Promise<void>>();
+  /** When a row is tried again, by row. */
+  readonly #waiting = new Map<string, number>();
+  #closed = false;
+
+  constructor(ports: DeliveriesPorts) {
+    this.#ports = ports;
+  }
+
+  /** The deliveries that the end of a run asks for. */
+  of(job: StoredJob, row: LedgerRow): Pick<LedgerRow, "delivery"> {
+    if (!this.#ports.deliver) return {};
+    const before = this.#ports.ledger
+      .rows(job.id)
+      .findLast((one) => one.state === "ran" && one.due < row.due);
+    const wanted = (job.deliver ?? []).filter(({ when }) => {
+      if (when === "on-failure") return row.state === "failed";
+      return when === "always" || (row.state === "ran" && before?.result !== row.result);
+    });
+    if (wanted.length === 0) return {};
+    return { delivery: wanted.map(({ to }) => ({ to, state: "due", tries: 0, error: null })) };
+  }
+
+  /** Begins what is due now. */
+  look(now: number): void {
+    if (this.#closed || !this.#ports.deliver) return;
+    for (const row of this.#ports.ledger.open()) {
+      if (!row.delivery?.some(({ state }) => state === "due")) continue;
+      const key = `${row.job_id} ${row.due} ${row.attempt}`;
+      if (this.#underWay.has(key) || (this.#waiting.get(key) ?? now) > now) continue;
+      const work = this.#deliver(row, key).catch((thrown: unknown) =>
+        this.#ports.log("warn", `job ${row.job}`, `a delivery could not be counted: ${String(thrown)}`),
+      );
+      this.#underWay.set(
+        key,
+        work.finally(() => this.#underWay.delete(key)),
+      );
+    }
+  }
+
+  /** When `look` has something to do. */
+  next(now: number): number {
+    return Math.min(...[...this.#waiting.values()].map((at) => Math.max(at, now)), Number.POSITIVE_INFINITY);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#underWay.values());
+  }
+
+  async #deliver(row: LedgerRow, key: string): Promise<void> {
+    const { clock, ledger } = this.#ports;
+    let wait: number | null = null;
+    for (const [at, one] of (row.delivery ?? []).entries()) {
+      if (one.state !== "due" || this.#closed) continue;
+      const next = await this.#try(row, one);
+      const latest = ledger.row(row.job_id, row.due, row.attempt) ?? row;
+      ledger.append({ ...latest, delivery: latest.delivery?.map((old, i) => (i === at ? next : old)) });
+      if (next.state === "due") wait = Math.max(wait ?? 0, WAITS_MS[one.tries] ?? 0);
+    }
+    if (wait === null) this.#waiting.delete(key);
+    else this.#waiting.set(key, clock.now() + wait);
+  }
+
+  async #try(row: LedgerRow, one: DeliveryState): Promise<DeliveryState> {
+    const { deliver, job: find, log } = this.#ports;
+    const job = find(row.job_id);
+    const tries = one.tries + 1;
+    try {
+      if (!job) throw new SyscallError("NOT_FOUND", "The job was removed.");
+      await deliver?.(job, row, one);
+      return { ...one, state: "delivered", tries, error: null };
+    } catch (thrown) {
+      const error = (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, ERROR_CHARS);
+      const isOver = !job || WAITS_MS[one.tries] === undefined;
+      if (isOver)
+        log("warn", `job ${row.job}`, `the answer of ${row.due} was not delivered to ${one.to}: ${error}`);
+      return { ...one, state: isOver ? "failed" : "due", tries, error };
+    }
+  }
+}

@@ -1,0 +1,49 @@
+/** What a job may still use today. */
+
+import type { LedgerRow } from "../plugin/index.ts";
+import type { StoredJob } from "./job.ts";
+import type { Ledger } from "./ledger.ts";
+import { dayOf, localZone } from "./timetable.ts";
+
+export interface DayLeft {
+  /** null: no limit. */
+  tokens: number | null;
+  cost: number | null;
+  /** Why no run may begin; null: it may. */
+  over: string | null;
+}
+
+/** The rest of the job's budgets of this day. A live run counts with its cap until its use is known. */
+export function spentToday(
+  job: StoredJob,
+  ledger: Ledger,
+  live: readonly (LedgerRow & { cap?: { tokens: number | null; cost: number | null } })[],
+  now: number,
+): DayLeft {
+  const { budget_per_day: tokens, max_cost_per_day: cost } = job;
+  if (tokens === undefined && cost === undefined) return { tokens: null, cost: null, over: null };
+  const zone = ("tz" in job.trigger ? job.trigger.tz : undefined) ?? localZone();
+  const today = dayOf(now, zone);
+  let usedTokens = 0;
+  let usedCost = 0;
+  for (const row of ledger.rows(job.id)) {
+    if (row.started === null || dayOf(Date.parse(row.started), zone) !== today) continue;
+    usedTokens += row.tokens_used;
+    usedCost += row.cost_usd ?? 0;
+  }
+  for (const { cap } of live) {
+    usedTokens += cap?.tokens ?? 0;
+    usedCost += cap?.cost ?? 0;
+  }
+  const left = {
+    tokens: tokens === undefined ? null : tokens - usedTokens,
+    cost: cost === undefined ? null : cost - usedCost,
+  };
+  const over =
+    left.tokens !== null && left.tokens <= 0
+      ? `its tokens of the day are used: ${usedTokens} of ${tokens}`
+      : left.cost !== null && left.cost <= 0
+        ? `its cost of the day is used: $${usedCost.toFixed(2)} of $${cost?.toFixed(2)}`
+        : null;
+  return { ...left, over };
+}

@@ -1,0 +1,170 @@
+import { describe, expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { AddedJob, JobInfo, JobRequest, LedgerRow } from "../../src/plugin/index.ts";
+import type { Turn } from "../support/model-server/script.ts";
+import { Machine } from "./support/machine.ts";
+
+/** A tool that passes calls to the service `schedule`. */
+const JOBS = `
+import { defineTool } from "rnix/plugin";
+export default defineTool({
+  name: "Jobs",
+  description: "Calls the service schedule.",
+  needs: ["schedule"],
+  input: { type: "object", properties: { call: { type: "string" }, with: {} }, required: ["call"] },
+  async run(input, { schedule }) {
+    return JSON.stringify(await schedule[input.call](input.with));
+  },
+});
+`;
+
+/** A machine with the tool, and a model whose key is in the user's file, where runs without a caller find it. */
+class CronMachine extends Machine {
+  constructor() {
+    super();
+    this.write(join(this.configDir, "plugins", "jobs.ts"), JOBS);
+  }
+
+  async scripted(...args: Parameters<Machine["model"]>): Promise<Awaited<ReturnType<Machine["model"]>>> {
+    const model = await this.model(...args);
+    const { OPENAI_API_KEY: key = "", OPENAI_BASE_URL: url = "" } = this.env;
+    chmodSync(this.write(join(this.configDir, "env"), `OPENAI_API_KEY=${key}\n`), 0o600);
+    this.write(
+      join(this.configDir, "providers.yaml"),
+      `providers:\n  openai:\n    driver: openai\n    base_url: ${url}\n    default_model: m\n`,
+    );
+    for (const name of ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"])
+      delete this.env[name];
+    return model;
+  }
+
+  async schedule<T>(call: string, input?: unknown): Promise<T> {
+    const { stdout, stderr, code } = await this.run(["call", "Jobs", JSON.stringify({ call, with: input })]);
+    if (code !== 0) throw new Error(stderr);
+    return JSON.parse(stdout);
+  }
+
+  add(job: Partial<JobRequest>): Promise<AddedJob> {
+    return this.schedule("add", {
+      name: "job",
+      trigger: { every: "1s" },
+      intent: "say hello",
+      run: {},
+      ...job,
+    });
+  }
+
+  /** Waits until the ledger's rows are as wanted. */
+  async rows(isEnough: (rows: LedgerRow[]) => boolean): Promise<LedgerRow[]> {
+    const giveUp = performance.now() + 40_000;
+    for (;;) {
+      const rows = await this.schedule<LedgerRow[]>("history", { limit: 100 });
+      if (isEnough(rows)) return rows;
+      if (performance.now() > giveUp) throw new Error(`the ledger has only ${JSON.stringify(rows, null, 1)}`);
+      await Bun.sleep(50);
+    }
+  }
+}
+
+describe("a scheduled job", () => {
+  test("runs without a caller, is in the run's record, and survives the daemon", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(() => ({ text: "hello" }));
+    const added = await machine.add({});
+    expect(added.next).toHaveLength(5);
+    const rows = await machine.rows((all) => all.filter(({ state }) => state === "ran").length >= 2);
+    const ran = rows.filter(({ state }) => state === "ran");
+    expect(ran[0]).toMatchObject({
+      job: "job",
+      exit_code: 0,
+      exit_reason: "completed",
+      result: "hello",
+      attempt: 1,
+    });
+    const shown = JSON.parse((await machine.run(["show", ran[0]?.uuid ?? "", "--json"])).stdout);
+    expect(shown).toMatchObject({ job: { name: "job", due: ran[0]?.due, attempt: 1 }, provider: "openai" });
+
+    await machine.run(["daemon", "stop"]);
+    // Any command starts a daemon, which runs the schedules again.
+    await machine.rows((all) => all.filter(({ state }) => state === "ran").length >= ran.length + 2);
+    const [job] = await machine.schedule<JobInfo[]>("list");
+    expect(job).toMatchObject({ state: "enabled", creator: { kind: "user" } });
+    expect(await machine.schedule<JobInfo>("remove", "job")).toMatchObject({ name: "job" });
+  });
+
+  test("whose daemon was killed during its run ends once, with the run resumed", async () => {
+    await using machine = new CronMachine();
+    const held = Promise.withResolvers<void>();
+    let calls = 0;
+    await machine.scripted(async () => {
+      if (++calls === 1) await held.promise;
+      return { text: "after all" };
+    });
+    await machine.add({ trigger: { at: new Date(Date.now() + 1000).toISOString() } });
+    const [begun] = await machine.rows(([row]) => row?.state === "running");
+    machine.killDaemon();
+    held.resolve();
+    const rows = await machine.rows(([row]) => row?.state === "ran");
+    expect(rows).toMatchObject([{ uuid: begun?.uuid, due: begun?.due, attempt: 1, result: "after all" }]);
+    const [job] = await machine.schedule<JobInfo[]>("list");
+    expect(job).toMatchObject({ state: "done", next_at: null });
+  });
+
+  test("is blocked once when its agent is gone, and runs again when it is back", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(() => ({ text: "hello" }));
+    const agent = join(machine.configDir, "agents", "night", "agent.yaml");
+    machine.write(agent, "name: night\ndescription: works at night\nallowed_tools: []\n");
+    machine.write(join(machine.configDir, "agents", "night", "instructions.md"), "You work at night.");
+    await machine.add({ run: { agent: "night" }, on_failure: "cat >> alerts" });
+    machine.remove(agent);
+    await machine.rows((all) => all.filter(({ state }) => state === "blocked").length >= 2);
+    const [job] = await machine.schedule<JobInfo[]>("list");
+    expect(job).toMatchObject({ state: "blocked" });
+    expect(job?.reason).toContain("night");
+    machine.write(agent, "name: night\ndescription: works at night\nallowed_tools: []\n");
+    await machine.rows((all) => all.at(-1)?.state === "ran");
+    expect(machine.read("alerts").match(/job_blocked/g)).toHaveLength(1);
+  });
+
+  test("is refused with all that is wrong", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(() => ({ text: "hello" }));
+    const wrong = (run: JobRequest["run"]) => machine.add({ run }).then(() => "added", String);
+    expect(await wrong({ agent: "nobody" })).toContain("nobody");
+    expect(await wrong({ provider: "anthropic" })).toContain("ANTHROPIC_API_KEY");
+    expect(await wrong({ check: ["no-such-program --all"] })).toContain("no-such-program");
+    expect(await wrong({ allow: ["Raed"] })).toContain("Raed");
+    expect(await wrong({ cwd: "gone" })).toContain("gone");
+    expect(await wrong({ colour: "red" })).toContain("unknown field colour");
+    expect(await wrong({ attended: true })).toContain("attended");
+    expect(await machine.schedule("list")).toEqual([]);
+  });
+
+  test("made by a run never has more than that run", async () => {
+    await using machine = new CronMachine();
+    const added = (input: object): Turn => ({
+      tool_calls: [{ name: "Jobs", input: { call: "add", with: input } }],
+    });
+    const job = { name: "mine", trigger: { every: "1s" }, intent: "write", run: {} };
+    await machine.scripted(({ body }) => {
+      const texts = JSON.stringify(body);
+      if (texts.includes("make a job")) {
+        if (!texts.includes("can't run")) return added({ ...job, if: "true" });
+        return texts.includes('\\"next\\"') ? { text: "made" } : added(job);
+      }
+      if (texts.includes("tool_call_id")) return { text: "tried" };
+      return { tool_calls: [{ name: "Write", input: { file_path: "out.txt", content: "x" } }] };
+    });
+    const made = await machine.run(["spawn", "make a job", "--allow", "Jobs", "--max-steps", "5"]);
+    expect(made.stdout).toContain("made");
+    const rows = await machine.rows((all) => all.some(({ state }) => state === "ran"));
+    expect(machine.has("out.txt")).toBe(false);
+    const shown = JSON.parse((await machine.run(["show", rows[0]?.uuid ?? "", "--json"])).stdout);
+    expect(shown.max_steps).toBe(5);
+    const [listed] = await machine.schedule<JobInfo[]>("list");
+    expect(listed).toMatchObject({ creator: { kind: "run", agent: "default" } });
+    expect(listed?.expires_at).toBeDefined();
+  });
+});
