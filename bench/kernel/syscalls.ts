@@ -39,6 +39,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     history: { runs: async () => [], steps: async () => [] },
     search: noSearch,
     ask: () => ({ ask: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) }),
+    llm: () => Promise.reject(new Error("no driver asks a model")),
     log: () => undefined,
     inbox: async () => undefined,
     progress: () => undefined,

@@ -36,6 +36,8 @@ import { requirePrice } from "./lifetime/spawn-limits.ts";
 import { StartMounts } from "./lifetime/start-mounts.ts";
 import { suspendSelf } from "./lifetime/suspend-self.ts";
 import { ModelGate } from "./llm/model-gate.ts";
+import { PluginRequests } from "./llm/plugin-requests.ts";
+import { OutputSchema } from "./loop/output-schema.ts";
 import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
 import { MountManager } from "./mount-manager.ts";
 import { ProcGroupManager } from "./proc-group-manager.ts";
@@ -118,6 +120,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     windows,
     changes,
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
+    llm: (proc, callId, request, signal) => requests.ask(proc, callId, request, signal),
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
@@ -159,6 +162,13 @@ export function buildIo(ports: KernelPorts, core: Core) {
     clock,
     ask: (proc, grant, asked, opened, signal) => asks.require(proc, grant, asked, opened, signal),
   });
+  const gate = new ModelGate({ clock, random: ports.random, openRequests: ports.openRequests });
+  const requests = new PluginRequests({
+    files,
+    gate,
+    readOutput: (schema, answer) => new OutputSchema(schema).read(answer),
+    used: (proc) => watchers.used(proc),
+  });
   const mounts = new MountManager({
     ...ports,
     table,
@@ -177,6 +187,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     drain,
     asks,
     wakes,
+    gate,
     /** The kernel's own devices. They are registered last, because they use its managers. */
     devices: new DeviceRegistry(),
     changes,
@@ -247,11 +258,10 @@ export type Processes = ReturnType<typeof buildProcesses>;
 
 /** What an agent's process does: model calls, tool calls, child agents, and how its run is resumed. */
 export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: Processes) {
-  const { callbacks, clock, kernelAlive, kernelId, random, runs } = ports;
+  const { callbacks, clock, kernelAlive, kernelId, runs } = ports;
   const { debug, events, inboxes, table } = core;
   const { builder, runner, signals } = processes;
-  const gate = new ModelGate({ clock, random, openRequests: ports.openRequests });
-  const { waiting, drain } = io;
+  const { waiting, drain, gate } = io;
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
   const loop = loopPorts(ports, core, io, { gate, suspend, runner });

@@ -69,6 +69,15 @@ describePlugin("services", () => import("./support/services.ts"), {
           return { answers: [{ question: first.question, answer: [JSON.stringify(first)] }], by: "user" };
         },
       },
+      llm: {
+        ask: async (request) => {
+          if (request.prompt === "") throw new SyscallError("EXHAUSTED", "The budget is used.");
+          return {
+            text: JSON.stringify(request),
+            usage: { input_tokens: 1, output_tokens: 2, cached_tokens: 0 },
+          };
+        },
+      },
       tools: {
         list: async () => [{ name: "Echo", description: "Echo", input: { type: "object" } }],
         call: async (name, input) => {
@@ -147,6 +156,22 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "no tools" },
       error: "CLOSED",
+    },
+    {
+      title: "llm asks the process's model",
+      device: DEVICE,
+      input: { op: "llm", doc: "hello" },
+      answer: (answer) => {
+        const { text, usage } = JSON.parse(answer);
+        expect(JSON.parse(text)).toEqual({ prompt: "hello", system: "short", max_output: 5 });
+        expect(usage).toEqual({ input_tokens: 1, output_tokens: 2, cached_tokens: 0 });
+      },
+    },
+    {
+      title: "llm keeps the code of a budget that is used",
+      device: DEVICE,
+      input: { op: "no llm" },
+      error: "EXHAUSTED",
     },
     {
       title: "access decides files by the rules",

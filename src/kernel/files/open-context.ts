@@ -9,6 +9,8 @@ import {
   type ExecRequest,
   type GuardedFolder,
   type History,
+  type LlmReply,
+  type LlmRequest,
   type OpenContext,
   type Schedule,
   type Search,
@@ -38,6 +40,8 @@ interface OpenContextPorts {
   schedule?(caller: ScheduleCaller): Schedule;
   /** The service `ask` for one open file, until `signal` fires. */
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
+  /** A model request of a driver, for a call or a raw open, until `signal` fires. */
+  llm(proc: Process, callId: string | undefined, request: LlmRequest, signal: AbortSignal): Promise<LlmReply>;
   /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
@@ -132,6 +136,8 @@ export class OpenContexts {
       services.schedule = this.#ports.schedule?.({ project, cwd, env, run });
     }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
+    if (entry.needs.includes("llm"))
+      services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };
     if (entry.needs.includes("store")) {
       services.store = new PluginStore({
         plugin: entry.plugin,

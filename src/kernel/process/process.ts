@@ -19,6 +19,7 @@ import type {
   ModelSwitch,
   ProcessMeta,
   ProcInfo,
+  ToolCallRecord,
   Usage,
 } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
@@ -132,6 +133,8 @@ export class Process {
   toolCalls: number;
   /** A call was started that can't be made again without a further effect. */
   acted: boolean;
+  /** What drivers have asked the model, by the call that is under way. Written by the service `llm`. */
+  readonly modelUse = new Map<string, NonNullable<ToolCallRecord["model_use"]>>();
   usage: Usage;
   /** Tokens of the conversation: the last request and its answer; before an answer, an estimate. */
   contextTokens: number | null = null;

@@ -2,7 +2,7 @@
 
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { SyscallError, type Usage } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
@@ -257,8 +257,26 @@ function usedSoFar(info: ProcInfo, steps: readonly StepRecord[], journal: readon
     elapsed_ms: info.elapsed_ms,
   };
   if (info.ended_at_ms !== null) return recorded;
-  const open = journal.findLast((entry) => entry.t === "answer" || entry.t === "compact");
-  return open?.so_far ?? steps.findLast((step) => step.so_far)?.so_far ?? recorded;
+  const at = journal.findLastIndex((entry) => entry.t === "answer" || entry.t === "compact");
+  const open = journal[at];
+  const known = open?.t === "answer" || open?.t === "compact" ? open.so_far : undefined;
+  const soFar = known ?? steps.findLast((step) => step.so_far)?.so_far ?? recorded;
+  return withModelUse(soFar, journal.slice(at + 1));
+}
+
+/** Adds what drivers have asked the model since. */
+function withModelUse(soFar: SoFar, journal: readonly JournalEntry[]): SoFar {
+  const sum = { ...soFar };
+  for (const { input_tokens, output_tokens, cost_usd } of journal.flatMap(modelUseOf)) {
+    sum.tokens_used += input_tokens + output_tokens;
+    if (sum.cost_usd !== null && cost_usd !== undefined) sum.cost_usd += cost_usd;
+  }
+  return sum;
+}
+
+function modelUseOf(entry: JournalEntry): Usage[] {
+  const use = entry.t === "call_end" ? entry.call.model_use : undefined;
+  return use ? [use.usage] : [];
 }
 
 function usageOf(
@@ -271,10 +289,12 @@ function usageOf(
   const answers = journal.filter((entry) => entry.t === "answer");
   const compactions = steps.flatMap((step) => step.compactions ?? []);
   const since = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
-  for (const made of [...steps, ...compactions, ...answers, ...since]) {
-    usage.input_tokens += made.usage.input_tokens;
-    usage.output_tokens += made.usage.output_tokens;
-    usage.cached_tokens += made.usage.cached_tokens;
+  const asked = steps.flatMap(({ tool_calls }) => tool_calls.flatMap(({ model_use }) => model_use ?? []));
+  const made = [...steps, ...compactions, ...answers, ...since, ...asked].map((one) => one.usage);
+  for (const used of [...made, ...journal.flatMap(modelUseOf)]) {
+    usage.input_tokens += used.input_tokens;
+    usage.output_tokens += used.output_tokens;
+    usage.cached_tokens += used.cached_tokens;
   }
   return usage;
 }

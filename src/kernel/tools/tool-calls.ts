@@ -144,6 +144,8 @@ export class StepCalls {
     const { asked, waitedMs } = this.#ports.takeVerdicts(proc, call.id);
     const added = instructionText(asked);
     const inbox = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
+    const modelUse = proc.modelUse.get(call.id);
+    proc.modelUse.delete(call.id);
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
     const record: ToolCallRecord = {
       id: call.id,
@@ -160,6 +162,7 @@ export class StepCalls {
       state: waiting ? "waiting" : outcome.state,
       ...(inbox.length > 0 && { inbox }),
       ...(asked.length > 0 && { asked }),
+      ...(modelUse && { model_use: modelUse }),
     };
     // The journal has what it waits for, which becomes its result.
     if (waiting) return record;

@@ -116,6 +116,8 @@ export class OpenFiles {
         return offered(context.schedule, "schedule").next(call.query);
       case "ask":
         return offered(context.ask, "ask").ask(call.questions);
+      case "llm":
+        return offered(context.llm, "llm").ask(call.request);
       case "spill":
         return context.spill(call.name, call.data);
       case "inbox":

@@ -13,6 +13,8 @@ import {
   type JobInfo,
   type JobRequest,
   type LedgerRow,
+  type LlmReply,
+  type LlmRequest,
   type NextInstants,
   type OpenContext,
   type OpenFlag,
@@ -132,6 +134,7 @@ export type ServiceCall =
   | { m: "schedule.history"; query: Parameters<Schedule["history"]>[0] }
   | { m: "schedule.next"; query: Parameters<Schedule["next"]>[0] }
   | { m: "ask"; questions: AskQuestion[] }
+  | { m: "llm"; request: LlmRequest }
   | { m: "spill"; name: string; data: Data }
   | { m: "inbox"; text: string }
   | { m: "changing"; file: string }
@@ -163,6 +166,7 @@ export interface ServiceAnswers {
   "schedule.history"(): LedgerRow[];
   "schedule.next"(): NextInstants;
   ask(): AskReply;
+  llm(): LlmReply;
   spill(): string;
   inbox(): void;
   changing(): void;
@@ -194,6 +198,7 @@ export const SERVICES = [
   "search",
   "schedule",
   "ask",
+  "llm",
 ] as const satisfies readonly (keyof Services)[];
 
 /** A position in a plugin's source. Line and column count from 1. */

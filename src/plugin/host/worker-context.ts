@@ -81,6 +81,7 @@ export class HostServices {
     if (services.includes("schedule")) context.schedule = this.#schedule(file);
     if (services.includes("ask"))
       context.ask = { ask: (questions) => this.#ask(file, { m: "ask", questions }) };
+    if (services.includes("llm")) context.llm = { ask: (request) => this.#ask(file, { m: "llm", request }) };
     if (services.includes("tools")) {
       context.tools = {
         list: () => this.#ask(file, { m: "tools.list" }),

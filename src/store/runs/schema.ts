@@ -41,6 +41,8 @@ export const ToolCallRecord = z.object({
   inbox: z.array(z.number()).optional(),
   /** The questions that a person was asked about it, with their verdicts. */
   asked: z.array(AskVerdict).optional(),
+  /** What its driver has asked the run's model (service `llm`). Not part of the step's usage. */
+  model_use: z.object({ requests: z.number(), usage: Usage }).optional(),
 });
 
 export const Action = z.enum(["tool_call", "plan", "replan", "spawn", "specialize", "complete", "text"]);

@@ -3,7 +3,7 @@ import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix
 /** A driver that calls the services its input names, and answers their results. */
 export default definePlugin({
   name: "services",
-  needs: ["exec", "store", "secret", "tools", "history", "search", "ask"],
+  needs: ["exec", "store", "secret", "tools", "history", "search", "ask", "llm"],
   devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
 });
 
@@ -45,11 +45,11 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret, tools, history, search, ask, access }: OpenContext,
+  { exec, store, secret, tools, history, search, ask, llm, access }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
-  if (!exec || !store || !secret || !tools || !history || !search || !ask)
+  if (!exec || !store || !secret || !tools || !history || !search || !ask || !llm)
     throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
   switch (op) {
     case "exec": {
@@ -105,6 +105,10 @@ async function run(
       ]);
     case "no ask":
       return await ask.ask([]);
+    case "llm":
+      return await llm.ask({ prompt: input.doc, system: "short", max_output: 5 });
+    case "no llm":
+      return await llm.ask({ prompt: "" });
     case "access":
       return [await access(["/a", "/b"], [input.doc]), await access(["/a"])];
     case "secret":

@@ -1,0 +1,217 @@
+/** The service `llm`: model requests of a driver, for the process that opened its device. */
+
+import {
+  type LLMAnswer,
+  type LlmReply,
+  type LlmRequest,
+  O_RDWR,
+  SyscallError,
+  type Usage,
+} from "../../plugin/index.ts";
+import { costOf, reserveCall } from "../budget/call-budget.ts";
+import { AttemptUsage, addUsage, noUsage } from "../budget/usage.ts";
+import type { FileSystem } from "../file-system.ts";
+import type { Process } from "../process/process.ts";
+import { type GateObserver, GateOptions } from "./gate-options.ts";
+import type { ModelDevice, ModelGate } from "./model-gate.ts";
+import type { ModelRequest } from "./model-request.ts";
+
+interface PluginRequestPorts {
+  files: FileSystem;
+  gate: ModelGate;
+  /** Reads an answer by a JSON Schema: the document, or what is wrong. Fails with INVALID for a bad schema. */
+  readOutput(schema: object, answer: string): { text: string } | { problem: string };
+  /** What the run has used has changed. */
+  used(proc: Process): void;
+}
+
+/** Maximum requests of one process at a time. */
+const MAX_OPEN = 8;
+/** Maximum characters of prompt and system text. */
+const MAX_CHARACTERS = 1_000_000;
+/** The call waits for its answer: it is retried only briefly. */
+const RETRY_MS = 10_000;
+
+/** Each request is charged to the process's budget and waits in the model's queue, but is no step of the run. */
+export class PluginRequests {
+  readonly #ports: PluginRequestPorts;
+  readonly #open = new Map<Process, number>();
+
+  constructor(ports: PluginRequestPorts) {
+    this.#ports = ports;
+  }
+
+  /** `callId`: the tool call whose record gets the usage. `signal` ends the wait. */
+  async ask(
+    proc: Process,
+    callId: string | undefined,
+    asked: LlmRequest,
+    signal: AbortSignal,
+  ): Promise<LlmReply> {
+    requireModel(proc);
+    requireRequest(asked);
+    const open = this.#open.get(proc) ?? 0;
+    if (open >= MAX_OPEN)
+      throw new SyscallError(
+        "EXHAUSTED",
+        `${MAX_OPEN} model requests of drivers are open. Wait for some of them.`,
+      );
+    this.#open.set(proc, open + 1);
+    try {
+      const { content, usage } = await this.#request(proc, callId, requestOf(proc, asked), signal);
+      return { text: this.#textOf(content, asked.output_schema), usage };
+    } finally {
+      const left = (this.#open.get(proc) ?? 1) - 1;
+      if (left > 0) this.#open.set(proc, left);
+      else this.#open.delete(proc);
+    }
+  }
+
+  async #request(
+    proc: Process,
+    callId: string | undefined,
+    request: ModelRequest,
+    signal: AbortSignal,
+  ): Promise<LLMAnswer> {
+    const { spec, provider } = proc;
+    const reserving = reserveCall(spec.budget, request, provider, signal, {
+      input: proc.estimate.of(request),
+      steps: 0,
+    });
+    const budget = await reserving;
+    if ("reason" in budget) throw budget.error;
+    request.max_output = Math.min(request.max_output ?? Infinity, budget.maxOutput ?? Infinity);
+    if (request.max_output === Infinity) delete request.max_output;
+    const spent = new Spent();
+    let answer: LLMAnswer | undefined;
+    try {
+      answer = complete(await this.#call(proc, request, spent, signal));
+      return answer;
+    } finally {
+      const used = answer?.usage ?? spent.usage.total();
+      const cost = costOf(used, provider.price) ?? undefined;
+      const paid = { ...used, ...(cost !== undefined && { cost_usd: cost }) };
+      budget.pay(paid, 0);
+      addUsage(proc.usage, used);
+      if (callId !== undefined) addToCall(proc, callId, paid);
+      this.#ports.used(proc);
+    }
+  }
+
+  /** On a file of its own: the process's is in use while a program that is its model calls a tool. */
+  async #call(proc: Process, request: ModelRequest, spent: Spent, signal: AbortSignal): Promise<LLMAnswer> {
+    const { files, gate } = this.#ports;
+    const { provider, spec, clock } = proc;
+    const { limits } = spec.opts;
+    const fd = await files.open(proc, provider.device, O_RDWR, { kind: "kernel" }, signal);
+    const device: ModelDevice = {
+      secrets: proc.secrets,
+      write: (data, until) => files.write(proc, fd, data, until),
+      read: (max, until) => files.readQuietly(proc, fd, max, until),
+    };
+    const { model_retries } = limits;
+    spent.retryLimits = {
+      retries: model_retries ?? Infinity,
+      retryMs: Math.min(limits.model_retry_time, RETRY_MS),
+    };
+    const options = new GateOptions(spent, {
+      signal,
+      clock,
+      totalMs: limits.model_timeout,
+      idleMs: limits.model_idle_timeout,
+      patienceMs: limits.model_wait,
+      provider,
+      tree: spec.tree,
+      programCalls: undefined,
+    });
+    try {
+      return await gate.call(provider.gateKey, device, request, options);
+    } finally {
+      // A failing close is in the trace, and does not change the answer.
+      await files.close(proc, fd).catch(() => undefined);
+    }
+  }
+
+  #textOf(content: string, schema: object | undefined): string {
+    if (schema === undefined) return content;
+    const read = this.#ports.readOutput(schema, content);
+    if ("text" in read) return read.text;
+    throw new SyscallError("DRIVER", `The model's answer does not fit the output_schema: ${read.problem}`);
+  }
+}
+
+/** Counts what the attempts of one request use. */
+class Spent implements GateObserver {
+  readonly usage = new AttemptUsage();
+  retryLimits = { retries: 0, retryMs: 0 };
+
+  onEvent(event: Parameters<GateObserver["onEvent"]>[0]): void {
+    if (event.type === "usage") this.usage.report(event.usage);
+  }
+
+  onRetry(): void {
+    this.usage.nextAttempt();
+  }
+
+  onSlot(): void {}
+
+  onWait(): void {}
+}
+
+function requireModel({ pid, provider, state }: Process): void {
+  if (provider.device === "" || state !== "running")
+    throw new SyscallError(
+      "UNAVAILABLE",
+      pid === 0
+        ? "No run has made this call: there is no model to ask."
+        : `Process ${pid} has no model that can be asked now.`,
+    );
+}
+
+function requireRequest({ prompt, system = "", max_output }: LlmRequest): void {
+  if (prompt.trim() === "") throw new SyscallError("INVALID", "llm: expected a text in prompt.");
+  const length = prompt.length + system.length;
+  if (length > MAX_CHARACTERS)
+    throw new SyscallError(
+      "INVALID",
+      `llm: prompt and system have ${length} characters; at most ${MAX_CHARACTERS} are allowed.`,
+    );
+  if (max_output !== undefined && !(Number.isSafeInteger(max_output) && max_output > 0))
+    throw new SyscallError(
+      "INVALID",
+      `llm: expected a whole number above 0 in max_output, got ${max_output}.`,
+    );
+}
+
+function requestOf(
+  proc: Process,
+  { prompt, system = "", max_output, output_schema }: LlmRequest,
+): ModelRequest {
+  const form =
+    output_schema === undefined
+      ? ""
+      : `Answer with one JSON document that fits this JSON Schema, and nothing else: ${JSON.stringify(output_schema)}`;
+  return {
+    intent: proc.spec.intent,
+    system_prompt: [system.trim(), form].filter((part) => part !== "").join("\n\n"),
+    model: proc.provider.model,
+    turn: null,
+    messages: [{ role: "user", content: prompt }],
+    stream: true,
+    ...(max_output !== undefined && { max_output }),
+    ...(output_schema !== undefined && { output_schema }),
+  };
+}
+
+function complete(answer: LLMAnswer): LLMAnswer {
+  const { stop_reason, stop_word, tool_calls } = answer;
+  if (tool_calls.length === 0 && (stop_reason === "end_turn" || stop_reason === "max_tokens")) return answer;
+  const why = tool_calls.length > 0 ? "it called a tool" : (stop_word ?? stop_reason);
+  throw new SyscallError("DRIVER", `The model gave no complete answer: ${why}.`);
+}
+
+function addToCall(proc: Process, callId: string, used: Usage): void {
+  const { requests, usage } = proc.modelUse.get(callId) ?? { requests: 0, usage: noUsage() };
+  addUsage(usage, used);
+  proc.modelUse.set(callId, { requests: requests + 1, usage });
+}
