@@ -163,7 +163,6 @@ class Server implements Mounted {
       ).slice(0, MAX_DESCRIPTION),
       input: { ...tool.inputSchema },
       timeoutMs: this.#settings.requestTimeoutMs + MARGIN_MS,
-      defer: true,
       annotations: { readOnlyHint, destructiveHint, idempotentHint, openWorldHint },
     };
   }
@@ -252,7 +251,6 @@ const RESOURCE_TOOLS: ToolDef[] = [
     op: LIST,
     description: "List the resources that this MCP server has, with their URIs, as JSON.",
     input: { type: "object", properties: {}, additionalProperties: false },
-    defer: true,
     annotations: { readOnlyHint: true },
   },
   {
@@ -265,7 +263,6 @@ const RESOURCE_TOOLS: ToolDef[] = [
       required: ["uri"],
       additionalProperties: false,
     },
-    defer: true,
     annotations: { readOnlyHint: true },
   },
 ];

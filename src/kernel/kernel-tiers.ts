@@ -36,7 +36,7 @@ import { requirePrice } from "./lifetime/spawn-limits.ts";
 import { StartMounts } from "./lifetime/start-mounts.ts";
 import { suspendSelf } from "./lifetime/suspend-self.ts";
 import { ModelGate } from "./llm/model-gate.ts";
-import { PluginRequests } from "./llm/plugin-requests.ts";
+import type { PluginRequests } from "./llm/plugin-requests.ts";
 import { OutputSchema } from "./loop/output-schema.ts";
 import { type LoopPorts, reason } from "./loop/reasoning-loop.ts";
 import { MountManager } from "./mount-manager.ts";
@@ -120,7 +120,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     windows,
     changes,
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
-    llm: (proc, callId, request, signal) => requests.ask(proc, callId, request, signal),
+    llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
     userDataDir: ports.userDataDir,
     guarded: ports.guarded,
     history: ports.history,
@@ -163,12 +163,20 @@ export function buildIo(ports: KernelPorts, core: Core) {
     ask: (proc, grant, asked, opened, signal) => asks.require(proc, grant, asked, opened, signal),
   });
   const gate = new ModelGate({ clock, random: ports.random, openRequests: ports.openRequests });
-  const requests = new PluginRequests({
-    files,
-    gate,
-    readOutput: (schema, answer) => new OutputSchema(schema).read(answer),
-    used: (proc) => watchers.used(proc),
-  });
+  let requests: Promise<PluginRequests> | undefined;
+  /** Loaded at its first use: most runs have no driver that asks. */
+  const pluginRequests = (): Promise<PluginRequests> => {
+    requests ??= import("./llm/plugin-requests.ts").then(
+      (module) =>
+        new module.PluginRequests({
+          files,
+          gate,
+          readOutput: (schema, answer) => new OutputSchema(schema).read(answer),
+          used: (proc) => watchers.used(proc),
+        }),
+    );
+    return requests;
+  };
   const mounts = new MountManager({
     ...ports,
     table,

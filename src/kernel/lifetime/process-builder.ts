@@ -30,7 +30,7 @@ import type { SavedRun } from "../resume/saved-run.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
 import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
-import { askPromptParts, type MakeContext } from "./prompt-parts.ts";
+import type { AskedPart, MakeContext } from "./prompt-parts.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
   checkAttemptsOf,
@@ -400,13 +400,19 @@ export class ProcessBuilder {
     return parent;
   }
 
+  async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
+    if (!proc.spec.opts.devices.prompts?.length) return { parts: [], notices: [] };
+    const { askPromptParts } = await import("./prompt-parts.ts");
+    return askPromptParts(proc, this.#ports.makeContext);
+  }
+
   async #head(proc: Process): Promise<string> {
     const { agent, opts, checks } = proc.spec;
     const [skills, { parts, notices }] = await Promise.all([
       Promise.all(
         agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
       ),
-      askPromptParts(proc, this.#ports.makeContext),
+      this.#promptParts(proc),
     ]);
     proc.notices.push(...notices);
     proc.promptParts = parts.map(({ plugin, title, text }) => ({ plugin, title, characters: text.length }));

@@ -6,6 +6,8 @@ import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
 
 const ALL: AgentInfo = { ...bareAgent("any"), allowedTools: ["*"] };
+/** The kernel's own deferred tool. */
+const NO_WAKE = { deny: ["Wake"] };
 const names = (request: LLMRequest | undefined): string[] => (request?.tools ?? []).map(({ name }) => name);
 const result = (request: LLMRequest | undefined): string => request?.messages.at(-1)?.content ?? "";
 const search = (request: LLMRequest | undefined): string =>
@@ -32,7 +34,7 @@ describe("a deferred tool", () => {
         says("done"),
       ),
     });
-    const { info } = await h.run("go", {}, ALL);
+    const { info } = await h.run("go", NO_WAKE, ALL);
     expect(info.exit_code).toBe(0);
     const [first, second, third, last] = h.requests;
     expect(names(first)).toContain("Now");
@@ -60,7 +62,7 @@ describe("a deferred tool", () => {
         says("done"),
       ),
     });
-    await h.run("go", {}, ALL);
+    await h.run("go", NO_WAKE, ALL);
     const [, wrong, right, none, known, unknown] = h.requests.map(result);
     expect(wrong).toContain("Load the tool with ToolSearch to see its schema.");
     expect(right).toBe("waited until 7");
@@ -74,14 +76,14 @@ describe("a deferred tool", () => {
   test("is shown in full without the right to ToolSearch, and is denied as others are", async () => {
     const listed: AgentInfo = { ...ALL, allowedTools: ["Now", "Bell"] };
     await using h = new KernelHarness({ devices: DEVICES, model: script(says("done")) });
-    await h.run("go", {}, listed);
+    await h.run("go", NO_WAKE, listed);
     expect(names(h.requests[0])).toEqual(["Bell", "Now"]);
 
     await using denied = new KernelHarness({
       devices: DEVICES,
       model: script(calls(["ToolSearch", { query: "Bell" }]), calls(["Bell", {}]), says("done")),
     });
-    await denied.run("go", { deny: ["Bell"] }, ALL);
+    await denied.run("go", { deny: ["Bell", "Wake"] }, ALL);
     expect(search(denied.requests[0])).toEndWith(": WaitUntil");
     expect(result(denied.requests[1])).toStartWith("Error NOT_FOUND");
     expect(result(denied.requests[2])).toStartWith("Error NOT_FOUND");
@@ -92,7 +94,7 @@ describe("a deferred tool", () => {
       devices: DEVICES,
       model: script(calls(["ToolSearch", { query: "Bell" }]), says("done"), says("again"), says("fork")),
     });
-    const { info } = await h.run("go", {}, ALL);
+    const { info } = await h.run("go", NO_WAKE, ALL);
     for (const fork of [undefined, {}]) {
       const { pid } = await h.kernel.lifecycle.resume(info.uuid, ALL, h.opts(), { input: "go on", fork });
       await h.follow(pid);
@@ -118,14 +120,14 @@ describe("a deferred tool", () => {
       limits: { tools_shown: 5 },
       model: script(calls(["mcp__s__c", {}]), calls(["ToolSearch", { query: "mcp__s__*" }]), says("done")),
     });
-    await h.run("go", {}, ALL);
+    await h.run("go", NO_WAKE, ALL);
     expect(names(h.requests[0])).toEqual(["Agent", "Complete", "Plan", "ToolSearch", "Zebra", "mcp__s__a"]);
     expect(search(h.requests[0])).toEndWith(": mcp__s__b, mcp__s__c");
     expect(result(h.requests[1])).toBe("c");
     expect(names(h.requests[2]).slice(-3)).toEqual(["mcp__s__a", "mcp__s__b", "mcp__s__c"]);
 
     await using low = new KernelHarness({ devices, limits: { tools_shown: 1 }, model: script(says("done")) });
-    await low.run("go", {}, ALL);
+    await low.run("go", NO_WAKE, ALL);
     expect(names(low.requests[0])).toEqual(["Agent", "Complete", "Plan", "ToolSearch", "Zebra"]);
   });
 
@@ -134,7 +136,7 @@ describe("a deferred tool", () => {
       devices: { "/dev/now": DEVICES["/dev/now"] as Device },
       model: script(says("done")),
     });
-    await h.run("go", {}, ALL);
+    await h.run("go", NO_WAKE, ALL);
     expect(names(h.requests[0])).not.toContain("ToolSearch");
   });
 });
