@@ -39,7 +39,10 @@ describe("the environment of programs in a pipeline that does not trust its chec
     ],
     ...["NODE_ENV", "NODE_OPTIONS", "NVM_DIR", "JAVA_HOME_17_X64", "GOROOT_1_22_X64", "GOPATH", "CARGO_HOME"],
     ...[
-      "PYTHONPATH_VERSION",
+      "PYTHONUNBUFFERED",
+      "NIX_SSL_CERT_FILE",
+      "NODE_EXTRA_CA_CERTS",
+      "HTTPLIB2_CA_CERTS",
       "VIRTUAL_ENV",
       "ANDROID_SDK_ROOT",
       "PIPX_BIN_DIR",

@@ -78,7 +78,10 @@ export class GitTree {
       }
     }
     if (found.size < sizes.size) {
-      throw unreadable("objects are missing, as in a partial clone (git fetch --refetch --no-filter)");
+      throw new SyscallError(
+        "INVALID",
+        "--base: contents of this commit are missing here, as in a partial clone. Fetch them: git fetch --refetch --no-filter origin, and the branch.",
+      );
     }
     return found;
   }
