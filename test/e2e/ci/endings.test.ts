@@ -36,6 +36,7 @@ const many = (call: string): string =>
 
 const ENDINGS: Ending[] = [
   { how: "the agent finishes" },
+  { how: "the agent finishes, with the definitions of `--base`", flags: ["--base", "main"], git: true },
   { how: "the agent finishes, all checks pass", flags: ["--check", "true"] },
   { how: "a tool call failed, and the agent finishes", script: bash("exit 3") },
   { how: "a check fails to the end", flags: ["--check", "false", "--check-attempts", "1"] },
@@ -93,6 +94,8 @@ children: [{ agent: default, intent: break, responses: [] }]
     files: { "agents/bad/agent.yaml": "nme: bad\n" },
   },
   { how: "`--base` names no commit", flags: ["--base", "gone"], git: true },
+  { how: "`--base`, and no git", flags: ["--base", "main"], git: true, env: { PATH: "/nonexistent" } },
+  { how: "a file of `--untrusted` is missing", flags: ["--untrusted", "gone"] },
   { how: "no provider and no key", flags: [], env: { RNIX_PROVIDER: undefined, RNIX_MODEL: undefined } },
   {
     how: "an MCP server of `--mcp` does not start",
