@@ -309,11 +309,11 @@ describe("rnix pause", () => {
     await machine.model(
       scenes({ "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")] }),
     );
-    const command = machine.start(["spawn", "take two", "-q", "--timeout", "8s"]);
+    const command = machine.start(["spawn", "take two", "-q", "--timeout", "5s"]);
     await held(machine);
     const began = performance.now();
     await machine.run(["pause", "1"]);
-    await until(() => performance.now() - began > 8_500, "more than the run's time");
+    await until(() => performance.now() - began > 5_500, "more than the run's time");
     expect((await listed(machine, []))[0]).toMatchObject({ is_paused: true });
     await machine.run(["continue", "1"]);
     expect(await command.done).toMatchObject({ code: 0, stdout: "done\n" });

@@ -47,7 +47,7 @@ function ended(machine: Machine, uuid: string): Promise<void> {
   return stands(machine, uuid, ({ exit_code }) => exit_code === 0);
 }
 
-test("a run whose provider asks for a long wait is suspended until then: ps, wait and its receipt say so", async () => {
+test.concurrent("a run whose provider asks for a long wait is suspended until then: ps, wait and its receipt say so", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   // However long it takes to look.
@@ -65,7 +65,7 @@ test("a run whose provider asks for a long wait is suspended until then: ps, wai
   expect((await machine.run(["kill", uuid])).code).toBe(0);
 });
 
-test("it resumes by itself at that time", async () => {
+test.concurrent("it resumes by itself at that time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const model = await machine.model(scenes({ "do it": [limited(3), says("went on")] }));
@@ -79,7 +79,7 @@ test("it resumes by itself at that time", async () => {
   expect((await machine.run(["ps"])).stdout).not.toContain("suspended");
 });
 
-test("an idle daemon keeps running for it", async () => {
+test.concurrent("an idle daemon keeps running for it", async () => {
   await using machine = new Machine();
   machine.config({ ...PATIENCE, daemon_idle_stop: "1s", daemon_idle_check: "1s" });
   await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
@@ -89,7 +89,7 @@ test("an idle daemon keeps running for it", async () => {
   expect(recordOf(machine, uuid).kernel).toBe(kernel);
 });
 
-test("the next daemon resumes it when this one was killed or stopped", async () => {
+test.concurrent("the next daemon resumes it when this one was killed or stopped", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(4), limited(6), says("went on")] }));
@@ -103,7 +103,7 @@ test("the next daemon resumes it when this one was killed or stopped", async () 
   await ended(machine, uuid);
 });
 
-test.each([
+test.concurrent.each([
   ["its key", ["OPENAI_BASE_URL"], "OPENAI_API_KEY"],
   ["its model's address", ["OPENAI_API_KEY"], "OPENAI_BASE_URL"],
 ])("a daemon that lacks %s leaves it suspended, and its record says why", async (_, names, missing) => {
@@ -120,7 +120,7 @@ test.each([
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("with --no-daemon the command ends with 75 and prints the time; no daemon resumes the run", async () => {
+test.concurrent("with --no-daemon the command ends with 75 and prints the time; no daemon resumes the run", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(
@@ -137,7 +137,7 @@ test("with --no-daemon the command ends with 75 and prints the time; no daemon r
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("a parent is suspended with its child, resumes with it, and gets its answer once", async () => {
+test.concurrent("a parent is suspended with its child, resumes with it, and gets its answer once", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const agent = calls(["Agent", { intent: "do a part" }]);
@@ -157,7 +157,7 @@ test("a parent is suspended with its child, resumes with it, and gets its answer
   expect(results).toEqual([expect.stringMatching(/^part\n/)]);
 });
 
-test("after kill -9 of a daemon while a parent waits for its child, both resume, and no second child is spawned", async () => {
+test.concurrent("after kill -9 of a daemon while a parent waits for its child, both resume, and no second child is spawned", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
   const agent = calls(["Agent", { intent: "do a part" }]);
@@ -174,7 +174,7 @@ test("after kill -9 of a daemon while a parent waits for its child, both resume,
   expect(recordOf(machine, uuid).children).toMatchObject([{ exit_code: 0 }]);
 });
 
-test("a run resumes at the time of rnix suspend --for, and at a message after --until-message; otherwise it stays suspended", async () => {
+test.concurrent("a run resumes at the time of rnix suspend --for, and at a message after --until-message; otherwise it stays suspended", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "touch $NAME; sleep 600" }]);
   await machine.model(({ text }) => scenesOf(text));
@@ -213,7 +213,7 @@ test("a run resumes at the time of rnix suspend --for, and at a message after --
   });
 });
 
-test("a suspended run that is killed is recorded as killed, and is not resumed at its time", async () => {
+test.concurrent("a suspended run that is killed is recorded as killed, and is not resumed at its time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const model = await machine.model(
@@ -238,7 +238,7 @@ test("a suspended run that is killed is recorded as killed, and is not resumed a
   expect(again).toMatchObject({ code: 0, stdout: "went on\n" });
 });
 
-test("the parent of a suspended child resumes when the child is killed, and gets an error", async () => {
+test.concurrent("the parent of a suspended child resumes when the child is killed, and gets an error", async () => {
   await using machine = new Machine();
   const agent = calls(["Agent", { intent: "a part" }]);
   const hang: Turn = { fault: { kind: "hang" } };
@@ -261,7 +261,7 @@ test("the parent of a suspended child resumes when the child is killed, and gets
   expect(last && toolResults(last)).toEqual([expect.stringContaining("terminated")]);
 });
 
-test("a resumed run is found by its earlier PID", async () => {
+test.concurrent("a resumed run is found by its earlier PID", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(2), says("went on")] }));

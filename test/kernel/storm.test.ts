@@ -13,7 +13,6 @@ import {
 import { SyscallError } from "../../src/plugin/index.ts";
 import { settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
-import { memoryFolder } from "../support/memory-folder.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
@@ -51,7 +50,6 @@ class Storm {
     this.#random = seeded(seed);
     this.h = new KernelHarness({
       model: (request, signal) => this.#answer(request, signal),
-      tmp: memoryFolder,
       // No process ignores signals in it: one turn of the loop may take longer than the usual grace.
       limits: { timeout: null, grace: 60_000 },
       planChild: async () => ({ provider: this.#provider }),

@@ -6,7 +6,6 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import type { StepRecord } from "../../src/store/runs/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
-import { memoryFolder } from "../support/memory-folder.ts";
 import { crashInto } from "../support/sealed-record.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
@@ -395,7 +394,7 @@ describe("a tree whose runs are suspended at random", () => {
         if (heard === wanted) return says(`end of ${request.intent}`);
         return calls(["Agent", { intent: `${request.intent}${heard}` }]);
       };
-      await using h = new KernelHarness({ model, tmp: memoryFolder });
+      await using h = new KernelHarness({ model });
       const { uuid } = h.kernel.processes.info(await h.spawn("r", { maxSteps: null, timeoutMs: null }));
       for (;;) {
         const live = h.kernel.processes.infos();

@@ -1,12 +1,12 @@
 import { onTestFinished } from "bun:test";
 import { mkdtempSync, readdirSync, readlinkSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 
 /** A folder of the running test's own, removed after it. */
-export function temporaryFolder(where = tmpdir()): string {
+export function temporaryFolder(where = memoryFolder): string {
   const dir = mkdtempSync(join(where, "rnix-store-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   return dir;

@@ -1,5 +1,4 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
@@ -36,6 +35,7 @@ import { DeviceRegistry } from "../../src/vfs/registry.ts";
 import { failAtTheEnd } from "./at-the-end.ts";
 import { CountingClock } from "./counting-clock.ts";
 import { settled } from "./fake-clock.ts";
+import { memoryFolder } from "./memory-folder.ts";
 
 /** What the scripted model does with one request: the events of its answer, or a refusal. */
 export type Model = (request: LLMRequest, signal: AbortSignal) => LLMEvent[] | Promise<LLMEvent[]>;
@@ -128,8 +128,6 @@ interface HarnessOptions {
   clock?: Clock;
   limits?: Partial<Limits>;
   fs?: FsPort;
-  /** Where its folder is made; the system's by default. */
-  tmp?: string;
   /** Its folder: that of the kernel before it on the same disk. A new one by default. */
   dir?: string;
   /** Whether another kernel of this id is alive; none is by default. */
@@ -179,7 +177,7 @@ export class KernelHarness {
 
   constructor(options: HarnessOptions) {
     this.#o = options;
-    this.dir = options.dir ?? realpathSync(mkdtempSync(join(options.tmp ?? tmpdir(), "rnix-kernel-")));
+    this.dir = options.dir ?? realpathSync(mkdtempSync(join(memoryFolder, "rnix-kernel-")));
     this.project = join(this.dir, "project");
     this.dataDir = join(this.project, ".rnix/data");
     this.clock = new CountingClock(options.clock ?? realClock);

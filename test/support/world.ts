@@ -1,6 +1,4 @@
 import { expect } from "bun:test";
-import { realpathSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { rebuildHistory } from "../../src/kernel/conversation/rebuild-history.ts";
 import { toolMessage } from "../../src/kernel/conversation/tool-message.ts";
@@ -8,6 +6,7 @@ import type { Limits } from "../../src/kernel/types.ts";
 import type { LLMEvent, LLMMessage, LLMRequest } from "../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "./kernel.ts";
 import type { MemoryDisk } from "./memory-disk.ts";
+import { memoryFolder } from "./memory-folder.ts";
 import { requireWhole } from "./whole.ts";
 
 /** Acts, each of which must be done once. */
@@ -73,7 +72,7 @@ function knownActs(messages: readonly LLMMessage[]): Set<number> | undefined {
 }
 
 /** Of every kernel on such a disk, one after the other: a record says where it was written. */
-const FOLDER = join(realpathSync(tmpdir()), `rnix-kernel-world-${process.pid}`);
+const FOLDER = join(memoryFolder, `rnix-kernel-world-${process.pid}`);
 
 /** A kernel on this disk, and the tools that reach the world as long as it lives. */
 export function machine(disk: MemoryDisk, world: World, limits?: Partial<Limits>): KernelHarness {

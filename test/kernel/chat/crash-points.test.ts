@@ -1,17 +1,16 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { realpathSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "../../support/kernel.ts";
 import { type Loss, MemoryDisk, ROOT } from "../../support/memory-disk.ts";
+import { memoryFolder } from "../../support/memory-folder.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
 import { requireWhole } from "../../support/whole.ts";
 
 setDefaultTimeout(120_000);
 
-const FOLDER = join(realpathSync(tmpdir()), `rnix-kernel-chat-${process.pid}`);
+const FOLDER = join(memoryFolder, `rnix-kernel-chat-${process.pid}`);
 
 /** What is outside of the machine that dies: the user at his client, and what the agent has done. */
 class Outside {

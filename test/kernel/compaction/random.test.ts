@@ -5,7 +5,6 @@ import { tokenTargets } from "../../../src/kernel/conversation/token-targets.ts"
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
-import { memoryFolder } from "../../support/memory-folder.ts";
 import { seeded } from "../../support/seeded.ts";
 import { requireWhole } from "../../support/whole.ts";
 import { isAside, sizeOf } from "./support.ts";
@@ -128,7 +127,6 @@ async function through(seed: number): Promise<number> {
       "/dev/work": toolDevice("Work", () => chance.result()),
     },
     limits: { context_window: chance.window },
-    tmp: memoryFolder,
   });
   const { info } = await h.run(chance.intent);
   expect([info.exit_reason, info.error]).toEqual(["completed", null]);

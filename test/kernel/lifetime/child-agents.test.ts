@@ -5,7 +5,6 @@ import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types
 import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice } from "../../support/kernel.ts";
-import { memoryFolder } from "../../support/memory-folder.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
 
@@ -256,7 +255,6 @@ describe("a storm", () => {
     };
     await using h: KernelHarness = new KernelHarness({
       model,
-      tmp: memoryFolder,
       planChild: async () => ({ provider: cheap() }),
     });
     const { info } = await h.run("more", { ...more, provider: cheap() });
