@@ -1,3 +1,5 @@
+/** The driver of Anthropic's Messages API, and of servers with the same protocol. */
+
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Message } from "@ai-sdk/provider";
 import { definePlugin, type LLMRequest } from "rnix/plugin";
 import { answerForm } from "./_model/answer-form.ts";

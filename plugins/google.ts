@@ -1,3 +1,5 @@
+/** The driver of Google's Gemini API. */
+
 import type { JSONValue, LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { definePlugin, type LLMRequest } from "rnix/plugin";
 import { answerForm } from "./_model/answer-form.ts";

@@ -1,3 +1,5 @@
+/** The driver of servers with OpenAI's chat completions. */
+
 import { definePlugin, SyscallError } from "rnix/plugin";
 import type { Connection } from "./_model/open.ts";
 import type { Settings } from "./_model/settings.ts";

@@ -1,3 +1,5 @@
+/** The driver of OpenAI. */
+
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { definePlugin, SyscallError } from "rnix/plugin";
 import { isObject } from "./_lib/is-object.ts";

@@ -1,3 +1,5 @@
+/** The driver of /dev/shell, which runs commands. */
+
 import { existsSync } from "node:fs";
 import {
   type Child,

@@ -1,3 +1,5 @@
+/** The program `rnix`. */
+
 import { runCommandLine } from "./cli/cli.ts";
 import { hideSecrets } from "./cli/hide-secrets.ts";
 import { systemIo } from "./cli/system.ts";

@@ -1,3 +1,5 @@
+/** The version and the commit of this build. */
+
 import packageJson from "../package.json";
 
 /** Replaced by build.ts; in source mode the names do not exist. */

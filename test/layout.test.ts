@@ -242,6 +242,13 @@ describe("the rooms below kernel, server and store", () => {
   });
 });
 
+test("every file opens with a sentence that says what it is", () => {
+  const wrong = [...sources("src"), ...sources("plugins")].filter(
+    (file) => !/^\/\*\*?[^]*?\*\/\n\n/.test(readFileSync(join(ROOT, file), "utf8")),
+  );
+  expect(wrong).toEqual([]);
+});
+
 describe("what only one place may do", () => {
   const spawning = /\bBun\.spawn(?:Sync)?\b|node:child_process|\bchild_process\b|\bBun\.\$/;
 

@@ -1,3 +1,5 @@
+/** Splits a stream of bytes into lines, in bounded memory. */
+
 const NEWLINE = 10;
 /** Bytes kept of the beginning and of the end of a line that is too long. */
 const SAMPLE_BYTES = 4_096;

@@ -1,3 +1,5 @@
+/** The error for a server that redirects requests to another address. */
+
 import { SyscallError } from "rnix/plugin";
 
 /** A server redirects to an address that is not followed, because requests may hold a key. */

@@ -1,3 +1,5 @@
+/** A model device on top of a provider package of the AI SDK. */
+
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,

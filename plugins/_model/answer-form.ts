@@ -1,3 +1,5 @@
+/** How strictly a provider enforces the schema of an answer. */
+
 import type { JSONSchema7, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { LLMRequest } from "rnix/plugin";
 import { isObject } from "../_lib/is-object.ts";

@@ -1,3 +1,5 @@
+/** Joins the small pieces of an answer that arrive in one burst. */
+
 import type { LLMEvent } from "rnix/plugin";
 
 /** Maximum events read ahead of the consumer. */

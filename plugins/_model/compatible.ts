@@ -1,3 +1,5 @@
+/** Models of servers with OpenAI's chat completions. */
+
 import type { LanguageModelV4 } from "@ai-sdk/provider";
 import type { ListRequest } from "./model-list.ts";
 import type { Access, Connection } from "./open.ts";

@@ -1,3 +1,5 @@
+/** A conversation as one text, for programs without sessions. */
+
 import type { LLMMessage, LLMRequest } from "rnix/plugin";
 
 const HEAD =

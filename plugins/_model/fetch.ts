@@ -1,3 +1,5 @@
+/** The `fetch` of a provider package: no time limit, no redirects, the user's proxy. */
+
 import { SyscallError } from "rnix/plugin";
 import { JsonDepth, MAX_LEVELS } from "../_lib/json-depth.ts";
 import { errorDocument } from "./error-document.ts";

@@ -1,3 +1,5 @@
+/** Reports that a server is alive while no part of its answer is complete. */
+
 /** Bytes arrived that complete no part: a keep-alive comment, a piece of a long line. */
 export const ALIVE = Symbol("alive");
 

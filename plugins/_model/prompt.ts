@@ -1,3 +1,5 @@
+/** Translates a request into the form of the provider packages. */
+
 import type {
   JSONSchema7,
   LanguageModelV4CallOptions,

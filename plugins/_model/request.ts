@@ -1,3 +1,5 @@
+/** Parses what a process writes to a model device. */
+
 import {
   type Data,
   EFFORTS,

@@ -1,3 +1,5 @@
+/** The MCP endpoint on loopback by which the Claude Code CLI calls the tools of a process. */
+
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";

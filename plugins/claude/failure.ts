@@ -1,3 +1,5 @@
+/** Translates failures of the Claude Code CLI into errors of a model device. */
+
 import { SyscallError } from "rnix/plugin";
 import {
   type FailureKind,

@@ -1,3 +1,5 @@
+/** The open file of /dev/llm/claude. */
+
 import type { OpenContext } from "rnix/plugin";
 import { CliFile, commandOf } from "../_model/cli-file.ts";
 import type { ModelFacts } from "../_model/model-file.ts";

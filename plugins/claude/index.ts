@@ -1,3 +1,5 @@
+/** The driver of the Claude Code CLI. */
+
 import { definePlugin } from "rnix/plugin";
 
 /**

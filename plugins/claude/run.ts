@@ -1,3 +1,5 @@
+/** One program `claude -p`, from its start to its end. */
+
 import type { LLMEvent, OpenContext, ToolService } from "rnix/plugin";
 import { CliRun, type Program } from "../_model/cli-run.ts";
 import { ToolEndpoint } from "./endpoint.ts";

@@ -1,3 +1,5 @@
+/** Reads the events that the Claude Code CLI prints. */
+
 import { type LLMEvent, SyscallError, type Usage } from "rnix/plugin";
 import { z } from "zod";
 import { AT_WORK, type CliStream, jsonOf } from "../_model/cli-run.ts";

@@ -1,3 +1,5 @@
+/** The driver of /dev/cron: the scheduled jobs of the project. */
+
 import { definePlugin } from "rnix/plugin";
 import { ScheduleFile } from "./file.ts";
 import { TOOLS } from "./tools.ts";

@@ -1,3 +1,5 @@
+/** The driver of the Cursor CLI. */
+
 import { definePlugin } from "rnix/plugin";
 
 /**

@@ -1,3 +1,5 @@
+/** Reads the events that the Cursor CLI prints. */
+
 import { type LLMEvent, SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { AT_WORK, type CliStream, jsonOf } from "../_model/cli-run.ts";

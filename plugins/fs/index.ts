@@ -1,3 +1,5 @@
+/** The driver of /dev/fs: the files of the project. */
+
 import { definePlugin } from "rnix/plugin";
 import { EDIT, GLOB, GREP, READ, WRITE } from "./tools.ts";
 

@@ -1,3 +1,5 @@
+/** The open file of /dev/fs, which runs the operations of the file tools. */
+
 import {
   type Data,
   type FileStat,

@@ -1,3 +1,5 @@
+/** The open file of /dev/fs/<path>: the bytes of one file. */
+
 import { stat } from "node:fs/promises";
 import { basename, isAbsolute, join, relative, sep } from "node:path";
 import {

@@ -1,3 +1,5 @@
+/** The operation of the tool Read. */
+
 import { SyscallError } from "rnix/plugin";
 import { binaryKind } from "./content/binary-kind.ts";
 import { readChunks } from "./content/read-chunks.ts";

@@ -1,3 +1,5 @@
+/** The operation of the tool Write. */
+
 import type { OpenContext } from "rnix/plugin";
 import { replaceFile } from "./content/replace-file.ts";
 import { sizeText } from "./display.ts";

@@ -1,3 +1,5 @@
+/** An open file of an MCP server. */
+
 import { type Data, type FileStat, SyscallError, type VFSFile } from "rnix/plugin";
 
 /** What one open file does: on a read without a write before it, and on a write. */

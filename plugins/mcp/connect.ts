@@ -1,3 +1,5 @@
+/** Opens the connection to an MCP server, by the current or the former protocol. */
+
 import { Client, ProtocolError, ProtocolErrorCode, type Transport } from "@modelcontextprotocol/client";
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { failure } from "./failure.ts";

@@ -1,3 +1,5 @@
+/** The transport to an MCP server at an address. */
+
 import {
   type JSONRPCErrorResponse,
   type JSONRPCMessage,

@@ -1,3 +1,5 @@
+/** The driver of MCP servers. */
+
 import { definePlugin } from "rnix/plugin";
 
 /** Servers of the Model Context Protocol (seeds 000 §3.4): mounted, their tools are those of any device. */

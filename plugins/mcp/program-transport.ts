@@ -1,3 +1,5 @@
+/** The transport to an MCP server that is a program. */
+
 import type { JSONRPCMessage, Transport } from "@modelcontextprotocol/client";
 import { deserializeMessage } from "@modelcontextprotocol/client";
 import { type Child, type OpenContext, SyscallError } from "rnix/plugin";

@@ -1,3 +1,5 @@
+/** Translates the results of MCP tools and resources. */
+
 import type { CallToolResult, ReadResourceResult } from "@modelcontextprotocol/client";
 import type { OpenContext } from "rnix/plugin";
 

@@ -1,3 +1,5 @@
+/** An MCP server that is mounted: its tools and resources as devices. */
+
 import type { Client, Resource, Tool } from "@modelcontextprotocol/client";
 import { type Device, type Mounted, type OpenContext, SyscallError, type ToolDef } from "rnix/plugin";
 import { AnswerFile } from "./answer-file.ts";

@@ -1,3 +1,5 @@
+/** Finds the place in a script that a run has reached. */
+
 import type { Branch, Option, Response, ScriptItem } from "./script.ts";
 
 /** Chooses an option of the `n`-th branch that the run reaches, before answer `turn`. */

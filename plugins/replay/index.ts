@@ -1,3 +1,5 @@
+/** The driver that plays scripts and recorded runs. */
+
 import { definePlugin, type OpenContext, type VFSFile } from "rnix/plugin";
 
 /**

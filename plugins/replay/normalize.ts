@@ -1,3 +1,5 @@
+/** Makes the results of two runs comparable. */
+
 /** Replaces what differs between any two runs. Two results count as equal when their normalized texts are. */
 export type Normalize = (text: string) => string;
 

@@ -1,3 +1,5 @@
+/** The schema of a recorded step, as far as it is played. */
+
 import { z } from "zod";
 
 /** The part of a step's record that is played: the model's answer and its usage. */

@@ -1,3 +1,5 @@
+/** Reads the file of a script. */
+
 import { constants, type Stats } from "node:fs";
 import { open, stat } from "node:fs/promises";
 import { extname } from "node:path";

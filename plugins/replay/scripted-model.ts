@@ -1,3 +1,5 @@
+/** A model device that answers from a script. */
+
 import { isAbsolute, resolve } from "node:path";
 import { type LLMAnswer, type LLMEvent, type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
 import { z } from "zod";

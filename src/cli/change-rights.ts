@@ -1,3 +1,5 @@
+/** What `rnix allow` and `rnix deny` do. */
+
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { EXIT, usageError } from "./exit.ts";
 import { type Io, refuseInsideRun, withWire } from "./io.ts";

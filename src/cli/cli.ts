@@ -1,3 +1,5 @@
+/** Runs one command line. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";

@@ -1,3 +1,5 @@
+/** The text of the plugin contract, for new plugins. */
+
 import { readFileSync } from "node:fs";
 
 /** The plugin contract as text. Called as a macro: the build holds its result, for a machine without sources. */

@@ -1,3 +1,5 @@
+/** Calls a tool or a device without a model, for `rnix call`. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { CallWire } from "../protocol/methods.ts";
 import type { Payload } from "../server/methods/method-table.ts";

@@ -1,3 +1,5 @@
+/** The checks of `rnix doctor`. */
+
 import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { canWrite } from "../config/file.ts";

@@ -1,3 +1,5 @@
+/** Follows a run and prints its events in the requested form. */
+
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import type { AskPrompt } from "./ask-prompt.ts";

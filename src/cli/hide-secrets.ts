@@ -1,3 +1,5 @@
+/** Hides keys in this process's visible environment and command line. */
+
 import { isHidden } from "../config/plain-variables.ts";
 
 /**

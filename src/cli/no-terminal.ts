@@ -1,3 +1,5 @@
+/** Explains why a conversation needs a terminal. */
+
 import type { Io } from "./io.ts";
 
 /** Why a conversation is not possible where the command runs; undefined if one is. */

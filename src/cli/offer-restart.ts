@@ -1,3 +1,5 @@
+/** Offers to restart a daemon of another version. */
+
 import { SyscallError } from "../plugin/index.ts";
 import { agreed, isAskable } from "./ask.ts";
 import type { Io } from "./io.ts";

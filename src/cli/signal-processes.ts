@@ -1,3 +1,5 @@
+/** Sends a signal to the processes that a command names. */
+
 import type { Signal } from "../kernel/types.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 import { type Io, withWire } from "./io.ts";

@@ -1,3 +1,5 @@
+/** Stops the daemon and waits for its end. */
+
 import type { Io } from "./io.ts";
 import { formatElapsed, plural } from "./output/format.ts";
 

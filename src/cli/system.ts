@@ -1,3 +1,5 @@
+/** The real outside world of the commands. */
+
 import type { Stats } from "node:fs";
 import { SyscallError } from "../plugin/index.ts";
 import type { Input, Io, Output } from "./io.ts";

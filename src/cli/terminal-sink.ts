@@ -1,3 +1,5 @@
+/** Writes to a terminal that may take its data late. */
+
 type Fs = typeof import("node:fs");
 
 /** What an output writes to. */

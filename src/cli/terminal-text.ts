@@ -1,3 +1,5 @@
+/** Removes from a text what a terminal would execute. */
+
 /** Control characters except tab and newline, with the rest of a style sequence; controls of text direction. */
 const CONTROL = /(?![\t\n])\p{Cc}(?:\[[0-9;]*m)?|\p{Bidi_Control}/gu;
 const STYLE = "\u001b[";

@@ -1,3 +1,5 @@
+/** A client's connection to a server: requests, answers and streams. */
+
 import { type Clock, realClock } from "../lib/clock.ts";
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import { encode, type Frame, Framer, MAX_ANSWER_BYTES } from "../protocol/frame.ts";

@@ -1,3 +1,5 @@
+/** The transport between a command and the server inside it. */
+
 import type { ByteStream } from "../server/connection/connection.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";
 

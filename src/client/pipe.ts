@@ -1,3 +1,5 @@
+/** The interface of a client's transport. */
+
 /** The transport of a client's bytes: a socket or a memory stream. */
 export interface Pipe {
   /** Called once, before the first write. After `closed` no more events follow. */

@@ -1,3 +1,5 @@
+/** The transport between a command and the daemon. */
+
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Pipe, PipeListener } from "./pipe.ts";

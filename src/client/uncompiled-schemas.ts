@@ -1,3 +1,5 @@
+/** Tells zod not to compile schemas: a short command uses each once. */
+
 import { config } from "zod";
 
 /**

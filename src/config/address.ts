@@ -1,3 +1,5 @@
+/** Checks the address of a model. */
+
 /** The part that a model's address must not have; undefined for a valid one. Addresses are shown, recorded and extended. */
 export function addressProblem(address: string): string | undefined {
   const url = URL.parse(address);

@@ -1,3 +1,5 @@
+/** The data folder of a user without a writable HOME. */
+
 import { lstatSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

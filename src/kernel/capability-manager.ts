@@ -1,3 +1,5 @@
+/** The syscalls of capabilities: granting and revoking rights of live processes. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";

@@ -1,3 +1,5 @@
+/** The syscalls of concurrency: threads and coroutines. */
+
 import { onceAborted } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";

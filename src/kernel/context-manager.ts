@@ -1,3 +1,5 @@
+/** The syscalls of contexts: the conversation of a process. */
+
 import type { Message } from "../plugin/index.ts";
 import type { Compaction } from "../store/runs/schema.ts";
 import { applyCompaction } from "./conversation/apply-compaction.ts";

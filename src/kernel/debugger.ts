@@ -1,3 +1,5 @@
+/** Records syscalls, and streams them to tracers. */
+
 import { Channel } from "../lib/channel.ts";
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";

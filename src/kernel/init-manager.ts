@@ -1,3 +1,5 @@
+/** The syscalls of init: the units of init.yaml. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { InitPlan, InitUnitStatus } from "./init/plan.ts";

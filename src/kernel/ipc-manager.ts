@@ -1,3 +1,5 @@
+/** The syscalls of messages and pipes between processes. */
+
 import { withDeadline } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";

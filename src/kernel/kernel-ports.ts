@@ -1,3 +1,5 @@
+/** What the kernel needs from the outside world. */
+
 import type { Clock } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import type { GuardedFolder, History, Schedule, Search } from "../plugin/index.ts";

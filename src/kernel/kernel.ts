@@ -1,3 +1,5 @@
+/** Assembles the kernel of its managers. */
+
 import type { Channel } from "../lib/channel.ts";
 import type { Asks } from "./asks/asks.ts";
 import type { TreeBudget } from "./budget/budget.ts";

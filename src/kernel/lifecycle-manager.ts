@@ -1,3 +1,5 @@
+/** The syscalls of a run's life beyond one process: checkpoint, suspend, resume. */
+
 import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { RunStore } from "../store/runs/run-store.ts";

@@ -1,3 +1,5 @@
+/** The syscalls of process groups. */
+
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";

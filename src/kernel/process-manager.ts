@@ -1,3 +1,5 @@
+/** The syscalls of processes: spawn, kill, list, information. */
+
 import { orAborted } from "../lib/cancellation.ts";
 import { type GuardedFolder, SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";

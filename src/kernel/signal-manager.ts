@@ -1,3 +1,5 @@
+/** The syscalls of signals. */
+
 import type { Clock, Timer } from "../lib/clock.ts";
 import type { Children } from "../os/children.ts";
 import { SyscallError } from "../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** The syscalls of supervisors. */
+
 import { onceAborted } from "../lib/cancellation.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";

@@ -1,3 +1,5 @@
+/** A bounded queue between a producer and a consumer. */
+
 /** How items are coalesced when the queue is half full. */
 interface Coalesce<T> {
   /** Joins two consecutive items; undefined if they can't be joined. */

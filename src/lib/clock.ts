@@ -1,3 +1,5 @@
+/** The interface of a clock, and the real one. */
+
 /** The kernel's only source of time, set at boot. Tests pass a clock that they move by hand. */
 export interface Clock {
   /** Unix time in ms. May jump. */

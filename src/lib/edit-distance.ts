@@ -1,3 +1,5 @@
+/** Finds the most similar name. */
+
 /** The most similar name, or undefined if none is similar enough for a suggestion. */
 export function nearestName(wrong: string, names: Iterable<string>): string | undefined {
   const lower = wrong.toLowerCase();

@@ -1,3 +1,5 @@
+/** Copies of an error with more detail. */
+
 import { SyscallError, type SyscallErrorDetail } from "../plugin/index.ts";
 
 /** The same error with more detail about where it happened. */

@@ -1,3 +1,5 @@
+/** Wraps untrusted text in a tag. */
+
 /**
  * Wraps untrusted text in a tag that it cannot close: `<tag>`, or `<tag-2>` and so on if the text contains that tag. The
  * same text always gets the same tag, so a resumed run sees the same prompt.

@@ -1,3 +1,5 @@
+/** A test for shell lines that run nothing. */
+
 /** A line that runs nothing: blanks, separators, escaped line ends and a comment. */
 const NOTHING = /^[\s;&|()\\]*(?:#.*)?$/;
 

@@ -1,3 +1,5 @@
+/** Waits for work, at most a given time. */
+
 import type { Clock } from "./clock.ts";
 
 /** Waits for `work`, at most `ms`. Returns whether it finished in time. Rethrows its error. */

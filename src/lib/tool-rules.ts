@@ -1,3 +1,5 @@
+/** Splits lists of tool rules. */
+
 /** Splits a list of tool rules as users and other products write it: `Read,Grep` or `Read Bash(git *)`. */
 export function splitToolRules(listed: string): string[] {
   const rules: string[] = [];

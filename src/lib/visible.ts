@@ -1,3 +1,5 @@
+/** Makes control characters of a text visible. */
+
 /**
  * The text on one line, with every character that a terminal would execute, reorder or hide written as `\n` or
  * `\u{202e}`. For text that the user decides by, such as a command: nothing is left out.

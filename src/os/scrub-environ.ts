@@ -1,3 +1,5 @@
+/** Hides variables in the environment that the system shows for this process. */
+
 import { libc } from "./libc.ts";
 
 /**

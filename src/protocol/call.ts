@@ -1,3 +1,5 @@
+/** The answer of a call without a model. */
+
 import type { Code } from "../plugin/index.ts";
 import type { ToolCallRecord } from "../store/runs/schema.ts";
 

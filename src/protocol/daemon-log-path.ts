@@ -1,3 +1,5 @@
+/** The path of the daemon's log. */
+
 import { join } from "node:path";
 
 /** The path of the daemon's log. */

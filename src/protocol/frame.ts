@@ -1,3 +1,5 @@
+/** The framing of the protocol: one JSON object per line. */
+
 /**
  * NDJSON: one JSON object per line. Only "\n" ends a line, a "\r" before it is tolerated, and everything else (U+2028
  * too) is legal inside the JSON. Framing handles bytes and lines, not their content.

@@ -1,3 +1,5 @@
+/** The receipt of a run. */
+
 import type { ProcInfo } from "../store/runs/schema.ts";
 
 /** The receipt of a run: what `--output json` prints (interfaces §1). */

@@ -1,3 +1,5 @@
+/** The path of the daemon's socket, and its folder. */
+
 import { lstatSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { SyscallError } from "../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Builds the server, part by part. */
+
 import { commit, version } from "../version.ts";
 import { openCron } from "./boot/cron.ts";
 import { startKernel } from "./boot/kernel.ts";

@@ -1,3 +1,5 @@
+/** The server inside a command, for `--no-daemon`. */
+
 import { type Env, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";

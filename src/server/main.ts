@@ -1,3 +1,5 @@
+/** The daemon's main function. */
+
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";

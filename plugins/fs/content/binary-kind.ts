@@ -1,3 +1,5 @@
+/** Recognizes binary files by their first bytes. */
+
 /** Bytes at a file's start that decide whether it is text. */
 const PROBE_BYTES = 8_192;
 

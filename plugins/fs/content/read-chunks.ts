@@ -1,3 +1,5 @@
+/** Reads a file in chunks. */
+
 import type { FileHandle } from "node:fs/promises";
 import { throwIfAborted } from "../errors.ts";
 

@@ -1,3 +1,5 @@
+/** Writes a file atomically. */
+
 import { constants, type Stats } from "node:fs";
 import { access, lstat, open, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,5 @@
+/** Yields the thread between slices of long work. */
+
 import { throwIfAborted } from "../errors.ts";
 
 /** Work of about 2 ms on a slow machine; one unit is one byte examined. */

@@ -1,3 +1,5 @@
+/** Explains an Edit whose text is not in the file. */
+
 import { TimeSlice } from "../content/time-slice.ts";
 import { cutText } from "../display.ts";
 

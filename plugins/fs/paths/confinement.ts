@@ -1,3 +1,5 @@
+/** Opens paths within the folders that a run may use. */
+
 import { constants, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";

@@ -1,3 +1,5 @@
+/** Suggests a file for a path that does not exist. */
+
 /** At most this many names are compared: a hint is not worth more time. */
 const MAX_NAMES = 1_000;
 const MAX_LENGTH = 40;

@@ -1,3 +1,5 @@
+/** An open folder, in which files are created and replaced. */
+
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir } from "node:fs/promises";
 import { join } from "node:path";

@@ -1,3 +1,5 @@
+/** Refuses everything but regular files. */
+
 import type { Stats } from "node:fs";
 import { SyscallError } from "rnix/plugin";
 

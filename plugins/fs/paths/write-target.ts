@@ -1,3 +1,5 @@
+/** Finds the place where a file will be written. */
+
 import type { Stats } from "node:fs";
 import { lstat, realpath, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";

@@ -1,3 +1,5 @@
+/** Searches the contents of files, one after the other. */
+
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { binaryKind } from "../content/binary-kind.ts";
 import type { LineMatcher } from "./line-matcher.ts";

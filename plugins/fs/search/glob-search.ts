@@ -1,3 +1,5 @@
+/** The walk of a Glob, in its Worker. */
+
 import { lstatSync } from "node:fs";
 import { shownPath } from "../display.ts";
 import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";

@@ -1,3 +1,5 @@
+/** The operation of the tool Glob. */
+
 import { join, resolve } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import type { Input } from "../operations.ts";

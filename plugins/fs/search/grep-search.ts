@@ -1,3 +1,5 @@
+/** The walk and the search of a Grep, in its Worker. */
+
 import { basename } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { shownPath, sizeText } from "../display.ts";

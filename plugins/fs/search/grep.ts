@@ -1,3 +1,5 @@
+/** The operation of the tool Grep. */
+
 import type { OpenContext } from "rnix/plugin";
 import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";

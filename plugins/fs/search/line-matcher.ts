@@ -1,3 +1,5 @@
+/** Matches a pattern against lines in linear time, by a table of states. */
+
 import { SyscallError } from "rnix/plugin";
 import { type Assertion, type CharTest, type Node, parsePattern } from "./pattern-syntax.ts";
 import { requiredTexts } from "./required-texts.ts";

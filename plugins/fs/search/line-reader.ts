@@ -1,3 +1,5 @@
+/** Reads the lines around the matches of a search. */
+
 import { cutText } from "../display.ts";
 import type { LineMatcher } from "./line-matcher.ts";
 

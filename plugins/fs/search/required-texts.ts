@@ -1,3 +1,5 @@
+/** Finds the texts that every match of a pattern contains. */
+
 import type { Node } from "./pattern-syntax.ts";
 
 /** With more texts, looking for each is no faster than matching. */

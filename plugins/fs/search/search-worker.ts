@@ -1,3 +1,5 @@
+/** The kernel's end of a Worker that searches. */
+
 import { SyscallError } from "rnix/plugin";
 import { throwIfAborted } from "../errors.ts";
 import type { Allows } from "./permitted-files.ts";

@@ -1,3 +1,5 @@
+/** The pool of Workers that search. */
+
 import { SyscallError } from "rnix/plugin";
 import { throwIfAborted } from "../errors.ts";
 import type { Allows } from "./permitted-files.ts";

@@ -1,3 +1,5 @@
+/** The program of a Worker that searches. */
+
 import { systemError } from "../errors.ts";
 import { type FromWorker, search, type ToWorker } from "./search.ts";
 

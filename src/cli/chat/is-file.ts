@@ -1,3 +1,5 @@
+/** A test for words that name files. */
+
 import { statSync } from "node:fs";
 import { errnoOf } from "../../lib/regular-file.ts";
 

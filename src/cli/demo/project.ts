@@ -1,3 +1,5 @@
+/** The files of the project that `rnix demo` works on. */
+
 /**
  * The project of `rnix demo`: sh only, so that it runs wherever rnix runs. The bug is a classic: the last
  * line of the list has no newline, and `read` drops it.

@@ -1,3 +1,5 @@
+/** Prints the lists of tools, agents, skills and providers. */
+
 import type { Diagnostic } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";

@@ -1,3 +1,5 @@
+/** Formats what is missing in a record or a stream. */
+
 import { damagedFileText } from "../../lib/damage-text.ts";
 import type { DamagedLines, StreamEvent } from "../../protocol/methods.ts";
 

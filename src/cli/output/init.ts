@@ -1,3 +1,5 @@
+/** Formats the units of init.yaml. */
+
 import type { DaemonStatus, InitUnitWire } from "../../protocol/methods.ts";
 import type { Output } from "../io.ts";
 import { formatElapsed } from "./format.ts";

@@ -1,3 +1,5 @@
+/** Formats one message of a conversation. */
+
 import type { ImageRef, Message } from "../../plugin/index.ts";
 import { formatBytes, printable } from "./format.ts";
 import type { Style } from "./style.ts";

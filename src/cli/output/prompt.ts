@@ -1,3 +1,5 @@
+/** Formats the prompt of a step. */
+
 import type { AppliedCompaction, StepPrompt } from "../../protocol/methods.ts";
 import { formatCount, plural, printable } from "./format.ts";
 import { messageText } from "./message.ts";

@@ -1,3 +1,5 @@
+/** Prints a run as plain lines. */
+
 import { lastAttempt } from "../../lib/check-attempts.ts";
 import type {
   AskAnswer,

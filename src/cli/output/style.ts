@@ -1,3 +1,5 @@
+/** Colours and glyphs of plain output. */
+
 import type { Io, Output } from "../io.ts";
 
 /** Colours and glyphs for one output: plain text unless it is a terminal. */

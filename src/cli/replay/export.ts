@@ -1,3 +1,5 @@
+/** Writes a recorded run as a script. */
+
 import { existsSync, writeFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
 import type { ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts";

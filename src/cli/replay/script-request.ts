@@ -1,3 +1,5 @@
+/** Builds the request for a run that plays a script. */
+
 import type { SpawnRequest } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { absolutePath } from "../paths.ts";

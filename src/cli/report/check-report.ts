@@ -1,3 +1,5 @@
+/** The JUnit report of a run. */
+
 import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";

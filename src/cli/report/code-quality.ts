@@ -1,3 +1,5 @@
+/** GitLab's code quality report of a run. */
+
 import type { Problem } from "./problems.ts";
 
 /** GitLab's code quality report: a list of problems in the form of Code Climate. */

@@ -1,3 +1,5 @@
+/** The running time that a live view shows. */
+
 /** Running time of a run: it stands still while the run is paused or waits for the user. */
 export class RunClock {
   #ranMs = 0;

@@ -1,3 +1,5 @@
+/** The budgets of a day, one for each project. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import { recordOrFail } from "../errors/run-error.ts";

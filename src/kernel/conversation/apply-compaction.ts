@@ -1,3 +1,5 @@
+/** Applies a compaction to a conversation. */
+
 import type { Message } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 

@@ -1,3 +1,5 @@
+/** Drafts a compaction: what is truncated and what a summary replaces. */
+
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";

@@ -1,3 +1,5 @@
+/** Decides when the conversation of a run is compacted. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";

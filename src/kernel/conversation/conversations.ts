@@ -1,3 +1,5 @@
+/** The conversations of live processes, by context id. */
+
 import { type Message, SyscallError } from "../../plugin/index.ts";
 
 export type CtxID = number;

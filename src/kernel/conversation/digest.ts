@@ -1,3 +1,5 @@
+/** A summary of a conversation that no model writes. */
+
 import type { Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import { clipText, shortenText } from "./clip-text.ts";

@@ -1,3 +1,5 @@
+/** The first message of a conversation. */
+
 import { framed } from "../../lib/frame.ts";
 import type { ImageRef, Message } from "../../plugin/index.ts";
 import type { ProcInfo } from "../../store/runs/schema.ts";

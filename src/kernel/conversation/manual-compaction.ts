@@ -1,3 +1,5 @@
+/** Compacts a conversation when the user asks for it. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";

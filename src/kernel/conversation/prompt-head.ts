@@ -1,3 +1,5 @@
+/** Assembles the system prompt of a run. */
+
 /** The parts of a prompt head, in their order. */
 export interface PromptHead {
   instructions: string;

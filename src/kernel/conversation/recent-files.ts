@@ -1,3 +1,5 @@
+/** Finds the files that a summary repeats. */
+
 import type { Message, ToolDef } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import type { ProcessTool } from "../process/process-spec.ts";

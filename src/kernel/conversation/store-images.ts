@@ -1,3 +1,5 @@
+/** Stores the images of a conversation beside its record. */
+
 import type { ImageRef } from "../../plugin/index.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type { AttachedImage } from "../types.ts";

@@ -1,3 +1,5 @@
+/** The lengths at which and to which a conversation is compacted. */
+
 import type { Limits, ProviderChoice } from "../types.ts";
 
 /** The limits of a conversation's length, in tokens of the model request. */

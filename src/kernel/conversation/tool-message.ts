@@ -1,3 +1,5 @@
+/** The message by which a model reads a tool's result. */
+
 import type { Message } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 

@@ -1,3 +1,5 @@
+/** Names the syscall and the process of an error. */
+
 import { withDetail } from "../../lib/error-detail.ts";
 import { type Code, SyscallError } from "../../plugin/index.ts";
 

@@ -1,3 +1,5 @@
+/** An error that ends a run. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { ExitReason } from "../types.ts";
 

@@ -1,3 +1,5 @@
+/** Streams the events of live processes to attached clients. */
+
 import { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ToolCall } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Tracks the files that processes change, for their records. */
+
 import { lstat, mkdtemp, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";

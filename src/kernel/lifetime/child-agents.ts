@@ -1,3 +1,5 @@
+/** Spawns the children of agents and waits for them. */
+
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";

@@ -1,3 +1,5 @@
+/** Checks that a parent may have the effects of a child's options. */
+
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import { foldersOf, isInside, realOrSame } from "./spawn-limits.ts";

@@ -1,3 +1,5 @@
+/** Calls of tools and paths that no model makes. */
+
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

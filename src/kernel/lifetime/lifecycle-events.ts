@@ -1,3 +1,5 @@
+/** Events of runs within the kernel. */
+
 import type { Process } from "../process/process.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
 import type { ExitStatus } from "../types.ts";

@@ -1,3 +1,5 @@
+/** The changed files of live processes, for `rnix diff` and `rnix undo`. */
+
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { PID } from "../types.ts";

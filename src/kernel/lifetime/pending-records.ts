@@ -1,3 +1,5 @@
+/** Process records that the disk refused, until it takes them. */
+
 import type { ProcInfo } from "../../store/runs/schema.ts";
 
 /** At most this many records wait; beyond that the oldest is dropped. */

@@ -1,3 +1,5 @@
+/** Builds a process for a spawn or a resume. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { type Message, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";

@@ -1,3 +1,5 @@
+/** Runs the task of a process, and ends the process. */
+
 import type { Children } from "../../os/children.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import type { Debugger } from "../debugger.ts";

@@ -1,3 +1,5 @@
+/** Frees everything that an ended process holds, in order. */
+
 import type { Children } from "../../os/children.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { namedError } from "../errors/named-error.ts";

@@ -1,3 +1,5 @@
+/** Counts the resources that the kernel holds for processes. */
+
 import type { Children } from "../../os/children.ts";
 import type { Asks } from "../asks/asks.ts";
 import type { TreeBudget } from "../budget/budget.ts";

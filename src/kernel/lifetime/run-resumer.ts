@@ -1,3 +1,5 @@
+/** Resumes a run from its record. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";

@@ -1,3 +1,5 @@
+/** Ends all processes when the kernel shuts down. */
+
 import type { Children } from "../../os/children.ts";
 import type { Debugger } from "../debugger.ts";
 import type { InitManager } from "../init-manager.ts";

@@ -1,3 +1,5 @@
+/** Finds tools that a skill needs and a process may not use. */
+
 import type { Process } from "../process/process.ts";
 
 /**

@@ -1,3 +1,5 @@
+/** Starts the mounts of a process before its first step. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";

@@ -1,3 +1,5 @@
+/** Suspends a process on its own request. */
+
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
 import { suspendedFor } from "../process/verdict.ts";

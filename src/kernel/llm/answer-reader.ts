@@ -1,3 +1,5 @@
+/** Reads the answer of a model device. */
+
 import { z } from "zod";
 import { orAborted } from "../../lib/cancellation.ts";
 import { issueText } from "../../lib/issue-text.ts";

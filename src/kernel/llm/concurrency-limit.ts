@@ -1,3 +1,5 @@
+/** Finds out how many calls of a key a provider takes at a time. */
+
 const DEFAULT_MAX = 32;
 /** The limit at the start: enough for one run's children, and within the lowest tier of a provider. */
 const INITIAL = 16;

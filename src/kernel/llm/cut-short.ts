@@ -1,3 +1,5 @@
+/** Decides how a run ends whose last answer is incomplete. */
+
 import { type LLMAnswer, SyscallError } from "../../plugin/index.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import type { ExitReason } from "../types.ts";

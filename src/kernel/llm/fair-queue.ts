@@ -1,3 +1,5 @@
+/** A queue in which process trees take turns. */
+
 /** What the queue orders its entries by. */
 export interface QueueEntry {
   /** The process tree. Trees take turns. */

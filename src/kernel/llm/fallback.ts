@@ -1,3 +1,5 @@
+/** Switches a run to its next model when one fails. */
+
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** The options of a call through the model gate. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";

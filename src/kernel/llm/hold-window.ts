@@ -1,3 +1,5 @@
+/** A wait that counts the time a machine sleeps. */
+
 import type { Clock } from "../../lib/clock.ts";
 
 /**

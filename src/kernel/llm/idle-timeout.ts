@@ -1,3 +1,5 @@
+/** A signal that aborts when nothing arrives for a time. */
+
 import { Abort, onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";

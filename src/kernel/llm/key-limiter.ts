@@ -1,3 +1,5 @@
+/** Grants the slots of one key to model calls. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** The model calls of one run, with their budget and fallbacks. */
+
 import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Fits the settings of a run to what its model supports. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";

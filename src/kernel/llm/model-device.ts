@@ -1,3 +1,5 @@
+/** The open model device of a process. */
+
 import type { Data, ImageRef } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";

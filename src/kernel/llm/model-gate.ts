@@ -1,3 +1,5 @@
+/** The gate that every model call passes: slots, retries, deadlines. */
+
 import { sleep } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";

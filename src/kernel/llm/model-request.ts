@@ -1,3 +1,5 @@
+/** A model request whose images are references. */
+
 import {
   type ImageRef,
   type LLMMessage,

@@ -1,3 +1,5 @@
+/** Limits the requests that all keys have open together. */
+
 /** The queue of one key, which shares the limit. */
 interface Requester {
   /** Called when a request may be possible. Starts as many as are waiting and allowed. */

@@ -1,3 +1,5 @@
+/** Applies the limits that a provider reports in its answers. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { type RateLimits, SyscallError } from "../../plugin/index.ts";
 import { HoldWindow } from "./hold-window.ts";

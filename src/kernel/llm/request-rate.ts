@@ -1,3 +1,5 @@
+/** Limits the requests of a key in any minute. */
+
 const MINUTE_MS = 60_000;
 
 /** Counts the requests of one key within any minute, and limits them. Times are monotonic. */

@@ -1,3 +1,5 @@
+/** The slot of one model call, which may be released meanwhile. */
+
 import type { CallOutcome, KeyLimiter, SlotRequest } from "./key-limiter.ts";
 
 /**

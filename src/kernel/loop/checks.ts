@@ -1,3 +1,5 @@
+/** Runs the declared checks of a run. */
+
 import { firstLine } from "../../lib/call-title.ts";
 import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempts.ts";
 import type { Clock } from "../../lib/clock.ts";

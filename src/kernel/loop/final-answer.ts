@@ -1,3 +1,5 @@
+/** Makes the run's result of its final answer. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { ContextManager } from "../context-manager.ts";
 import type { Process } from "../process/process.ts";

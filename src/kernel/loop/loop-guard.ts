@@ -1,3 +1,5 @@
+/** Detects runs that repeat themselves. */
+
 import { normalizeOutputNames } from "../../os/output.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 

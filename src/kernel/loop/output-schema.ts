@@ -1,3 +1,5 @@
+/** Checks the final answer of a run against its JSON Schema. */
+
 import type { z } from "zod";
 import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** A path as a list of segments. */
+
 /** A path, split into segments. */
 export interface PathSegments {
   /** Segments from the root. */

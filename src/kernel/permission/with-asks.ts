@@ -1,3 +1,5 @@
+/** Adds ask rules to the permissions of a process. */
+
 import type { SpawnOpts } from "../types.ts";
 import type { Permissions } from "./permissions.ts";
 

@@ -1,3 +1,5 @@
+/** The clock of one process, which stops while it is paused. */
+
 import type { Clock, Timer } from "../../lib/clock.ts";
 
 /**

@@ -1,3 +1,5 @@
+/** The process record, as files and clients see it. */
+
 import type { OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
 import type { Suspension, Wake } from "../types.ts";

@@ -1,3 +1,5 @@
+/** The table of live processes. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type { PID } from "../types.ts";

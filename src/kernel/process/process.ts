@@ -1,3 +1,5 @@
+/** One live process. */
+
 import { callTitle, firstLine } from "../../lib/call-title.ts";
 import { Abort } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";

@@ -1,3 +1,5 @@
+/** The facts of a provider that a record keeps. */
+
 import type { ProviderFacts } from "../../store/runs/schema.ts";
 import type { ProviderChoice } from "../types.ts";
 

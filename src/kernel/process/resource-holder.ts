@@ -1,3 +1,5 @@
+/** The interface of a part that holds resources for processes. */
+
 import type { Process } from "./process.ts";
 
 /** A part of the kernel that holds resources for processes and frees them when a process is reaped. */

@@ -1,3 +1,5 @@
+/** The process that uses the service `schedule`. */
+
 import type { ProcInfo } from "../../store/runs/schema.ts";
 import type { ProjectHandle } from "../types.ts";
 

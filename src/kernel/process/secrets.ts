@@ -1,3 +1,5 @@
+/** The keys of a process, and their redaction. */
+
 import { withMessage, withOutput } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 

@@ -1,3 +1,5 @@
+/** Decides which suspended runs resume by themselves. */
+
 import type { ProcInfo } from "../types.ts";
 
 /**

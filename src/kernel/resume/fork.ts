@@ -1,3 +1,5 @@
+/** Reads what a fork takes from another run. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";

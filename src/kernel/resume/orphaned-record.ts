@@ -1,3 +1,5 @@
+/** Reads the record of a run whose kernel may be dead. */
+
 import type { ProcInfo } from "../../store/runs/schema.ts";
 
 interface Records {

@@ -1,3 +1,5 @@
+/** The first message for the model of a resumed run. */
+
 import { failedCheck } from "../../lib/check-attempts.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { hasEnded, type SavedRun } from "./saved-run.ts";

@@ -1,3 +1,5 @@
+/** Claims a run, so that only one caller resumes it. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";

@@ -1,3 +1,5 @@
+/** Changes the records of suspended runs. */
+
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer } from "../../store/runs/ask-schema.ts";

@@ -1,3 +1,5 @@
+/** The task of a supervised program. */
+
 import { type Child, type ExecRequest, type ExitInfo, SyscallError } from "../../plugin/index.ts";
 import { runProgram } from "../files/run-program.ts";
 import type { Task } from "../lifetime/process-runner.ts";

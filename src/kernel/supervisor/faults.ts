@@ -1,3 +1,5 @@
+/** The errors of supervisors. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";

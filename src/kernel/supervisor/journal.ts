@@ -1,3 +1,5 @@
+/** The record of what a supervisor did. */
+
 import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
 import type { ExitStatus, PID } from "../types.ts";

@@ -1,3 +1,5 @@
+/** The pending restarts of a supervisor's children. */
+
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { type RestartLimit, RestartWindow } from "./restart-policy.ts";
 import type { Slot } from "./slot.ts";

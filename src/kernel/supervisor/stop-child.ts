@@ -1,3 +1,5 @@
+/** Stops a child of a supervisor. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { ProcessRunner } from "../lifetime/process-runner.ts";
 import type { Process } from "../process/process.ts";

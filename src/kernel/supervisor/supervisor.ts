@@ -1,3 +1,5 @@
+/** The task of one supervisor. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";

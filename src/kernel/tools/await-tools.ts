@@ -1,3 +1,5 @@
+/** Waits for tools of mounts that are being made. */
+
 import type { Process } from "../process/process.ts";
 
 /** Waits for the mounts that are being made and would bring tools of these names. A mount ends with its process. */

@@ -1,3 +1,5 @@
+/** The key of a tool call, the same when the call is made again. */
+
 /** Ids of most providers, which may stand in a header, a file name or a variable as they are. */
 const PLAIN_ID = /^[A-Za-z0-9._-]{1,64}$/;
 

@@ -1,3 +1,5 @@
+/** Lets running tool calls finish before the kernel stops. */
+
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";

@@ -1,13 +1,13 @@
+/*
+ * Decides when the model of a process is offered the message tools. Most runs have no other process to write to, and each
+ * request would carry both tools. A process may call them even if they are not offered.
+ */
+
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import { READ_MESSAGES, SEND_MESSAGE } from "../devices/messages.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { AgentInfo } from "../types.ts";
-
-/*
- * Decides when a process's model is offered the message tools. Most runs have no other process to write to, and each
- * request would carry both tools. A process may call them even if they are not offered.
- */
 
 const PATHS = [SEND_MESSAGE, READ_MESSAGES];
 const NAMED = new RegExp(`\\b(?:SendMessage|ReadMessages)\\b|(?:${PATHS.join("|")})\\b`);

@@ -1,3 +1,5 @@
+/** Simplifies the schema of a tool for a model. */
+
 /** Deeper than any real schema; what is below is not simplified. */
 const MAX_DEPTH = 32;
 /** Keywords whose value is a schema, a list of schemas, or schemas by name. */

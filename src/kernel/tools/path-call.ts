@@ -1,3 +1,5 @@
+/** Calls of a path without a model. */
+
 import { withDeadline } from "../../lib/cancellation.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";

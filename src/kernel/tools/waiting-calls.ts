@@ -1,3 +1,5 @@
+/** Tool calls that wait for an event. */
+
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
 import type { Wake } from "../types.ts";

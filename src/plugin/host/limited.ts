@@ -1,3 +1,5 @@
+/** Limits the texts that a Worker sends to the kernel. */
+
 /** The limit of texts per second from one Worker to the kernel's thread. */
 const PER_SECOND = 200;
 

@@ -1,3 +1,5 @@
+/** Detects Bun macros in the source of a plugin. */
+
 /**
  * Whether a source may use a Bun macro: an import with the attribute `type: "macro"`, or from "macro:…". Bun runs macros
  * in this process while it reads a file, and does not list them among the files. So a plugin would run when it is only

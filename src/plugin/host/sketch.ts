@@ -1,3 +1,5 @@
+/** Sketches a plugin's export as plain data. */
+
 /**
  * A sketch of a plugin's export as plain data, so that its shape can be checked across a Worker's border. Functions
  * become FUNCTION; other values that can't cross become a description.

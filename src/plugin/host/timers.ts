@@ -1,3 +1,5 @@
+/** The timers of the plugin host. */
+
 /** The timers of the kernel's clock. */
 export interface Timers {
   /** `unref`: the timer does not keep the program running. */

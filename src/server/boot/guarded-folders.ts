@@ -1,3 +1,5 @@
+/** The folders that no run may write to. */
+
 import { join } from "node:path";
 import type { UserPaths } from "../../config/paths.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Passes the kernel's events to parts of the server. */
+
 import type { KernelCallbacks } from "../../kernel/types.ts";
 
 /** The kernel's events that a listener may handle. */

@@ -1,3 +1,5 @@
+/** Gives the kernel to parts that are built before it. */
+
 import type { Kernel } from "../../kernel/kernel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 

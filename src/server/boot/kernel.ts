@@ -1,3 +1,5 @@
+/** Builds the kernel of a server. */
+
 import { Kernel } from "../../kernel/kernel.ts";
 import { descriptorLimit } from "../../os/descriptors.ts";
 import { version } from "../../version.ts";

@@ -1,3 +1,5 @@
+/** Claims this kernel's share of the machine. */
+
 import { join } from "node:path";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";

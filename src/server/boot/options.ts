@@ -1,3 +1,5 @@
+/** The options of boot. */
+
 import type { Env, UserPaths } from "../../config/paths.ts";
 import type { Settings } from "../../config/settings.ts";
 import type { Logger } from "../../lib/logger.ts";

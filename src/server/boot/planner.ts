@@ -1,3 +1,5 @@
+/** Gathers what the plans of runs need. */
+
 import type { Project } from "../../config/project.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";

@@ -1,3 +1,5 @@
+/** Opens what projects bring: configuration, plugins and keys. */
+
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
 import { thisUser } from "../../config/paths.ts";

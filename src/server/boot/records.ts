@@ -1,3 +1,5 @@
+/** Opens the records of all projects. */
+
 import { join } from "node:path";
 import { thisUser, type UserPaths } from "../../config/paths.ts";
 import { findProject } from "../../config/project.ts";

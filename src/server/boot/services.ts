@@ -1,3 +1,5 @@
+/** Starts what works beside requests. */
+
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
 import { type Env, homeNotice } from "../../config/paths.ts";

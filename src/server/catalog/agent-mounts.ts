@@ -1,3 +1,5 @@
+/** Starts the MCP servers of an agent, to list their tools. */
+
 import type { Agent } from "../../config/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment.ts";
 import { MCP, mcpMounts } from "../../config/mcp.ts";

@@ -1,3 +1,5 @@
+/** Asks a provider for its models, or a model for an answer. */
+
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";

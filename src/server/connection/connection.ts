@@ -1,3 +1,5 @@
+/** Reads the requests of one client. */
+
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { encode, type Frame, type FrameBudget, Framer, MAX_ANSWER_BYTES } from "../../protocol/frame.ts";

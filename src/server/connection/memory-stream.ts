@@ -1,3 +1,5 @@
+/** A connection within this process. */
+
 import { EventEmitter } from "node:events";
 import type { ByteStream } from "./connection.ts";
 

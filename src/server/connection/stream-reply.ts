@@ -1,3 +1,5 @@
+/** Where a streaming method sends its answer and its events. */
+
 import type { StreamEvent } from "../../protocol/methods.ts";
 
 /** Where a streaming method sends its answer and its events. */

@@ -1,3 +1,5 @@
+/** The daemon's socket, PID file and lock. */
+
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import type { Server as NetServer, Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";

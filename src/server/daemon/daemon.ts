@@ -1,3 +1,5 @@
+/** Runs the daemon from its lock to its end. */
+
 import type { Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";

@@ -1,3 +1,5 @@
+/** Asks the runtime to collect garbage, to keep the daemon small. */
+
 /** Number of connections between two collections. */
 const EVERY = 10;
 

@@ -1,3 +1,5 @@
+/** Stops a daemon that nothing needs. */
+
 import type { Clock, Timer } from "../../lib/clock.ts";
 
 interface IdleStopPorts {

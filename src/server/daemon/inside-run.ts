@@ -1,3 +1,5 @@
+/** A test for programs that were started inside a run. */
+
 import type { Env } from "../../config/paths.ts";
 import { isInside } from "../../os/process-owner.ts";
 

@@ -1,3 +1,5 @@
+/** The folders of kernels in the user's data folder. */
+
 import { join } from "node:path";
 
 /** In the user's data folder, of each kernel: its lock, the ledger of its programs, and their link to the binary. */

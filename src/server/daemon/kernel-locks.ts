@@ -1,3 +1,5 @@
+/** The lock files of kernels, by which others see that one lives. */
+
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { FileLock } from "../../store/files/file-lock.ts";

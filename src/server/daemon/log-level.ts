@@ -1,3 +1,5 @@
+/** Reads the log level from RNIX_LOG. */
+
 import type { Env } from "../../config/paths.ts";
 import { LEVELS, type LogLevel } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Measures how late timers fire. */
+
 import type { Clock, Timer } from "../../lib/clock.ts";
 
 const EVERY_MS = 1000;

@@ -1,3 +1,5 @@
+/** Logs the beginnings and the ends of runs. */
+
 import type { KernelCallbacks, PID, ProcInfo } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
 

@@ -1,3 +1,5 @@
+/** The method allow. */
+
 import { method } from "./method.ts";
 import { changeRights, RightsRequest } from "./shared/change-rights.ts";
 

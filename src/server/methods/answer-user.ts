@@ -1,3 +1,5 @@
+/** The method answer_user: a person's answer to a question. */
+
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";

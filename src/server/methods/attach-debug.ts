@@ -1,3 +1,5 @@
+/** The method attach_debug: the syscalls of a process. */
+
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";

@@ -1,3 +1,5 @@
+/** The method attach_log. */
+
 import { z } from "zod";
 import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";

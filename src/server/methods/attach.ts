@@ -1,3 +1,5 @@
+/** The method attach. */
+
 import { z } from "zod";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** The method call: a call of a tool or a path without a model. */
+
 import { z } from "zod";
 import type { DirectCall, DirectResult } from "../../kernel/lifetime/direct-calls.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";

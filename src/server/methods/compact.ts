@@ -1,3 +1,5 @@
+/** The method compact. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** The method compare_runs. */
+
 import { Target, Uuid } from "../../protocol/fields.ts";
 import { type Comparison, compareRuns as compare } from "../records/compare-runs.ts";
 import { method } from "./method.ts";

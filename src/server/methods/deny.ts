@@ -1,3 +1,5 @@
+/** The method deny. */
+
 import { method } from "./method.ts";
 import { changeRights, RightsRequest } from "./shared/change-rights.ts";
 

@@ -1,3 +1,5 @@
+/** The method diff. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

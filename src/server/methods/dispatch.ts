@@ -1,3 +1,5 @@
+/** Finds the method of a request and runs it. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";

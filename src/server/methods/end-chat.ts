@@ -1,3 +1,5 @@
+/** The method end_chat. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** The method export_script: a recorded run as a script. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";

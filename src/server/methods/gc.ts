@@ -1,3 +1,5 @@
+/** The method gc. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectReport } from "../../protocol/methods.ts";

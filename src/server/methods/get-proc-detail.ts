@@ -1,4 +1,5 @@
+/** The method get_proc_detail: the older name of `show`. */
+
 import { show } from "./show.ts";
 
-/** The method get_proc_detail: the older name of `show`. */
 export const getProcDetail = show;

@@ -1,3 +1,5 @@
+/** The method get_step_prompt. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method interrupt. */
+
 import type { Interrupted } from "../../kernel/chat/chat-control.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method kill. */
+
 import { z } from "zod";
 import { SIGTERM } from "../../kernel/types.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method last_run. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";

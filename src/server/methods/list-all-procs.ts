@@ -1,3 +1,5 @@
+/** The method list_all_procs. */
+
 import { Listing } from "../../protocol/fields.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

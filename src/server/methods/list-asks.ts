@@ -1,3 +1,5 @@
+/** The method list_asks: the open questions. */
+
 import { z } from "zod";
 import type { AskUser } from "../../protocol/methods.ts";
 import type { Services } from "../services.ts";

@@ -1,3 +1,5 @@
+/** The method list_events. */
+
 import { SyscallError } from "../../plugin/index.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { Unreadable } from "../../protocol/methods.ts";

@@ -1,3 +1,5 @@
+/** The method list_procs. */
+
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { Listing } from "../../protocol/fields.ts";

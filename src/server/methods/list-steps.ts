@@ -1,3 +1,5 @@
+/** The method list_steps. */
+
 import { z } from "zod";
 import { didTitle } from "../../lib/call-title.ts";
 import { Page, Target } from "../../protocol/fields.ts";

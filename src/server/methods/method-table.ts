@@ -1,3 +1,5 @@
+/** The table of methods. */
+
 import type { PlainDefinition, StreamDefinition } from "./method.ts";
 
 /**

@@ -1,3 +1,5 @@
+/** Defines methods: with one answer, or with a stream. */
+
 import type { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Caller } from "../connection/caller.ts";

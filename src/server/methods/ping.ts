@@ -1,3 +1,5 @@
+/** The method ping. */
+
 import { z } from "zod";
 import type { PingPayload } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

@@ -1,3 +1,5 @@
+/** The method replay. */
+
 import type { BegunRun } from "../../protocol/methods.ts";
 import { ReplayRequest } from "../../protocol/run.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";

@@ -1,3 +1,5 @@
+/** The method resume. */
+
 import { firstMessage } from "../../kernel/conversation/first-message.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { BegunRun } from "../../protocol/methods.ts";

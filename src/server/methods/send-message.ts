@@ -1,3 +1,5 @@
+/** The method send_message: a message of the user to a run. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method set_model: another model for a chat. */
+
 import { z } from "zod";
 import { EFFORTS, type Effort, SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method show. */
+
 import { Target } from "../../protocol/fields.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

@@ -1,3 +1,5 @@
+/** The method shutdown. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { method } from "./method.ts";

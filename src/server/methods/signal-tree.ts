@@ -1,3 +1,5 @@
+/** The method signal_tree. */
+
 import { z } from "zod";
 import { SIGPAUSE } from "../../kernel/types.ts";
 import { Target } from "../../protocol/fields.ts";

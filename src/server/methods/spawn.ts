@@ -1,3 +1,5 @@
+/** The method spawn. */
+
 import type { BegunRun } from "../../protocol/methods.ts";
 import { SpawnRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";

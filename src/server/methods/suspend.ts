@@ -1,3 +1,5 @@
+/** The method suspend. */
+
 import { z } from "zod";
 import { isWoken } from "../../kernel/process/process-info.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";

@@ -1,3 +1,5 @@
+/** The method take_back_message. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

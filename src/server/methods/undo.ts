@@ -1,3 +1,5 @@
+/** The method undo. */
+
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";

@@ -1,3 +1,5 @@
+/** The method wait. */
+
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,3 +1,5 @@
+/** Runs the commands that print API keys. */
+
 import { join } from "node:path";
 import { toolEnvironment } from "../../config/environment.ts";
 import { digestText } from "../../config/file.ts";

@@ -1,3 +1,5 @@
+/** Reads the files that are attached to a run. */
+
 import { stat } from "node:fs/promises";
 import { isAbsolute } from "node:path";
 import type { AttachedImage } from "../../kernel/types.ts";

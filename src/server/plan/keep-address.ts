@@ -1,3 +1,5 @@
+/** Keeps the conversation of a resumed run at its server. */
+
 import { defaultsOf } from "../../config/provider-needs.ts";
 import type { ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";

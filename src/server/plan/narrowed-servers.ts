@@ -1,3 +1,5 @@
+/** Narrows the MCP servers of a run to its tool rules. */
+
 import { MCP } from "../../config/mcp.ts";
 import type { MountRequest } from "../../kernel/types.ts";
 

@@ -1,3 +1,5 @@
+/** Plans a call without a model. */
+
 import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
 import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";

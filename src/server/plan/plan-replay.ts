@@ -1,3 +1,5 @@
+/** Plans the replay of a recorded run. */
+
 import { existsSync } from "node:fs";
 import type { AttachedImage } from "../../kernel/types.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";

@@ -1,3 +1,5 @@
+/** Watches the projects in which runs are active. */
+
 import { pathExists } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
 import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";

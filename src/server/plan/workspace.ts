@@ -1,3 +1,5 @@
+/** The workspace of a folder: its project, trust, sources and plugins. */
+
 import { realpathSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { ConfigSources } from "../../config/config-sources.ts";

@@ -1,3 +1,5 @@
+/** Removes ended runs beyond the limits. */
+
 import { dirname, join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";

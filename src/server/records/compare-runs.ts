@@ -1,3 +1,5 @@
+/** Compares a replayed run with the recorded one. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Difference } from "../../protocol/methods.ts";
 import type { ProcessMeta, StepRecord } from "../../store/runs/schema.ts";

@@ -1,3 +1,5 @@
+/** Collects which records of a run can't be read. */
+
 import { join } from "node:path";
 import type { DamagedLines } from "../../protocol/methods.ts";
 import type { LogPage } from "../../store/files/append-log.ts";

@@ -1,3 +1,5 @@
+/** The history of runs, as drivers read it. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 import { type History as HistoryService, type RunInfo, SyscallError } from "../../plugin/index.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";

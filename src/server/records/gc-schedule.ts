@@ -1,3 +1,5 @@
+/** Collects old runs from time to time. */
+
 import { z } from "zod";
 import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";

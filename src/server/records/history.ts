@@ -1,3 +1,5 @@
+/** Reads the runs of all projects. */
+
 import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";

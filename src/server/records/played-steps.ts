@@ -1,3 +1,5 @@
+/** The steps of a run that a replay plays. */
+
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
 import { allSteps, type Run } from "./recorded-run.ts";

@@ -1,3 +1,5 @@
+/** The prompt of a recorded step. */
+
 import { recordedFirst } from "../../kernel/conversation/first-message.ts";
 import { conversationOf } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/model-schema.ts";

@@ -1,3 +1,5 @@
+/** Resumes runs without their user. */
+
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";

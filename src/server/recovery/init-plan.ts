@@ -1,3 +1,5 @@
+/** Plans the units of one init.yaml. */
+
 import { isAbsolute, join } from "node:path";
 import type { CommandService, InitChild, InitFile, InitSupervisor, McpService } from "../../config/init.ts";
 import { mcpRequest } from "../../config/mcp.ts";

@@ -1,3 +1,5 @@
+/** Runs the units of init.yaml. */
+
 import { existsSync } from "node:fs";
 import { daemonEnvironment, userEnv } from "../../config/environment.ts";
 import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../../config/init.ts";

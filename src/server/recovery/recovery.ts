@@ -1,3 +1,5 @@
+/** Finds and resumes the runs of dead kernels. */
+
 import { hasEnded, resultOf } from "../../kernel/resume/saved-run.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";

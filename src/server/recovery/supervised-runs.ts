@@ -1,3 +1,5 @@
+/** Interrupted runs that belong to units of init.yaml. */
+
 import type { Run } from "../records/recorded-run.ts";
 
 /** Runs of init.yaml units that were cut off: recovery finds them, and each unit takes its own when it starts. */

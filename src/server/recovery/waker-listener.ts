@@ -1,3 +1,5 @@
+/** Passes the kernel's events to the waker. */
+
 import type { Kernel } from "../../kernel/kernel.ts";
 import { isWoken } from "../../kernel/process/process-info.ts";
 import type { KernelCallbacks } from "../../kernel/types.ts";

@@ -1,3 +1,5 @@
+/** Resumes suspended runs when their time or event comes. */
+
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";

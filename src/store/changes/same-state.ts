@@ -1,3 +1,5 @@
+/** Compares two states of a file. */
+
 import type { FileState } from "./change-log.ts";
 
 /** Whether both are the same file, as far as git distinguishes files. Content that was not kept is equal to nothing. */

@@ -1,2 +1,4 @@
+/** The schema version of every file in a data folder. */
+
 /** Schema version of every file in a data folder. Kept apart from the schemas, which a writer does not load. */
 export const SCHEMA_VERSION = 1;

@@ -1,3 +1,5 @@
+/** Describes what is wrong with a payload. */
+
 import type { z } from "zod";
 
 /** Describes the first issue that a schema found: `max_steps: expected …; got -1.` */

@@ -1,3 +1,5 @@
+/** Ends suspended runs by a signal. */
+
 import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../kernel/types.ts";
 import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";

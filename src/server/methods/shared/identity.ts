@@ -1,3 +1,5 @@
+/** The server's identity in its answers. */
+
 import { type PingPayload, PROTOCOL } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 

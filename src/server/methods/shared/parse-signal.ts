@@ -1,3 +1,5 @@
+/** Parses the number of a signal. */
+
 import type { Signal } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 

@@ -1,3 +1,5 @@
+/** Makes the receipt of an ended run. */
+
 import type { ProcInfo } from "../../../kernel/types.ts";
 import type { Receipt } from "../../../protocol/methods.ts";
 

@@ -1,3 +1,5 @@
+/** Waits until crashed runs are recorded as suspended. */
+
 import { withTimeout } from "../../../lib/timeout.ts";
 import type { Services } from "../../services.ts";
 

@@ -1,3 +1,5 @@
+/** Refuses methods that a program inside a run may not call. */
+
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Caller } from "../../connection/caller.ts";
 

@@ -1,3 +1,5 @@
+/** Limits programs inside a run to that run and its descendants. */
+
 import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Services } from "../../services.ts";

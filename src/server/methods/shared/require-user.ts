@@ -1,3 +1,5 @@
+/** Requires that a person calls a method, outside of every run. */
+
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Caller } from "../../connection/caller.ts";
 

@@ -1,3 +1,5 @@
+/** The log of a supervisor. */
+
 import type { LogEntry, SyscallEvent } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { Damage } from "../../records/damage.ts";
