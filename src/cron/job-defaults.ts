@@ -1,3 +1,5 @@
+/** The policies of scheduled jobs. */
+
 /** The policies of a job that names none. */
 export const JOB_DEFAULTS = {
   overlap: "skip",
