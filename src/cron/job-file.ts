@@ -1,9 +1,15 @@
 /** The jobs of one project: `cron/jobs.json` in its data folder. */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { makeFolder, parseDocument, readDocument, replaceDocument } from "../store/files/document.ts";
+import {
+  makeFolder,
+  parseDocument,
+  readDocument,
+  replaceDocument,
+  syncDirectory,
+} from "../store/files/document.ts";
 import { type FileFacts, type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
 import { StoredJob } from "./job.ts";
@@ -62,7 +68,7 @@ export class JobFile {
 
   /** Changes the jobs: `change` gets a copy and may throw. Durable when it returns. */
   async change<T>(change: (list: JobList) => T): Promise<T> {
-    makeFolder(this.#dir, this.#fs);
+    const made = makeFolder(this.#dir, this.#fs);
     const lock = await this.#ports.lock(join(this.#dir, "jobs.lock"));
     try {
       const list = structuredClone(await this.#load());
@@ -71,6 +77,7 @@ export class JobFile {
       list.removed = list.removed.slice(-MAX_REMOVED);
       if (JSON.stringify(list) === before) return result;
       await replaceDocument(this.path, `${this.#ports.seal.seal(FILE, JSON.stringify(list))}\n`, this.#fs);
+      if (made) await syncDirectory(dirname(this.#dir), this.#fs);
       this.#seen = { facts: this.#fs.stat(this.path), list };
       return result;
     } finally {

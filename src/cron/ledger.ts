@@ -1,10 +1,10 @@
 /** The ledger of a project's jobs: `cron/runs.jsonl` in its data folder. */
 
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { LedgerRow } from "../plugin/index.ts";
 import { AppendLog, eachLine } from "../store/files/append-log.ts";
-import { makeFolder, replaceDocument } from "../store/files/document.ts";
+import { makeFolder, replaceDocument, syncDirectory } from "../store/files/document.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
 
@@ -85,6 +85,8 @@ export class Ledger {
   /** Jobs with open rows. */
   readonly #withOpen = new Set<string>();
   #lines = 0;
+  /** The names of the file and its folder are durable. */
+  #named = false;
 
   constructor(dataDir: string, fs: FsPort = realFs) {
     this.#dir = join(dataDir, CRON);
@@ -117,8 +119,13 @@ export class Ledger {
     for (const row of rows) this.#index(row);
   }
 
-  sync(): Promise<void> {
-    return this.#log.sync();
+  /** Survives a power loss: the rows, and once the names of the file and its folder. */
+  async sync(): Promise<void> {
+    await this.#log.sync();
+    if (this.#named) return;
+    await syncDirectory(this.#dir, this.#fs);
+    await syncDirectory(dirname(this.#dir), this.#fs);
+    this.#named = true;
   }
 
   /** Whether the instant has its row. */
