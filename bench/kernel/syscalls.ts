@@ -44,6 +44,8 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     inbox: async () => undefined,
     progress: () => undefined,
     output: () => undefined,
+    treeDir: () => undefined,
+    checklist: () => undefined,
     windows: { begin: () => () => undefined },
     changes: { writing: async () => undefined, written: () => undefined },
   });

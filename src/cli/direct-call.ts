@@ -1,15 +1,19 @@
 /** Calls a tool or a device without a model, for `rnix call`. */
 
 import { SyscallError } from "../plugin/index.ts";
-import type { CallWire } from "../protocol/methods.ts";
+import type { CallWire, Target } from "../protocol/methods.ts";
 import type { Payload } from "../server/methods/method-table.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import { type Io, project, withSession } from "./io.ts";
+import { lastRun } from "./target.ts";
 
-type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust">;
+type Wanted = Pick<Payload<"call">, "tool" | "path" | "input" | "trust"> & {
+  /** The run that the call is about; "last": the project's last one. */
+  run?: Target | "last";
+};
 
 /** What a device's command calls. */
-export type CallTarget = Pick<Wanted, "tool" | "path" | "input">;
+export type CallTarget = Pick<Wanted, "tool" | "path" | "input" | "run">;
 
 interface CallOptions {
   json: boolean;
@@ -56,8 +60,9 @@ export async function callForResult(
 function request(io: Io, wanted: Wanted, inside: boolean): Promise<CallWire> {
   return withSession(io, { inside }, async (session) => {
     const wire = await session.connect();
+    const run = wanted.run === "last" ? await lastRun(io, wire) : wanted.run;
     // The tool has its own deadline.
-    return wire.request("call", { ...project(io), ...wanted }, { timeoutMs: null });
+    return wire.request("call", { ...project(io), ...wanted, run }, { timeoutMs: null });
   });
 }
 

@@ -1,5 +1,6 @@
 /** Builds the parts of the kernel in tiers, each on the ones before it. */
 
+import { dirname, join } from "node:path";
 import { DeviceRegistry } from "../vfs/registry.ts";
 import { Asks } from "./asks/asks.ts";
 import { TreeBudget } from "./budget/budget.ts";
@@ -130,6 +131,8 @@ export function buildIo(ports: KernelPorts, core: Core) {
     inbox: notify,
     progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
     output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
+    treeDir: (proc) => treeDir(table, proc),
+    checklist: (proc, plugin, items) => watchers.checklist(proc, plugin, items),
   });
   const waiting = new WaitingCalls(clock);
   const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
@@ -201,6 +204,15 @@ export function buildIo(ports: KernelPorts, core: Core) {
     changes,
     ipc: new IpcManager({ table, mail, inboxes, debug, clock }),
   };
+}
+
+/** The record's folder of the root run of the process's tree. */
+function treeDir(table: ProcessTable, proc: Process): string | undefined {
+  if (proc.pid === 0) return proc.spec.opts.about?.dir;
+  for (let one: Process | undefined = proc; one; one = table.find(one.ppid))
+    if (one.uuid === proc.spec.tree) return one.record.dir;
+  // Its root has ended.
+  return join(dirname(proc.record.dir), proc.spec.tree);
 }
 
 type Io = ReturnType<typeof buildIo>;

@@ -2,6 +2,7 @@
 
 import type { RunSettings } from "../config/defaults.ts";
 import type {
+  ChecklistItem,
   Effort,
   ImageRef,
   ModelPrice,
@@ -272,6 +273,8 @@ export interface SpawnOpts {
   alwaysAllowed?: readonly string[];
   /** What decides a question when no client can answer it. */
   onAsk?: OnAsk;
+  /** Of a call of PID 0 about a run: the root run of its tree, and the folder of its record. */
+  about?: { uuid: string; dir: string };
   /** For a replay: what a person has decided in the recorded run, by call. */
   verdicts?: ReadonlyMap<string, AskVerdict[]>;
   /** Absent: the agent's, then `limits`. */
@@ -411,6 +414,8 @@ export type ProcessEvent =
   | { type: "child"; child: ChildState }
   /** New output of a running call; `lines`: its whole lines so far. */
   | { type: "tool_output"; step: number; callId: string; text: string; lines: number }
+  /** The list that a plugin shows of the whole tree. */
+  | { type: "checklist"; plugin: string; items: readonly ChecklistItem[] }
   /** The process, or one below it, asks a person. */
   | { type: "ask"; ask: LiveAsk }
   /** The question is over. Without a verdict: its call has ended, or its run was suspended. */

@@ -7,8 +7,11 @@
 /** The data of reads and writes: a string for JSON and text, bytes for binary data. */
 export type Data = string | Uint8Array;
 
-/** Where the `store` service keeps a document: beside the run, in the project's data, or in the user's. */
-export type Scope = "run" | "project" | "user";
+/**
+ * Where the `store` service keeps a document: beside the run, beside the root run of its tree, in the project's data, or in
+ * the user's. A fork gets a copy of "run" and "tree".
+ */
+export type Scope = "run" | "tree" | "project" | "user";
 
 export const CODES = [
   "NOT_FOUND",
@@ -147,6 +150,11 @@ export interface OpenContext extends Partial<Services> {
    * output, the newest. `skipped`: how many lines before it the driver has left out.
    */
   output(text: string, skipped?: number): void;
+  /**
+   * Shows this list to the clients of the whole tree of the process, in place of the plugin's list before; [] removes it. It
+   * is not recorded: store what must last. At most 200 items of 200 characters.
+   */
+  checklist(items: readonly ChecklistItem[]): void;
   /** Keeps this file (absolute) as it is, so that the user can take the change back. Call it before the change. */
   changing(file: string): Promise<void>;
   /** Reports that the driver changed this file (absolute). */
@@ -169,6 +177,14 @@ export interface OpenContext extends Partial<Services> {
    * may not read.
    */
   access(paths: readonly string[], also?: readonly string[]): Promise<(string | null)[]>;
+}
+
+/** A line of a list that a plugin shows while a run works. */
+export interface ChecklistItem {
+  text: string;
+  state: "open" | "active" | "done" | "dropped";
+  /** Who works on it, or what it waits for. */
+  note?: string;
 }
 
 /** The services of the kernel. A plugin names those it uses in `needs`; the others are undefined. */
@@ -773,7 +789,11 @@ export interface CommandAction {
 export interface CommandArgument {
   name: string;
   summary: string;
-  type?: "string" | "number";
+  /**
+   * "run": a PID, a UUID or the beginning of one, by default the project's last run. It is no input: the call is about this
+   * run, so that `process.tree` and the scope "tree" of the store, for reading, are those of its tree.
+   */
+  type?: "string" | "number" | "run";
   required?: boolean;
   /** Takes all further arguments: true as a list, "text" joined by spaces. */
   rest?: boolean | "text";

@@ -1,6 +1,7 @@
 /** What a streaming method sends after its answer. */
 
 import type { Activity, ChildState } from "../kernel/types.ts";
+import type { ChecklistItem } from "../plugin/index.ts";
 import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
@@ -81,6 +82,8 @@ export type ProgressPayload =
       left_ms: number;
       message: string;
     }
+  /** The list that a plugin shows of the run's whole tree, in place of its last one. */
+  | { event: "checklist"; pid: number; uuid: string; plugin: string; items: readonly ChecklistItem[] }
   | { event: "notice"; pid: number; uuid: string; text: string };
 
 /** A tool call in the log. While it is `running`, it has no result and no duration. */

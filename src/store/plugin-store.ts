@@ -20,6 +20,10 @@ interface PluginStoreOptions {
   plugin: string;
   /** Folders of the scopes, absolute (`pluginFolders`). No `run`: the opening process has none, the scope is UNAVAILABLE. */
   run?: string;
+  /** Of the root run of the tree. */
+  tree?: string;
+  /** A call about a run only reads the data of its tree. */
+  isTreeReadOnly?: boolean;
   project: string;
   user: string;
   /** Called with the lines that could not be read. */
@@ -52,6 +56,7 @@ export class PluginStore implements Store {
 
   async replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string> {
     const path = this.#path(scope, doc);
+    this.#requireWritable(scope);
     if (text.length > MAX_DOCUMENT_CHARS) {
       throw new SyscallError(
         "EXHAUSTED",
@@ -67,6 +72,7 @@ export class PluginStore implements Store {
 
   async append(scope: Scope, log: string, line: object): Promise<void> {
     const path = this.#path(scope, log);
+    this.#requireWritable(scope);
     const file = new AppendLog(path, `${log} of plugin ${this.#options.plugin}`, { fs: this.#fs });
     const json = JSON.stringify(line);
     await this.#locked(scope, path, async () => file.append(json));
@@ -123,6 +129,11 @@ export class PluginStore implements Store {
       if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return [];
       throw ioError(error, "list the plugin's documents", dir);
     }
+  }
+
+  #requireWritable(scope: Scope): void {
+    if (scope !== "tree" || this.#options.isTreeReadOnly !== true) return;
+    throw new SyscallError("PERMISSION", "A call of the user about a run only reads the data of its tree.");
   }
 
   async #locked<T>(scope: Scope, path: string, change: () => Promise<T>): Promise<T> {

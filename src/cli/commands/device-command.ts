@@ -7,6 +7,7 @@ import { usageError } from "../exit.ts";
 import { bool, choice, didYouMean, type Flag, type Flags, json, list, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printJsonTable } from "../output/json-table.ts";
+import { target } from "../target.ts";
 
 /** Flags of each device's command. */
 const COMMON = {
@@ -55,12 +56,12 @@ function actionCommand(action: CommandAction): Command {
 /** Makes the call, and prints its result. */
 async function call(
   io: Io,
-  { args = [], flags = {}, call: target, input, output = "text" }: CommandAction,
+  { args = [], flags = {}, call: called, input, output = "text" }: CommandAction,
   values: Record<string, unknown>,
   given: readonly string[],
 ): Promise<number> {
   const fields = { ...input, ...argumentsOf(args, given), ...flagsOf(flags, values) };
-  const wanted: CallTarget = { ...target, input: fields };
+  const wanted: CallTarget = { ...called, input: fields, run: await runOf(io, args, given) };
   return callForResult(io, wanted, values["no-daemon"] === true, (result) => {
     if (values.json === true) io.stdout.write(`${JSON.stringify(documentOf(result), null, 2)}\n`);
     else if (output !== "text") printJsonTable(io, parsed(result), output);
@@ -74,12 +75,27 @@ function argumentsOf(args: readonly CommandArgument[], given: readonly string[])
     const words = given.slice(place);
     const [word] = words;
     if (word === undefined) break;
+    if (arg.type === "run") continue;
     const field = arg.field ?? fieldOf(arg.name);
     if (arg.rest === "text") fields[field] = words.join(" ");
     else if (arg.rest) fields[field] = words.map((one) => argumentValue(arg, one));
     else fields[field] = argumentValue(arg, word);
   }
   return fields;
+}
+
+/** The run that the call is about, if the action has an argument for it. Inside a run, it is this run. */
+async function runOf(
+  io: Io,
+  args: readonly CommandArgument[],
+  given: readonly string[],
+): Promise<CallTarget["run"]> {
+  const at = args.findIndex(({ type }) => type === "run");
+  if (at < 0) return undefined;
+  const word = given[at];
+  if (word !== undefined) return target(io, word);
+  const { isInsideRun } = await import("../../server/daemon/inside-run.ts");
+  return isInsideRun(io.env) ? undefined : "last";
 }
 
 function argumentValue({ name, type }: CommandArgument, word: string): string | number {

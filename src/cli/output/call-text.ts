@@ -42,6 +42,8 @@ const KNOWN: ReadonlyMap<string, (input: Input) => string | null> = new Map([
   ["Skill", ({ skill }: Input) => text(skill)],
   ["ToolSearch", ({ query }: Input) => text(query)],
   ["AskUser", askText],
+  ["TaskCreate", ({ subject }: Input) => text(subject)],
+  ["TaskUpdate", taskText],
   ["Complete", ({ result }: Input) => (typeof result === "string" ? "" : null)],
   ["SendMessage", ({ to, message }: Input) => joined(`to ${value(to, VALUE)}`, text(message))],
 ]);
@@ -71,6 +73,10 @@ function agentText({ intent, agent }: Input): string | null {
   const task = text(intent);
   if (task === null) return null;
   return typeof agent === "string" ? `${printable(agent)}: ${task}` : task;
+}
+
+function taskText({ id, ...change }: Input): string | null {
+  return typeof id === "number" ? `${id} ${pairs(change)}` : null;
 }
 
 function askText({ questions }: Input): string | null {

@@ -207,6 +207,7 @@ export class RunView implements RunOutput {
       case "activity":
       case "usage":
       case "message":
+      case "checklist":
         break;
     }
   }

@@ -1,5 +1,6 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
+import type { ChecklistItem } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
@@ -50,6 +51,8 @@ export class RunState {
   /** Files read by the present answer, not in the transcript yet. */
   reads: CallBlock[] = [];
   readonly children = new Map<string, ChildRun>();
+  /** The lists that plugins show, by plugin. */
+  readonly checklists = new Map<string, readonly ChecklistItem[]>();
   receipt: Receipt | null = null;
   /** Messages of the user that the model has not read. */
   readonly queued = new Map<number, { text: string; when: "next_step" | "after_answer" }>();
@@ -140,6 +143,9 @@ export class RunState {
         return [];
       case "retry":
         return this.#retried(payload, now);
+      case "checklist":
+        this.checklists.set(payload.plugin, payload.items);
+        return [];
       case "notice":
         return this.notice(payload.text, now);
     }
@@ -312,6 +318,7 @@ export class RunState {
     }
     this.calls.clear();
     this.children.clear();
+    this.checklists.clear();
     this.activity = null;
     this.retry = null;
     this.receipt = receipt;

@@ -2,7 +2,7 @@
 
 import { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
-import type { ToolCall } from "../../plugin/index.ts";
+import type { ChecklistItem, ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { CallOutput } from "../process/call-output.ts";
 import type { Process } from "../process/process.ts";
@@ -80,6 +80,18 @@ export class ProcessEvents {
   asked(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void {
     this.emit(proc, event);
     if (event.ask.uuid === proc.uuid) this.#changed(proc);
+  }
+
+  /** The list that a plugin shows of the process's whole tree. */
+  checklist(proc: Process, plugin: string, items: readonly ChecklistItem[]): void {
+    const root = this.#rootOf(proc);
+    root.checklists.set(plugin, items);
+    for (const one of [root, ...this.#ports.descendantsOf(root)])
+      this.emit(one, { type: "checklist", plugin, items });
+  }
+
+  #rootOf(proc: Process): Process {
+    return [...this.#ancestors(proc)].at(-1) ?? proc;
   }
 
   /** The process runs; its first step follows. */
@@ -162,6 +174,8 @@ export class ProcessEvents {
     for (const child of this.#ports.descendantsOf(proc).slice(0, MAX_CHILDREN)) {
       events.push({ type: "child", child: childState(child, this.#ports.parentOf(child)) });
     }
+    for (const [plugin, items] of this.#rootOf(proc).checklists)
+      events.push({ type: "checklist", plugin, items });
     for (const read of proc.reading) events.push({ type: "message", state: "read", ...read });
     if (proc.step > proc.recordedStep) {
       events.push(stepEvent(proc));

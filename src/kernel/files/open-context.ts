@@ -5,6 +5,7 @@ import type { Children } from "../../os/children.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
   type Ask,
+  type ChecklistItem,
   type Child,
   type ExecRequest,
   type GuardedFolder,
@@ -26,6 +27,10 @@ import type { ScheduleCaller } from "../process/schedule-caller.ts";
 import { callKey } from "../tools/call-key.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 
+/** Maximum items of a list that is shown, and characters of an item. */
+const MAX_ITEMS = 200;
+const MAX_ITEM = 200;
+
 interface OpenContextPorts {
   children: Children;
   /** The user's own data folder, for the `user` scope of the store. */
@@ -42,6 +47,10 @@ interface OpenContextPorts {
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
   /** A model request of a driver, for a call or a raw open, until `signal` fires. */
   llm(proc: Process, callId: string | undefined, request: LlmRequest, signal: AbortSignal): Promise<LlmReply>;
+  /** The record's folder of the root run of its tree. A call of PID 0 has one only if it is about a run. */
+  treeDir(proc: Process): string | undefined;
+  /** Shows a plugin's list to the clients of the process's tree. */
+  checklist(proc: Process, plugin: string, items: readonly ChecklistItem[]): void;
   /** Logs a plugin's text. */
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
   /** Notifies the process's model in its next step. Durable when it returns. */
@@ -97,6 +106,7 @@ export class OpenContexts {
       output: (text, skipped = 0) => {
         if (call) this.#ports.output(proc, call.id, text, skipped);
       },
+      checklist: (items) => this.#ports.checklist(proc, entry.plugin, checkedList(proc, items)),
       changing: (file) => this.#ports.changes.writing(proc, file),
       changed: (file) => {
         addChangedFile(proc, file);
@@ -143,9 +153,11 @@ export class OpenContexts {
         plugin: entry.plugin,
         ...pluginFolders(entry.isStock === true, {
           run: proc.record.dir,
+          tree: this.#ports.treeDir(proc),
           project: proc.spec.opts.project,
           user: this.#ports.userDataDir,
         }),
+        isTreeReadOnly: proc.pid === 0,
         onRecovered: (file) => this.#ports.log("warn", source, recoveredText(file)),
         onDamaged: (log, damaged, lines) => {
           const more = damaged > lines.length ? ", …" : "";
@@ -225,6 +237,15 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
+}
+
+function checkedList({ secrets }: Process, items: readonly ChecklistItem[]): ChecklistItem[] {
+  const short = (text: string): string => secrets.hide(text).slice(0, MAX_ITEM);
+  return items.slice(0, MAX_ITEMS).map(({ text, state, note }) => ({
+    text: short(text),
+    state,
+    ...(note && { note: short(note) }),
+  }));
 }
 
 /** A key of the plugin's own. */

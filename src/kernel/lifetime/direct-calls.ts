@@ -41,7 +41,7 @@ export type DirectCall =
 /** What PID 0 makes a call with. */
 export type DirectCallOpts = Pick<
   SpawnOpts,
-  "project" | "devices" | "cwd" | "env" | "secrets" | "pluginKeys" | "mounts" | "limits"
+  "project" | "devices" | "cwd" | "env" | "secrets" | "pluginKeys" | "mounts" | "limits" | "about"
 >;
 
 /** How a call ended. */
@@ -232,7 +232,7 @@ export class DirectCalls {
       pid: 0,
       uuid,
       ppid: 0,
-      tree: uuid,
+      tree: opts.about?.uuid ?? uuid,
       parentUuid: null,
       originUuid: null,
       depth: 0,

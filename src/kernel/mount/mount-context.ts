@@ -62,6 +62,7 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
     config: opener.config,
     progress: (text) => log("debug", text),
     output: (text) => log("debug", text),
+    checklist: () => undefined,
     changing: async () => undefined,
     changed: (file) => log("debug", `changed ${file}`),
     log,

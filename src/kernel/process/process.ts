@@ -5,6 +5,7 @@ import { Abort } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import {
+  type ChecklistItem,
   type Effort,
   type ImageRef,
   type Message,
@@ -193,6 +194,9 @@ export class Process {
   readonly asks: Map<string, OpenAsk>;
   /** Verdicts of calls that have not ended, by call. */
   readonly verdicts: Map<string, AskVerdict[]>;
+
+  /** Of the root of a tree: the list that each plugin shows. Written by the process's events. */
+  readonly checklists = new Map<string, readonly ChecklistItem[]>();
 
   // Open files and watchers. Written by the file system, process events and the debugger.
 

@@ -17,7 +17,7 @@ const field = z.string().min(1).optional();
 const Argument = z.strictObject({
   name: line,
   summary: line,
-  type: z.enum(["string", "number"]).optional(),
+  type: z.enum(["string", "number", "run"]).optional(),
   required: z.boolean().optional(),
   rest: z.union([z.boolean(), z.literal("text")]).optional(),
   field,
@@ -89,6 +89,8 @@ export function commandProblems({ commands = [], devices = {} }: Commands): stri
       const here = `${at}, action ${word}`;
       for (const flag of RESERVED_FLAGS.filter((one) => Object.hasOwn(flags, one)))
         problems.push(`${here}: the flag --${flag} exists for all commands`);
+      if (args.filter(({ type }) => type === "run").length > 1)
+        problems.push(`${here}: a call is about one run, so one argument has the type "run"`);
       for (const [place, arg] of args.entries()) {
         if (arg.rest && place < args.length - 1)
           problems.push(`${here}: ${arg.name} takes all further arguments, so it must be the last`);

@@ -46,6 +46,7 @@ export class OpenFiles {
     if (!context) return;
     if (event.n === "progress") context.progress(event.text);
     else if (event.n === "output") context.output(event.text, event.skipped);
+    else if (event.n === "checklist") context.checklist(event.items);
     else if (event.n === "changed") context.changed(event.file);
     else context.log(event.level, event.text);
   }

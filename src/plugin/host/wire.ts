@@ -4,6 +4,7 @@ import {
   type AddedJob,
   type AskQuestion,
   type AskReply,
+  type ChecklistItem,
   type Code,
   type Data,
   type ExecRequest,
@@ -176,6 +177,7 @@ export interface ServiceAnswers {
 export type ContextEvent =
   | { n: "progress"; text: string }
   | { n: "output"; text: string; skipped: number }
+  | { n: "checklist"; items: readonly ChecklistItem[] }
   | { n: "changed"; file: string }
   | { n: "log"; level: "debug" | "info" | "warn"; text: string };
 

@@ -54,6 +54,7 @@ export class HostServices {
       env: Object.freeze({ ...data.env }),
       progress,
       output: coalesced((text, skipped) => emit({ n: "output", text, skipped })),
+      checklist: (items) => emit({ n: "checklist", items }),
       changing: (path) => this.#ask(file, { m: "changing", file: path }),
       changed: (path) => emit({ n: "changed", file: path }),
       log: (level, text) => log[level](text),

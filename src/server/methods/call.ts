@@ -3,10 +3,13 @@
 import { z } from "zod";
 import type { DirectCall, DirectResult } from "../../kernel/lifetime/direct-calls.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";
+import { Target } from "../../protocol/fields.ts";
 import type { CallWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
 import { trustFromInside } from "../plan/refuse-spawn.ts";
+import type { Services } from "../services.ts";
 import { method } from "./method.ts";
+import { findRun, recordsOf } from "./shared/find-run.ts";
 
 const CallRequest = () =>
   ProjectRequest().extend({
@@ -14,6 +17,8 @@ const CallRequest = () =>
     path: z.string().min(1).optional(),
     /** An object for a tool, or the text to write to a path. */
     input: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
+    /** The run that the call is about: the call reads the data of the run's tree. Refused inside a run. */
+    run: Target().optional(),
     /** Trusts everything of the project, for this call alone. */
     trust: z.boolean().optional(),
   });
@@ -25,16 +30,19 @@ const CallRequest = () =>
 export const call = method({
   payload: CallRequest,
   watchesClient: true,
-  async handle(payload, { kernel, planCall }, caller): Promise<CallWire> {
+  async handle(payload, services, caller): Promise<CallWire> {
+    const { kernel, planCall } = services;
     const wanted = callOf(payload);
     const unit = caller.unit() ?? payload.env?.RNIX_UNIT;
     if (unit !== undefined) {
       if (payload.trust) throw trustFromInside();
+      if (payload.run) throw aboutFromInside();
       return wire(wanted, await kernel.calls.callBy(unit, wanted, caller.gone), []);
     }
+    const about = payload.run && (await rootRun(services, payload.run));
     const { opts, notices } = await planCall(payload);
     try {
-      return wire(wanted, await kernel.calls.call(wanted, opts, caller.gone), notices);
+      return wire(wanted, await kernel.calls.call(wanted, { ...opts, about }, caller.gone), notices);
     } catch (thrown) {
       // A plugin that is left out may have had the tool.
       if (!(thrown instanceof SyscallError) || thrown.code !== "NOT_FOUND" || notices.length === 0)
@@ -43,6 +51,26 @@ export const call = method({
     }
   },
 });
+
+/** The root run of the tree of the run. Damaged records may form a circle. */
+async function rootRun(services: Services, target: Target): Promise<{ uuid: string; dir: string }> {
+  const found = await findRun(services, target);
+  let { info, records } = await recordsOf(services, found);
+  for (const passed = new Set([info.uuid]); info.parent_uuid !== null && !passed.has(info.parent_uuid); ) {
+    passed.add(info.parent_uuid);
+    const parent = await services.history.byUuid(info.parent_uuid);
+    if (!parent) break;
+    ({ info, records } = parent);
+  }
+  return { uuid: info.uuid, dir: records.dir(info.uuid) };
+}
+
+function aboutFromInside(): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    "Inside a run, a call is about this run and its tree: name no other run.",
+  );
+}
 
 function callOf({ tool, path, input }: z.infer<ReturnType<typeof CallRequest>>): DirectCall {
   if (tool !== undefined && path === undefined) {

@@ -3,6 +3,7 @@
 import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
 import { errno, type FsPort, ioError, writeAllAsync } from "../files/fs-port.ts";
+import { TREE } from "../files/plugin-folders.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
 import { type RunWriter, SPILL } from "./run-writer.ts";
@@ -18,6 +19,8 @@ const BATCH = 8;
 interface Origin {
   uuid: string;
   dir: string;
+  /** The folder of the root run of its tree. */
+  rootDir: string;
   steps: readonly StepRecord[];
   /** More files to copy, relative to its folder. */
   files?: readonly string[];
@@ -85,11 +88,18 @@ async function inheritFiles(fs: FsPort, { dir: from, steps, ...o }: Origin, to: 
   const files = o.foreign
     ? await wholeResults(fs, from, named)
     : [...named, ...plugins.map((path) => relative(from, path))];
+  const { rootDir } = o;
+  const isShared = !o.foreign && rootDir !== from;
+  const shared = isShared ? await filesBelow(fs, join(rootDir, PLUGINS, TREE)) : [];
+  const copies = [
+    ...files.map((file) => ({ source: join(from, file), file })),
+    ...shared.map((source) => ({ source, file: relative(rootDir, source) })),
+  ];
   const folders = new Set<string>();
-  for (const file of files) {
+  for (const { source, file } of copies) {
     const path = join(to, file);
     makeFolder(dirname(path), fs);
-    if (!(await inheritFile(fs, join(from, file), path))) continue;
+    if (!(await inheritFile(fs, source, path))) continue;
     for (let dir = dirname(path); dir !== dirname(to); dir = dirname(dir)) folders.add(dir);
   }
   for (const folder of folders) await syncDirectory(folder, fs);

@@ -158,12 +158,24 @@ export class RunStore {
     const { copyForkFiles } = await import("./fork-files.ts");
     const record = this.create(uuid, limits);
     try {
-      await copyForkFiles(record, { ...origin, dir: this.dir(origin.uuid) }, this.#fs);
+      const rootDir = this.dir(await this.#rootOf(origin.uuid));
+      await copyForkFiles(record, { ...origin, dir: this.dir(origin.uuid), rootDir }, this.#fs);
       if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
       return record;
     } catch (error) {
       await this.remove(uuid);
       throw error;
+    }
+  }
+
+  /** The root run of a run's tree, as far as its records are here. Damaged records may form a circle. */
+  async #rootOf(uuid: string): Promise<string> {
+    const passed = new Set<string>();
+    for (let one = uuid; ; ) {
+      passed.add(one);
+      const parent = (await this.info(one))?.parent_uuid ?? null;
+      if (parent === null || passed.has(parent) || (await this.info(parent)) === null) return one;
+      one = parent;
     }
   }
 

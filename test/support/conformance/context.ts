@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { OpenContext } from "../../../src/plugin/index.ts";
+import type { ChecklistItem, OpenContext } from "../../../src/plugin/index.ts";
 
 /** What a driver reported to its process through the context, in order. */
 /** Characters of output that are kept. */
@@ -14,6 +14,7 @@ export interface Notes {
   log: string[];
   spilled: string[];
   inbox: string[];
+  checklist: ChecklistItem[];
 }
 
 /**
@@ -24,7 +25,15 @@ export function testContext(
   dir: string,
   more: Partial<OpenContext> = {},
 ): { context: OpenContext; notes: Notes } {
-  const notes: Notes = { progress: [], output: "", changed: [], log: [], spilled: [], inbox: [] };
+  const notes: Notes = {
+    progress: [],
+    output: "",
+    changed: [],
+    log: [],
+    spilled: [],
+    inbox: [],
+    checklist: [],
+  };
   const context: OpenContext = {
     process: {
       pid: 1,
@@ -42,6 +51,9 @@ export function testContext(
     env: { PATH: process.env.PATH ?? "", HOME: dir },
     config: undefined,
     progress: (text) => void notes.progress.push(text),
+    checklist: (items) => {
+      notes.checklist = [...items];
+    },
     output: (text) => {
       notes.output = (notes.output + text).slice(-OUTPUT_KEPT);
     },

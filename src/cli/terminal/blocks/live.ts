@@ -6,6 +6,7 @@ import type { RunState } from "../run-state.ts";
 import type { CallBlock, ChildRun } from "../transcript.ts";
 import { blockLines, thoughtText } from "./block.ts";
 import { runningLines } from "./call.ts";
+import { checklistLines } from "./checklist.ts";
 import { childLine, childTree } from "./child.ts";
 import { footerLine, statusLines } from "./status.ts";
 
@@ -28,6 +29,8 @@ interface LiveSize {
 const THOUGHT_LINES = 8;
 /** Rows with room for a running call above the status line. */
 const MIN_ROWS = 4;
+/** Maximum lines of the lists that plugins show. */
+const MAX_LIST = 12;
 /** Columns of which nothing is expected. */
 const MIN_COLUMNS = 20;
 
@@ -48,6 +51,22 @@ export function liveLines(state: RunState, size: LiveSize, look: Look): string[]
 }
 
 function aboveStatus(state: RunState, size: LiveSize, look: Look): string[] {
+  const { columns } = size;
+  const lists = checklistsOf(state, { columns, rows: Math.min(MAX_LIST, Math.floor(size.rows / 2)) }, look);
+  const gap = lists.length > 0 ? [""] : [];
+  const left = size.rows - lists.length - gap.length;
+  const above = workAndStream(state, { ...size, rows: left }, look);
+  return above.length === 0 ? lists : [...above, ...gap, ...lists];
+}
+
+/** The lists that plugins show stay directly above the status. */
+function checklistsOf(state: RunState, o: { columns: number; rows: number }, look: Look): string[] {
+  const lists = [...state.checklists.values()];
+  const rows = Math.floor(o.rows / Math.max(1, lists.length));
+  return lists.flatMap((items) => checklistLines(items, { ...o, rows }, look));
+}
+
+function workAndStream(state: RunState, size: LiveSize, look: Look): string[] {
   const { columns } = size;
   const reads =
     state.reads.length > 0 ? blockLines({ kind: "reads", calls: state.reads }, { columns }, look) : [];

@@ -49,6 +49,9 @@ export function outcomeOf(call: CallBlock): Outcome {
       return shown(linesOf(result.replace(/^.*:\n/, "")), { most: 20, isProse: true });
     case "AskUser":
       return ofQuestions(result);
+    // The list above the status shows it.
+    case "TaskCreate":
+    case "TaskUpdate":
     case "Skill":
     case "SendMessage":
     case "ToolSearch":

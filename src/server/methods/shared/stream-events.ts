@@ -47,6 +47,10 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     }
     case "notice":
       return { type: "progress", payload: { event: "notice", ...ref, text: event.text } };
+    case "checklist": {
+      const { plugin, items } = event;
+      return { type: "progress", payload: { event: "checklist", ...ref, plugin, items } };
+    }
     case "ask":
       return { type: "ask_user", payload: askOf(event.ask) };
     case "ask_closed": {

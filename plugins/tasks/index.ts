@@ -1,0 +1,43 @@
+/** `/dev/tasks`: the task list of a process tree, which its agents share. `/dev/tasks/3` is one task. */
+
+import { definePlugin } from "rnix/plugin";
+import { TasksFile } from "./tasks-file.ts";
+import { TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE } from "./tools.ts";
+
+export default definePlugin({
+  name: "tasks",
+  needs: ["store"],
+  devices: {
+    "/dev/tasks": {
+      match: "prefix",
+      tools: [TASK_CREATE, TASK_UPDATE, TASK_LIST, TASK_GET],
+      factory: (subpath, _flags, context) => new TasksFile(subpath, context),
+    },
+  },
+  commands: [
+    {
+      name: "tasks",
+      summary: "Show the tasks of a run and its sub-agents",
+      default: "list",
+      actions: {
+        list: {
+          summary: "The tasks of a live or ended run, as its agents see them",
+          example: "rnix tasks 3",
+          args: [{ name: "PID", type: "run", summary: "the run; the project's last one by default" }],
+          call: { path: "/dev/tasks" },
+          output: {
+            columns: [
+              { title: "ID", field: "id" },
+              { title: "STATUS", field: "status" },
+              { title: "OWNER", field: "owner" },
+              { title: "WAITS FOR", field: "waits_for" },
+              { title: "CHANGED", field: "updated_at", as: "age" },
+              { title: "TASK", field: "subject" },
+            ],
+            empty: "the run has no tasks",
+          },
+        },
+      },
+    },
+  ],
+});

@@ -1,0 +1,173 @@
+/** One open file of /dev/tasks: one operation by write, its answer by read. A read alone gives the tasks as JSON. */
+
+import { type Data, type FileStat, type OpenContext, SyscallError, type VFSFile } from "rnix/plugin";
+import { isObject } from "../_lib/is-object.ts";
+import { changeList, readList } from "./document.ts";
+import {
+  type Author,
+  created,
+  found,
+  type NewTask,
+  openBlockers,
+  STATUSES,
+  type TaskChange,
+  type TaskDocument,
+  updated,
+} from "./list.ts";
+import { checklistOf, listText, rowsOf, taskLine, taskText } from "./text.ts";
+
+export class TasksFile implements VFSFile {
+  readonly #subpath: string;
+  readonly #context: OpenContext;
+  /** null: nothing was written or read. */
+  #answer: string | null = null;
+
+  constructor(subpath: string, context: OpenContext) {
+    this.#subpath = subpath;
+    this.#context = context;
+  }
+
+  async write(data: Data, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const { op, ...input } = requestOf(data);
+    this.#answer = op === undefined ? null : await this.#operation(op, input);
+  }
+
+  async read(max: number, signal: AbortSignal): Promise<string> {
+    signal.throwIfAborted();
+    this.#answer ??= await this.#document();
+    const part = this.#answer.slice(0, max);
+    this.#answer = this.#answer.slice(part.length);
+    return part;
+  }
+
+  async close(): Promise<void> {
+    this.#answer = "";
+  }
+
+  async stat(): Promise<FileStat> {
+    return { name: "tasks", size: 0, isDevice: true, devicePath: `/dev/tasks${this.#subpath}` };
+  }
+
+  async #operation(op: unknown, input: Record<string, unknown>): Promise<string> {
+    const context = this.#context;
+    switch (op) {
+      case "task_create": {
+        const { list, task } = await changeList(context, (before) =>
+          created(before, newTask(input), this.#author()),
+        );
+        context.checklist(checklistOf(list));
+        return `Created: ${taskLine(list, task)}`;
+      }
+      case "task_update": {
+        const change = taskChange(input);
+        const { list, task } = await changeList(context, (before) => updated(before, change, this.#author()));
+        context.checklist(checklistOf(list));
+        return task === null ? `Task ${change.id} is deleted.` : updatedText(list, task.id);
+      }
+      case "task_list": {
+        const list = await readList(context);
+        const { status } = input;
+        return listText(
+          list,
+          list.tasks.filter((task) => status === undefined || task.status === status),
+        );
+      }
+      case "task_get": {
+        const list = await readList(context);
+        return taskText(list, found(list, idOf(input.id, "id")));
+      }
+    }
+    throw new SyscallError(
+      "INVALID",
+      `/dev/tasks: expected op task_create, task_update, task_list or task_get, got ${JSON.stringify(op)}.`,
+    );
+  }
+
+  /** The list, or one task, as JSON. */
+  async #document(): Promise<string> {
+    const list = await readList(this.#context);
+    if (this.#subpath === "" || this.#subpath === "/") return JSON.stringify(rowsOf(list));
+    const id = Number(this.#subpath.slice(1));
+    const row = rowsOf(list)[list.tasks.findIndex((task) => task.id === id)];
+    if (row) return JSON.stringify(row);
+    throw new SyscallError("NOT_FOUND", `There is no task at /dev/tasks${this.#subpath}.`);
+  }
+
+  #author(): Author {
+    const { process, call } = this.#context;
+    const now = new Date().toISOString();
+    return { agent: process.agent, uuid: process.uuid, now, ...(call && { key: call.key }) };
+  }
+}
+
+function updatedText(list: TaskDocument, id: number): string {
+  const task = found(list, id);
+  const open = task.status === "in_progress" ? openBlockers(list, task) : [];
+  const note = open.length === 0 ? "" : `\nNote: it is blocked by ${open.join(", ")}, not completed yet.`;
+  return `Updated: ${taskLine(list, task)}${note}`;
+}
+
+function requestOf(data: Data): Record<string, unknown> {
+  const text = typeof data === "string" ? data : new TextDecoder().decode(data);
+  if (text.trim() === "") return {};
+  try {
+    const request: unknown = JSON.parse(text);
+    if (isObject(request)) return request;
+  } catch (cause) {
+    throw new SyscallError("INVALID", `/dev/tasks: expected a JSON object, got ${text.slice(0, 100)}`, {
+      cause,
+    });
+  }
+  throw new SyscallError("INVALID", `/dev/tasks: expected a JSON object, got ${text.slice(0, 100)}`);
+}
+
+/** A write to the device itself is not checked against a tool's schema. */
+function newTask(input: Record<string, unknown>): NewTask {
+  const { subject, description, owner, blocked_by, blocks } = input;
+  if (typeof subject !== "string") throw wrong("subject", "a text");
+  return {
+    subject,
+    description: textOf(description, "description"),
+    owner: textOf(owner, "owner"),
+    blocked_by: idsOf(blocked_by, "blocked_by"),
+    blocks: idsOf(blocks, "blocks"),
+  };
+}
+
+function taskChange(input: Record<string, unknown>): TaskChange {
+  const status = [...STATUSES, "deleted" as const].find((one) => one === input.status);
+  if (input.status !== undefined && status === undefined)
+    throw wrong("status", `one of ${STATUSES.join(", ")}, deleted`);
+  return {
+    id: idOf(input.id, "id"),
+    status,
+    subject: textOf(input.subject, "subject"),
+    description: textOf(input.description, "description"),
+    owner: textOf(input.owner, "owner"),
+    add_blocked_by: idsOf(input.add_blocked_by, "add_blocked_by"),
+    remove_blocked_by: idsOf(input.remove_blocked_by, "remove_blocked_by"),
+    add_blocks: idsOf(input.add_blocks, "add_blocks"),
+    remove_blocks: idsOf(input.remove_blocks, "remove_blocks"),
+  };
+}
+
+function textOf(value: unknown, field: string): string | undefined {
+  if (value === undefined || typeof value === "string") return value;
+  throw wrong(field, "a text");
+}
+
+function idsOf(value: unknown, field: string): number[] | undefined {
+  if (value === undefined) return undefined;
+  if (Array.isArray(value)) return value.map((one) => idOf(one, field));
+  throw wrong(field, "a list of ids");
+}
+
+function idOf(value: unknown, field: string): number {
+  if (typeof value === "number" && Number.isInteger(value)) return value;
+  throw wrong(field, "the id of a task");
+}
+
+function wrong(field: string, expected: string): SyscallError {
+  return new SyscallError("INVALID", `/dev/tasks: ${field}: expected ${expected}.`);
+}

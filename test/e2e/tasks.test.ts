@@ -1,0 +1,200 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { until } from "../support/until.ts";
+import { binary } from "./support/binary.ts";
+import { Machine } from "./support/machine.ts";
+import { toolResults } from "./support/requests.ts";
+import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { Receipt, recordOf, verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const create = (subject: string, more: object = {}): [string, Record<string, unknown>] => [
+  "TaskCreate",
+  { subject, ...more },
+];
+const update = (id: number, status: string): [string, Record<string, unknown>] => [
+  "TaskUpdate",
+  { id, status },
+];
+const list: [string, Record<string, unknown>] = ["TaskList", {}];
+
+interface Row {
+  id: number;
+  subject: string;
+  status: string;
+  owner: string | null;
+  blocked_by: number[];
+}
+
+async function tasks(machine: Machine, ...of: string[]): Promise<Row[]> {
+  const { stdout, stderr, code } = await machine.run(["tasks", ...of, "--json"]);
+  if (code !== 0) throw new Error(stderr);
+  return JSON.parse(stdout);
+}
+
+describe("the task list of a run", () => {
+  test("is created, linked, updated, shown by rnix tasks of the ended run, and in its log", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "do it": [
+          calls(
+            create("write it"),
+            create("test it", { blocked_by: [1] }),
+            create("ship it", { blocked_by: [2] }),
+          ),
+          calls(update(1, "in_progress"), ["TaskUpdate", { id: 1, add_blocked_by: [3] }]),
+          calls(update(1, "completed"), list),
+          says("done"),
+        ],
+      }),
+    );
+    const { receipt } = await verdict(machine, ["do it"]);
+    expect(receipt.exit_code).toBe(0);
+    const heard = model.requests.flatMap(toolResults).join("\n");
+    expect(heard).toContain("Created: [ ] 2 test it  (blocked by 1)");
+    expect(heard).toContain("would be a cycle, 1 waits for 3 waits for 2 waits for 1");
+    expect(heard).toContain(
+      "3 tasks: 1 completed, 2 pending\n[x] 1 write it  (default)\n[ ] 2 test it\n[ ] 3 ship it  (blocked by 2)",
+    );
+    const { stdout, stderr } = await machine.run(["tasks"]);
+    expect(stderr).toContain(receipt.uuid);
+    expect(stdout.split("\n").map((line) => line.trimEnd())).toEqual([
+      expect.stringMatching(/^ID +STATUS +OWNER +WAITS FOR +CHANGED +TASK$/),
+      expect.stringMatching(/^1 +completed +default .* write it$/),
+      expect.stringMatching(/^2 +pending .* test it$/),
+      expect.stringMatching(/^3 +pending +\S* +2 .* ship it$/),
+      "",
+    ]);
+    expect(await tasks(machine, receipt.uuid.slice(0, 13))).toMatchObject([
+      { id: 1, status: "completed", owner: "default" },
+      { id: 2, blocked_by: [1] },
+      { id: 3, blocked_by: [2] },
+    ]);
+    const log = (await machine.run(["log", "1"])).stdout;
+    expect(log).toContain("TaskCreate test it");
+    expect(log).toContain("TaskUpdate 1 status=in_progress");
+  });
+
+  test("is shared with sub-agents that work at once, and none of their changes is lost", async () => {
+    await using machine = new Machine();
+    const agents = ["one", "two", "three", "four"];
+    const own = (name: string): Scene[] => [
+      calls(...Array.from({ length: 5 }, (_, i) => create(`${name} ${i}`))),
+      says(`${name} done`),
+    ];
+    await machine.model(
+      scenes({
+        parent: [
+          calls(create("first")),
+          calls(...agents.map((intent): [string, Record<string, unknown>] => ["Agent", { intent }])),
+          calls(list),
+          says("done"),
+        ],
+        ...Object.fromEntries(agents.map((name) => [name, own(name)])),
+      }),
+    );
+    const { receipt } = await verdict(machine, ["parent"]);
+    const all = await tasks(machine, receipt.uuid);
+    expect(new Set(all.map(({ id }) => id)).size).toBe(21);
+    expect(all.map(({ subject }) => subject).sort()).toEqual(
+      ["first", ...agents.flatMap((name) => [0, 1, 2, 3, 4].map((i) => `${name} ${i}`))].sort(),
+    );
+    // The list of a sub-agent is that of its tree.
+    expect(await tasks(machine, "2")).toHaveLength(21);
+    expect((await machine.run(["tasks", "77"])).code).toBe(64);
+    // So is the copy that its fork gets.
+    const fork = await machine.run(["resume", "2", "--fork", "and now?", "--output", "json"]);
+    expect(await tasks(machine, Receipt.parse(JSON.parse(fork.stdout)).uuid)).toHaveLength(21);
+  });
+
+  test("is there after kill -9 and a resume; a fork has a copy of its own", async () => {
+    await using machine = new Machine();
+    const turns = [
+      calls(create("a")),
+      calls(create("b")),
+      calls(["AskUser", { questions: [{ question: "Which?" }] }]),
+      calls(update(1, "completed"), create("c")),
+    ];
+    await machine.model(({ assistantMessages: at }) => turns[at] ?? says("done"));
+    const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
+    const { uuid } = Receipt.parse(JSON.parse(stdout));
+    machine.killDaemon();
+    expect((await tasks(machine, uuid)).map(({ subject }) => subject)).toEqual(["a", "b"]);
+    const [ask] = JSON.parse((await machine.run(["asks", "--json"])).stdout);
+    const forked = await machine.run([
+      "resume",
+      uuid,
+      "--fork",
+      "--from-step",
+      "2",
+      "--on-ask",
+      "deny",
+      "--output",
+      "json",
+    ]);
+    const fork = Receipt.parse(JSON.parse(forked.stdout));
+    expect((await tasks(machine, fork.uuid)).map(({ subject, status }) => [subject, status])).toEqual([
+      ["a", "completed"],
+      ["b", "pending"],
+      ["c", "pending"],
+    ]);
+    expect((await tasks(machine, uuid)).map(({ status }) => status)).toEqual(["pending", "pending"]);
+    expect((await machine.run(["answer", ask.request_id, "this one"])).code).toBe(0);
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
+    expect((await tasks(machine, uuid)).map(({ status }) => status)).toEqual([
+      "completed",
+      "pending",
+      "pending",
+    ]);
+  });
+
+  test("is its own inside a run, whose programs read it and name no other run", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        other: [calls(create("secret plan")), says("done")],
+        "do it": [
+          calls(create("a")),
+          calls(["Bash", { command: `'${binary()}' tasks --json; '${binary()}' tasks 1` }]),
+          says("done"),
+        ],
+      }),
+    );
+    await verdict(machine, ["other"]);
+    await verdict(machine, ["do it"]);
+    const said = model.requests.flatMap(toolResults).at(-1) ?? "";
+    expect(said).toContain('"subject": "a"');
+    expect(said).toContain("Inside a run, a call is about this run");
+    expect(said).not.toContain("secret plan");
+  });
+
+  test("is a list above the status that updates, and goes with the last task", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "do it": [
+          calls(create("write it"), create("test it")),
+          calls(update(1, "in_progress"), ["Bash", { command: "until [ -e go ]; do sleep 0.05; done" }]),
+          calls(update(1, "completed"), update(2, "completed"), [
+            "Bash",
+            { command: "until [ -e on ]; do sleep 0.05; done" },
+          ]),
+          says("done"),
+        ],
+      }),
+    );
+    await using terminal = machine.terminal(["spawn", "do it"], {
+      columns: 80,
+      rows: 24,
+      env: { CI: undefined },
+    });
+    await terminal.until(/› write it {2}default\n {2}○ test it\n/);
+    await using second = machine.terminal(["attach", "1"], { columns: 80, rows: 24, env: { CI: undefined } });
+    await second.until(/› write it {2}default\n {2}○ test it\n/);
+    machine.write("go", "");
+    await terminal.until((text) => text.includes("-e on") && !text.includes("○ test it"));
+    machine.write("on", "");
+    expect((await terminal.done).code).toBe(0);
+  });
+});
