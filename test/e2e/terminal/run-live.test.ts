@@ -405,3 +405,49 @@ describe("rnix demo", () => {
     expectOnlyTranscript(terminal);
   });
 });
+
+describe("rnix replay", () => {
+  const PLAY = `intent: play it
+responses:
+  - tool_calls: [{ name: Bash, input: { command: "touch begun; seq 1 3; until test -e go; do sleep 0.05; done" } }]
+  - text: "## Played\\n\\nIt is *done*."
+`;
+
+  test("of a script is live at a terminal, with the running call and then its block", async () => {
+    await using machine = new Machine();
+    machine.write("script.yaml", PLAY);
+    await using terminal = machine.terminal(["replay", "script.yaml"], { columns: 100 });
+    await terminal.until(/running Bash/);
+    await terminal.until(SPINNER);
+    expect(terminal.screen.text).toMatch(/ctrl-c/);
+    machine.write("go", "");
+    expect((await terminal.done).code).toBe(0);
+    expect(terminal.screen.transcript).toMatch(/● Bash touch begun/);
+    expect(terminal.screen.transcript).toContain("Played");
+    expect(terminal.screen.transcript).not.toContain("*done*");
+    expectOnlyTranscript(terminal);
+  });
+
+  test("of a recorded run is live too, and plain lines in a pipe", async () => {
+    await using machine = new Machine();
+    machine.write("script.yaml", PLAY.replace("until test -e go; do sleep 0.05; done", "true"));
+    const spawned = await machine.run([
+      "spawn",
+      "--provider",
+      "replay",
+      "--model",
+      "script.yaml",
+      "--output",
+      "json",
+      "x",
+    ]);
+    const { uuid } = JSON.parse(spawned.stdout);
+    await using terminal = machine.terminal(["replay", uuid], { columns: 100 });
+    expect((await terminal.done).code).toBe(0);
+    expect(terminal.screen.transcript).toMatch(/● Bash touch begun/);
+    expectOnlyTranscript(terminal);
+    const { stdout, stderr } = await machine.run(["replay", uuid]);
+    expect(stdout).toStartWith("ok the same as run");
+    expect(stdout + stderr).not.toContain("\x1b");
+  });
+});
