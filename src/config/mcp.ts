@@ -109,7 +109,7 @@ function offerOthers(
 function findServer(
   { name, required, untrusted, had, wrong }: McpServerRef,
   files: readonly McpFile[],
-  { envs, timeouts, services = [] }: McpContext,
+  { sources, envs, timeouts, services = [] }: McpContext,
 ): { mount: MountRequest } | { why: string; waits?: string } {
   const naming = files.filter((file) => file.names.includes(name));
   const file = naming.find(({ trusts }) => trusts(name));
@@ -118,7 +118,8 @@ function findServer(
   if (services.includes(name)) return { mount: { type: MCP, name, config: { name }, required, waitMs } };
   if (file) {
     try {
-      const request = mcpRequest(name, file.entry(name), file.wrong(name), { timeouts, envs });
+      const entry = outsideCheckout(name, file, sources);
+      const request = mcpRequest(name, entry, file.wrong(name), { timeouts, envs });
       return { mount: { ...request, required, waitMs } };
     } catch (thrown) {
       if (thrown instanceof MissingVariable) return { why: thrown.message };
@@ -142,6 +143,19 @@ function findServer(
   throw wrong(
     `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : "."}${suggestion(name, names)}`,
   );
+}
+
+/**
+ * With `--base`, a server that gets variables starts beside the checkout, unless its command names files there. In the
+ * checkout, a package manager would read where packages come from, and could find the server itself.
+ */
+function outsideCheckout(name: string, file: McpFile, sources: McpContext["sources"]): McpEntry {
+  const entry = file.entry(name);
+  const { env = {}, args = [], cwd } = entry;
+  const takes = Object.keys(env).length > 0 || args.some((arg) => arg.includes("${"));
+  if (sources.base === undefined || !takes || cwd !== undefined) return entry;
+  const stays = file.named(name, workTreeOf(sources)).files.length > 0;
+  return stays ? entry : { ...entry, cwd: sources.project.dir };
 }
 
 function leftOut(name: string, waits: string): { why: string; waits: string } {

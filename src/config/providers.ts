@@ -235,14 +235,16 @@ function mergeProject(
   sources: Pick<ConfigSources, "project" | "base" | "trust">,
 ): void {
   const { base, trust } = sources;
-  const cwd = workTreeOf(sources);
+  const workTree = workTreeOf(sources);
   for (const [name, entry] of Object.entries(value.providers ?? {})) {
     if (entry.allow_unconfined !== undefined) throw notForProjects(name, file);
     const before = into.byName.get(name);
     const { free, asks } = splitEntry(name, entry, before);
     const keys = Object.keys(asks);
     if (keys.length > 0) into.asked.push({ name, file, part: `providers.${name}`, value: asks });
-    const named = filesOfLine(asks.api_key_command ?? "", cwd, cwd);
+    const named = filesOfLine(asks.api_key_command ?? "", workTree, workTree);
+    // As a server with variables: see outsideCheckout in mcp.ts.
+    const cwd = named.files.length > 0 ? workTree : sources.project.dir;
     const allowed =
       trust.allowsPart(file, `providers.${name}`, asks) &&
       trust.allowsNamed(named) &&

@@ -157,6 +157,30 @@ describe("--base", () => {
     expect(machine.has("sprung")).toBe(false);
   });
 
+  test("a server that gets variables starts beside the checkout, whose .npmrc would rule npx", async () => {
+    await using machine = new Machine({ git: true });
+    const start = (name: string): string =>
+      `pwd > ${join(machine.elsewhere, name)}; exec env BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 ${process.execPath} ${SERVER}`;
+    const servers = {
+      given: { command: "sh", args: ["-c", start("given")], env: { TOKEN: "$" + "{GITHUB_TOKEN}" } },
+      plain: { command: "sh", args: ["-c", start("plain")] },
+      own: { command: "sh", args: ["-c", start("own")], env: { A: "1" }, cwd: machine.project },
+    };
+    machine.write(".mcp.json", JSON.stringify({ mcpServers: servers }));
+    commit(machine, "base");
+    const call = "{ name: mcp__given__env, input: { name: TOKEN } }";
+    script(machine, `responses:\n  - tool_calls: [${call}]\n  - text: done\n`);
+    const mcp = Object.keys(servers).flatMap((name) => ["--mcp", name]);
+    const env = { GITHUB_TOKEN: "ghs_0123456789abcdefghij" };
+    const { receipt } = await spawned(machine, ["--base", "main", "--trust", ...mcp, "x"], { env });
+    expect(receipt.exit_code).toBe(0);
+    const where = (name: string): string => machine.read(join(machine.elsewhere, name)).trim();
+    expect(where("given")).toStartWith(join(machine.dataDir, "base"));
+    expect([where("plain"), where("own")]).toEqual([machine.project, machine.project]);
+    // It has the token, which is redacted where it shows it.
+    expect(machine.read(`.rnix/data/steps/${receipt.uuid}/steps.jsonl`)).toContain('"result":"[key]"');
+  });
+
   test("children take the same base, and so does a resumed run after the branch has moved", async () => {
     await using machine = pullRequest();
     script(
