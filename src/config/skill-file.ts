@@ -9,7 +9,8 @@ import { shown, strict, text } from "./values.ts";
 import { parseStockYaml, parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 export const SKILL_FILE = "SKILL.md";
-const NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
+/** Lowercase letters of any script: those without case, too. */
+const NAME = /^[\p{Ll}\p{Lo}\p{M}\p{Nd}]+(?:-[\p{Ll}\p{Lo}\p{M}\p{Nd}]+)*$/u;
 const MAX_NAME = 64;
 const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
@@ -39,7 +40,11 @@ const Format = z.lazy(() =>
         error: ({ input }) => `expected a mapping of texts, got ${shown(input)}`,
       })
       .optional(),
-    "allowed-tools": text("tool names with spaces between them").optional(),
+    "allowed-tools": z
+      .union([z.string(), z.array(z.string())], {
+        error: ({ input }) => `expected tool names, in one text or a list, got ${shown(input)}`,
+      })
+      .optional(),
   }),
 );
 
@@ -101,8 +106,7 @@ export async function checkSkillFile(file: string, content: string): Promise<str
       `${file}:${line}:${column}: expected the folder's name "${folder}", got "${value.name}"`,
     );
   }
-  if (body === "")
-    throw new SyscallError("INVALID", `${file}: expected instructions after the front matter.`);
+  if (body === "") warnings.push(`${file}: there are no instructions after the front matter`);
   return warnings;
 }
 

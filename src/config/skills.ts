@@ -227,6 +227,10 @@ async function readSkill(found: SkillSource, content: string): Promise<Skill> {
     dir: found.dir,
     allowedTools: listed === undefined ? null : toolNames(listed),
     body: async () => body,
+    ...(found.dir !== "" && {
+      files: async () => (await import("./skill-resources.ts")).skillResources(found.dir),
+      file: async (path: string) => (await import("./skill-resources.ts")).readSkillResource(found.dir, path),
+    }),
     tier: found.tier,
     source: found.source,
     warnings: warningsOf(found.name, value.name, yaml),

@@ -161,6 +161,10 @@ export interface SkillInfo {
   /** What the skill's author lists; null when nothing is listed. Never widens a process's rights. */
   allowedTools: string[] | null;
   body(): Promise<string>;
+  /** Paths of the files that come with it, relative to its folder. Absent: it has none. */
+  files?(): Promise<string[]>;
+  /** The text of one of them. Fails with NOT_FOUND for any other path. */
+  file?(path: string): Promise<string>;
 }
 
 export interface AgentInfo {

@@ -90,8 +90,8 @@ describe("the head of the prompt", () => {
       const model = await machine.model(
         scenes({
           "say hello to a friend": [
-            calls(["ToolSearch", { query: "CronAdd" }]),
-            calls(["CronAdd", {}], ["TaskList", {}]),
+            calls(["ToolSearch", { query: "CronCreate" }]),
+            calls(["CronCreate", {}], ["TaskList", {}]),
             says("hello"),
           ],
         }),
@@ -100,10 +100,10 @@ describe("the head of the prompt", () => {
       await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
       const first = at(model, 0);
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
-      expect(first.text).toContain("AskUser, CronAdd, ");
+      expect(first.text).toContain("AskUser, CronCreate, ");
       expect(first.text).not.toContain("What the model needs to know");
-      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronAdd"].toSorted());
-      expect(toolResults(last(model)).slice(-2)).toEqual(["CronAdd was called", "TaskList was called"]);
+      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronCreate"].toSorted());
+      expect(toolResults(last(model)).slice(-2)).toEqual(["CronCreate was called", "TaskList was called"]);
     },
   );
 
@@ -216,7 +216,7 @@ allowed_tools: [Read, Glob, Skill, Complete]
 const DEFERRED = `import { definePlugin, defineTool } from "rnix/plugin";
 
 const NAMES = [
-  "AskUser", "CronAdd", "CronHistory", "CronList", "CronRemove", "MemoryAdd", "MemoryRemove",
+  "AskUser", "CronCreate", "CronDelete", "CronList", "MemoryAdd", "MemoryProfile", "MemoryRemove",
   "MemorySearch", "SkillManage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "Wake",
 ];
 const tools = NAMES.map((name) =>

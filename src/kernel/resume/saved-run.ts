@@ -193,7 +193,8 @@ function completionOf(calls: readonly ToolCallRecord[]): string | null {
 
 /** The loaded skills. The model has seen a skill that is gone now, so it needs no loading. */
 export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
-  const names = new Set(done(calls, "Skill").map(({ input }) => String(input.skill)));
+  const loads = done(calls, "Skill").filter(({ input }) => input.file === undefined);
+  const names = new Set(loads.map(({ input }) => String(input.skill)));
   return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
 }
 
