@@ -90,8 +90,8 @@ describe("the head of the prompt", () => {
       const model = await machine.model(
         scenes({
           "say hello to a friend": [
-            calls(["ToolSearch", { query: "CronCreate" }]),
-            calls(["CronCreate", {}], ["TaskList", {}]),
+            calls(["ToolSearch", { query: "CronList" }]),
+            calls(["CronList", {}], ["TaskList", {}]),
             says("hello"),
           ],
         }),
@@ -102,8 +102,8 @@ describe("the head of the prompt", () => {
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
       expect(first.text).toContain("AskUser, CronCreate, ");
       expect(first.text).not.toContain("What the model needs to know");
-      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronCreate"].toSorted());
-      expect(toolResults(last(model)).slice(-2)).toEqual(["CronCreate was called", "TaskList was called"]);
+      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronList"].toSorted());
+      expect(toolResults(last(model)).slice(-2)).toEqual(["CronList was called", "TaskList was called"]);
     },
   );
 
