@@ -178,7 +178,7 @@ export const SETTINGS = {
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
   question_timeout: run("duration", 5 * MIN, "how long a question waits for a person who is there"),
   question_parked: {
-    ...run("age", 7 * DAY, "how long a suspended run waits for an answer; then no counts"),
+    ...run("age", 7 * DAY, "how long a suspended run waits for an answer; then its default counts"),
   },
   wake_wait: {
     ...run("age", 7 * DAY, "the longest wait that a run may ask for with the tool Wake"),

@@ -244,3 +244,38 @@ test("while a question that was parked waits again, the log of the open step has
   const log = await machine.run(["log", uuid]);
   expect(log.stdout.match(/AskUser Which name/g)).toHaveLength(1);
 });
+
+test("a plugin in a Worker asks twice in one call: each answer is given once, through kill -9 and suspension", async () => {
+  await using machine = new Machine();
+  machine.write(
+    ".rnix/plugins/wizard.ts",
+    `import { defineTool } from "rnix/plugin";
+export default defineTool({
+  name: "Wizard",
+  description: "Asks for a name, then for a colour.",
+  input: { type: "object" },
+  needs: ["ask"],
+  async run(_input, { ask }) {
+    const name = await ask.ask([{ question: "Name?" }]);
+    const colour = await ask.ask([{ question: "Colour?", options: [{ label: "red" }, { label: "blue" }] }]);
+    return [name, colour].map(({ answers: [one] }) => one.answer.join()).join(" is ");
+  },
+});
+`,
+  );
+  await machine.run(["trust", "--yes"]);
+  const scripted = await machine.model(scenes({ "do it": [calls(["Wizard", {}]), says("done")] }));
+  const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
+  const { uuid } = Receipt.parse(JSON.parse(stdout));
+  const first = await theAsk(machine);
+  expect((await machine.run(["answer", first.request_id, "the shop"])).code).toBe(0);
+  const second = async (): Promise<string | undefined> => {
+    const asks = z.array(Ask).parse(JSON.parse((await machine.run(["asks", "--json"])).stdout));
+    return asks.find(({ request_id }) => request_id !== first.request_id)?.request_id;
+  };
+  await until(async () => (await second()) !== undefined, "the second question");
+  machine.killDaemon();
+  expect((await machine.run(["answer", (await second()) ?? "", "blue"])).code).toBe(0);
+  await ended(machine, uuid);
+  expect(scripted.requests.flatMap(toolResults).at(-1)).toBe("the shop is blue");
+});

@@ -83,9 +83,9 @@ export function askLines(
     .flatMap((line) => wrapTo(`  ${line}`, columns))
     .map(look.dim);
   const asked = `${headerText(ask, state.given.length)}${printable(question.question)}`;
-  const body = (ask.call ? askedLines(ask) : asked.split("\n")).flatMap((line) =>
-    wrapTo(`  ${line}`, columns),
-  );
+  const body = (ask.call ? askedLines(ask) : asked.split("\n"))
+    .flatMap((line) => wrapTo(line, columns - 2))
+    .map((line) => `  ${line}`);
   const room = Math.max(1, rows - bottom.length - why.length - 1);
   const shown =
     body.length <= room

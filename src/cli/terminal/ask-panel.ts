@@ -63,13 +63,14 @@ export class AskPanel {
     if (this.#queue.length === 1) this.#begin();
   }
 
-  /** Returns whether the question was shown here. */
-  over({ request_id }: AskClosed): boolean {
+  /** Returns whether it was a question of the model's that was answered here: its call shows the answers. */
+  over({ request_id, verdict }: AskClosed): boolean {
     const at = this.#queue.findIndex((one) => one.request_id === request_id);
     if (at < 0) return false;
+    const isOwn = this.#sent === request_id && verdict === "answered";
     this.#queue.splice(at, 1);
     if (at === 0) this.#begin();
-    return true;
+    return isOwn;
   }
 
   /** Returns whether the question has taken the key. */

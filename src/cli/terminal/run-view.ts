@@ -179,8 +179,8 @@ export class LiveView implements RunOutput, InputSlot {
 
   #question(event: StreamEvent): void {
     if (event.type === "ask_closed") {
-      if (this.#asks) this.#asks.over(event.payload);
-      this.say(closedLine(event.payload, this.look));
+      const isShown = this.#asks?.over(event.payload) ?? false;
+      if (!isShown) this.say(closedLine(event.payload, this.look));
     }
     if (event.type !== "ask_user") return;
     if (this.#asks) this.#asks.ask(event.payload);
