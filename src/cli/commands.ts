@@ -28,6 +28,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   answer: { group: "Run", load: () => import("./commands/answer.ts") },
   cron: { group: "Run", load: () => import("./commands/cron.ts") },
   call: { group: "Run", load: () => import("./commands/call.ts") },
+  morning: { group: "Inspect", load: () => import("./commands/morning.ts") },
   ps: { group: "Inspect", load: () => import("./commands/ps.ts") },
   show: { group: "Inspect", load: () => import("./commands/show.ts") },
   log: { group: "Inspect", load: () => import("./commands/log.ts") },

@@ -9,7 +9,7 @@ import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";
 
-interface Finding {
+export interface Finding {
   name: string;
   /** `note`: worth knowing, nothing to do. */
   state: "ok" | "note" | "bad";
@@ -27,6 +27,7 @@ export async function examine(io: Io): Promise<Finding[]> {
     findings.push(await attempt("programs of no known run", () => strays(io)));
     findings.push(await attempt("init.yaml", () => init(io)));
     findings.push(await attempt("providers", () => providers(io)));
+    findings.push(...(await schedules(io)));
   }
   findings.push({ name: "sandbox", state: "note", text: "none: the programs of a run have your rights" });
   return findings;
@@ -183,6 +184,17 @@ async function providers(io: Io): Promise<Finding> {
     const text = `${chosen.name} (${chosen.because}) is the default; usable: ${usable.join(", ")}`;
     return { name: "providers", state: "ok", text };
   });
+}
+
+async function schedules(io: Io): Promise<Finding[]> {
+  try {
+    const { scheduleFindings } = await import("./cron/doctor.ts");
+    return await scheduleFindings(io);
+  } catch (error) {
+    return [
+      { name: "schedules", state: "bad", text: error instanceof Error ? error.message : String(error) },
+    ];
+  }
 }
 
 /** A check that fails to run is a finding itself, and the other checks still run. */

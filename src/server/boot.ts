@@ -57,6 +57,12 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
           children,
           mounts: started.kernel.mounts,
         }),
+        schedules: cron.schedule({
+          project: { id: "user", dir: options.user.home, dataDir: options.user.dataDir, trusted: false },
+          cwd: options.user.home,
+          env: {},
+          run: null,
+        }),
         clock,
         identity: { version, build: commit, startedAtMs: clock.now() },
         host,

@@ -6,6 +6,7 @@ import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";
 import type { Logger } from "../lib/logger.ts";
 import type { ProcessOwner } from "../os/process-owner.ts";
+import type { Schedule } from "../plugin/index.ts";
 import type { ResumeRequest, SpawnRequest } from "../protocol/methods.ts";
 import type { Catalog } from "./catalog/project-catalog.ts";
 import type { CallPlace, CallPlan } from "./plan/plan-call.ts";
@@ -49,6 +50,8 @@ export interface Services {
   planModel(run: Run, request: ModelRequest, current?: ProviderChoice): Promise<ProviderChoice>;
   /** Plans a new run with the conversation of a foreign one. */
   planAdopt(run: Run, request: ResumeRequest): Promise<SpawnPlan>;
+  /** The jobs of all projects, as their user sees them. Absent in tests without schedules. */
+  schedules?: Pick<Schedule, "list" | "history">;
   /** Resumes waiting runs. Absent where the server ends with its command. */
   waker?: Waker;
   /** Resumes a suspended run that has its answer; keys are looked up in the caller's environment. Absent where the server ends with its command. */

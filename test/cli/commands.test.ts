@@ -82,6 +82,7 @@ describe("every command", () => {
         "kill",
         "log",
         "models",
+        "morning",
         "pause",
         "plugins",
         "plugins check",

@@ -24,7 +24,7 @@ export const listAsks = method({
   },
 });
 
-async function openAsks(services: Services): Promise<ListedAsk[]> {
+export async function openAsks(services: Services): Promise<ListedAsk[]> {
   const { kernel, history } = services;
   await recovered(services);
   const suspended = await history.asking();

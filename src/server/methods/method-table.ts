@@ -23,6 +23,7 @@ export const METHODS = {
   allow: async () => (await import("./allow.ts")).allow,
   deny: async () => (await import("./deny.ts")).deny,
   list_asks: async () => (await import("./list-asks.ts")).listAsks,
+  morning: async () => (await import("./morning.ts")).morning,
   answer_user: async () => (await import("./answer-user.ts")).answerUser,
   wait: async () => (await import("./wait.ts")).wait,
   send_message: async () => (await import("./send-message.ts")).sendMessage,

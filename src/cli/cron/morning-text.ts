@@ -1,0 +1,124 @@
+/** Formats the report of `rnix morning`: for a terminal, and as Markdown. */
+
+import { formatCost, formatCount, oneLine } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+import type { MorningReport } from "./morning.ts";
+import { instantText, localZone, shortTime } from "./when.ts";
+
+type Job = MorningReport["jobs"][number];
+
+/** How the parts are marked. */
+interface Form {
+  title(text: string): string;
+  item(mark: "good" | "bad" | "note", text: string, details?: readonly string[]): string;
+  /** Text that is shown as it is. */
+  plain(text: string): string;
+}
+
+export function terminalText(report: MorningReport, style: Style, columns: number): string {
+  const mark = {
+    good: style.green(style.glyph.ok),
+    bad: style.red(style.glyph.failed),
+    note: style.yellow(style.glyph.note),
+  };
+  return text(report, {
+    title: (title) => `\n${style.bold(title)}\n`,
+    item: (kind, line, details = []) =>
+      [
+        `${mark[kind]} ${oneLine(line, columns - 2)}\n`,
+        ...details.map((one) => `    ${style.dim(oneLine(one, columns - 4))}\n`),
+      ].join(""),
+    plain: (line) => line,
+  });
+}
+
+export function markdownText(report: MorningReport): string {
+  const mark = { good: "✅", bad: "❌", note: "⚠️" };
+  return text(report, {
+    title: (title) => `\n## ${title}\n\n`,
+    item: (kind, line, details = []) =>
+      [`- ${mark[kind]} ${escaped(line)}\n`, ...details.map((one) => `  - ${escaped(one)}\n`)].join(""),
+    plain: escaped,
+  });
+}
+
+/** Text of models and programs, which must not become markup. */
+function escaped(line: string): string {
+  return line.replace(/[\\`*_[\]<>|#]/g, "\\$&");
+}
+
+function text(report: MorningReport, form: Form): string {
+  const { since, runs, tokens_used, cost_usd, jobs, other_runs, asks, attention } = report;
+  const now = Date.parse(report.until);
+  const parts = [
+    `${runs.done} done`,
+    ...(runs.failed > 0 ? [`${runs.failed} failed`] : []),
+    ...(runs.waiting > 0 ? [`${runs.waiting} waiting`] : []),
+    ...(runs.running > 0 ? [`${runs.running} running`] : []),
+    `${formatCount(tokens_used)} tokens`,
+    ...(cost_usd === null ? [] : [formatCost(cost_usd)]),
+  ];
+  let all = `${form.plain(`Since ${instantText(since, localZone())}: ${parts.join(", ")}`)}\n`;
+  if (asks.length > 0) {
+    all += form.title("Waiting for you");
+    for (const { agent, project, question, answer } of asks)
+      all += form.item("note", `${agent} (${project}) asks: ${question}`, [answer]);
+  }
+  if (attention.length > 0) {
+    all += form.title("Jobs that need you");
+    for (const { job, project, state, reason } of attention)
+      all += form.item("bad", `${job} (${project}) is ${state}: ${reason}`);
+  }
+  if (jobs.length > 0) {
+    all += form.title("Jobs");
+    for (const job of jobs) all += form.item(markOf(job), jobLine(job, now), detailsOf(job, now));
+  }
+  if (other_runs.length > 0) {
+    all += form.title("Other runs");
+    for (const { state, agent, project, ended, what, cost_usd: cost, uuid } of other_runs) {
+      const line = [`${shortTime(ended, now)}  ${agent} (${project})`, costText(cost), what];
+      all += form.item(
+        state === "done" ? "good" : state === "failed" ? "bad" : "note",
+        line.filter((one) => one !== "").join("  "),
+        state === "done" ? [] : [`rnix log ${uuid}`],
+      );
+    }
+  }
+  if (jobs.length + other_runs.length === 0) all += `${form.plain("Nothing has run.")}\n`;
+  return all;
+}
+
+function markOf({ last, counts }: Job): "good" | "bad" | "note" {
+  if (last.state === "failed" || last.state === "blocked") return "bad";
+  if (last.state === "ran" && !counts.failed && !counts.blocked && !counts.missed) return "good";
+  return "note";
+}
+
+function jobLine({ job, project, counts, cost_usd, last }: Job, now: number): string {
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const name = project === "" ? job : `${job} (${project})`;
+  const what = last.state === "ran" ? last.what : `${last.state}${last.what === "" ? "" : `: ${last.what}`}`;
+  return [`${shortTime(last.due, now)}  ${name}`, all > 1 ? countText(counts) : "", costText(cost_usd), what]
+    .filter((part) => part !== "")
+    .join("  ");
+}
+
+/** `30 ran, 2 failed`. */
+function countText(counts: Job["counts"]): string {
+  return Object.entries(counts)
+    .map(([state, count]) => `${count} ${state}`)
+    .join(", ");
+}
+
+/** Failures before the last time, and the command that shows the last one. */
+function detailsOf({ last, failures }: Job, now: number): string[] {
+  const earlier = failures
+    .filter(({ due }) => due !== last.due)
+    .map(({ due, reason }) => `${shortTime(due, now)} failed: ${reason}`);
+  const isBad = last.state === "failed" || last.state === "parked";
+  return [...earlier, ...(isBad && last.uuid !== null ? [`rnix log ${last.uuid}`] : [])];
+}
+
+function costText(usd: number | null): string {
+  return usd === null || usd === 0 ? "" : formatCost(usd);
+}

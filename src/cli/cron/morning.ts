@@ -1,0 +1,145 @@
+/** The report of `rnix morning`: what the answer of the daemon means for the user. */
+
+import { basename } from "node:path";
+import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
+import type { Answers } from "../../server/methods/method-table.ts";
+import { answerHint, askedLine } from "../output/ask.ts";
+import { oneLine } from "../output/format.ts";
+import { firstLine, whatOf } from "./rows.ts";
+
+type Morning = Answers["morning"];
+type State = LedgerRow["state"];
+
+export interface MorningReport {
+  since: string;
+  until: string;
+  /** Of jobs and others. */
+  runs: { done: number; failed: number; waiting: number; running: number };
+  tokens_used: number;
+  /** null: no price is known. */
+  cost_usd: number | null;
+  /** Jobs that were due, failed ones first. */
+  jobs: JobReport[];
+  other_runs: RunReport[];
+  /** Questions that wait for the user. */
+  asks: { id: string; agent: string; project: string; question: string; answer: string; until: string }[];
+  /** Jobs that don't run as they should. */
+  attention: { job: string; project: string; state: "silent" | "blocked" | "paused"; reason: string }[];
+}
+
+interface JobReport {
+  job: string;
+  project: string;
+  counts: Partial<Record<State, number>>;
+  tokens_used: number;
+  cost_usd: number | null;
+  /** What came of its last time. */
+  last: { due: string; state: State; what: string; uuid: string | null };
+  failures: { due: string; reason: string; uuid: string | null }[];
+}
+
+interface RunReport {
+  uuid: string;
+  agent: string;
+  project: string;
+  state: "done" | "failed" | "waiting";
+  ended: string;
+  what: string;
+  tokens_used: number;
+  cost_usd: number | null;
+}
+
+const LINE = 300;
+/** Failures of one job that are listed, the newest. */
+const MAX_FAILURES = 3;
+
+export function morningReport({ since_ms, now_ms, jobs, rows, runs, asks, silent }: Morning): MorningReport {
+  const byJob = Map.groupBy(rows, ({ job_id }) => job_id);
+  const known = new Map(jobs.map((job) => [job.id, job]));
+  const jobReports = [...byJob].map(([id, own]) => jobReport(known.get(id), own));
+  const others = runs.map(runReport);
+  const count = (state: State): number => rows.filter((row) => row.state === state).length;
+  const used = [...rows, ...runs];
+  return {
+    since: new Date(since_ms).toISOString(),
+    until: new Date(now_ms).toISOString(),
+    runs: {
+      done: count("ran") + others.filter(({ state }) => state === "done").length,
+      failed: count("failed") + others.filter(({ state }) => state === "failed").length,
+      waiting: count("parked") + others.filter(({ state }) => state === "waiting").length,
+      running: count("running"),
+    },
+    tokens_used: used.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
+    cost_usd: costOf(used),
+    jobs: jobReports.toSorted((a, b) => badness(b) - badness(a)),
+    other_runs: others,
+    asks: asks.map((ask) => ({
+      id: ask.request_id,
+      agent: ask.agent,
+      project: ask.project,
+      question: askedLine(ask, LINE),
+      answer: answerHint(ask),
+      until: new Date(ask.until_ms).toISOString(),
+    })),
+    attention: attentionOf(jobs, silent),
+  };
+}
+
+function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]): JobReport {
+  const last = rows[rows.length - 1];
+  if (last === undefined) throw new Error("a job without rows");
+  const counts: JobReport["counts"] = {};
+  for (const { state, count = 1 } of rows) counts[state] = (counts[state] ?? 0) + count;
+  const failures = rows.filter(({ state }) => state === "failed" || state === "blocked").slice(-MAX_FAILURES);
+  return {
+    job: last.job,
+    project: job === undefined ? "" : basename(job.project),
+    counts,
+    tokens_used: rows.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
+    cost_usd: costOf(rows),
+    last: { due: last.due, state: last.state, what: whatOf(last), uuid: last.uuid },
+    failures: failures.map((row) => ({ due: row.due, reason: whatOf(row), uuid: row.uuid })),
+  };
+}
+
+function runReport(run: Morning["runs"][number]): RunReport {
+  const { uuid, agent, project, state, exit_code, intent, result, reason, tokens_used, cost_usd } = run;
+  const end = state === "suspended" ? "waiting" : exit_code === 0 ? "done" : "failed";
+  const came = end === "done" ? firstLine(result ?? "") : (reason ?? run.exit_reason ?? "");
+  return {
+    uuid,
+    agent,
+    project: basename(project),
+    state: end,
+    ended: new Date(run.ended_at_ms).toISOString(),
+    what: oneLine(`${intent.replaceAll(/\s+/g, " ").slice(0, 60)}${came === "" ? "" : `: ${came}`}`, LINE),
+    tokens_used,
+    cost_usd,
+  };
+}
+
+function attentionOf(jobs: readonly JobInfo[], silent: Morning["silent"]): MorningReport["attention"] {
+  return jobs.flatMap((job): MorningReport["attention"] => {
+    const { id, name, state, reason, expect_every } = job;
+    const project = basename(job.project);
+    if (state === "blocked" || state === "paused")
+      return [{ job: name, project, state, reason: oneLine(reason ?? "", LINE) }];
+    const late = silent.find(({ job_id }) => job_id === id);
+    if (!late) return [];
+    const since =
+      late.last_success === null ? "it has never succeeded" : `no success since ${late.last_success}`;
+    return [{ job: name, project, state: "silent", reason: `${since}; expected every ${expect_every}` }];
+  });
+}
+
+/** The known costs together. */
+function costOf(used: readonly { cost_usd: number | null }[]): number | null {
+  const known = used.flatMap(({ cost_usd }) => cost_usd ?? []);
+  return known.length === 0 ? null : known.reduce((sum, cost) => sum + cost, 0);
+}
+
+function badness({ counts, last }: JobReport): number {
+  if (last.state === "failed" || last.state === "blocked") return 3;
+  if (last.state === "parked") return 2;
+  return counts.failed || counts.blocked || counts.missed ? 1 : 0;
+}

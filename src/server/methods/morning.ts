@@ -1,0 +1,132 @@
+import { z } from "zod";
+import type { ProcInfo } from "../../kernel/types.ts";
+import { parseDuration } from "../../lib/duration.ts";
+import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
+import type { Services } from "../services.ts";
+import { openAsks } from "./list-asks.ts";
+import { method } from "./method.ts";
+
+/** Rows of the ledger and runs in one answer; the newest stay. */
+const MAX_ROWS = 2000;
+const MAX_RUNS = 200;
+/** How many PIDs before the last one are looked at. */
+const PIDS_BACK = 1000;
+const MAX_ANSWER = 300;
+const MAX_REASON = 500;
+
+/** A run that no job has started. */
+interface MorningRun {
+  uuid: string;
+  pid: number;
+  agent: string;
+  project: string;
+  intent: string;
+  state: ProcInfo["state"];
+  exit_code: number | null;
+  exit_reason: string | null;
+  /** Why it failed or was suspended. */
+  reason: string | null;
+  /** The beginning of its answer. */
+  result: string | null;
+  ended_at_ms: number;
+  tokens_used: number;
+  cost_usd: number | null;
+}
+
+/** A job without a successful run for longer than it was expected. */
+interface SilentJob {
+  job_id: string;
+  last_success: string | null;
+}
+
+/** What ran in all projects since a time, what waits for the user, and which jobs don't run. */
+export const morning = method({
+  payload: () => z.object({ since_ms: z.int().nonnegative() }),
+  async handle({ since_ms }, services, caller) {
+    const now = services.clock.now();
+    const { schedules } = services;
+    const jobs = (await schedules?.list({ all_projects: true })) ?? [];
+    const rows = (await schedules?.history({ since_ms, limit: MAX_ROWS, all_projects: true })) ?? [];
+    // A run answers no question, so it sees none.
+    const asks = caller.unit() === undefined ? await openAsks(services) : [];
+    return {
+      since_ms,
+      now_ms: now,
+      jobs,
+      rows: rows.map(shortened),
+      runs: await otherRuns(services, since_ms),
+      asks,
+      silent: await silentJobs(services, jobs, now),
+    };
+  },
+});
+
+function shortened({ result, reason, ...row }: LedgerRow): LedgerRow {
+  return {
+    ...row,
+    reason: reason?.slice(0, MAX_REASON) ?? null,
+    ...(result !== undefined && { result: result.slice(0, MAX_ANSWER) }),
+  };
+}
+
+/** Ended and suspended runs of agents that neither a job nor another run has started. */
+async function otherRuns({ history, kernel }: Services, since_ms: number): Promise<MorningRun[]> {
+  const live = (): readonly ProcInfo[] => kernel.processes.listProcs();
+  const last = await history.last({ cwd: "/", live });
+  if (!last) return [];
+  const { runs } = await history.list({ after: Math.max(0, last.pid - PIDS_BACK), live });
+  return runs
+    .filter(
+      ({ kind, parent_uuid, job, chat, ended_at_ms, foreign, moved_from }) =>
+        kind === "agent" &&
+        parent_uuid === null &&
+        job === null &&
+        !chat &&
+        !foreign &&
+        moved_from === undefined &&
+        ended_at_ms !== null &&
+        ended_at_ms >= since_ms,
+    )
+    .slice(-MAX_RUNS)
+    .map(morningRun);
+}
+
+function morningRun(info: ProcInfo): MorningRun {
+  const { uuid, pid, agent, project, intent, state, exit_code, exit_reason, tokens_used, cost_usd } = info;
+  const { result, error, suspended, ended_at_ms } = info;
+  return {
+    uuid,
+    pid,
+    agent,
+    project,
+    intent: intent.slice(0, MAX_ANSWER),
+    state,
+    exit_code,
+    exit_reason,
+    reason: (suspended?.reason ?? error?.message)?.slice(0, MAX_REASON) ?? null,
+    result: result?.slice(0, MAX_ANSWER) ?? null,
+    ended_at_ms: ended_at_ms ?? 0,
+    tokens_used,
+    cost_usd,
+  };
+}
+
+async function silentJobs(
+  { schedules }: Services,
+  jobs: readonly JobInfo[],
+  now: number,
+): Promise<SilentJob[]> {
+  const silent: SilentJob[] = [];
+  const expected = jobs.filter(
+    ({ state, expect_every }) => state === "enabled" && expect_every !== undefined,
+  );
+  if (expected.length === 0) return silent;
+  const rows = (await schedules?.history({ limit: MAX_ROWS, all_projects: true })) ?? [];
+  for (const { id, created_at, expect_every = "1d" } of expected) {
+    const success = rows.findLast((row) => row.job_id === id && row.state === "ran")?.ended ?? null;
+    const since = Date.parse(success ?? created_at);
+    if (now - since > parseDuration(expect_every, Number.MAX_SAFE_INTEGER))
+      silent.push({ job_id: id, last_success: success });
+  }
+  return silent;
+}
