@@ -203,7 +203,7 @@ export class Runs {
     if (!gated.go || this.#closed) return;
     // The gate takes its time: the job may be another now.
     job = find(row.job_id);
-    if (!job || job.state === "disabled") return;
+    if (!job || (job.state === "disabled" && !row.extra)) return;
     const conversation = job.continue ? ((await this.#ports.conversation?.(job)) ?? null) : null;
     const uuid = conversation?.uuid ?? newUuid();
     const running: LedgerRow = {

@@ -114,8 +114,8 @@ export const ownPid: KernelTool = {
   );
   checkout.insert(
     "src/kernel/devices/kernel-tools.ts",
-    "const tools = [",
-    "  tools.push(ownPid);",
+    "const all = [",
+    "    ownPid,",
     'import { ownPid } from "./own-pid.ts";',
   );
   expectAsDocumented("a kernel tool", checkout.touched());

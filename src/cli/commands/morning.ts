@@ -20,7 +20,7 @@ export default defineCommand({
   },
   examples: [
     { line: "rnix morning", about: "of all projects: jobs, other runs, and what waits for you" },
-    { line: "rnix morning --since 7d --markdown | mail -s week me@example.com", about: "sends it" },
+    { line: "rnix morning --since 7d --markdown > week.md", about: "for a mail or a message" },
   ],
   notes: [
     "A job can send it: let its agent call rnix morning --markdown, with --allow 'Bash(rnix morning*)' and --deliver.",

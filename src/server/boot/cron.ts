@@ -45,6 +45,8 @@ interface CronParts {
 
 /** How long a change of the jobs waits for another one. */
 const LOCK_MS = 5000;
+/** How long deliveries under way may take when the server closes. */
+const CLOSE_MS = 3000;
 
 export function openCron(
   { user, env, logger, daemon = false }: BootOptions,
@@ -74,6 +76,7 @@ export function openCron(
     ended: (uuid) => parts?.ended(uuid),
     now: () => clock.now(),
   });
+  const closing = new AbortController();
   const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
   const ports: SchedulesPorts = {
     clock,
@@ -94,6 +97,19 @@ export function openCron(
     conversation: (job) => jobRuns.conversation(job),
     stop: (uuid) => jobRuns.stop(uuid),
     gate: (job, command) => gate(placedJob(job, plan).request, command),
+    async deliver(job, row, { to }) {
+      const { deliver } = await import("../notify/deliver.ts");
+      const { cwd, env: jobEnv } = placedJob(job, plan).request;
+      await deliver(job, row, to, {
+        children,
+        clock,
+        spillDir: join(user.dataDir, "tmp"),
+        cwd,
+        env: jobEnv,
+        resultOf: async (uuid) => (await history.byUuid(uuid))?.info.result ?? null,
+        closing: closing.signal,
+      });
+    },
     notify: (event) => notifyOf(event, { notifier, logger }),
     log: (level, source, text) => logger[level](source, text),
   };
@@ -130,7 +146,15 @@ export function openCron(
     get busy() {
       return loaded?.busy ?? false;
     },
-    close: async () => loaded?.close(),
+    async close() {
+      // A delivery that is cut off counts as a try.
+      const late = clock.timer(CLOSE_MS, () => closing.abort());
+      try {
+        await loaded?.close();
+      } finally {
+        late.cancel();
+      }
+    },
   };
 }
 

@@ -1,19 +1,9 @@
 /** The method list_asks: the open questions. */
 
 import { z } from "zod";
-import type { AskUser } from "../../protocol/methods.ts";
-import type { Services } from "../services.ts";
 import { method } from "./method.ts";
-import { recovered } from "./shared/recovered.ts";
+import { type ListedAsk, openAsks } from "./shared/open-asks.ts";
 import { refuseInside } from "./shared/refuse-inside.ts";
-import { askOf } from "./shared/stream-events.ts";
-
-/** A question that waits for an answer, with its project. */
-interface ListedAsk extends AskUser {
-  /** `live`: the run waits for it now. `suspended`: the answer resumes the run. */
-  state: "live" | "suspended";
-  project: string;
-}
 
 /** Lists the questions of all live and suspended runs that wait for an answer, oldest first. */
 export const listAsks = method({
@@ -23,26 +13,3 @@ export const listAsks = method({
     return { asks: await openAsks(services) };
   },
 });
-
-export async function openAsks(services: Services): Promise<ListedAsk[]> {
-  const { kernel, history } = services;
-  await recovered(services);
-  const suspended = await history.asking();
-  // Read after the disk, because a run may have been resumed meanwhile.
-  const live = kernel.asks.list().map((one): ListedAsk => {
-    const { project } = kernel.processes.info(one.pid);
-    return { ...askOf(one), state: "live", project };
-  });
-  const held = new Set(live.map(({ request_id }) => request_id));
-  const waiting = suspended.flatMap((info) => {
-    const { pid, uuid, agent, intent, project, parent_uuid } = info;
-    const depth = parent_uuid === null ? 0 : 1;
-    return info.asks
-      .filter(({ id, answers }) => answers === undefined && !held.has(id))
-      .map((ask): ListedAsk => {
-        const listed = askOf({ pid, uuid, agent, depth, intent, ask });
-        return { ...listed, state: "suspended", project };
-      });
-  });
-  return [...waiting, ...live].sort((a, b) => a.asked_at_ms - b.asked_at_ms);
-}

@@ -1,10 +1,12 @@
+/** The method morning: what ran in all projects since a time. */
+
 import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { parseDuration } from "../../lib/duration.ts";
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import type { Services } from "../services.ts";
-import { openAsks } from "./list-asks.ts";
 import { method } from "./method.ts";
+import { openAsks } from "./shared/open-asks.ts";
 
 /** Rows of the ledger and runs in one answer; the newest stay. */
 const MAX_ROWS = 2000;

@@ -31,6 +31,8 @@ interface Delivery {
 }
 
 export interface DeliverPorts extends SendPorts {
+  /** The folder of a command. Absolute. */
+  cwd: string;
   /** The whole answer of a run; null without one. */
   resultOf(uuid: string): Promise<string | null>;
   closing: AbortSignal;
@@ -52,7 +54,7 @@ export async function deliver(
     await intoFile(target, textOf(delivery));
     return;
   }
-  const hook = { target: to, cwd: job.project, env: variables(delivery) };
+  const hook = { target: to, cwd: ports.cwd, env: variables(delivery) };
   await sendTo(hook, JSON.stringify(delivery), ports, ports.closing);
 }
 
@@ -79,7 +81,8 @@ async function deliveryOf(
     tokens_used,
     cost_usd,
     attempt,
-    result: whole ?? row.result ?? null,
+    // A conversation may have answered again since.
+    result: whole?.startsWith(row.result ?? "") ? whole : (row.result ?? null),
   };
 }
 

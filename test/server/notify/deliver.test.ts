@@ -53,6 +53,7 @@ class Bench implements AsyncDisposable {
       children: this.#children,
       clock: realClock,
       spillDir: this.dir,
+      cwd: this.dir,
       env: { PATH: process.env.PATH ?? "" },
       resultOf: async (uuid) => (uuid === "run-1" ? LONG : null),
       closing: new AbortController().signal,

@@ -1,0 +1,315 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import type { AddedJob, JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
+import { until } from "../../support/until.ts";
+import { binary } from "../support/binary.ts";
+import { Machine } from "../support/machine.ts";
+import { calls, says, scenes } from "../support/scenes.ts";
+
+setDefaultTimeout(120_000);
+
+/** Runs of jobs have no shell: their key is in the user's file. */
+async function machineWith(book: Parameters<typeof scenes>[0]): Promise<Machine> {
+  const machine = new Machine();
+  await machine.model(scenes(book));
+  const keys = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
+  chmodSync(machine.write(join(machine.configDir, "env"), keys.join("")), 0o600);
+  return machine;
+}
+
+async function json<T>(machine: Machine, ...args: string[]): Promise<T> {
+  const { stdout, stderr, code } = await machine.run([...args, "--json"]);
+  if (code !== 0) throw new Error(`rnix ${args.join(" ")}: ${code}: ${stderr}`);
+  const value: T = JSON.parse(stdout);
+  return value;
+}
+
+const rows = (machine: Machine, job: string) => json<LedgerRow[]>(machine, "cron", "history", job);
+
+/** Waits until the last rows of the job look like this. */
+async function became(
+  machine: Machine,
+  job: string,
+  wanted: (all: LedgerRow[]) => boolean,
+): Promise<LedgerRow[]> {
+  let all: LedgerRow[] = [];
+  await until(
+    async () => {
+      all = await rows(machine, job);
+      return wanted(all);
+    },
+    `${job}: ${String(wanted)}: ${JSON.stringify(all.at(-1))}`,
+  );
+  return all;
+}
+
+describe("rnix cron add", () => {
+  let machine: Machine;
+  beforeAll(async () => {
+    machine = await machineWith({ "": [says("ok")] });
+  });
+  afterAll(async () => {
+    expect(await machine.close()).toEqual([]);
+  });
+
+  test("shows the next five times and every warning, and takes the flags of a spawn", async () => {
+    const added = await machine.run([
+      "cron",
+      "add",
+      "0 3 1 * 1",
+      "update the dependencies",
+      "--name",
+      "nightly",
+      "--tz",
+      "Europe/Berlin",
+      "--agent",
+      "coder",
+      "--max-steps",
+      "7",
+      "--check",
+      "true",
+      "--env",
+      "LEVEL=1",
+      "--retry",
+      "2",
+      "--backoff",
+      "1s..5s",
+      "--deliver",
+      "./report.md",
+      "--deliver-when",
+      "on-change",
+      "--expires",
+      "30d",
+    ]);
+    expect(added.code).toBe(0);
+    expect(added.stdout).toMatch(
+      /^job nightly\n {2}0 3 1 \* 1 \(Europe\/Berlin\)\n(?: {2}\w{3} \d{4}-\d\d-\d\d 03:00 {2}in .*\n){5}$/,
+    );
+    expect(added.stderr).toContain("warning: Day of month (1) and day of week (1) are both set");
+    expect(added.stderr).toContain("rnix cron install");
+    const [job] = await json<JobInfo[]>(machine, "cron", "list");
+    expect(job).toMatchObject({
+      name: "nightly",
+      trigger: { cron: "0 3 1 * 1", tz: "Europe/Berlin" },
+      run: {
+        agent: "coder",
+        max_steps: 7,
+        check: ["true"],
+        env: { LEVEL: "1" },
+        model: "m",
+        provider: "openai",
+      },
+      retry: { max: 2, from: "1s", to: "5s" },
+      deliver: [{ to: `>${join(machine.project, "report.md")}`, when: "on-change" }],
+      creator: { kind: "user" },
+      state: "enabled",
+    });
+    const shown = await machine.run(["cron", "show", "nightly"]);
+    expect(shown.stdout).toContain("checks    true");
+    expect(shown.stdout).toContain("it has not been due yet");
+    const replaced = ["cron", "add", "@every 1h", "x", "--name", "nightly"];
+    expect((await machine.run(replaced)).code).toBe(64);
+    expect((await machine.run([...replaced, "--replace"])).code).toBe(0);
+    expect((await machine.run(["cron", "list"])).stdout).toContain("@every 1h");
+  });
+
+  test.each([
+    [
+      "an expression that is none",
+      ["61 * * * *", "x"],
+      /"61 \* \* \* \*" is no schedule.*Expected five fields/,
+    ],
+    ["a zone that is none", ["0 3 * * *", "x", "--tz", "Mars/Base"], /"Mars\/Base" is no time zone/],
+    [
+      "a time that is over",
+      ["--at", "2001-01-01T00:00", "x"],
+      /No instant is left: 2001-01-01T00:00 is over/,
+    ],
+    ["no schedule", ["x"], /expected SCHEDULE and INTENT/],
+    [
+      "two triggers",
+      ["--at", "2027-01-01T00:00", "--after", "b", "x"],
+      /--at and --after exclude each other/,
+    ],
+    [
+      "a policy that is none",
+      ["@daily", "x", "--overlap", "maybe"],
+      /--overlap: expected one of skip, queue/,
+    ],
+    ["a duration that is none", ["@daily", "x", "--grace", "soon"], /--grace: expected a duration/],
+    ["waits without retries", ["@daily", "x", "--backoff", "1m"], /--backoff belongs to --retry/],
+    ["an agent that is not there", ["@daily", "x", "--agent", "nobody"], /nobody/],
+    ["a job that is not there", ["--after", "nothing", "x"], /there is no job nothing/],
+    ["an unknown flag", ["@daily", "x", "--overlop", "skip"], /did you mean --overlap/],
+  ])("of %s is wrong usage", async (_, args, problem) => {
+    const { code, stderr } = await machine.run(["cron", "add", ...args]);
+    expect(stderr).toMatch(problem);
+    expect(code).toBe(64);
+  });
+
+  test("that is refused has added nothing", async () => {
+    expect((await json<JobInfo[]>(machine, "cron", "list")).map(({ name }) => name)).toEqual(["nightly"]);
+  });
+
+  test("of a job whose key only this shell has is refused", async () => {
+    machine.remove(join(machine.configDir, "env"));
+    const { code, stderr } = await machine.run(["cron", "add", "@daily", "x"]);
+    expect(code).toBe(64);
+    expect(stderr).toContain("OPENAI_API_KEY");
+  });
+});
+
+test("a job runs at its times, is shown, paused and removed; its answer is delivered and in the morning's report", async () => {
+  await using machine = await machineWith({ "count the files": [says("There are **3** files.")] });
+  const added = await json<AddedJob>(
+    machine,
+    "cron",
+    "add",
+    "@every 1s",
+    "count the files",
+    "--name",
+    "count",
+    "--deliver",
+    ">>./log.txt",
+    "--deliver",
+    'cat > "$RNIX_JOB.json"',
+    "--overlap",
+    "queue",
+  );
+  expect(added.next).toHaveLength(5);
+  await became(machine, "count", (all) => all.filter(({ state }) => state === "ran").length >= 2);
+  expect((await machine.run(["cron", "disable", "count"])).stderr).toBe("job count: disabled by the user\n");
+  const all = await became(machine, "count", (now) =>
+    now.every(
+      ({ state, delivery = [] }) => state === "ran" && delivery.every((one) => one.state === "delivered"),
+    ),
+  );
+  expect(machine.read("log.txt")).toBe("There are **3** files.\n".repeat(all.length));
+  expect(JSON.parse(machine.read("count.json"))).toMatchObject({
+    event: "answer",
+    job: "count",
+    state: "ran",
+    result: "There are **3** files.",
+  });
+
+  const history = await machine.run(["cron", "history", "count"]);
+  expect(history.stdout).toMatch(/^\++ {2}\+ \d+ ran\n\nDUE +STATE +LATE +TIME +TOKENS +COST +RUN +WHAT\n/);
+  expect(history.stdout).toContain("There are **3** files.");
+  expect((await machine.run(["cron", "list"])).stdout).toMatch(
+    /count +disabled +- +\d\d:\d\d ran +@every 1s/,
+  );
+  const shown = await json<{ job: JobInfo; runs: LedgerRow[] }>(machine, "cron", "show", "count");
+  expect(shown.job.state).toBe("disabled");
+  expect(shown.runs).toEqual(all);
+
+  const extra = await json<LedgerRow>(machine, "cron", "run", "count");
+  expect(extra).toMatchObject({ extra: true });
+  await became(machine, "count", (now) => now.length === all.length + 1 && now.at(-1)?.state === "ran");
+
+  const report = await json<object>(machine, "morning");
+  expect(report).toMatchObject({
+    runs: { done: all.length + 1, failed: 0 },
+    jobs: [{ job: "count", last: { state: "ran" } }],
+    attention: [],
+  });
+  expect((await machine.run(["morning", "--markdown"])).stdout).toContain("There are \\*\\*3\\*\\* files.");
+  expect((await machine.run(["cron", "rm", "count"])).code).toBe(0);
+  expect((await machine.run(["cron", "show", "count"])).code).toBe(64);
+  expect(await json<LedgerRow[]>(machine, "cron", "history")).toHaveLength(all.length + 1);
+});
+
+test("a job that fails again and again is paused: list, morning and doctor say why", async () => {
+  await using machine = await machineWith({ "do it": [says("done")] });
+  await machine.run([
+    "cron",
+    "add",
+    "@every 1s",
+    "do it",
+    "--name",
+    "bad",
+    "--check",
+    "echo broken; false",
+    "--check-attempts",
+    "1",
+    "--pause-after",
+    "1",
+    "--on-failure",
+    'event=$(cat); echo "$event" >> failed.jsonl',
+  ]);
+  await until(
+    async () => (await json<JobInfo[]>(machine, "cron", "list"))[0]?.state === "paused",
+    "the pause",
+  );
+  const listed = await machine.run(["cron", "list"]);
+  expect(listed.stdout).toMatch(/bad is paused.*rnix cron enable bad/);
+  await until(
+    () => machine.has("failed.jsonl") && machine.read("failed.jsonl").includes("job_paused"),
+    "the hook",
+  );
+  expect(JSON.parse(machine.read("failed.jsonl").split("\n")[0] ?? "")).toMatchObject({
+    job: "bad",
+    project: machine.project,
+  });
+  const morning = await machine.run(["morning"]);
+  expect(morning.stdout).toMatch(/Jobs that need you\nFAILED bad \(project\) is paused/);
+  expect(morning.stdout).toContain("rnix log ");
+  const doctor = await machine.run(["doctor"]);
+  expect(doctor.code).toBe(1);
+  expect(doctor.stdout).toMatch(/schedules.*: bad is paused/);
+});
+
+test("doctor says that nothing starts the daemon after a reboot, and where the key is missing", async () => {
+  await using machine = await machineWith({ "": [says("ok")] });
+  await machine.run(["cron", "add", "@daily", "x"]);
+  machine.remove(join(machine.configDir, "env"));
+  const { stdout, code } = await machine.run(["doctor"]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/keys of jobs.*: none for x \(openai\)/);
+  if (process.platform === "linux")
+    expect(stdout).toMatch(/schedules after a reboot.*: nothing starts the daemon\n +rnix cron install/);
+});
+
+test("cron is refused inside a run; its agent may ask for a job, and nobody there means no", async () => {
+  await using machine = await machineWith({
+    "plant a job": [
+      calls(["Bash", { command: `"$RNIX" cron list; "$RNIX" morning | head -1` }]),
+      calls(["CronCreate", { name: "own", intent: "x", every: "1h" }]),
+      says("done"),
+    ],
+  });
+  const run = await machine.run(["spawn", "plant a job", "--env", `RNIX=${binary()}`, "--output", "json"]);
+  expect(run.code).toBe(0);
+  const log = await machine.run(["log"]);
+  expect(log.stdout).toContain("refused inside a run");
+  // What ran may be read there; questions are left out.
+  expect(log.stdout).toMatch(/Since .*: 0 done/);
+  expect(log.stdout).toContain("denied: CronCreate(own) needs a person's yes");
+  expect(await json<JobInfo[]>(machine, "cron", "list")).toEqual([]);
+});
+
+test("an agent that is allowed to makes a job with its own rights and an end; it can't remove the user's", async () => {
+  await using machine = await machineWith({
+    "plan more": [
+      calls(["CronCreate", { name: "own", intent: "x", every: "1h" }]),
+      calls(["CronDelete", { name: "mine" }]),
+      calls(["CronList", {}]),
+      says("done"),
+    ],
+  });
+  machine.write(
+    "agents/planner/agent.yaml",
+    "name: planner\ndescription: Plans\nallowed_tools: [CronCreate, CronDelete, CronList, Read]\n",
+  );
+  machine.write("agents/planner/instructions.md", "Plan.\n");
+  await machine.run(["cron", "add", "@daily", "x", "--name", "mine"]);
+  expect((await machine.run(["spawn", "plan more", "--agent", "planner", "--trust"])).code).toBe(0);
+  const jobs = await json<JobInfo[]>(machine, "cron", "list");
+  expect(jobs.map(({ name }) => name)).toEqual(["mine", "own"]);
+  expect(jobs[1]).toMatchObject({
+    creator: { kind: "run", agent: "planner" },
+    expires_at: expect.any(String),
+  });
+  const log = await machine.run(["log"]);
+  expect(log.stdout).toContain("was made by the user");
+});
