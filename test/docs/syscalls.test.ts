@@ -158,9 +158,6 @@ async function run(example: ((world: World) => Promise<void>) | undefined): Prom
     mounts: [new Mountable("mcp").type],
     callbacks: {
       onSpawn: (pid) => void uuids.add(h.kernel.processes.info(pid).uuid),
-      onStep: () => {},
-      onComplete: () => {},
-      onError: () => {},
     },
   });
   const { kernel } = h;

@@ -6,16 +6,8 @@ import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts
 import { type Device, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import { FakeClock, passing, settled } from "../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, script, toolDevice } from "../support/kernel.ts";
+import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
-
-/** A model that does not answer before it is cancelled. */
-const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
-  });
 
 describe("a spawn that fails", () => {
   /** A model whose device takes its time to open. */
@@ -148,7 +140,7 @@ describe("a process ends despite a failure at its end:", () => {
     };
     await using h = new KernelHarness({
       model: script(says("done")),
-      callbacks: { onSpawn: () => {}, onStep: () => {}, onError: () => {}, onComplete },
+      callbacks: { onComplete },
     });
     expect((await h.run("go")).info).toMatchObject({ exit_code: 0 });
     await until(() => h.kernel.processes.count === 0);

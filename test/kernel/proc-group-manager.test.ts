@@ -1,17 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { SIGINT, SIGPAUSE, SIGRESUME, type Signal } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
-import { KernelHarness, type Model } from "../support/kernel.ts";
+import { KernelHarness, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
-
-/** A model that does not answer before it is cancelled. */
-const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
-  });
 
 function codeOf(run: () => unknown): string {
   try {
@@ -87,9 +79,6 @@ describe("membership", () => {
     await using h = new KernelHarness({
       model: silent,
       callbacks: {
-        onSpawn: () => {},
-        onStep: () => {},
-        onError: () => {},
         onComplete: (pid) => {
           const { groups } = h.kernel;
           seen.push(codeOf(() => groups.joinGroup(pid, "late")));

@@ -6,16 +6,17 @@ import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import type { Action } from "../../src/store/runs/schema.ts";
 import { FakeClock } from "../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, script, toolDevice, usage } from "../support/kernel.ts";
+import {
+  calls,
+  KernelHarness,
+  type Model,
+  says,
+  script,
+  silent,
+  toolDevice,
+  usage,
+} from "../support/kernel.ts";
 import { until } from "../support/until.ts";
-
-/** A model that does not answer before it is cancelled. */
-const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
-  });
 
 describe("a run", () => {
   test("answers and completes", async () => {

@@ -12,17 +12,9 @@ import {
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { FsPort } from "../../src/store/files/fs-port.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
-import { KernelHarness, type Model, says } from "../support/kernel.ts";
+import { KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
-
-/** A model that does not answer before it is cancelled. */
-const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
-  });
 
 const SIGNALS = { TERM: SIGTERM, KILL: SIGKILL, INT: SIGINT, PAUSE: SIGPAUSE, RESUME: SIGRESUME } as const;
 type Name = keyof typeof SIGNALS;
@@ -95,9 +87,6 @@ describe("the effect of a signal", () => {
           await using h = new KernelHarness({
             model: silent,
             callbacks: {
-              onSpawn: () => {},
-              onStep: () => {},
-              onError: () => {},
               onComplete: (pid) => {
                 expect(h.kernel.processes.info(pid).state).toBe("zombie");
                 atZombie.push(tried(pid));

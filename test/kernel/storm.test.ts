@@ -55,9 +55,6 @@ class Storm {
       planChild: async () => ({ provider: this.#provider }),
       callbacks: {
         onSpawn: (pid) => this.#spawned(pid),
-        onStep: () => undefined,
-        onComplete: () => undefined,
-        onError: () => undefined,
       },
     });
     const { provider, devices } = this.h.opts();

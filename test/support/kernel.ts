@@ -75,6 +75,16 @@ export function script(...answers: (LLMEvent[] | ((request: LLMRequest) => LLMEv
   };
 }
 
+/** Events that a test has no callback for are dropped. */
+function allCallbacks(given: Partial<KernelCallbacks>): KernelCallbacks {
+  return {
+    onSpawn: (...args) => given.onSpawn?.(...args),
+    onStep: (...args) => given.onStep?.(...args),
+    onComplete: (...args) => given.onComplete?.(...args),
+    onError: (...args) => given.onError?.(...args),
+  };
+}
+
 /** A model that does not answer before it is cancelled. */
 export const silent: Model = (_request, signal) =>
   new Promise((_resolve, reject) => {
@@ -132,7 +142,7 @@ interface HarnessOptions {
   dir?: string;
   /** Whether another kernel of this id is alive; none is by default. */
   kernelAlive?: (id: string) => boolean;
-  callbacks?: KernelCallbacks;
+  callbacks?: Partial<KernelCallbacks>;
   /** As where there is a waker. */
   wakes?: boolean;
   mailed?(uuid: string): void;
@@ -227,7 +237,7 @@ export class KernelHarness {
         await options.beforeChildResume?.();
         return { agent: null, opts: this.opts(), notices: [] };
       },
-      callbacks: options.callbacks,
+      callbacks: options.callbacks && allCallbacks(options.callbacks),
       wakes: options.wakes,
       mailed: options.mailed,
       log: (_level, source, text) => this.warnings.push(`${source}: ${text}`),

@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { ProcessClock } from "../../../src/kernel/process/process-clock.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
-import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, passing, settled } from "../../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
+import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
 describe("the clock of a process", () => {
@@ -69,14 +68,6 @@ describe("the clock of a process", () => {
     expect([real.pending, clock.pending]).toEqual([0, 0]);
   });
 });
-
-/** A model that does not answer before it is cancelled. */
-const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    signal.addEventListener("abort", () => reject(new SyscallError("CANCELLED", "cancelled")), {
-      once: true,
-    });
-  });
 
 /** A tool that does not answer before it is cancelled. */
 const hung = toolDevice(
