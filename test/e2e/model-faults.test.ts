@@ -193,7 +193,7 @@ describe("a fault of a model, in every protocol", () => {
   }
 });
 
-describe("the model's server", () => {
+describe.concurrent("the model's server", () => {
   test("is down: the call is retried as documented, then fails with the address and what to check", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({}));

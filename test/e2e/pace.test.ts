@@ -26,7 +26,7 @@ function keep(machine: Machine, ...names: string[]): void {
   chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
-describe("a provider whose headers say that no quota is left", () => {
+describe.concurrent("a provider whose headers say that no quota is left", () => {
   const look = calls(["Bash", { command: "echo looked" }]);
 
   test("is not called before its window renews: all runs with this key wait", async () => {

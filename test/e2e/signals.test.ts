@@ -270,7 +270,7 @@ describe("rnix kill", () => {
   });
 });
 
-describe("rnix pause", () => {
+describe.concurrent("rnix pause", () => {
   test("stops a run between its calls, freezes its time, and ps shows it; rnix continue continues it", async () => {
     await using machine = new Machine();
     const model = await machine.model(

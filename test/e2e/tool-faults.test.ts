@@ -117,7 +117,7 @@ describe("a tool result of 100 MB", () => {
   });
 });
 
-describe("time", () => {
+describe.concurrent("time", () => {
   test("of one call runs out: its processes are ended, and the model gets an error", async () => {
     await using machine = new Machine();
     machine.config({ tool_timeout: "3s" });
