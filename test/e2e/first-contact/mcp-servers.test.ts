@@ -153,7 +153,7 @@ describe("what a project brings", () => {
   });
 });
 
-describe("an MCP server that is slow to start", () => {
+describe.concurrent("an MCP server that is slow to start", () => {
   test("is named on the screen; the first model call waits for it where it is required", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "say so": [says("so")] }));

@@ -25,7 +25,7 @@ function infoOf(machine: Machine, uuid: string): ProcInfo | undefined {
   }
 }
 
-test("a model that fails in every way and then answers: each retry says why and when, and the run completes", async () => {
+test.concurrent("a model that fails in every way and then answers: each retry says why and when, and the run completes", async () => {
   await using machine = new Machine();
   retrying(machine, "1m");
   const limited = fault({
@@ -50,7 +50,7 @@ test("a model that fails in every way and then answers: each retry says why and 
   expect(model.requests).toHaveLength(5);
 });
 
-test("a model that stays down ends a followed run, and says what to do; resume finishes it later", async () => {
+test.concurrent("a model that stays down ends a followed run, and says what to do; resume finishes it later", async () => {
   await using machine = new Machine();
   retrying(machine, "1s");
   await machine.model(scenes({ "do it": [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED, says("done")] }));
@@ -64,7 +64,7 @@ test("a model that stays down ends a followed run, and says what to do; resume f
   expect(await machine.run(["resume", receipt.uuid])).toMatchObject({ code: 0, stdout: "done\n" });
 });
 
-test.each(["started by init.yaml", "with --detach"])(
+test.concurrent.each(["started by init.yaml", "with --detach"])(
   "a run %s is suspended for the wait and completes by itself",
   async (how) => {
     await using machine = new Machine();
@@ -92,7 +92,7 @@ test.each(["started by init.yaml", "with --detach"])(
   },
 );
 
-test("rnix log -f and rnix attach show the retries of a detached run", async () => {
+test.concurrent("rnix log -f and rnix attach show the retries of a detached run", async () => {
   await using machine = new Machine();
   retrying(machine, "1m");
   let up = false;
@@ -109,7 +109,7 @@ test("rnix log -f and rnix attach show the retries of a detached run", async () 
   expect((await log.done).code).toBe(0);
 });
 
-test("Ctrl-C during the wait before a retry suspends the run at once", async () => {
+test.concurrent("Ctrl-C during the wait before a retry suspends the run at once", async () => {
   await using machine = new Machine();
   retrying(machine, "5m");
   const wait = fault({

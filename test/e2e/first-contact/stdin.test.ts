@@ -6,7 +6,7 @@ import { Receipt, recordOf, verdict } from "../support/verdict.ts";
 
 setDefaultTimeout(120_000);
 
-test("a pipe that begins late and pauses is attached whole, by spawn and by resume", async () => {
+test.concurrent("a pipe that begins late and pauses is attached whole, by spawn and by resume", async () => {
   await using machine = new Machine();
   machine.config({ stdin_wait: "20s" });
   const model = await machine.model(scenes({ "why?": [says("because"), says("again")] }));
@@ -30,7 +30,7 @@ test("a pipe that begins late and pauses is attached whole, by spawn and by resu
   expect(model.requests.at(-1)?.text).toContain("the end of it\\n</input>");
 });
 
-test.each([[[]], [["--no-daemon"]]])(
+test.concurrent.each([[[]], [["--no-daemon"]]])(
   "a silent pipe is left with a note in stderr, JSON and record %p",
   async (flags) => {
     await using machine = new Machine();
@@ -72,7 +72,7 @@ test("neither /dev/null nor a closed stdin nor --no-stdin costs any time", async
   expect(model.requests.every(({ text }) => !text.includes("<input>"))).toBe(true);
 });
 
-test("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhile loses nothing", async () => {
+test.concurrent("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhile loses nothing", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({ "do it": [calls(["Bash", { command: "true" }]), says("done")] }),
@@ -102,7 +102,7 @@ test("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhil
   expect(model.requests.at(-1)?.text).toContain("first half, second half");
 });
 
-test("a pipe that never ends is given up when the run's time is over, and the error says so", async () => {
+test.concurrent("a pipe that never ends is given up when the run's time is over, and the error says so", async () => {
   await using machine = new Machine();
   const model = await machine.model(scenes({ "do it": [says("done")] }));
   const endless = machine.start(["spawn", "do it", "--timeout", "2s", "--output", "json"], { stdin: "open" });
