@@ -139,6 +139,18 @@ export function age(about: string): Flag<string | undefined> {
   return one(about, "DUR", {}, DURATION, (value) => (milliseconds(value, MAX_AGE_MS) ? value : undefined));
 }
 
+/** A time in the past, in Unix ms: a duration before now such as 2h or 30d, or a local date such as 2026-11-20. */
+export function past(about: string): Flag<((nowMs: number) => number) | undefined> {
+  return one(about, "DUR|DATE", {}, PAST, (value) => {
+    if (/^\d{4}-\d\d-\d\d/.test(value)) {
+      const at = Date.parse(value.length === 10 ? `${value}T00:00` : value);
+      return Number.isNaN(at) ? undefined : () => at;
+    }
+    const ago = milliseconds(value, MAX_AGE_MS);
+    return ago === undefined ? undefined : (nowMs) => nowMs - ago;
+  });
+}
+
 /** `--json`, on every command that prints data. */
 export const json = bool("print the data as JSON");
 
@@ -198,6 +210,7 @@ export function readFlags<F extends Flags>(flags: F, parsed: Parsed): FlagValues
 
 const LIMIT = 'a whole number above 0, or "unlimited"';
 const COST = 'an amount in USD above 0 such as 1.50, or "unlimited"';
+const PAST = "a duration such as 2h or 30d, or a date such as 2026-11-20";
 const DURATION = "a duration such as 90s, 10m or 1h30m";
 
 function one<T>(

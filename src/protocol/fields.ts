@@ -1,6 +1,7 @@
 /** Fields that payloads and answers of several methods share. Functions make the schemas, at a method's first call. */
 
 import { z } from "zod";
+import { RUN_STATUSES } from "./run-status.ts";
 
 export const Uuid = () => z.string().min(1).max(64);
 
@@ -20,7 +21,20 @@ export const Page = () => ({
 
 /** A page of the runs of a project, or of all. */
 export const Listing = () =>
-  z.object({ cwd: z.string().optional(), all_projects: z.boolean().optional(), ...Page() });
+  z.object({
+    cwd: z.string().optional(),
+    all_projects: z.boolean().optional(),
+    ...Page(),
+    /** The last runs instead of the first ones; still by PID, ascending. */
+    newest: z.boolean().optional(),
+    agent: z.string().optional(),
+    status: z.enum(RUN_STATUSES).optional(),
+    /** The reason of the end, such as `completed`. */
+    verdict: z.string().optional(),
+    /** Of the spawn, in Unix ms. */
+    since_ms: z.number().optional(),
+    until_ms: z.number().optional(),
+  });
 
 /** A process by PID and UUID. */
 export interface ProcRef {

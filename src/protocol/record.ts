@@ -4,6 +4,7 @@ import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/sch
 import type { StepChanges } from "./changes.ts";
 import type { ProcRef } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
+import type { RUN_STATUSES } from "./run-status.ts";
 import type { Activity } from "./stream.ts";
 
 export interface StepSummary {
@@ -70,7 +71,7 @@ export interface AppliedCompaction extends Pick<Compaction, "ts" | "why" | "toke
 }
 
 /** How a process stands, for people. `state` has the kernel's own word, where `dead` is any end. */
-export type RunStatus = "running" | "paused" | "suspended" | "done" | "failed";
+export type RunStatus = (typeof RUN_STATUSES)[number];
 
 export interface ListedProc extends ProcInfo {
   status: RunStatus;

@@ -75,6 +75,6 @@ test("ps -a lists thousands of old runs, with and without their index, and a dam
     expect(stderr).toContain("000000000007");
     expect(stderr.trim().split("\n")).toHaveLength(1);
     expect((await machine.run(["show", "2000", "--json"])).stdout).toContain(`"pid": 2000`);
-    machine.remove(".rnix/data/index/runs.jsonl");
+    machine.remove(".rnix/data/index");
   }
 });

@@ -27,6 +27,7 @@ const RUN: RunInfo = {
   model: "m",
   cwd: "/project",
   project: "/project",
+  created_at_ms: 0,
   ended_at_ms: 1,
   exit_code: 0,
   exit_reason: "completed",

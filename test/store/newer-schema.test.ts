@@ -1,3 +1,4 @@
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -93,10 +94,13 @@ test("an index of another form is written again: it is only derived", async () =
   await using h = harness();
   const uuid = await suspended(h);
   await h.runs.survey();
-  const path = join(h.dataDir, "index", "runs.jsonl");
-  const before = readFileSync(path, "utf8");
-  expect(before).toMatch(/"form":\d+/);
-  writeFileSync(path, before.replaceAll(/"form":\d+/g, '"form":99'));
+  const [path = ""] = [
+    ...new Bun.Glob("runs-v*.db").scanSync({ cwd: join(h.dataDir, "index"), absolute: true }),
+  ];
+  const db = new Database(path);
+  db.run("DROP TABLE entry");
+  db.run("PRAGMA user_version = 99");
+  db.close();
   const { RunStore } = await import("../../src/store/runs/run-store.ts");
   const { runs } = await new RunStore(h.dataDir).survey();
   expect(runs.map((info) => info.uuid)).toEqual([uuid]);

@@ -35,8 +35,9 @@ const FILES: Record<string, string[]> = {
   [`${RUN}/resume.lock`]: ["claimant", "claim", "amend"],
   [`${RUN}/proc-info.json.before`]: [],
   [`${RUN}/~proc-info.json.tmp`]: [],
-  "index/runs.jsonl": [],
-  "index/runs.jsonl.lock": [],
+  "index/lock": [],
+  "index/changed": [],
+  "index/changed.old": [],
   ".gitignore": ["begin"],
 };
 

@@ -1,5 +1,5 @@
 import type { ListedProc } from "../../src/protocol/methods.ts";
-import { statusOf } from "../../src/server/methods/shared/listed-proc.ts";
+import { statusOf } from "../../src/server/records/run-selection.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** A process that has just begun; `more` is what a test is about. */

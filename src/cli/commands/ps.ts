@@ -2,9 +2,10 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
+import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, choice, count, json, past, text } from "../flags.ts";
 import { type Io, type Wire, withSession } from "../io.ts";
 import { doingText } from "../output/doing.ts";
 import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
@@ -13,6 +14,8 @@ import { waitsFor } from "../output/suspension.ts";
 import { type Column, table } from "../output/table.ts";
 
 const PAGE = 1000;
+/** The longest page of the server. */
+const MAX_PAGE = 10_000;
 /**
  * Maximum columns of an intent, also in a pipe: an agent's intent for a child may have a megabyte. --json has all of
  * it.
@@ -25,10 +28,15 @@ export default defineCommand({
     all: bool("include ended and suspended processes", { short: "a" }),
     tree: bool("show children below their parents, and the origin of each fork"),
     "all-projects": bool("list every project, with a PROJECT column"),
+    agent: text("only processes of this agent", "NAME"),
+    state: choice("only processes in this state", RUN_STATUSES),
+    since: past("only processes that began within this time, such as 2h or 30d, or since a date"),
+    limit: count("only the newest ones, at most this many", "N"),
     json,
   },
   examples: [
     { line: "rnix ps", about: "what runs in this project" },
+    { line: "rnix ps -a --state failed --since 2d", about: "what failed in the last two days" },
     { line: "rnix ps -a --json", about: "every recorded process, as an array of objects" },
   ],
   notes: [
@@ -38,7 +46,10 @@ export default defineCommand({
     "Without a daemon nothing runs, and ps does not start one. ps -a starts a daemon to read the records.",
   ],
   async run(io, flags) {
-    const processes = await list(io, flags.all, flags["all-projects"]);
+    const { all, agent, state: status, since, limit } = flags;
+    const all_projects = flags["all-projects"] || undefined;
+    const where = { cwd: io.cwd, all_projects, agent, status, since_ms: since?.(Date.now()) };
+    const processes = await list(io, all, where, limit);
     if (flags.json) {
       io.stdout.write(`${JSON.stringify(processes, null, 2)}\n`);
       return EXIT.ok;
@@ -56,7 +67,21 @@ interface Row {
   branch: string;
 }
 
-async function list(io: Io, all: boolean, allProjects: boolean): Promise<ListedProc[]> {
+/** Which processes are listed. */
+interface Selection {
+  cwd: string;
+  all_projects: boolean | undefined;
+  agent: string | undefined;
+  status: ListedProc["status"] | undefined;
+  since_ms: number | undefined;
+}
+
+async function list(
+  io: Io,
+  all: boolean,
+  where: Selection,
+  limit: number | undefined,
+): Promise<ListedProc[]> {
   const session = all ? undefined : await io.session({ onlyRunning: true });
   if (session === null) {
     io.stderr.write(
@@ -64,13 +89,14 @@ async function list(io: Io, all: boolean, allProjects: boolean): Promise<ListedP
     );
     return [];
   }
-  const where = { cwd: io.cwd, all_projects: allProjects || undefined };
   if (session === undefined) {
-    return withSession(io, {}, async (started) => everything(io, await started.connect(), where));
+    return withSession(io, {}, async (started) => everything(io, await started.connect(), where, limit));
   }
   try {
     const wire = await session.connect();
-    return (await wire.request("list_procs", { ...where, waiting: true })).processes;
+    const newest = limit !== undefined;
+    const query = { ...where, waiting: true, limit: limit && Math.min(limit, MAX_PAGE), newest };
+    return (await wire.request("list_procs", query)).processes;
   } finally {
     await session.close();
   }
@@ -79,15 +105,23 @@ async function list(io: Io, all: boolean, allProjects: boolean): Promise<ListedP
 async function everything(
   io: Io,
   wire: Wire,
-  where: { cwd: string; all_projects: boolean | undefined },
+  where: Selection,
+  limit: number | undefined,
 ): Promise<ListedProc[]> {
+  const warn = (unreadable: readonly { path: string; message: string }[]): void => {
+    for (const { path, message } of unreadable) io.stderr.write(`cannot read ${path}: ${message}\n`);
+  };
+  if (limit !== undefined) {
+    const newest = { ...where, newest: true, limit: Math.min(limit, MAX_PAGE) };
+    const { processes, unreadable } = await wire.request("list_all_procs", newest);
+    warn(unreadable);
+    return processes;
+  }
   const listed: ListedProc[] = [];
   for (;;) {
     const after = listed.at(-1)?.pid;
     const { processes, unreadable } = await wire.request("list_all_procs", { ...where, after, limit: PAGE });
-    if (listed.length === 0) {
-      for (const { path, message } of unreadable) io.stderr.write(`cannot read ${path}: ${message}\n`);
-    }
+    if (listed.length === 0) warn(unreadable);
     listed.push(...processes);
     if (processes.length < PAGE) return listed;
   }

@@ -25,7 +25,8 @@ export class WaitingRunMail {
    */
   async addressee(sender: Process, to: string): Promise<string | undefined> {
     const { project } = sender.spec.opts;
-    const { rows } = await (await this.#ports.runs(project.dataDir).index()).list();
+    const index = await this.#ports.runs(project.dataDir).index();
+    const { rows } = await index.page({ project: project.dir, status: "suspended" });
     const byPid = /^\d{1,15}$/.test(to);
     const found = rows.filter(
       (row) =>

@@ -7,8 +7,10 @@ import { Projects } from "../../config/projects.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
+import type { RunLists } from "../../store/runs/run-index.ts";
 import { RunStore } from "../../store/runs/run-store.ts";
 import { SearchIndex } from "../../store/search/search-index.ts";
+import { WorkerRunLists } from "../../store/search/worker-run-lists.ts";
 import { Collector } from "../records/collector.ts";
 import { History } from "../records/history.ts";
 import { RunChanges } from "../records/run-changes.ts";
@@ -39,15 +41,25 @@ export interface Records {
 
 /** Opens the records: the list of projects, their stores, and what reads and collects runs over all of them. */
 export function openRecords(
-  { user, env, logger }: BootOptions,
+  { user, env, logger, daemon = false }: BootOptions,
   { children, clock, kernelAlive }: Machine,
   port: KernelPort,
 ): Records {
   const key = RecordKey.open(recordKeyFile(user));
   const projects = new Projects(user.dataDir, FileLock, (text) => logger.warn("projects", text));
+  const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
   const stores = new Map<string, RunStore>();
+  const opened = (dataDir: string): RunStore => {
+    // A command reads the runs itself: nothing else waits for its thread.
+    if (!daemon) return new RunStore(dataDir, undefined, key);
+    const store: RunStore = new RunStore(dataDir, undefined, key, () => {
+      const own = (): Promise<RunLists> => store.ownIndex();
+      return new WorkerRunLists({ index: search, dataDir, own, info: (uuid) => store.info(uuid) });
+    });
+    return store;
+  };
   const open = (dataDir: string): RunStore => {
-    const store = stores.get(dataDir) ?? new RunStore(dataDir, undefined, key);
+    const store = stores.get(dataDir) ?? opened(dataDir);
     stores.set(dataDir, store);
     return store;
   };
@@ -75,7 +87,6 @@ export function openRecords(
   });
   const changes = new RunChanges({ children, env, clock, open, scratch: join(user.dataDir, "git") });
   const keyNotice = key.lasting ? undefined : noKey(user);
-  const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
   const close = () => search.close();
   return {
     key,

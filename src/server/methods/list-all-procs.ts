@@ -5,17 +5,17 @@ import type { ListedProc } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { listedProc } from "./shared/listed-proc.ts";
 
-/** Lists the processes of this kernel and the ended runs on disk. */
+/** Lists the processes of this kernel and the ended runs on disk, filtered and by page. */
 export const listAllProcs = method({
   payload: Listing,
   async handle(
     payload,
     services,
   ): Promise<{ processes: ListedProc[]; total: number; unreadable: { path: string; message: string }[] }> {
-    const { cwd, after, limit, all_projects } = payload;
+    const { cwd, all_projects, ...query } = payload;
     const project = cwd === undefined || all_projects ? undefined : services.catalog.projectDir(cwd);
     const live = () => services.kernel.processes.listProcs();
-    const { runs, total, unreadable } = await services.history.list({ cwd, project, after, limit, live });
+    const { runs, total, unreadable } = await services.history.list({ ...query, cwd, project, live });
     return { processes: runs.map((info) => listedProc(services, info)), total, unreadable };
   },
 });

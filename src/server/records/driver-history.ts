@@ -5,6 +5,7 @@ import { type History as HistoryService, type RunInfo, SyscallError } from "../.
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import { STEPS } from "../../store/runs/run-writer.ts";
 import type { History } from "./history.ts";
+import { isSelected } from "./run-selection.ts";
 
 /** Maximum page, whatever a driver requests. */
 const MAX_PAGE = 1000;
@@ -12,21 +13,27 @@ const MAX_PAGE = 1000;
 /** The service `history` of drivers: the recorded runs of all the user's projects. */
 export function driverHistory(history: History): HistoryService {
   return {
-    async runs({ uuid, parent, limit }) {
-      const most = Math.min(count("limit", limit), MAX_PAGE);
-      if (parent !== undefined) {
-        const children = await history.childrenOf(parent.toLowerCase(), most);
-        return children.map(runInfo);
-      }
-      if (uuid === undefined || !/^[0-9a-f][0-9a-f-]{0,35}$/i.test(uuid)) {
+    async runs({ uuid, ...query }) {
+      const limit = Math.min(count("limit", query.limit), MAX_PAGE);
+      const { parent, project, agent, verdict, since_ms, until_ms } = query;
+      const filter = { parent: parent?.toLowerCase(), project, agent, verdict, since_ms, until_ms };
+      const after = query.after?.toLowerCase();
+      if (uuid === undefined) return (await history.runs({ ...filter, after, limit })).map(runInfo);
+      if (!/^[0-9a-f][0-9a-f-]{0,35}$/i.test(uuid)) {
         throw new SyscallError(
           "INVALID",
-          `history.runs: expected the beginning of a UUID or a parent, got ${JSON.stringify(uuid)}.`,
+          `history.runs: expected the beginning of a UUID, got ${JSON.stringify(uuid)}.`,
         );
       }
-      const found = (await history.find(uuid.toLowerCase())).toSorted().slice(0, most);
-      const runs = await Promise.all(found.map((one) => history.byUuid(one)));
-      return runs.flatMap((run) => (run === undefined ? [] : runInfo(run.info)));
+      const named = (await history.find(uuid.toLowerCase())).toSorted();
+      const found: RunInfo[] = [];
+      for (const one of named.filter((name) => after === undefined || name > after)) {
+        if (found.length >= limit) break;
+        const run = await history.byUuid(one);
+        const isChild = filter.parent === undefined || run?.info.parent_uuid === filter.parent;
+        if (run && isChild && isSelected(run.info, filter)) found.push(runInfo(run.info));
+      }
+      return found;
     },
     async steps(uuid, after, max) {
       const run = await history.byUuid(uuid);
@@ -50,7 +57,7 @@ export function driverHistory(history: History): HistoryService {
 
 function runInfo(info: ProcInfo): RunInfo {
   const { uuid, pid, parent_uuid, kind, agent, intent, provider, model, cwd, project } = info;
-  const { ended_at_ms, exit_code, exit_reason } = info;
+  const { created_at_ms, ended_at_ms, exit_code, exit_reason } = info;
   return {
     uuid,
     pid,
@@ -62,6 +69,7 @@ function runInfo(info: ProcInfo): RunInfo {
     model,
     cwd,
     project,
+    created_at_ms,
     ended_at_ms,
     exit_code,
     exit_reason,

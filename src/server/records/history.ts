@@ -4,21 +4,29 @@ import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
-import type { RunRow } from "../../store/runs/run-index.ts";
+import type { RunFilter, RunRow } from "../../store/runs/run-index.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
+import { isSelected, type Selection } from "./run-selection.ts";
 
 /** The requested runs. */
-interface Listing {
+interface Listing extends Selection {
   cwd?: string;
-  /** Only runs of this project's folder. */
-  project?: string;
   /** A PID: they only grow. */
   after?: number;
   limit?: number;
+  /** The last ones instead of the first ones; still by PID, ascending. */
+  newest?: boolean;
   /** The kernel's live processes, which are newer than their records. */
   live?: () => readonly ProcInfo[];
+}
+
+/** Runs by UUID, so by the time of their spawn. */
+interface RunsQuery extends RunFilter {
+  /** A UUID. */
+  after?: string;
+  limit: number;
 }
 
 /** Which run of a project is the last one. */
@@ -69,38 +77,66 @@ export class History {
   }
 
   /** A page of the runs, by PID, ascending. A run that can't be read hides no other: it is named in `unreadable`. */
-  async list({ cwd, project, after = 0, limit, live }: Listing = {}): Promise<Listed> {
-    const isWanted = (run: Pick<RunRow, "project">): boolean =>
-      project === undefined || run.project === project;
-    const onDisk: { records: RunReader; rows: readonly RunRow[] }[] = [];
+  async list({ cwd, after = 0, limit, newest, live, ...selection }: Listing = {}): Promise<Listed> {
+    const before = new Set(live?.().map(({ uuid }) => uuid));
+    const closed: { records: RunReader; rows: readonly RunRow[] }[] = [];
+    const cutOff = new Map<string, ProcInfo>();
     const unreadable: Listed["unreadable"] = [];
+    let total = 0;
     for (const records of this.#stores(cwd)) {
       const index = await records.index();
-      const { rows, damaged } = await (after > 0 ? index.recent() : index.list());
-      onDisk.push({ records, rows });
+      const page = await index.page({ ...selection, after, limit, newest, except: [...before] });
+      total += page.total;
+      closed.push({ records, rows: page.rows });
+      const open = page.open.filter(({ uuid }) => !before.has(uuid));
+      for (const info of await this.#open(open, records)) cutOff.set(info.uuid, info);
       const linked = records.linked();
       if (linked) unreadable.push({ path: records.dataDir, message: linked.message });
-      for (const { uuid, error } of damaged) {
+      for (const { uuid, error } of page.damaged) {
         unreadable.push({ path: `${records.dataDir}/steps/${uuid}`, message: error.message });
       }
     }
     // Checked after the disk was read, because a process may have ended meanwhile.
     const held = new Map(live?.().map((info) => [info.uuid, info]));
-    const left: ListEntry[] = [];
-    let total = 0;
-    const add = (entry: ListEntry): void => {
-      total++;
-      if (entry.pid > after) left.push(entry);
-    };
-    // A page of thousands of runs copies only what it may show.
-    for (const { records, rows } of onDisk)
+    for (const uuid of before) {
+      const ended = held.has(uuid) || cutOff.has(uuid) ? undefined : await this.byUuid(uuid, cwd);
+      if (ended) cutOff.set(uuid, ended.info);
+    }
+    const known = [...new Map([...cutOff, ...held]).values()].filter((info) => isSelected(info, selection));
+    const infos = new Map(known.map((info) => [info.uuid, info]));
+    const left: ListEntry[] = known.filter(({ pid }) => pid > after).map(({ pid, uuid }) => ({ pid, uuid }));
+    for (const { records, rows } of closed)
       for (const row of rows)
-        if (isWanted(row) && !held.has(row.uuid)) add({ pid: row.pid, uuid: row.uuid, row, records });
-    for (const info of held.values()) if (isWanted(info)) add(info);
-    const page = left.sort((a, b) => a.pid - b.pid).slice(0, limit);
-    const infos = await this.#infos(page);
-    const runs = page.flatMap(({ uuid }) => held.get(uuid) ?? infos.get(uuid) ?? []);
-    return { runs, total, unreadable };
+        if (!held.has(row.uuid) && !infos.has(row.uuid))
+          left.push({ pid: row.pid, uuid: row.uuid, row, records });
+    left.sort((a, b) => a.pid - b.pid);
+    const page = newest ? left.slice(-(limit ?? left.length)) : left.slice(0, limit);
+    for (const [uuid, info] of await this.#infos(page)) infos.set(uuid, info);
+    const runs = page.flatMap(({ uuid }) => infos.get(uuid) ?? []);
+    return { runs, total: total + known.length, unreadable };
+  }
+
+  /** A page of recorded runs, by UUID, ascending. */
+  async runs({ after, limit, ...filter }: RunsQuery): Promise<ProcInfo[]> {
+    const found = new Map<string, ProcInfo>();
+    for (const records of this.#stores(undefined)) {
+      const index = await records.index();
+      const { rows, open } = await index.page({ ...filter, after: after ?? "", limit });
+      const { parent } = filter;
+      const mayMatch = open.filter(
+        ({ uuid, parent_uuid }) => uuid > (after ?? "") && (parent === undefined || parent_uuid === parent),
+      );
+      const infos = [...(await index.infos(rows)), ...(await this.#open(mayMatch, records))];
+      for (const info of infos)
+        if (isSelected(info, filter) && !found.has(info.uuid)) found.set(info.uuid, info);
+    }
+    return [...found.values()].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
+  }
+
+  /** How the runs stand that are open on disk. */
+  async #open(rows: readonly RunRow[], records: RunReader): Promise<ProcInfo[]> {
+    const infos = await (await records.index()).infos(rows);
+    return Promise.all(infos.map((info) => this.#truth(info, records)));
   }
 
   /**
@@ -132,9 +168,12 @@ export class History {
   /** The run that has this PID, or had it before it was resumed. */
   async byPid(pid: number, cwd?: string): Promise<Run | undefined> {
     return this.#first(cwd, async (records) => {
-      const { rows } = await (await records.index()).list();
-      const own = rows.toSorted((a, b) => Number(a.foreign ?? false) - Number(b.foreign ?? false));
-      const row = own.find((one) => one.pid === pid) ?? own.find((one) => one.earlier_pids.includes(pid));
+      const { rows, open } = await (await records.index()).page({ pid });
+      const had = [...rows, ...open.filter((row) => row.pid === pid || row.earlier_pids.includes(pid))];
+      const own = had.toSorted(
+        (a, b) => Number(a.foreign ?? false) - Number(b.foreign ?? false) || (a.uuid < b.uuid ? -1 : 1),
+      );
+      const row = own.find((one) => one.pid === pid) ?? own[0];
       return row === undefined ? null : records.info(row.uuid);
     });
   }
@@ -168,7 +207,7 @@ export class History {
   async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
     const found: { uuid: string; wake: Wake }[] = [];
     for (const records of this.#stores(undefined)) {
-      const { rows } = await (await records.index()).list();
+      const { rows } = await (await records.index()).page(SUSPENDED);
       for (const { uuid, state, suspended, foreign, moved_from } of rows)
         if (state === "suspended" && suspended?.by_itself && !foreign && moved_from === undefined)
           found.push({ uuid, wake: suspended.wake });
@@ -181,7 +220,7 @@ export class History {
     const found: ProcInfo[] = [];
     for (const records of this.#stores(undefined)) {
       const index = await records.index();
-      const { rows } = await index.list();
+      const { rows } = await index.page(SUSPENDED);
       const asking = rows.filter(
         ({ state, suspended, foreign, moved_from }) =>
           state === "suspended" && suspended?.wake.on === "answer" && !foreign && moved_from === undefined,
@@ -192,15 +231,8 @@ export class History {
   }
 
   /** The child runs of a run, oldest first. */
-  async childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
-    const found: ProcInfo[] = [];
-    for (const records of this.#stores(undefined)) {
-      const index = await records.index();
-      const { rows } = await index.list();
-      const children = rows.filter(({ parent_uuid }) => parent_uuid === uuid).slice(0, limit);
-      for (const info of await index.infos(children)) found.push(await this.#truth(info, records));
-    }
-    return found.sort((a, b) => (a.uuid < b.uuid ? -1 : 1)).slice(0, limit);
+  childrenOf(uuid: string, limit: number): Promise<ProcInfo[]> {
+    return this.runs({ parent: uuid, limit });
   }
 
   /** The UUIDs with this prefix. */
@@ -268,6 +300,8 @@ function asForeign(info: ProcInfo, words: CrashedRun | SyscallError): ProcInfo {
 }
 
 const MOST_LAST_WORDS = 1000;
+
+const SUSPENDED: RunFilter = { status: "suspended" };
 
 /** A damaged run does not hide the others. */
 function unread(thrown: unknown): SyscallError {

@@ -5,6 +5,9 @@ import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "./document.ts";
 import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
 
+/** The folder of the derived index below a data folder. It can be deleted at any time. */
+export const INDEX_FOLDER = "index";
+
 /**
  * Makes a data folder, mode 0700. A project's `.rnix/data` also gets a `.gitignore` that excludes all of it from the
  * repository, itself included, so that `git status` stays clean. An existing file is not changed. Returns true when this

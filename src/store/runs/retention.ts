@@ -1,6 +1,6 @@
 /** Decides which ended runs exceed the retention limits. */
 
-import type { RunRow } from "./run-index.ts";
+import type { RunRow } from "./run-row.ts";
 
 /** Limits for ended runs; null: no limit. */
 export interface RetentionLimits {

@@ -1,63 +1,70 @@
 /** The index that makes listing runs fast. */
 
-import { dirname, join } from "node:path";
-import { SyscallError } from "../../plugin/index.ts";
-import { AppendLog, eachLine } from "../files/append-log.ts";
-import { requireNoLink } from "../files/data-dir.ts";
-import { makeFolder, parseDocument } from "../files/document.ts";
-import { FileLock } from "../files/file-lock.ts";
-import { errno, type FsPort, ioError, writeAll } from "../files/fs-port.ts";
+import type { Database } from "bun:sqlite";
+import nodeFs from "node:fs";
+import { uptime } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { CODES, SyscallError } from "../../plugin/index.ts";
+import { errno, type FsPort } from "../files/fs-port.ts";
+import { IndexFile } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
-import {
-  entryLines,
-  type FileFacts,
-  type IndexEntry,
-  parseEntry,
-  type RunRow,
-  rowOf,
-  sumOf,
-} from "./index-entry.ts";
+import { ChangedRuns } from "./changed-runs.ts";
 import type { RecordSeal } from "./record-seal.ts";
+import { isSameRecord, type RecordFacts, type RunRow, rowOf } from "./run-row.ts";
+import {
+  type KnownRun,
+  type PageQuery,
+  RUN_TABLE_SCHEMA,
+  RUN_TABLE_VERSION,
+  RunTable,
+  type TableState,
+} from "./run-table.ts";
 import { INFO } from "./run-writer.ts";
 import { ProcInfo } from "./schema.ts";
 
-/** The index file below the data folder. It can be deleted: the next listing writes it again. */
-export const INDEX_FILE = join("index", "runs.jsonl");
+export type { RunFilter, RunRow } from "./run-row.ts";
+export type { PageQuery } from "./run-table.ts";
 
 /** Records read in parallel. */
 const READERS = 32;
-/** Rows written in one call. */
+/** Rows read or written in one call. */
 const BATCH = 100;
-/** A longer record is not copied into the index, but read from its own file each time. */
-const MAX_INFO_BYTES = 64 * 1024;
-/** How long a listing is reused for later pages. */
-const RECENT_MS = 2000;
-/** Outdated rows allowed in the file, beyond as many as it has current ones. */
-const SPENT_ROWS = 1000;
-
-const NO_FILE = -1;
-
-interface KnownRun {
-  row: RunRow;
-  facts: FileFacts;
-  /** Position of its record in the index file; null: only in its own file. */
-  at: { offset: number; bytes: number; sum: string } | null;
-  /** The record was validated, and validation changes nothing in it: it need not be validated again. */
-  isValidated?: true;
-}
-
-export type { RunRow };
+/** A folder that was changed this recently may change again without another time. */
+const SETTLED_MS = 50;
+/** How often a page is read again when its records have changed meanwhile. */
+const ATTEMPTS = 3;
 
 export interface DamagedRun {
   uuid: string;
   error: SyscallError;
 }
 
-interface Listing {
+export interface Listing {
   /** Rows of all readable runs, oldest first. */
   rows: RunRow[];
   /** Runs that could not be read, and why. */
   damaged: DamagedRun[];
+}
+
+export interface RunPage {
+  /** Closed runs of this page. */
+  rows: RunRow[];
+  /** How many closed runs all pages have. */
+  total: number;
+  /** All runs that are open on disk, unfiltered: they may be live, or cut off. */
+  open: RunRow[];
+  damaged: DamagedRun[];
+}
+
+/** How listings read the runs of a data folder. */
+export interface RunLists {
+  /** Checks every record. */
+  list(): Promise<Listing>;
+  /** Checks the records that may have changed, and those on the page. */
+  page(query: PageQuery): Promise<RunPage>;
+  /** Returns the records of these rows, in order. Runs removed meanwhile are left out. */
+  infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]>;
 }
 
 interface RunIndexPorts {
@@ -71,121 +78,240 @@ interface RunIndexPorts {
   runDir(uuid: string): string;
   /** Reads a run's own record. */
   info(uuid: string): Promise<ProcInfo | null>;
+  /** The database stays open until `close`. */
+  keepOpen?: boolean;
 }
 
 /**
- * An index of the ended runs in a data folder, so that a listing does not read every record. A row is valid while the
- * run's proc-info.json has the same size, time and inode, so changes to a run need no update here. All other runs are
- * read. Several kernels may share the file: rows are added under a lock, and skipped when the lock is taken.
+ * An index of the runs in a data folder, so that a listing does not read every record. It is derived: a row is valid
+ * while the run's proc-info.json has the same size, time and inode. Several processes may share the file.
  */
-export class RunIndex {
+export class RunIndex implements RunLists {
   readonly #ports: RunIndexPorts;
-  readonly #path: string;
-  readonly #known = new Map<string, KnownRun>();
-  /** The part of the file that is loaded into `known`. */
-  #loaded = { ino: NO_FILE, bytes: 0, rows: 0 };
-  #listing: Promise<Listing> | undefined;
-  #last: { listing: Listing; at: number } | undefined;
-  /** The next listing, for callers that came during a listing: that one may have missed their run. */
-  #following: Promise<Listing> | undefined;
+  readonly #file: IndexFile;
+  readonly #journal: ChangedRuns;
+  #using = 0;
+  #table: { db: Database; table: RunTable } | undefined;
+  readonly #lists = new Coalesced<Listing>();
+  readonly #syncs = new Coalesced<void>();
 
   constructor(ports: RunIndexPorts) {
+    const { dataDir, fs, seal } = ports;
     this.#ports = ports;
-    this.#path = join(ports.dataDir, INDEX_FILE);
+    this.#file = new IndexFile({ dataDir, name: "runs", version: formOf(), schema: RUN_TABLE_SCHEMA, seal });
+    this.#journal = new ChangedRuns(dataDir, fs);
   }
 
   list(): Promise<Listing> {
-    if (!this.#listing) return this.#begin();
-    this.#following ??= this.#listing.then(nothing, nothing).then(() => {
-      this.#following = undefined;
-      return this.#begin();
-    });
-    return this.#following;
+    return this.#during(() => this.#lists.run(() => this.#list()));
   }
 
-  /** Returns the last listing if it is recent, for later pages; otherwise a new one. */
-  recent(): Promise<Listing> {
-    const last = this.#last;
-    return last && performance.now() - last.at < RECENT_MS ? Promise.resolve(last.listing) : this.list();
+  page(query: PageQuery): Promise<RunPage> {
+    return this.#during(() => this.#readPage(query));
   }
 
-  /** Returns the records of these rows, in order. Runs removed meanwhile are left out. */
-  async infos(rows: readonly RunRow[]): Promise<ProcInfo[]> {
+  infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]> {
+    return this.#during(() => this.#infos(rows));
+  }
+
+  async #readPage(query: PageQuery): Promise<RunPage> {
+    for (let attempt = 1; ; attempt++) {
+      await this.#syncs.run(() => this.#sync());
+      const found = this.#use((table) => (table.state ? this.#page(table, query) : undefined));
+      const { changed = [], ...page } = found ?? {};
+      if (found && (changed.length === 0 || attempt >= ATTEMPTS)) return { ...found, ...page };
+      if (attempt > ATTEMPTS)
+        throw new SyscallError("UNAVAILABLE", "The index of runs is deleted again and again.");
+      await this.#readAgain(changed);
+    }
+  }
+
+  async #infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
-    const slices = new TimeSlices();
-    const fd = this.#open();
-    try {
-      for (const { uuid } of rows) {
-        await slices.pause();
-        const info = this.#recordOf(fd, uuid) ?? (await this.#ports.info(uuid));
-        if (info) found.push(info);
-      }
-    } finally {
-      if (fd !== undefined) this.#ports.fs.close(fd);
+    for await (const { uuid, text } of this.recordTexts(rows)) {
+      const info = text === undefined ? await this.#ports.info(uuid) : parsedJson(text);
+      if (info) found.push(info);
     }
     return found;
   }
 
-  #begin(): Promise<Listing> {
-    this.#listing = this.#list().finally(() => {
-      this.#listing = undefined;
-    });
-    return this.#listing;
+  /** The records as they were validated, as JSON; undefined for one that has to be read from its own file. */
+  async *recordTexts(
+    rows: readonly Pick<RunRow, "uuid">[],
+  ): AsyncGenerator<{ uuid: string; text: string | undefined }> {
+    const slices = new TimeSlices();
+    for (const { uuid } of rows) {
+      await slices.pause();
+      const facts = this.#factsOf(uuid);
+      yield { uuid, text: facts ? this.#use((table) => table.record(uuid, facts)) : undefined };
+    }
+  }
+
+  /** No file stays open between listings, but in a Worker, which closes them. */
+  async #during<T>(use: () => Promise<T>): Promise<T> {
+    this.#using++;
+    try {
+      return await use();
+    } finally {
+      if (--this.#using === 0 && !this.#ports.keepOpen && !this.#file.inMemory) this.close();
+    }
+  }
+
+  close(): void {
+    this.#table = undefined;
+    this.#file.close();
   }
 
   async #list(): Promise<Listing> {
+    const begun = this.#begun();
     const uuids = await this.#ports.uuids();
-    await this.#load();
-    const { changed, facts } = await this.#compare(uuids);
+    const known = await this.#allKnown();
+    const { changed, facts } = await this.#compare(uuids, known);
     const damaged: DamagedRun[] = [];
-    const open = new Map<string, RunRow>();
-    for (let i = 0; i < changed.length; i += BATCH) {
-      const read = await this.#readAll(changed.slice(i, i + BATCH), damaged);
-      for (const info of read) if (info.ended_at_ms === null) open.set(info.uuid, rowOf(info));
-      await this.#add(
-        read.filter((info) => info.ended_at_ms !== null),
-        facts,
-      );
+    const rows = new Map([...known].map(([uuid, { row }]) => [uuid, row]));
+    for (let i = 0; i < changed.length; i += BATCH)
+      for (const row of await this.#readAll(changed.slice(i, i + BATCH), facts, damaged))
+        rows.set(row.uuid, row);
+    const there = new Set(uuids);
+    this.#change((table) => {
+      for (const uuid of [...table.uuids(), ...table.unread().map((one) => one.uuid)])
+        if (!there.has(uuid)) table.remove(uuid);
+      table.state = this.#trimmed(begun);
+    });
+    damaged.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
+    return { rows: uuids.flatMap((uuid) => rows.get(uuid) ?? []), damaged };
+  }
+
+  /** The rows of the table. */
+  async #allKnown(): Promise<Map<string, KnownRun>> {
+    const known = new Map<string, KnownRun>();
+    const slices = new TimeSlices();
+    for (let after = 0; ; ) {
+      await slices.pause();
+      const part = this.#use((table) => table.part(after, BATCH));
+      for (const run of part.runs) known.set(run.row.uuid, run);
+      if (part.last === null) break;
+      after = part.last;
     }
-    await this.#forget(new Set(uuids));
-    const rows = uuids.flatMap((uuid) => this.#known.get(uuid)?.row ?? open.get(uuid) ?? []);
-    const listing = { rows, damaged };
-    this.#last = { listing, at: performance.now() };
-    return listing;
+    this.#use((table) => table.takeDoubtful());
+    return known;
   }
 
   /** Finds the runs whose record changed, in time slices, so that the thread is not blocked. */
-  async #compare(uuids: readonly string[]): Promise<{ changed: string[]; facts: Map<string, FileFacts> }> {
-    const { fs, runDir } = this.#ports;
+  async #compare(
+    uuids: Iterable<string>,
+    known: Pick<Map<string, KnownRun>, "get" | "delete">,
+  ): Promise<{ changed: string[]; facts: Map<string, RecordFacts> }> {
     const changed: string[] = [];
-    const all = new Map<string, FileFacts>();
+    const all = new Map<string, RecordFacts>();
     const slices = new TimeSlices();
     for (const uuid of uuids) {
       await slices.pause();
-      const facts = fs.stat(`${runDir(uuid)}/${INFO}`);
-      const known = this.#known.get(uuid);
-      if (known && facts && sameFile(known.facts, facts)) continue;
-      this.#known.delete(uuid);
-      changed.push(uuid);
       // The state is taken before the read: a record replaced in between is read again next time.
+      const facts = this.#factsOf(uuid);
+      const run = known.get(uuid);
+      if (run && facts && isSameRecord(run.facts, facts)) continue;
+      known.delete(uuid);
+      changed.push(uuid);
       if (facts) all.set(uuid, facts);
     }
     return { changed, facts: all };
   }
 
-  async #readAll(uuids: readonly string[], damaged: DamagedRun[]): Promise<ProcInfo[]> {
-    const found = new Map<string, ProcInfo>();
+  /** Brings the rows of all runs that may have changed up to date. */
+  async #sync(): Promise<void> {
+    const begun = this.#begun();
+    const before = this.#use((table) => table.state);
+    const { uuids: changed, position } = this.#journal.since(before?.journal ?? null);
+    if (!before || changed === null || before.boot !== begun.boot) {
+      await this.list();
+      return;
+    }
+    const suspects = this.#use((table) => {
+      const uuids = [...table.open().map(({ row }) => row.uuid), ...table.unread().map(({ uuid }) => uuid)];
+      return new Set([...uuids, ...changed, ...table.takeDoubtful()]);
+    });
+    if (before.stepsMs !== begun.stepsMs) await this.#addNames(suspects);
+    await this.#readAgain(suspects);
+    const after = this.#trimmed({ ...begun, journal: position });
+    if (!Bun.deepEquals(before, after)) {
+      this.#change((table) => {
+        table.state = after;
+      });
+    }
+  }
+
+  /** Adds new runs, and those that are gone. */
+  async #addNames(suspects: Set<string>): Promise<void> {
+    const names = new Set(await this.#ports.uuids());
+    for (const uuid of this.#use((table) => table.uuids())) if (!names.delete(uuid)) suspects.add(uuid);
+    for (const uuid of names) suspects.add(uuid);
+  }
+
+  /** Reads those of the runs whose records have changed. */
+  async #readAgain(uuids: Iterable<string>): Promise<void> {
+    const known = {
+      get: (uuid: string) => this.#use((table) => table.known(uuid)),
+      delete: () => true,
+    };
+    const { changed, facts } = await this.#compare(uuids, known);
+    for (let i = 0; i < changed.length; i += BATCH)
+      await this.#readAll(changed.slice(i, i + BATCH), facts, []);
+  }
+
+  #page(table: RunTable, query: PageQuery): RunPage & { changed: string[] } {
+    const { runs, total } = table.page(query);
+    const open = table.open();
+    const unread = table.unread();
+    const isChanged = ({ row, facts }: KnownRun): boolean => {
+      const now = this.#factsOf(row.uuid);
+      return now === null || !isSameRecord(now, facts);
+    };
+    return {
+      rows: runs.map(({ row }) => row),
+      total,
+      open: open.map(({ row }) => row),
+      damaged: unread.map(({ uuid, code, message }) => ({ uuid, error: errorOf(code, message) })),
+      changed: [...runs.filter(isChanged).map(({ row }) => row.uuid), ...table.takeDoubtful()],
+    };
+  }
+
+  /** Reads records in parallel and writes their rows. Returns the rows. */
+  async #readAll(
+    uuids: readonly string[],
+    facts: ReadonlyMap<string, RecordFacts>,
+    damaged: DamagedRun[],
+  ): Promise<RunRow[]> {
+    const read = new Map<string, ProcInfo | SyscallError | null>();
     const left = uuids.values();
     const reader = async (): Promise<void> => {
-      for (const uuid of left) {
-        const info = await this.#read(uuid);
-        if (info instanceof SyscallError) damaged.push({ uuid, error: info });
-        else if (info) found.set(uuid, info);
-      }
+      for (const uuid of left) read.set(uuid, await this.#read(uuid));
     };
     await Promise.all(Array.from({ length: READERS }, reader));
-    damaged.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
-    return [...found.values()];
+    const rows: RunRow[] = [];
+    const writes: ((table: RunTable) => void)[] = [];
+    for (const uuid of uuids) {
+      const found = read.get(uuid) ?? null;
+      const of = facts.get(uuid);
+      if (found instanceof SyscallError) {
+        damaged.push({ uuid, error: found });
+        writes.push((table) => table.putUnread(uuid, found.code, found.message));
+      } else if (found) {
+        const row = rowOf(found);
+        rows.push(row);
+        writes.push((table) => table.put(found, row, this.#isCurrent(uuid, of) ? of : null));
+      } else writes.push((table) => table.remove(uuid));
+    }
+    this.#change((table) => {
+      for (const write of writes) write(table);
+    });
+    return rows;
+  }
+
+  /** Under the write lock, because another process may have written the row of a newer record meanwhile. */
+  #isCurrent(uuid: string, facts: RecordFacts | undefined): facts is RecordFacts {
+    const now = this.#factsOf(uuid);
+    return facts !== undefined && now !== null && isSameRecord(now, facts);
   }
 
   async #read(uuid: string): Promise<ProcInfo | SyscallError | null> {
@@ -200,152 +326,86 @@ export class RunIndex {
     }
   }
 
-  /** Loads the rows that this and other kernels have added. */
-  async #load(): Promise<void> {
-    const { fs } = this.#ports;
-    const file = fs.stat(this.#path);
-    const ino = file?.ino ?? NO_FILE;
-    if (ino !== this.#loaded.ino || (file?.size ?? 0) < this.#loaded.bytes) {
-      this.#known.clear();
-      this.#loaded = { ino, bytes: 0, rows: 0 };
-    }
-    if (file === null || file.size === this.#loaded.bytes) return;
-    let entry: IndexEntry | undefined;
-    const take = ({
-      at,
-      bytes,
-      ended,
-    }: {
-      at: number;
-      bytes: Uint8Array | undefined;
-      ended: boolean;
-    }): true => {
-      // A line that is being written is loaded next time.
-      if (!ended || bytes === undefined) return true;
-      if (
-        typeof entry?.row.ended_at_ms === "number" &&
-        bytes.length === entry.bytes &&
-        sumOf(entry, bytes, this.#ports.seal) === entry.sum
-      ) {
-        this.#know(entry.row, entry.facts, { offset: at, bytes: entry.bytes, sum: entry.sum });
-        this.#loaded.bytes = at + bytes.length + 1;
-        entry = undefined;
-      } else {
-        entry = parseEntry(bytes);
-      }
-      return true;
-    };
-    await this.#unlessDamaged(() => eachLine(fs, this.#path, take, this.#loaded.bytes));
+  #factsOf(uuid: string): RecordFacts | null {
+    const found = this.#ports.fs.stat(`${this.#ports.runDir(uuid)}/${INFO}`);
+    return found && { size: found.size, mtimeMs: found.mtimeMs, ino: found.ino };
   }
 
-  #know(row: RunRow, facts: FileFacts, at: KnownRun["at"]): void {
-    this.#known.set(row.uuid, { row, facts, at });
-    if (at) this.#loaded.rows++;
+  /** The state of the folder before it is read. */
+  #begun(): TableState {
+    const stepsMs = this.#ports.fs.stat(join(this.#ports.dataDir, "steps"))?.mtimeMs ?? 0;
+    const isSettled = Date.now() - stepsMs > SETTLED_MS;
+    return { journal: this.#journal.since(null).position, stepsMs: isSettled ? stepsMs : -1, boot: bootId() };
   }
 
-  /** Adds ended runs. If the write fails, they stay known in memory. */
-  async #add(infos: readonly ProcInfo[], facts: ReadonlyMap<string, FileFacts>): Promise<void> {
-    const lines = infos.flatMap((info) => {
-      const found = facts.get(info.uuid);
-      if (!found) return [];
-      const of = { row: rowOf(info), facts: { size: found.size, mtimeMs: found.mtimeMs, ino: found.ino } };
-      this.#know(of.row, of.facts, null);
-      const text = JSON.stringify(info);
-      const bytes = Buffer.byteLength(text);
-      return bytes > MAX_INFO_BYTES
-        ? []
-        : entryLines({ ...of, bytes, sum: sumOf(of, text, this.#ports.seal) }, text);
+  #trimmed(state: TableState): TableState {
+    return { ...state, journal: this.#journal.trim(state.journal) };
+  }
+
+  #use<T>(use: (table: RunTable) => T): T {
+    return this.#file.use((db) => use(this.#of(db)));
+  }
+
+  #change<T>(change: (table: RunTable) => T): T {
+    return this.#file.use((db) => db.transaction(() => change(this.#of(db))).immediate());
+  }
+
+  #of(db: Database): RunTable {
+    if (this.#table?.db !== db) this.#table = { db, table: new RunTable(db, this.#ports.seal) };
+    return this.#table.table;
+  }
+}
+
+/** Runs one work at a time. A caller that comes during one waits for the next: that one may have missed its change. */
+class Coalesced<T> {
+  #now: Promise<T> | undefined;
+  #next: Promise<T> | undefined;
+
+  run(work: () => Promise<T>): Promise<T> {
+    if (!this.#now) return this.#begin(work);
+    this.#next ??= this.#now.then(nothing, nothing).then(() => {
+      this.#next = undefined;
+      return this.#begin(work);
     });
-    if (lines.length === 0) return;
-    const log = new AppendLog(this.#path, "the index of runs", { fs: this.#ports.fs });
-    await this.#locked(() => log.append(...lines));
+    return this.#next;
   }
 
-  /** Drops removed runs, and rewrites the file when most rows are outdated. */
-  async #forget(there: ReadonlySet<string>): Promise<void> {
-    for (const uuid of this.#known.keys()) if (!there.has(uuid)) this.#known.delete(uuid);
-    if (this.#loaded.rows > 2 * this.#known.size + SPENT_ROWS) await this.#locked(() => this.#rewrite());
-  }
-
-  async #rewrite(): Promise<void> {
-    const { fs } = this.#ports;
-    const temporary = join(dirname(this.#path), "~runs.jsonl.tmp");
-    const from = fs.open(this.#path, "read");
-    try {
-      const to = fs.open(temporary, "replace");
-      try {
-        const slices = new TimeSlices();
-        for (const known of this.#known.values()) {
-          await slices.pause();
-          const record = this.#recordAt(from, known);
-          if (!known.at || !record) continue;
-          const lines = entryLines({ ...known, ...known.at }, record.toString());
-          writeAll(fs, to, Buffer.from(`${lines.join("\n")}\n`));
-        }
-      } finally {
-        fs.close(to);
-      }
-      fs.rename(temporary, this.#path);
-    } catch (error) {
-      throw ioError(error, "rewrite the index of runs", this.#path);
-    } finally {
-      fs.close(from);
-    }
-  }
-
-  async #locked(write: () => void | Promise<void>): Promise<void> {
-    await this.#unlessDamaged(async () => {
-      requireNoLink(this.#ports.dataDir, ["index"], this.#ports.fs);
-      makeFolder(dirname(this.#path), this.#ports.fs);
-      const lock = FileLock.tryAcquire(`${this.#path}.lock`);
-      try {
-        if (lock) await write();
-      } finally {
-        lock?.release({ remove: true });
-      }
+  #begin(work: () => Promise<T>): Promise<T> {
+    this.#now = work().finally(() => {
+      this.#now = undefined;
     });
+    return this.#now;
   }
+}
 
-  /** Ignores failures to read or write the index: it is only derived. */
-  async #unlessDamaged(use: () => Promise<void>): Promise<void> {
-    try {
-      await use();
-    } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
-    }
-  }
+let form: string | undefined;
 
-  /** Opens the index; undefined when it is missing or unreadable, and then the records are read. */
-  #open(): number | undefined {
-    try {
-      return this.#ports.fs.open(this.#path, "read");
-    } catch (error) {
-      if (errno(error) !== undefined) return undefined;
-      throw error;
-    }
-  }
+/** Names what a row and a record are: records of another form are read again. */
+function formOf(): string {
+  form ??= Bun.hash(JSON.stringify([RUN_TABLE_VERSION, z.toJSONSchema(ProcInfo)])).toString(36);
+  return form;
+}
 
-  #recordOf(fd: number | undefined, uuid: string): ProcInfo | undefined {
-    const known = this.#known.get(uuid);
-    const record = fd !== undefined && known ? this.#recordAt(fd, known) : undefined;
-    if (known === undefined || record === undefined) return undefined;
-    const text = record.toString();
-    // The checksum says that it is the text that was validated. Validation takes most of the time of a listing.
-    if (known.isValidated) return parsedJson(text);
-    const info = parseDocument(ProcInfo, text, `the index's record of run ${uuid}`);
-    if (JSON.stringify(info) === text) known.isValidated = true;
-    return info;
-  }
+let boot: string | undefined;
 
-  /** Reads a record from the index; undefined when it has changed there. */
-  #recordAt(fd: number, known: KnownRun): Buffer | undefined {
-    if (known.at === null) return undefined;
-    const record = Buffer.alloc(known.at.bytes);
-    const got = this.#ports.fs.read(fd, record, known.at.offset);
-    return got === known.at.bytes && sumOf(known, record, this.#ports.seal) === known.at.sum
-      ? record
-      : undefined;
+/** Names the time since the machine was started: a power loss may take a record's entry in the journal. */
+function bootId(): string {
+  boot ??= readBootId() ?? `${Math.round((Date.now() - uptime() * 1000) / 600_000)}`;
+  return boot;
+}
+
+function readBootId(): string | undefined {
+  try {
+    return nodeFs.readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+  } catch (error) {
+    if (errno(error) === undefined) throw error;
+    return undefined;
   }
+}
+
+function errorOf(code: string, message: string): SyscallError {
+  const known = CODES.find((one) => one === code) ?? "INVALID";
+  return new SyscallError(known, message);
 }
 
 function parsedJson(text: string): ProcInfo {
@@ -353,10 +413,6 @@ function parsedJson(text: string): ProcInfo {
 }
 
 function nothing(): void {}
-
-function sameFile(a: FileFacts, b: FileFacts): boolean {
-  return a.ino === b.ino && a.size === b.size && a.mtimeMs === b.mtimeMs;
-}
 
 function noRecord(uuid: string): SyscallError {
   return new SyscallError(

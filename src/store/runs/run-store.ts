@@ -21,6 +21,7 @@ import { DurableDocument, readDurable, repairDurable } from "../files/durable-do
 import type { FileLock } from "../files/file-lock.ts";
 import { errno, type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
+import { ChangedRuns } from "./changed-runs.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { acknowledgedBy, INBOX } from "./inbox-log.ts";
 import { isMixed, openStep } from "./open-step.ts";
@@ -30,7 +31,7 @@ import type { RecordSeal } from "./record-seal.ts";
 import { located } from "./relocate.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";
 import { requireClaimable, requirePlainRun } from "./run-folder.ts";
-import type { DamagedRun, RunIndex } from "./run-index.ts";
+import type { DamagedRun, RunIndex, RunLists } from "./run-index.ts";
 import {
   DEFAULT_UNDO_BYTES,
   EVENTS,
@@ -83,13 +84,23 @@ export class RunStore {
   readonly #key: RecordKey;
   readonly #steps: string;
   #index: Promise<RunIndex> | undefined;
+  readonly #lists: (() => RunLists) | undefined;
   #dailySpending: DailySpending | undefined;
   /** This store has made or reopened a run. */
   #began = false;
 
-  /** `key`: the key of the user whose records count as own. */
-  constructor(dataDir: string, fs: FsPort = realFs, key: RecordKey = keyOfThisProcess()) {
+  /**
+   * `key`: the key of the user whose records count as own. `lists`: reads the runs for listings elsewhere; by default
+   * this thread does.
+   */
+  constructor(
+    dataDir: string,
+    fs: FsPort = realFs,
+    key: RecordKey = keyOfThisProcess(),
+    lists: (() => RunLists) | undefined = undefined,
+  ) {
     this.dataDir = dataDir;
+    this.#lists = lists;
     this.#fs = fs;
     this.#key = key;
     this.#steps = join(dataDir, "steps");
@@ -110,7 +121,8 @@ export class RunStore {
       throw new SyscallError("INVALID", `Run ${uuid} already exists: expected a new UUID.`);
     }
     const seal = this.#seal(uuid);
-    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above: this.#above(made) });
+    const changing = (): void => this.#changing(uuid);
+    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above: this.#above(made), changing });
   }
 
   /** Returns the folders above a run that may not be durable yet. */
@@ -142,7 +154,24 @@ export class RunStore {
     // The process that made it may have been killed before its first sync.
     const above = this.#above(!this.#began);
     const seal = this.#seal(uuid);
-    return new RunWriter({ uuid, dir, seal, fs: this.#fs, limits, above, taken, journalled, inbox });
+    const changing = (): void => this.#changing(uuid);
+    return new RunWriter({
+      uuid,
+      dir,
+      seal,
+      fs: this.#fs,
+      limits,
+      above,
+      taken,
+      journalled,
+      inbox,
+      changing,
+    });
+  }
+
+  /** Notifies listings that a record changes which they would not look at. */
+  #changing(uuid: string): void {
+    new ChangedRuns(this.dataDir, this.#fs).add(uuid);
   }
 
   /**
@@ -212,6 +241,7 @@ export class RunStore {
       const path = join(dir, INFO);
       await repairDurable(path, this.#fs);
       const document = new DurableDocument(path, { fs: this.#fs, there: true });
+      this.#changing(uuid);
       document.replace(sealedInfo(changed, this.dataDir, this.#seal(uuid)));
       const replacement = await document.sync();
       await syncDirectory(dir, this.#fs);
@@ -258,13 +288,18 @@ export class RunStore {
     return { runs: await index.infos(rows), damaged };
   }
 
-  /** The index for listings. Made on first use: most programs list no runs. */
-  index(): Promise<RunIndex> {
-    this.#index ??= this.#openIndex();
+  /** What listings read. Made on first use: most programs list no runs. */
+  async index(): Promise<RunLists> {
+    return this.#lists?.() ?? this.ownIndex();
+  }
+
+  /** The index in this thread. `keepOpen`: the caller closes it. */
+  ownIndex(o: { keepOpen?: boolean } = {}): Promise<RunIndex> {
+    this.#index ??= this.#openIndex(o);
     return this.#index;
   }
 
-  async #openIndex(): Promise<RunIndex> {
+  async #openIndex({ keepOpen }: { keepOpen?: boolean }): Promise<RunIndex> {
     const { RunIndex } = await import("./run-index.ts");
     return new RunIndex({
       dataDir: this.dataDir,
@@ -273,6 +308,7 @@ export class RunStore {
       uuids: () => this.#uuids(),
       runDir: (uuid) => this.dir(uuid),
       info: (uuid) => this.info(uuid),
+      keepOpen,
     });
   }
 

@@ -10,6 +10,7 @@ import { DurableDocument } from "../files/durable-document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
+import { isClosed } from "./closed-record.ts";
 import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
@@ -85,6 +86,9 @@ export class RunWriter {
   /** Folders whose entries are not durable yet: the run's folder and its parents. */
   #namesDirty: string[];
   #namesSyncing: Promise<unknown> = Promise.resolve();
+  readonly #changing: () => void;
+  /** The record on disk is closed: listings look at it only when they are notified. */
+  #isClosed: boolean;
 
   /**
    * The folder exists. `above`: its parent folders that may not be durable. For a resumed run: `taken` is the number of
@@ -102,6 +106,8 @@ export class RunWriter {
     taken?: number | SyscallError;
     journalled?: boolean;
     inbox?: InboxState;
+    /** Called before a closed record is written again. */
+    changing?: () => void;
   }) {
     this.uuid = o.uuid;
     this.dir = o.dir;
@@ -118,6 +124,8 @@ export class RunWriter {
     this.#namesDirty = [dir, ...(o.above ?? [])];
     const there = o.taken !== undefined;
     this.#there = there;
+    this.#isClosed = there;
+    this.#changing = o.changing ?? (() => {});
     this.#info = new DurableDocument(join(dir, INFO), { fs, there });
     this.#meta = new DurableDocument(join(dir, META), { fs, there });
     // The first sync also makes the files of the earlier writer durable.
@@ -138,6 +146,8 @@ export class RunWriter {
 
   /** Replaces the process record. Not durable by itself: `sync` and `close` make it so. */
   info(info: ProcInfo): void {
+    if (this.#isClosed) this.#changing();
+    this.#isClosed = isClosed(info);
     this.#info.replace(sealedInfo(info, dirname(dirname(this.dir)), this.#seal));
     this.#nameDirty();
   }

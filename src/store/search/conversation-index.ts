@@ -6,19 +6,19 @@ import { SyscallError } from "../../plugin/index.ts";
 import { eachLine } from "../files/append-log.ts";
 import { linkIn } from "../files/data-dir.ts";
 import { errno, realFs } from "../files/fs-port.ts";
+import { IndexFile } from "../files/index-file.ts";
 import { UUID } from "../runs/own-run.ts";
 import type { RecordKey } from "../runs/record-key.ts";
 import { RunStore } from "../runs/run-store.ts";
 import { STEPS } from "../runs/run-writer.ts";
 import type { ProcInfo } from "../runs/schema.ts";
-import { IndexFile } from "./index-file.ts";
 import type { QueryWord } from "./query.ts";
 import { stepText } from "./step-text.ts";
 import { type IndexText, TEXT_SCHEMA, type TextFilter, type TextHit, TextIndex } from "./text-index.ts";
 
 const NAME = "conversations";
 /** Of the tables, and of the way texts are made of steps. */
-const VERSION = 1;
+const VERSION = "1";
 /** All texts are in one collection: a source is a run. */
 const COLLECTION = "runs";
 /** A part of a run that is indexed at once, so that a search waits for no more than that. */

@@ -1,14 +1,14 @@
 /** The documents of plugins, searched: one database for each data folder. */
 
+import { IndexFile } from "../files/index-file.ts";
 import type { RecordKey } from "../runs/record-key.ts";
-import { IndexFile } from "./index-file.ts";
 import type { QueryWord } from "./query.ts";
 import type { DocumentText } from "./requests.ts";
 import { TEXT_SCHEMA, type TextFilter, type TextHit, TextIndex } from "./text-index.ts";
 
 const NAME = "documents";
 /** Of the tables and of the way texts are split into terms. */
-const VERSION = 1;
+const VERSION = "1";
 
 /** The documents of one data folder. */
 export class DocumentIndex {

@@ -1,11 +1,23 @@
 /** Answers the requests to the index, in its Worker. */
 
+import { realFs } from "../files/fs-port.ts";
 import type { RecordKey } from "../runs/record-key.ts";
+import type { DamagedRun, RunIndex, RunRow } from "../runs/run-index.ts";
+import { RunStore } from "../runs/run-store.ts";
 import { ConversationIndex, type StepHit } from "./conversation-index.ts";
 import { DocumentIndex } from "./document-index.ts";
 import { type QueryWord, queryWords } from "./query.ts";
 import { RecentlyUsed } from "./recently-used.ts";
-import type { AnswerOf, FindRequest, IndexHit, OperationName, RequestOf, ToIndexWorker } from "./requests.ts";
+import type {
+  AnswerOf,
+  DamagedText,
+  FindRequest,
+  IndexHit,
+  OperationName,
+  RequestOf,
+  RowsText,
+  ToIndexWorker,
+} from "./requests.ts";
 import { snippetOf } from "./snippet.ts";
 import type { TextHit } from "./text-index.ts";
 
@@ -16,6 +28,8 @@ const CATCH_UP_MS = 500;
 /** In the background, this share of the time is left to others. */
 const REST_FACTOR = 2;
 const MIN_REST_MS = 5;
+/** Rows of one text. */
+const ROWS = 200;
 
 /** The operations, which may take turns of the event loop. */
 type Operations = {
@@ -26,11 +40,13 @@ type Operations = {
 export class IndexService implements Operations {
   readonly #documents: RecentlyUsed<DocumentIndex>;
   readonly #conversations: RecentlyUsed<ConversationIndex>;
+  readonly #runs: RecentlyUsed<OpenRuns>;
   #working = false;
 
   constructor(key: RecordKey) {
     this.#documents = new RecentlyUsed(MAX_OPEN, (dir) => new DocumentIndex(dir, key));
     this.#conversations = new RecentlyUsed(MAX_OPEN, (dir) => new ConversationIndex(dir, key));
+    this.#runs = new RecentlyUsed(MAX_OPEN, (dir) => new OpenRuns(dir, key));
   }
 
   answer(operation: ToIndexWorker): AnswerOf<OperationName> | Promise<AnswerOf<OperationName>> {
@@ -41,6 +57,12 @@ export class IndexService implements Operations {
         return this.put(operation.request);
       case "find":
         return this.find(operation.request);
+      case "listRuns":
+        return this.listRuns(operation.request);
+      case "pageRuns":
+        return this.pageRuns(operation.request);
+      case "recordTexts":
+        return this.recordTexts(operation.request);
       case "isBusy":
         return this.isBusy();
       case "close":
@@ -79,6 +101,24 @@ export class IndexService implements Operations {
     return { hits: best.map(({ shown }) => shown()), pending };
   }
 
+  async listRuns({ dataDir }: RequestOf<"listRuns">): Promise<AnswerOf<"listRuns">> {
+    const { rows, damaged } = await (await this.#runs.of(dataDir).index).list();
+    return { rows: textsOf(rows), damaged: damaged.map(damagedText) };
+  }
+
+  async pageRuns({ dataDir, query }: RequestOf<"pageRuns">): Promise<AnswerOf<"pageRuns">> {
+    const { rows, total, open, damaged } = await (await this.#runs.of(dataDir).index).page(query);
+    return { rows: textsOf(rows), total, open: textsOf(open), damaged: damaged.map(damagedText) };
+  }
+
+  async recordTexts({ dataDir, uuids }: RequestOf<"recordTexts">): Promise<AnswerOf<"recordTexts">> {
+    const index = await this.#runs.of(dataDir).index;
+    const texts: (string | null)[] = [];
+    const rows = uuids.map((uuid) => ({ uuid }));
+    for await (const { text } of index.recordTexts(rows)) texts.push(text ?? null);
+    return texts;
+  }
+
   isBusy(): boolean {
     return this.#working;
   }
@@ -86,6 +126,7 @@ export class IndexService implements Operations {
   close(): void {
     this.#documents.close();
     this.#conversations.close();
+    this.#runs.close();
   }
 
   /** Indexes what is left, with rests: the machine has other work. */
@@ -105,6 +146,29 @@ export class IndexService implements Operations {
       this.#working = false;
     }
   }
+}
+
+/** The index of the runs of one data folder. */
+class OpenRuns {
+  readonly index: Promise<RunIndex>;
+
+  constructor(dataDir: string, key: RecordKey) {
+    this.index = new RunStore(dataDir, realFs, key).ownIndex({ keepOpen: true });
+  }
+
+  close(): void {
+    void this.index.then((index) => index.close());
+  }
+}
+
+function textsOf(rows: readonly RunRow[]): RowsText[] {
+  const texts: RowsText[] = [];
+  for (let at = 0; at < rows.length; at += ROWS) texts.push(JSON.stringify(rows.slice(at, at + ROWS)));
+  return texts;
+}
+
+function damagedText({ uuid, error }: DamagedRun): DamagedText {
+  return { uuid, code: error.code, message: error.message };
 }
 
 function shownDocument(hit: TextHit, words: readonly QueryWord[]): IndexHit {

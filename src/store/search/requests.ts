@@ -1,6 +1,7 @@
 /** The requests to the index's Worker, and its answers, sent as structured clones. */
 
 import type { Code } from "../../plugin/index.ts";
+import type { PageQuery } from "../runs/run-index.ts";
 
 export interface DocumentText {
   id: string;
@@ -40,6 +41,15 @@ export interface IndexHit {
   run?: { uuid: string; pid: number; agent: string; project: string; step: number };
 }
 
+/** Some rows as one JSON text: texts cross at once, and are parsed in time slices. */
+export type RowsText = string;
+
+export interface DamagedText {
+  uuid: string;
+  code: Code;
+  message: string;
+}
+
 /** The operations, as a table of functions. */
 export interface IndexOperations {
   sources(request: { dataDir: string; collection: string }): { source: string; version: string }[];
@@ -51,6 +61,15 @@ export interface IndexOperations {
     documents: DocumentText[];
   }): void;
   find(request: FindRequest): { hits: IndexHit[]; pending: number };
+  listRuns(request: { dataDir: string }): { rows: RowsText[]; damaged: DamagedText[] };
+  pageRuns(request: { dataDir: string; query: PageQuery }): {
+    rows: RowsText[];
+    total: number;
+    open: RowsText[];
+    damaged: DamagedText[];
+  };
+  /** The records of runs as JSON; null for one that has to be read from its own file. */
+  recordTexts(request: { dataDir: string; uuids: string[] }): (string | null)[];
   /** Whether work is left that is done in the background. */
   isBusy(request: object): boolean;
   /** Closes all databases, so that the Worker can end. */

@@ -51,14 +51,18 @@ export class SearchIndex {
   }
 
   /** The answer of the Worker. Fails with UNAVAILABLE when the index can't work, and with TIMEOUT at the deadline. */
-  async ask<Name extends OperationName>(name: Name, request: RequestOf<Name>): Promise<AnswerOf<Name>> {
+  async ask<Name extends OperationName>(
+    name: Name,
+    request: RequestOf<Name>,
+    ms: number = this.#options.limits?.requestMs ?? REQUEST_MS,
+  ): Promise<AnswerOf<Name>> {
     this.#idle?.cancel();
     this.#busy++;
     try {
-      return await this.#once(name, request).catch((error: SyscallError) => {
+      return await this.#once(name, request, ms).catch((error: SyscallError) => {
         // Its Worker ended meanwhile.
         if (error.code !== "CLOSED" || this.#closed) throw error;
-        return this.#once(name, request);
+        return this.#once(name, request, ms);
       });
     } finally {
       if (--this.#busy === 0) this.#armIdle();
@@ -72,10 +76,12 @@ export class SearchIndex {
     await this.#endLink();
   }
 
-  async #once<Name extends OperationName>(name: Name, request: RequestOf<Name>): Promise<AnswerOf<Name>> {
+  async #once<Name extends OperationName>(
+    name: Name,
+    request: RequestOf<Name>,
+    ms: number,
+  ): Promise<AnswerOf<Name>> {
     const link = this.#started();
-    const { limits } = this.#options;
-    const ms = limits?.requestMs ?? REQUEST_MS;
     const timer = this.#clock.timer(ms, () => {
       link.end(
         new SyscallError("TIMEOUT", `The index did not answer within ${ms} ms. Try again.`, {

@@ -112,6 +112,7 @@ export function run(uuid: string, more: Partial<RunInfo> = {}): RunInfo {
     model: "m",
     cwd: "/then",
     project: "/then",
+    created_at_ms: 0,
     ended_at_ms: 1,
     exit_code: 0,
     exit_reason: "completed",

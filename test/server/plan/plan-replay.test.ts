@@ -3,7 +3,7 @@ import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { Client } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
-import { SyscallError } from "../../../src/plugin/index.ts";
+import { type RunQuery, SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";
 import { planReplay } from "../../../src/server/plan/plan-replay.ts";
 import { compareRuns } from "../../../src/server/records/compare-runs.ts";
@@ -82,6 +82,39 @@ function historyOf(...dirs: string[]): History {
 }
 
 describe("the history that drivers read", () => {
+  test("filters runs by project, agent, verdict and time, each alone and together", async () => {
+    using one = new TempDir();
+    const uuidOf = (n: number): string => `019a0000-0000-7000-8000-00000000000${n}`;
+    const write = (n: number, more: Partial<ProcInfo>): Promise<string> =>
+      record(one.path, uuidOf(n), { info: { pid: n, created_at_ms: n * 100, ...more } });
+    await write(1, { project: "/a", agent: "coder", exit_reason: "completed" });
+    await write(2, { project: "/b", agent: "coder", exit_reason: "check_failed", exit_code: 1 });
+    await write(3, { project: "/a", agent: "writer", exit_reason: "check_failed", exit_code: 1 });
+    await write(4, { project: "/a", agent: "coder", ended_at_ms: null, exit_reason: null, exit_code: null });
+    const history = driverHistory(historyOf(one.path));
+    const cases: [query: Omit<RunQuery, "limit">, pids: number[]][] = [
+      [{ project: "/a" }, [1, 3, 4]],
+      [{ agent: "coder" }, [1, 2, 4]],
+      [{ verdict: "check_failed" }, [2, 3]],
+      [{ since_ms: 200 }, [2, 3, 4]],
+      [{ until_ms: 300 }, [1, 2]],
+      [{ project: "/a", agent: "coder" }, [1, 4]],
+      [{ project: "/a", verdict: "check_failed", since_ms: 200 }, [3]],
+      [{ uuid: "019a", agent: "coder", until_ms: 300 }, [1, 2]],
+      [{ uuid: "019a", after: uuidOf(2) }, [3, 4]],
+      [{ agent: "coder", after: uuidOf(1) }, [2, 4]],
+      [{ project: "/c" }, []],
+    ];
+    for (const [query, pids] of cases) {
+      const found = await history.runs({ ...query, limit: 10 });
+      expect(
+        found.map(({ pid }) => pid),
+        JSON.stringify(query),
+      ).toEqual(pids);
+    }
+    expect((await history.runs({ agent: "coder", limit: 2 })).map(({ pid }) => pid)).toEqual([1, 2]);
+  });
+
   test("finds runs by a UUID prefix and by their parent, in all projects", async () => {
     using one = new TempDir();
     using other = new TempDir();
@@ -97,7 +130,13 @@ describe("the history that drivers read", () => {
     expect(await runs({ uuid: "019a0000", limit: 1 })).toHaveLength(1);
     expect(await runs({ parent: UUID, limit: 9 })).toEqual([[NOW, "helper"]]);
     expect(await runs({ uuid: "0fff", limit: 9 })).toEqual([]);
-    for (const query of [{ limit: 1 }, { uuid: "../x", limit: 1 }, { uuid: "0", limit: -1 }]) {
+    expect(await runs({ limit: 9 })).toEqual([
+      [UUID, "default"],
+      [NOW, "helper"],
+    ]);
+    expect(await runs({ limit: 1 })).toEqual([[UUID, "default"]]);
+    expect(await runs({ after: UUID, limit: 9 })).toEqual([[NOW, "helper"]]);
+    for (const query of [{ uuid: "../x", limit: 1 }, { uuid: "0", limit: -1 }, { limit: 0.5 }]) {
       await expect(history.runs(query)).rejects.toMatchObject({ code: "INVALID" });
     }
   });

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import { rowOf } from "../../../src/store/runs/index-entry.ts";
 import {
   beyondLimits,
   type Candidate,
@@ -7,6 +6,7 @@ import {
   type RetentionLimits,
 } from "../../../src/store/runs/retention.ts";
 import type { RunRow } from "../../../src/store/runs/run-index.ts";
+import { rowOf } from "../../../src/store/runs/run-row.ts";
 import { procInfo } from "../../support/samples.ts";
 import { seeded } from "../../support/seeded.ts";
 

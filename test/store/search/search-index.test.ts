@@ -244,6 +244,21 @@ describe("the index", () => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
+  test("is made again when a pipe is in place of one of its files, and waits for nobody", async () => {
+    const one = place();
+    await put(one, "a.md", "alpha");
+    const path = file(one.dir);
+    await one.index.close();
+    for (const name of [path, `${path}.seal`, `${path}-wal`, `${path}-shm`]) {
+      rmSync(name, { force: true });
+      expect(Bun.spawnSync(["mkfifo", name]).success).toBe(true);
+      const again = place({ dir: one.dir, limits: { requestMs: 5_000 } });
+      await put(again, "b.md", "beta");
+      expect(await hitsOf(again, "beta")).toEqual(["b.md"]);
+      await again.index.close();
+    }
+  });
+
   test("is in memory where its folder can't be made", async () => {
     const one = place();
     mkdirSync(join(one.dir, "project/.rnix/data"), { recursive: true });

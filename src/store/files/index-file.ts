@@ -3,14 +3,10 @@
 import { constants, Database } from "bun:sqlite";
 import nodeFs from "node:fs";
 import { join } from "node:path";
-import { prepareDataDir, requireNoLink } from "../files/data-dir.ts";
-import { makeFolder } from "../files/document.ts";
-import { FileLock } from "../files/file-lock.ts";
-import { errno } from "../files/fs-port.ts";
-import type { RecordSeal } from "../runs/record-seal.ts";
-
-/** The folder of the index below a data folder. It can be deleted at any time. */
-export const INDEX_FOLDER = "index";
+import { INDEX_FOLDER, prepareDataDir, requireNoLink } from "./data-dir.ts";
+import { makeFolder } from "./document.ts";
+import { FileLock } from "./file-lock.ts";
+import { errno, realFs, writeAll } from "./fs-port.ts";
 
 /** How long a database waits for another process that writes. */
 const BUSY_MS = 5_000;
@@ -19,16 +15,20 @@ const LOCK_MS = 5_000;
 /** After this time in memory, the disk is tried again. */
 const MEMORY_MS = 30_000;
 const CACHE_KIB = 8 * 1024;
+/** A file of another version is removed when it was not written for this time. */
+const UNUSED_MS = 7 * 24 * 60 * 60 * 1000;
+/** Of the tables, in the file. */
+const MADE = 1;
 
 interface IndexFileOptions {
   dataDir: string;
   /** Of the file, without the version. */
   name: string;
-  /** Of the schema. Each version has a file of its own, so two versions of Rnix can work side by side. */
-  version: number;
+  /** Of what is in it. Each version has a file of its own, so two versions of Rnix can work side by side. */
+  version: string;
   schema: string;
   /** Marks files that this user's Rnix has made. No other file is opened. */
-  seal: RecordSeal;
+  seal: { checksumOf(entry: string, record: string): string };
   now?: () => number;
 }
 
@@ -38,6 +38,14 @@ interface OpenDatabase {
   ino: number | null;
   openedAt: number;
 }
+
+/** As the database reports a file that is none. */
+const OTHER = "SQLITE_NOTADB";
+/** More than a seal has. */
+const SEAL_BYTES = 64;
+
+/** Of an earlier form of the index. */
+const FORMER = ["runs.jsonl", "runs.jsonl.lock", "~runs.jsonl.tmp"];
 
 /** A database that can be lost at any time. The user of it fills it again. */
 export class IndexFile {
@@ -82,7 +90,8 @@ export class IndexFile {
 
   #database(): Database {
     if (this.#open && !this.#isCurrent(this.#open)) this.close();
-    this.#open ??= this.#openFile() ?? this.#inMemory();
+    // A damaged file is removed, and made at the second attempt.
+    this.#open ??= this.#openFile() ?? this.#openFile() ?? this.#inMemory();
     return this.#open.db;
   }
 
@@ -102,7 +111,7 @@ export class IndexFile {
       nodeFs.accessSync(this.#folder, nodeFs.constants.W_OK);
       const lock = FileLock.acquireNow(join(this.#folder, "lock"), LOCK_MS);
       try {
-        if (!this.#isOurs()) this.#remove();
+        if (!this.#isOurs()) this.#makeRoom();
         // SQLite would make it readable for others.
         nodeFs.closeSync(nodeFs.openSync(this.#path, "a", 0o600));
         const db = this.#opened(this.#path);
@@ -111,7 +120,7 @@ export class IndexFile {
           db.close();
           return undefined;
         }
-        nodeFs.writeFileSync(this.#sealPath, this.#sealOf(ino), { mode: 0o600 });
+        this.#writeSeal(ino);
         return { db, ino, openedAt: now() };
       } finally {
         lock.release();
@@ -132,7 +141,7 @@ export class IndexFile {
   }
 
   #opened(path: string): Database {
-    const { schema, version } = this.#options;
+    const { schema } = this.#options;
     const { SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE } = constants;
     const db = new Database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     try {
@@ -143,8 +152,10 @@ export class IndexFile {
       db.run(`PRAGMA cache_size = -${CACHE_KIB}`);
       db.run("PRAGMA temp_store = MEMORY");
       db.run("PRAGMA trusted_schema = OFF");
-      const isEmpty = versionOf(db) === 0;
-      if (isEmpty) db.transaction(() => db.run(`${schema}; PRAGMA user_version = ${version}`)).immediate();
+      const made = versionOf(db);
+      if (made !== 0 && made !== MADE)
+        throw Object.assign(new Error(`made by version ${made}`), { code: OTHER });
+      if (made === 0) db.transaction(() => db.run(`${schema}; PRAGMA user_version = ${MADE}`)).immediate();
       return db;
     } catch (error) {
       db.close();
@@ -160,13 +171,45 @@ export class IndexFile {
   #isOurs(): boolean {
     const ino = inodeOf(this.#path);
     if (ino === null) return false;
-    const leftovers = [`${this.#path}-wal`, `${this.#path}-shm`].map((path) => statOf(path));
-    if (leftovers.some((found) => found !== undefined && !found.isFile())) return false;
+    const beside = [this.#sealPath, `${this.#path}-wal`, `${this.#path}-shm`].map((path) => statOf(path));
+    if (beside.some((found) => found !== undefined && !found.isFile())) return false;
+    return this.#seal() === this.#sealOf(ino);
+  }
+
+  /** The first bytes of the seal; "" where there is none. */
+  #seal(): string {
     try {
-      return nodeFs.readFileSync(this.#sealPath, "utf8") === this.#sealOf(ino);
+      const fd = realFs.open(this.#sealPath, "read");
+      try {
+        const bytes = new Uint8Array(SEAL_BYTES);
+        return new TextDecoder().decode(bytes.subarray(0, realFs.read(fd, bytes, 0)));
+      } finally {
+        realFs.close(fd);
+      }
     } catch (error) {
-      if (errno(error) !== undefined) return false;
+      if (errno(error) !== undefined) return "";
       throw error;
+    }
+  }
+
+  #writeSeal(ino: number): void {
+    if (this.#seal() === this.#sealOf(ino)) return;
+    const fd = realFs.open(this.#sealPath, "replace");
+    try {
+      writeAll(realFs, fd, Buffer.from(this.#sealOf(ino)));
+    } finally {
+      realFs.close(fd);
+    }
+  }
+
+  /** Removes what is in the way, and the files of versions that are no longer used. */
+  #makeRoom(): void {
+    this.#remove();
+    for (const name of nodeFs.readdirSync(this.#folder)) {
+      const path = join(this.#folder, name);
+      const isOther = name.startsWith(`${this.#options.name}-v`) || FORMER.includes(name);
+      if (isOther && Date.now() - (statOf(path)?.mtimeMs ?? 0) > (FORMER.includes(name) ? 0 : UNUSED_MS))
+        nodeFs.rmSync(path, { force: true, recursive: true });
     }
   }
 
