@@ -13,7 +13,7 @@ const LINE_BYTES = 38;
  * reader may come in between.
  */
 const REREAD_BYTES = LINE_BYTES * 128;
-/** A longer journal is begun anew. */
+/** A longer journal is replaced by a new one. */
 const MAX_BYTES = 1024 * 1024;
 
 /** How far a reader has read. */
@@ -77,7 +77,7 @@ export class ChangedRuns {
     return { uuids: isSame ? [...new Set([...former, ...uuids])] : null, position: { id, at: size } };
   }
 
-  /** Begins a long journal anew. The former one is still read, for a writer that has it open. */
+  /** Replaces a long journal by a new one. The former one is still read, for a writer that has it open. */
   trim(position: JournalPosition): JournalPosition {
     if (position.at < MAX_BYTES) return position;
     ifPossible(() => this.#fs.rename(this.#path, `${this.#path}.old`));

@@ -241,7 +241,7 @@ export class RunIndex implements RunLists {
     }
   }
 
-  /** Adds new runs, and those that are gone. */
+  /** Adds new runs, and removed ones. */
   async #addNames(suspects: Set<string>): Promise<void> {
     const names = new Set(await this.#ports.uuids());
     for (const uuid of this.#use((table) => table.uuids())) if (!names.delete(uuid)) suspects.add(uuid);

@@ -244,7 +244,7 @@ describe("the index", () => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  test("is made again when a pipe is in place of one of its files, and waits for nobody", async () => {
+  test("is made again when a pipe is in place of one of its files, and blocks no caller", async () => {
     const one = place();
     await put(one, "a.md", "alpha");
     const path = file(one.dir);
