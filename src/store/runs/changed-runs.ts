@@ -80,7 +80,10 @@ export class ChangedRuns {
   /** Replaces a long journal by a new one. The former one is still read, for a writer that has it open. */
   trim(position: JournalPosition): JournalPosition {
     if (position.at < MAX_BYTES) return position;
-    ifPossible(() => this.#fs.rename(this.#path, `${this.#path}.old`));
+    ifPossible(() => {
+      requireNoLink(this.#dataDir, [INDEX_FOLDER]);
+      this.#fs.rename(this.#path, `${this.#path}.old`);
+    });
     const made = this.#made();
     return made ? { id: made.id, at: made.size } : position;
   }
@@ -111,6 +114,7 @@ export class ChangedRuns {
   #made(): Journal | undefined {
     const id = crypto.randomUUID();
     return ifPossible(() => {
+      requireNoLink(this.#dataDir, [INDEX_FOLDER]);
       const fd = this.#fs.open(this.#path, "replace");
       try {
         writeAll(this.#fs, fd, Buffer.from(`\n${id}\n`));

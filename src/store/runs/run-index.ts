@@ -30,6 +30,8 @@ export type { PageQuery } from "./run-table.ts";
 const READERS = 32;
 /** Rows read or written in one call. */
 const BATCH = 100;
+/** Records read from the index in one call. */
+const RECORDS = 50;
 /** A folder that was changed this recently may change again without another time. */
 const SETTLED_MS = 50;
 /** How often a page is read again when its records have changed meanwhile. */
@@ -128,7 +130,9 @@ export class RunIndex implements RunLists {
 
   async #infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]> {
     const found: ProcInfo[] = [];
+    const slices = new TimeSlices();
     for await (const { uuid, text } of this.recordTexts(rows)) {
+      await slices.pause();
       const info = text === undefined ? await this.#ports.info(uuid) : parsedJson(text);
       if (info) found.push(info);
     }
@@ -140,10 +144,12 @@ export class RunIndex implements RunLists {
     rows: readonly Pick<RunRow, "uuid">[],
   ): AsyncGenerator<{ uuid: string; text: string | undefined }> {
     const slices = new TimeSlices();
-    for (const { uuid } of rows) {
+    for (let at = 0; at < rows.length; at += RECORDS) {
       await slices.pause();
-      const facts = this.#factsOf(uuid);
-      yield { uuid, text: facts ? this.#use((table) => table.record(uuid, facts)) : undefined };
+      const wanted = rows.slice(at, at + RECORDS).map(({ uuid }) => ({ uuid, facts: this.#factsOf(uuid) }));
+      yield* this.#use((table) =>
+        wanted.map(({ uuid, facts }) => ({ uuid, text: facts ? table.record(uuid, facts) : undefined })),
+      );
     }
   }
 
