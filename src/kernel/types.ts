@@ -122,7 +122,8 @@ export interface MountOpener {
 }
 
 /** A plugin's `prompt`, as the kernel asks it. */
-export interface PromptSource extends Pick<DeviceEntry, "plugin" | "layer" | "needs" | "secrets" | "config"> {
+export interface PromptSource
+  extends Pick<DeviceEntry, "plugin" | "isStock" | "layer" | "needs" | "secrets" | "config"> {
   prompt: NonNullable<Plugin["prompt"]>;
 }
 

@@ -623,6 +623,8 @@ export interface Store {
   /** Replaces the document atomically. `ifVersion`: the version last read, null for a new one. Fails with INVALID when it has changed. */
   replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string>;
   append(scope: Scope, log: string, line: object): Promise<void>;
+  /** The absolute path of a document or log, existing or not, to name it to the user. */
+  path(scope: Scope, doc: string): Promise<string>;
   /** The lines after the first `after`, at most `max`. Damaged lines are skipped, and the daemon's log counts them. */
   lines(scope: Scope, log: string, after: number, max: number): Promise<object[]>;
 }

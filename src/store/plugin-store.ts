@@ -79,6 +79,10 @@ export class PluginStore implements Store {
     await file.sync();
   }
 
+  async path(scope: Scope, doc: string): Promise<string> {
+    return this.#path(scope, doc);
+  }
+
   /** `after` counts lines that could be read: it is the number of lines the caller has been given so far. */
   async lines(scope: Scope, log: string, after: number, max: number): Promise<object[]> {
     const path = this.#path(scope, log);

@@ -41,7 +41,13 @@ describe("docs/plugins.md", () => {
         const { entry } = lease.namespace.resolve("/dev/weather");
         const lines: object[] = [];
         const append = async (_scope: string, _log: string, line: object) => void lines.push(line);
-        const store = { append, read: async () => null, replace: async () => "", lines: async () => [] };
+        const store = {
+          append,
+          read: async () => null,
+          replace: async () => "",
+          path: async () => "",
+          lines: async () => [],
+        };
         const { context, notes } = testContext(dir, { store, config: entry.config });
         const opened = await entry.device.factory("", 2, context);
         expect(await exchange(opened, '{"op":"Weather","place":"Ulm"}')).toBe(answer);

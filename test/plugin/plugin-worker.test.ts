@@ -102,6 +102,7 @@ describe("a plugin in a Worker", () => {
       read: async () => (text === null ? null : { text, version: "1" }),
       replace: async () => "",
       append: async () => {},
+      path: async () => "",
       lines: async () => [],
     });
     const ask = (more: Partial<OpenContext>, signal = never) =>
@@ -273,6 +274,7 @@ describe("the services of a plugin in a Worker", () => {
       store: {
         read: note({ text: "t", version: "1" }),
         replace: note("2"),
+        path: note("/p"),
         append: note(undefined),
         lines: note([{ l: 1 }]),
       },

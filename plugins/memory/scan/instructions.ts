@@ -79,7 +79,7 @@ const PATTERNS: readonly Pattern[] = [
   {
     name: IGNORE,
     pattern: new RegExp(
-      `\\b${IGNORES} (?:everything|anything|all|what) (?:that )?(?:(?:is |was )?(?:above|before this|prior to this)\\b|you(?:'ve| have| were| had)? (?:been )?(?:told|learned|instructed|given))`,
+      `\\b${IGNORES} (?:everything|anything|all|what) (?:that )?(?:(?:is |was )?(?:above|before this|prior to this)\\b|you(?:'ve| have| were| had)? (?:been )?(?:to[l]d|learned|instructed|given))`,
       "g",
     ),
     unless: CONDITIONAL,

@@ -78,11 +78,11 @@ function leftOut(source: PromptSource | undefined, { message }: SyscallError): s
 }
 
 /** The context is that of an open file, and this is no device. */
-function entryOf({ plugin, layer, needs, secrets, config }: PromptSource): DeviceEntry {
+function entryOf({ plugin, isStock, layer, needs, secrets, config }: PromptSource): DeviceEntry {
   const factory = (): never => {
     throw new SyscallError("INTERNAL", "A plugin's prompt part was opened.");
   };
-  return { path: `prompt of ${plugin}`, device: { factory }, plugin, layer, needs, secrets, config };
+  return { path: `prompt of ${plugin}`, device: { factory }, plugin, isStock, layer, needs, secrets, config };
 }
 
 /** No rule of the process covers a file here. */

@@ -67,10 +67,11 @@ function commandsOf(loaded: readonly Mountable[]): PluginCommand[] {
   return [...commands.values()].map(({ layer: _, ...command }) => command);
 }
 
-function promptOf({ plugin, config, report: { layer } }: Mountable): PromptSource[] {
+function promptOf({ plugin, config, report: { layer, source } }: Mountable): PromptSource[] {
   const { name, needs = [], secrets, prompt } = plugin;
   if (!prompt) return [];
-  return [{ plugin: name, layer, needs, secrets, config, prompt: (...args) => prompt.apply(plugin, args) }];
+  const ask = prompt.bind(plugin);
+  return [{ plugin: name, isStock: source === EMBEDDED, layer, needs, secrets, config, prompt: ask }];
 }
 
 function noticesOf(report: PluginReport): string[] {

@@ -79,6 +79,8 @@ export class OpenFiles {
         return offered(context.store, "store").replace(call.scope, call.doc, call.text, call.ifVersion);
       case "store.append":
         return offered(context.store, "store").append(call.scope, call.log, call.line);
+      case "store.path":
+        return offered(context.store, "store").path(call.scope, call.doc);
       case "store.lines":
         return offered(context.store, "store").lines(call.scope, call.log, call.after, call.max);
       case "secret":

@@ -112,6 +112,7 @@ export type ServiceCall =
   | { m: "store.read"; scope: Scope; doc: string }
   | { m: "store.replace"; scope: Scope; doc: string; text: string; ifVersion: string | null }
   | { m: "store.append"; scope: Scope; log: string; line: object }
+  | { m: "store.path"; scope: Scope; doc: string }
   | { m: "store.lines"; scope: Scope; log: string; after: number; max: number }
   | { m: "secret"; name?: string }
   | { m: "tools.list" }
@@ -151,6 +152,7 @@ export interface ServiceAnswers {
   "store.read"(): { text: string; version: string } | null;
   "store.replace"(): string;
   "store.append"(): void;
+  "store.path"(): string;
   "store.lines"(): object[];
   secret(): string;
   "tools.list"(): ToolDef[];

@@ -130,6 +130,7 @@ export class HostServices {
       replace: (scope, doc, text, ifVersion) =>
         this.#ask(file, { m: "store.replace", scope, doc, text, ifVersion }),
       append: (scope, log, line) => this.#ask(file, { m: "store.append", scope, log, line }),
+      path: (scope, doc) => this.#ask(file, { m: "store.path", scope, doc }),
       lines: (scope, log, after, max) => this.#ask(file, { m: "store.lines", scope, log, after, max }),
     };
   }

@@ -62,6 +62,7 @@ export async function recoverSwaps(
 /** The temporary name says what it swaps: the versions before and after. */
 const SWAP = /^~(.+)\.([0-9a-f]{12})\.([0-9a-f]{12})\.\d+-\d+\.swap\.tmp$/;
 const DIGITS = 12;
+const MAX_RECOVERED = 10;
 
 interface Swap {
   path: string;
@@ -166,8 +167,11 @@ async function recover(swap: Swap, ports: ReplacePorts): Promise<boolean> {
   return true;
 }
 
+/** As `<document>.recovered`, or with a number where that is taken. */
 function keepBeside({ path, other }: Swap, fs: FsPort): void {
-  fs.rename(other, `${path}.recovered`);
+  const names = Array.from({ length: MAX_RECOVERED }, (_, n) => `${path}.recovered${n === 0 ? "" : `-${n}`}`);
+  const free = names.find((name) => fs.stat(name) === null) ?? names.at(-1) ?? path;
+  fs.rename(other, free);
 }
 
 /** Waits until no program has the file open for writing. Returns false when one keeps it open. */

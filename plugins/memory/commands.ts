@@ -1,0 +1,88 @@
+/** `rnix memory`: what a person does with the entries. */
+
+import type { CommandFlag, CommandSpec } from "rnix/plugin";
+
+const SCOPE: Record<string, CommandFlag> = {
+  global: { type: "boolean", summary: "notes for all projects" },
+  profile: { type: "boolean", summary: "your profile" },
+};
+const TEXT = { as: "text" };
+
+export const COMMANDS: CommandSpec[] = [
+  {
+    name: "memory",
+    summary: "Show, add, remove and search what agents remember",
+    default: "show",
+    actions: {
+      show: {
+        summary: "Show the entries of this project, of all projects, and your profile",
+        example: "rnix memory show --profile",
+        flags: SCOPE,
+        call: { path: "/dev/memory/commit" },
+        input: { action: "show", ...TEXT },
+      },
+      add: {
+        summary: "Add an entry to the notes of this project",
+        example: 'rnix memory add "The tests need a running Postgres"',
+        args: [
+          {
+            name: "TEXT",
+            summary: "the entry, also of several lines",
+            required: true,
+            rest: "text",
+            field: "content",
+          },
+        ],
+        flags: SCOPE,
+        call: { path: "/dev/memory/commit" },
+        input: { action: "add", ...TEXT },
+      },
+      rm: {
+        summary: "Remove an entry",
+        example: "rnix memory rm 1f3c5a7b9d",
+        args: [
+          {
+            name: "ENTRY",
+            summary: "its id, or a part of its text",
+            required: true,
+            rest: "text",
+            field: "old",
+          },
+        ],
+        flags: SCOPE,
+        call: { path: "/dev/memory/commit" },
+        input: { action: "remove", ...TEXT },
+      },
+      search: {
+        summary: "Search entries and the conversations of past runs",
+        example: "rnix memory search postgres --since 7d",
+        args: [
+          { name: "WORDS", summary: "what to search for", required: true, rest: "text", field: "query" },
+        ],
+        flags: {
+          agent: { type: "string", summary: "only runs of this agent" },
+          since: { type: "string", summary: "a date, or an age such as 7d" },
+          until: { type: "string", summary: "a date, or an age such as 7d" },
+          project: { type: "string", summary: 'the folder of another project, or "*" for all' },
+          limit: {
+            type: "number",
+            summary: "at most this many results, 20 by default",
+            field: "max_results",
+          },
+        },
+        call: { path: "/dev/memory/recall" },
+        input: TEXT,
+      },
+      review: {
+        summary: "List entries that wait for your decision, approve or reject them",
+        example: "rnix memory review --approve 1f3c5a7b9d",
+        flags: {
+          approve: { type: "string", summary: 'the id of an entry that agents may see, or "all"' },
+          reject: { type: "string", summary: 'the id of an entry to remove, or "all"' },
+        },
+        call: { path: "/dev/memory/review" },
+        input: TEXT,
+      },
+    },
+  },
+];

@@ -1,0 +1,101 @@
+/** What the devices of memory answer, for programs and for people. */
+
+import type { Change, Note, Notes } from "./memory.ts";
+import { withoutHidden } from "./scan/hidden.ts";
+import type { Place } from "./scopes.ts";
+
+/** As JSON: the entries, or only how much there is. */
+export function notesDocument(
+  { place, used, held, characters, limit }: Notes,
+  inPrompt: readonly Note[],
+  withEntries: boolean,
+): object {
+  return {
+    target: place.target,
+    ...(withEntries && {
+      entries: used.map(({ id, text, written }) => ({
+        id,
+        text,
+        ...(written && { at: written.at, agent: written.agent }),
+      })),
+    }),
+    count: used.length,
+    characters,
+    limit,
+    left: Math.max(0, limit - characters),
+    in_prompt: inPrompt.length,
+    waiting_for_review: held.length,
+  };
+}
+
+export function changeText({ what }: Place, { id, state, why, characters, limit }: Change): string {
+  const use = `${characters} of ${limit} characters of the ${what} are used.`;
+  switch (state) {
+    case "added":
+      return `Remembered as ${id}. ${use}`;
+    case "there already":
+      return `It is remembered already, as ${id}.`;
+    case "replaced":
+      return `Replaced; the entry is ${id} now. ${use}`;
+    case "removed":
+      return `Removed ${id}. ${use}`;
+    case "waits for review":
+      return `Not remembered yet: ${why}. The entry ${id} waits until the user decides: rnix memory review.`;
+  }
+}
+
+/** For a person: each entry with its id. */
+export function notesText({ place, used, held, characters, limit }: Notes, path: string): string {
+  const title = `${upperFirst(place.what)}: ${counted(used.length)}, ${characters} of ${limit} characters`;
+  const wait = held.length === 0 ? [] : [`${held.length} more wait for a decision: rnix memory review`];
+  return [title, path, ...used.map(entryText), ...wait].join("\n");
+}
+
+/** An entry of the list for a review. */
+export interface Waits {
+  id: string;
+  what: string;
+  why: string;
+  from: string;
+  text: string;
+}
+
+export function reviewText(waiting: readonly Waits[]): string {
+  if (waiting.length === 0) return "No entry waits for a review.";
+  const parts = waiting.map(({ id, what, why, from, text }) => {
+    return [`${id}  ${what}${from}`, `  found: ${why}`, indented(clean(text))].join("\n");
+  });
+  return [
+    ...parts,
+    "Keep one: rnix memory review --approve ID. Remove one: rnix memory review --reject ID.",
+  ].join("\n\n");
+}
+
+function entryText({ id, text, written }: Note): string {
+  const by = written === null ? "" : `  ${written.at.slice(0, 10)} ${written.agent || "you"}`;
+  return `\n${id}${by}\n${indented(clean(text))}`;
+}
+
+function indented(text: string): string {
+  return text.replace(/^(?=.)/gm, "  ");
+}
+
+/** What a terminal would execute, reorder or not show is written as its code. */
+function clean(text: string): string {
+  if (withoutHidden(text) === text) return text;
+  return text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Variation_Selector}]/gu, (char) => {
+    const code = char.codePointAt(0) ?? 0;
+    // They are part of letters and emoji.
+    return code === 0x200c || code === 0x200d || code === 0xfe0f || code === 0xfe0e
+      ? char
+      : `\\u{${code.toString(16)}}`;
+  });
+}
+
+function counted(count: number): string {
+  return count === 1 ? "1 entry" : `${count} entries`;
+}
+
+function upperFirst(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
