@@ -8,7 +8,7 @@ import { MEMORY_COMMIT, MEMORY_PROFILE, MEMORY_RECALL } from "./tools.ts";
 export default definePlugin({
   name: "memory",
   api: 1,
-  needs: ["store", "search"],
+  needs: ["store", "search", "llm"],
   configSchema: LIMITS,
   devices: {
     "/dev/memory/commit": device([MEMORY_COMMIT], async (context) => {

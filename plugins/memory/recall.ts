@@ -2,6 +2,7 @@
 
 import { type OpenContext, type Search, type SearchHit, SyscallError } from "rnix/plugin";
 import { hashOf } from "./entry-file.ts";
+import type { Found } from "./found.ts";
 import { Memory, type Note, type Notes } from "./memory.ts";
 import { momentOf } from "./moment.ts";
 import type { Request } from "./request.ts";
@@ -16,22 +17,6 @@ const COLLECTION = "entries";
 const MAX_RESULTS = 100;
 /** Of the entries that were found, so much text is returned whole; of the others the part with the words. */
 const MAX_TEXT = 12_000;
-
-/** One result, best first. */
-export interface Found {
-  kind: "entry" | "run";
-  /** Of an entry. */
-  id?: string;
-  target?: string;
-  /** Of a run. */
-  uuid?: string;
-  pid?: number;
-  agent?: string;
-  project?: string;
-  step?: number;
-  time: string | null;
-  text: string;
-}
 
 export function recall(context: OpenContext): Answers {
   return {

@@ -4,7 +4,6 @@ import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./files/append-log.ts";
-import { recoverSwaps, replaceUnchanged } from "./files/checked-replace.ts";
 import { isLink, prepareDataDir, projectOf } from "./files/data-dir.ts";
 import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
@@ -63,6 +62,7 @@ export class PluginStore implements Store {
         `${doc} would have ${text.length} characters; the limit is ${MAX_DOCUMENT_CHARS}. Split it.`,
       );
     }
+    const { replaceUnchanged } = await import("./files/checked-replace.ts");
     return this.#locked(scope, path, async () => {
       const version = await replaceUnchanged(path, text, ifVersion, { fs: this.#fs, clock: this.#clock });
       if (version === null) throw changed(doc, this.#fs.stat(path) !== null, ifVersion);
@@ -168,6 +168,7 @@ export class PluginStore implements Store {
   /** We hold the lock: a temporary file that is there now was left by a writer that was killed. */
   async #sweep(dir: string): Promise<void> {
     const left = await this.#names(dir);
+    const { recoverSwaps } = await import("./files/checked-replace.ts");
     const ports = { fs: this.#fs, clock: this.#clock };
     for (const path of await recoverSwaps(dir, left, ports)) this.#options.onRecovered?.(path);
     for (const name of await this.#names(dir)) {

@@ -216,8 +216,8 @@ allowed_tools: [Read, Glob, Skill, Complete]
 const DEFERRED = `import { definePlugin, defineTool } from "rnix/plugin";
 
 const NAMES = [
-  "AskUser", "CronCreate", "CronDelete", "CronList", "MemoryAdd", "MemoryProfile", "MemoryRemove",
-  "MemorySearch", "SkillManage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "Wake",
+  "AskUser", "CronCreate", "CronDelete", "CronList", "MemoryCommit", "MemoryProfile", "MemoryRecall",
+  "SkillFile", "SkillManage", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "Wake",
 ];
 const tools = NAMES.map((name) =>
   defineTool({
