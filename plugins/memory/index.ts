@@ -1,3 +1,5 @@
+/** The plugin memory: what agents remember from run to run. */
+
 import { type Device, definePlugin, type OpenContext, type ToolDef } from "rnix/plugin";
 import { COMMANDS } from "./commands.ts";
 import { LIMITS } from "./limits.ts";

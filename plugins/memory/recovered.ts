@@ -6,7 +6,7 @@ import { changeStored } from "./document.ts";
 import { parseEntries, withEntry } from "./entry-file.ts";
 import type { Place } from "./scopes.ts";
 
-/** The store keeps at most so many. */
+/** The store keeps at most this many. */
 const MAX_KEPT = 10;
 
 export async function mergeRecovered(

@@ -154,6 +154,8 @@ function normalized(output: string, machine: Machine): string {
         return same;
       })
       .replace(/run-[A-Za-z0-9]{6}/g, "run-Xy12Zq")
+      // When an entry of memory was written.
+      .replace(/\b\d{4}-\d{2}-\d{2}(?= you\n|, in )/g, "2026-11-22")
       .replace(/"elapsed_ms":\d+/g, '"elapsed_ms":120')
       .replace(/, \d+(?:\.\d+)?m?s,/g, ", 120ms,")
       // The column is wider than any of its times.
