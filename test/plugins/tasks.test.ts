@@ -146,6 +146,7 @@ function memoryStore(): Store {
       texts.set(doc, text);
       return text;
     },
+    path: async (_scope, doc) => `/${doc}`,
     append: async () => {},
     lines: async () => [],
   };
