@@ -31,16 +31,24 @@ export class Follower {
   #hasEnded = false;
   #asker: Pick<AskPrompt, "ask" | "over"> | null = null;
 
-  constructor(io: Io, mode: OutputMode, o: { quiet: boolean; view?: RunOutput }) {
+  constructor(
+    io: Io,
+    mode: OutputMode,
+    o: { quiet: boolean; view?: RunOutput; resumeFlags?: readonly string[] },
+  ) {
     this.#io = io;
     this.#mode = mode;
     this.#attention = new Attention(io);
-    this.view = o.view ?? new RunView(io, { quiet: o.quiet, answer: mode === "text" });
+    this.view = o.view ?? new RunView(io, { ...o, answer: mode === "text" });
     if (io.env.CI && !o.quiet) this.#heartbeat = new Heartbeat(io, (line) => this.view.say(line));
   }
 
   /** With the live view where it can be used, which is loaded only then. */
-  static async open(io: Io, mode: OutputMode, o: LiveOptions & { quiet: boolean }): Promise<Follower> {
+  static async open(
+    io: Io,
+    mode: OutputMode,
+    o: LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] },
+  ): Promise<Follower> {
     if (mode !== "text" || o.quiet || !canDraw(io)) return new Follower(io, mode, o);
     const { openLiveView } = await import("./terminal/run-view.ts");
     return new Follower(io, mode, { ...o, view: openLiveView(io, o) });

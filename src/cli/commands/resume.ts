@@ -116,7 +116,11 @@ export default defineCommand({
         // The daemon does not look for runs in this folder.
         inside: flags["no-daemon"] || flags.record !== undefined,
         unattended: flags["no-input"] || flags.detach,
-        ended: new Reports(io, flags).begin({ intent: input ?? `resume ${uuid ?? ""}`, cwd: io.cwd }),
+        ended: new Reports(io, flags).begin({
+          intent: input ?? `resume ${uuid ?? ""}`,
+          cwd: io.cwd,
+          resumeFlags: resumeFlags(flags),
+        }),
         resumeFlags: resumeFlags(flags),
       };
     });

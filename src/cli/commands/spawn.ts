@@ -98,7 +98,7 @@ export default defineCommand({
         unattended: flags["no-input"] || flags.detach,
         input: async (io: Io) => addUntrusted(fromStdin ? undefined : await readAttached(io, flags)),
         inside: flags["no-daemon"],
-        ended: new Reports(io, flags).begin({ intent, cwd }),
+        ended: new Reports(io, flags).begin({ intent, cwd, resumeFlags: resumeFlags(flags) }),
         resumeFlags: resumeFlags(flags),
       };
     });

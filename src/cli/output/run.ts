@@ -15,6 +15,7 @@ import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, LogText, stepTitle } from "./log.ts";
 import { type Style, styleOf } from "./style.ts";
+import { resumeCommand } from "./suspension.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
@@ -83,6 +84,7 @@ export class RunView implements RunOutput {
   readonly io: Io;
   readonly left = new Promise<null>(() => {});
   readonly #quiet: boolean;
+  readonly #resumeFlags: readonly string[];
   /** The answer goes to stdout as text; else stdout belongs to JSON. */
   readonly #printsAnswer: boolean;
   readonly #style: Style;
@@ -101,9 +103,11 @@ export class RunView implements RunOutput {
   /** Why the last attempt failed: the same reason is not printed twice in a row. */
   #lastFailure: string | undefined;
 
-  constructor(io: Io, o: { quiet: boolean; answer: boolean }) {
+  /** `resumeFlags`: what the command that resumes the run needs. */
+  constructor(io: Io, o: { quiet: boolean; answer: boolean; resumeFlags?: readonly string[] }) {
     this.io = io;
     this.#quiet = o.quiet;
+    this.#resumeFlags = o.resumeFlags ?? [];
     this.#printsAnswer = o.answer;
     this.#style = styleOf(io, io.stderr);
     this.#log = new LogText(this.#style);
@@ -293,7 +297,8 @@ export class RunView implements RunOutput {
       else this.say(text);
     }
     const partial = receipt.partial && receipt.result ? " (the text above is not a finished answer)" : "";
-    const why = whyText(receipt, style, { more: partial });
+    const resume = resumeCommand(receipt.uuid, this.#resumeFlags);
+    const why = whyText(receipt, style, { more: partial, resume });
     if (why !== null) this.say(why);
     this.#printProgress(receiptText(receipt, style));
   }

@@ -23,6 +23,11 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
   }
 }
 
+/** The command that resumes a run. `flags`: those that the user gives again. */
+export function resumeCommand(uuid: string, flags: readonly string[]): string {
+  return ["rnix resume", uuid, ...flags].join(" ");
+}
+
 /** Why the run was suspended and how `command` resumes it: the last line of its command. */
 export function suspendedLine(command: string, suspended: Suspended | null): string {
   const why = suspendedText(suspended);

@@ -26,6 +26,8 @@ interface ReportedRun {
   /** The folder of the run, absolute. */
   cwd: string;
   receipt: Receipt;
+  /** What the command that resumes the run needs. */
+  resumeFlags: readonly string[];
   changes: readonly FileChange[] | null;
 }
 
@@ -83,7 +85,8 @@ export class Reports {
     }
     if (!isGitHub(this.#io)) return;
     const { annotations } = await import("./github.ts");
-    for (const line of annotations(run.receipt, problems)) this.#io.stderr.write(`${line}\n`);
+    for (const line of annotations(run.receipt, problems, run.resumeFlags))
+      this.#io.stderr.write(`${line}\n`);
   }
 
   #try(file: string, write: () => void): void {

@@ -4,12 +4,14 @@ import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import { formatCost, formatCount, formatElapsed, plural, printable } from "../output/format.ts";
-import { suspendedLine } from "../output/suspension.ts";
+import { resumeCommand, suspendedLine } from "../output/suspension.ts";
 
 /** What the summary shows beside the receipt. */
 interface SummaryFacts {
   intent: string;
   receipt: Receipt;
+  /** What the command that resumes the run needs. */
+  resumeFlags: readonly string[];
   /** The changed lines of each file, if they are known. */
   changes: readonly Pick<FileChange, "path" | "added" | "removed">[] | null;
 }
@@ -18,7 +20,7 @@ interface SummaryFacts {
 const MAX_TEXT = 50_000;
 const MAX_FILES = 100;
 
-export function summaryMarkdown({ intent, receipt, changes }: SummaryFacts): string {
+export function summaryMarkdown({ intent, receipt, resumeFlags, changes }: SummaryFacts): string {
   const parts = [
     `### Rnix: ${verdict(receipt)}`,
     quoted(intent, 2_000),
@@ -26,7 +28,7 @@ export function summaryMarkdown({ intent, receipt, changes }: SummaryFacts): str
     factsTable(receipt),
     ...checksPart(receipt),
     ...filesPart(receipt, changes),
-    ...personPart(receipt),
+    ...personPart(receipt, resumeFlags),
     ...(receipt.result
       ? [`**Answer**${receipt.partial ? " (incomplete)" : ""}`, quoted(receipt.result, MAX_TEXT)]
       : []),
@@ -82,9 +84,13 @@ function filesPart(
 }
 
 /** What a person has to do or to know. */
-function personPart({ uuid, suspended, exit_code, notices, children }: Receipt): string[] {
+function personPart(
+  { uuid, suspended, exit_code, notices, children }: Receipt,
+  resumeFlags: readonly string[],
+): string[] {
+  const resume = resumeCommand(uuid, resumeFlags);
   const lines = [
-    ...(exit_code === EXIT.suspended ? [inline(suspendedLine(`rnix resume ${uuid}`, suspended))] : []),
+    ...(exit_code === EXIT.suspended ? [inline(suspendedLine(resume, suspended))] : []),
     ...notices.map(inline),
     ...children
       .filter((child) => child.exit_code !== 0)

@@ -63,7 +63,7 @@ test("--record works in a checkout that can't be written, and with a HOME that c
   expect(readdirSync(machine.project)).toEqual(["script.yaml"]);
 });
 
-test("a run that was suspended resumes from its record", async () => {
+test("a run that was suspended resumes from its record, by the command that its step has printed", async () => {
   await using machine = new Machine();
   machine.write(
     "script.yaml",
@@ -72,13 +72,15 @@ test("a run that was suspended resumes from its record", async () => {
   const command = machine.start([...SPAWN, "--no-daemon", "--record", "artifact", "x"], { env: { CI: "1" } });
   await until(() => machine.has("held"), "the held program");
   command.signal("SIGTERM");
-  const { stdout } = await command.done;
+  const { stdout, stderr } = await command.done;
   const { uuid, exit_code } = Receipt.parse(JSON.parse(stdout));
   expect(exit_code).toBe(75);
+  const [, printed = ""] = /to resume it: rnix (resume .*)$/m.exec(stderr) ?? [];
+  expect(printed).toContain("--record artifact");
   machine.write(
     "script.yaml",
     "responses:\n  - tool_calls: [{ name: Bash, input: { command: 'true' } }]\n  - text: done\n",
   );
-  const resumed = await machine.run(["resume", uuid, "--record", "artifact", "--output", "json"]);
+  const resumed = await machine.run([...printed.split(" "), "--output", "json"]);
   expect(JSON.parse(resumed.stdout)).toMatchObject({ uuid, exit_code: 0, result: "done" });
 });

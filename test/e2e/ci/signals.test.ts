@@ -47,7 +47,7 @@ describe("a CI service cancels the job", () => {
     expect(code).toBe(75);
     const { uuid, exit_reason } = JSON.parse(stdout);
     expect(exit_reason).toBe("suspended");
-    expect(stderr).toContain(`rnix resume ${uuid}`);
+    expect(stderr).toContain(`rnix resume ${uuid} --no-daemon`);
     expect(machine.strays()).toEqual([]);
   });
 
