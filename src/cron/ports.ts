@@ -1,7 +1,7 @@
 /** What the scheduler needs of the outside world. */
 
 import type { Clock } from "../lib/clock.ts";
-import type { DeliveryState, JobRequest, LedgerRow } from "../plugin/index.ts";
+import type { DeliveryState, HookAddress, JobRequest, LedgerRow } from "../plugin/index.ts";
 import type { FsPort } from "../store/files/fs-port.ts";
 import type { JobRights, StoredJob } from "./job.ts";
 import type { Seal } from "./job-file.ts";
@@ -54,6 +54,23 @@ export interface RunOutcome {
   endedAt: number | null;
   /** No call was started that can't be made again. */
   repeatable: boolean;
+  /** Files that it changed, relative to the project or absolute; null: not all are known. */
+  filesChanged: readonly string[] | null;
+}
+
+/** Where the events of a job go. */
+export interface JobEvents {
+  /** Resolves when the instant is durable; false: the same event has its row already. Fails with UNAVAILABLE. */
+  accept(event: Pick<LedgerRow, "cause" | "body">): Promise<boolean>;
+  /** A run of the job is live. */
+  isLive(): boolean;
+}
+
+/** Files that are watched, or an open hook. */
+export interface EventSource {
+  close(): void;
+  /** A run of the job has ended. */
+  ranOver?(files: readonly string[] | null): void;
 }
 
 /** Something that its user wants to know of a job. */
@@ -102,6 +119,8 @@ export interface SchedulerPorts {
   /** Runs the command of `if` in the job's folder. */
   gate(job: StoredJob, command: string): Promise<GateResult>;
   notify(event: JobEvent): void;
+  /** Waits for the events of a job. */
+  listen?(job: StoredJob, project: JobProject, events: JobEvents): EventSource;
   /** Delivers the answer of a run; throws when it was not accepted. */
   deliver?(job: StoredJob, row: LedgerRow, delivery: DeliveryState): Promise<void>;
   /** The longest wait between two looks at the clock, by default 10 s: it may be set, or stop with the machine. */
@@ -110,6 +129,8 @@ export interface SchedulerPorts {
 }
 
 export interface SchedulesPorts extends SchedulerPorts {
+  /** Where the events of a hook go in, for the user. */
+  hookAddress?(project: JobProject, name: string): HookAddress;
   userDataDir: string;
   /** This kernel runs schedules: a daemon. */
   runs: boolean;

@@ -1,6 +1,8 @@
 /** The runs of one project's jobs: begun, watched, ended, and what follows from their ends. */
 
+import { join } from "node:path";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
+import { realFs, removeLeftover } from "../store/files/fs-port.ts";
 import { failuresInARow, retryOf } from "./decide.ts";
 import { Deliveries } from "./deliveries.ts";
 import { dueRow } from "./due.ts";
@@ -26,6 +28,8 @@ interface RunsPorts extends SchedulerPorts {
   jobs(): readonly StoredJob[];
   change(id: string, change: (job: StoredJob) => void): Promise<void>;
   look(): void;
+  /** A run of the job has ended, and changed these files. */
+  ranOver(jobId: string, files: readonly string[] | null): void;
 }
 
 /** A live run, with the most that it may use. */
@@ -133,6 +137,7 @@ export class Runs {
 
   /** A row was settled without a run. */
   passed(row: LedgerRow): void {
+    if (row.state !== "due") this.#removeBody(row);
     if (row.state === "failed") this.#track(() => this.#reviewOf(row.job_id));
   }
 
@@ -228,6 +233,7 @@ export class Runs {
         uuid,
         resumes: conversation !== null,
         input: gated.input,
+        ...(row.body !== undefined && { bodyFile: join(this.#ports.project.dataDir, row.body) }),
         maxTokens: entry.cap.tokens,
         maxCost: entry.cap.cost,
         passed: job.continue ? this.#passedSince(job, row) : [],
@@ -306,6 +312,7 @@ export class Runs {
   /** Writes the end of a run with all that follows from it, the end itself last. */
   async #end(row: LedgerRow, found: RunOutcome, stopped: string | undefined): Promise<void> {
     const { ledger, clock, random, job: find, jobs } = this.#ports;
+    this.#ports.ranOver(row.job_id, found.filesChanged);
     const now = clock.now();
     const succeeded = found.exitCode === 0 && stopped === undefined;
     const ended: LedgerRow = {
@@ -340,11 +347,18 @@ export class Runs {
     }
     ledger.append(...rows, ended);
     await ledger.sync();
+    if (!retry) this.#removeBody(row);
     if (!job || retry) return;
     if (succeeded) {
       if (job.silent) await this.#ports.change(job.id, (one) => Object.assign(one, { silent: undefined }));
     } else this.#ports.notify({ event: "failed", job, row: ended, reason: ended.reason ?? "failed" });
     await this.#reviewFailures(job);
+  }
+
+  /** The run's record has it, or no run will. */
+  #removeBody({ body }: LedgerRow): void {
+    const { fs = realFs, project } = this.#ports;
+    if (body !== undefined) removeLeftover(fs, join(project.dataDir, body));
   }
 
   async #reviewOf(jobId: string): Promise<void> {
@@ -428,6 +442,7 @@ const GONE: RunOutcome = {
   costUsd: null,
   endedAt: null,
   repeatable: false,
+  filesChanged: null,
 };
 
 function unblock(job: StoredJob): void {

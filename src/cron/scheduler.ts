@@ -15,6 +15,7 @@ import type { JobProject } from "./project-list.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
 import { type ClockTrigger, isClockTrigger, isoOf, type Timetable, timetableOf } from "./timetable.ts";
+import { Triggers } from "./triggers.ts";
 
 /** The longest wait between two looks: the clock may be set, or stop while the machine sleeps. */
 const MAX_WAIT_MS = 10_000;
@@ -38,6 +39,7 @@ export class Scheduler {
   readonly #ports: SchedulerPorts;
   readonly #jobs: JobFile;
   readonly #runs: Runs;
+  readonly #triggers: Triggers;
   readonly #fs: FsPort;
   readonly #tableOfJob = new WeakMap<StoredJob, Timetable>();
   readonly #tables = new Map<string, Clockwork>();
@@ -67,6 +69,16 @@ export class Scheduler {
       jobs: () => this.#list.jobs,
       change: (id, change) => this.#change(id, change),
       look: () => this.look(),
+      ranOver: (id, files) => this.#triggers.ranOver(id, files),
+    });
+    this.#triggers = new Triggers({
+      ...ports,
+      project,
+      accept: async (id, more) => {
+        const job = this.#byId.get(id);
+        return job !== undefined && (await this.accept(job, more)) !== null;
+      },
+      isLive: (id) => this.#runs.liveOf(id).length > 0,
     });
   }
 
@@ -131,6 +143,7 @@ export class Scheduler {
     this.#closed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
+    this.#triggers.close();
     await this.#looking;
     await this.#runs.close();
     this.#lock?.release();
@@ -180,6 +193,7 @@ export class Scheduler {
       this.ledger.append(...rows);
       await this.ledger.sync();
     }
+    this.#triggers.update(this.#list.jobs);
     await this.#decide(now);
     await this.#runs.watch(now);
     await this.#review(now);

@@ -4,6 +4,7 @@ import type { Timer } from "../lib/clock.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import {
   type AddedJob,
+  type HookAddress,
   type JobInfo,
   type JobRequest,
   type LedgerRow,
@@ -59,7 +60,10 @@ export class Schedules {
         const all = await Promise.all(
           (await this.#scope(caller, query?.all_projects)).map((one) => this.#jobs(one)),
         );
-        return all.flat().map(({ job, ledger }) => jobInfo(job, ledger.last(job.id), clock.now()));
+        return all.flat().map(({ job, ledger }) => ({
+          ...jobInfo(job, ledger.last(job.id), clock.now()),
+          ...this.#hookOf(job, caller),
+        }));
       },
       remove: (name) => this.#remove(name, caller),
       enable: (name) =>
@@ -151,7 +155,18 @@ export class Schedules {
     this.#open(caller.project).scheduler?.look();
     const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
     const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
-    return { job: shown, next: nextInstants(added, now, SHOWN_NEXT), warnings };
+    return {
+      job: { ...shown, ...this.#hookOf(added, caller) },
+      next: nextInstants(added, now, SHOWN_NEXT),
+      warnings,
+    };
+  }
+
+  /** The secret of a hook is for the user. */
+  #hookOf({ trigger, project: dir }: StoredJob, { project, run }: JobCaller): { hook?: HookAddress } {
+    const { hookAddress } = this.#ports;
+    if (run || !hookAddress || !("on_hook" in trigger) || dir !== project.dir) return {};
+    return { hook: hookAddress(project, trigger.on_hook) };
   }
 
   async #remove(name: string, caller: JobCaller): Promise<JobInfo> {

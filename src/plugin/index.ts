@@ -509,6 +509,16 @@ export interface JobInfo extends Omit<JobRequest, "replace"> {
   created_at: string;
   next_at: string | null;
   last: LedgerRow | null;
+  /** Of a job with `on_hook`, for the user: where events are written or posted. */
+  hook?: HookAddress;
+}
+
+export interface HookAddress {
+  /** Absolute. Each line that is written to it is an event. */
+  fifo: string;
+  /** POST with `Authorization: Bearer <secret>`; null where no daemon serves it. */
+  url: string | null;
+  secret: string;
 }
 
 export type JobCreator = { kind: "user" } | { kind: "run"; uuid: string; agent: string };

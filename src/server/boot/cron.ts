@@ -11,11 +11,14 @@ import { FileLock } from "../../store/files/file-lock.ts";
 import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
 import type { PlacedResume } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
+import { FileWatch } from "../schedule/file-watch.ts";
 import { gateRunner } from "../schedule/gate.ts";
+import { Hooks } from "../schedule/hooks.ts";
 import { completeRequest } from "../schedule/job-request.ts";
 import { JobRuns } from "../schedule/job-runs.ts";
 import { notifyOf } from "../schedule/notify.ts";
 import { type JobPlanPorts, placedJob, preflightJob } from "../schedule/plan-job.ts";
+import { watchStateIn } from "../schedule/watch-state.ts";
 import type { KernelEvents } from "./kernel-events.ts";
 import type { KernelPort } from "./kernel-port.ts";
 import type { Machine } from "./machine.ts";
@@ -77,6 +80,14 @@ export function openCron(
     now: () => clock.now(),
   });
   const closing = new AbortController();
+  const hooks = new Hooks({
+    clock,
+    children,
+    spillDir: join(user.dataDir, "tmp"),
+    portFile: join(user.dataDir, CRON, "port"),
+    secretOf: (subject) => key.secretOf(`hook ${subject}`),
+    warn: (text) => logger.warn("hooks", text),
+  });
   const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
   const ports: SchedulesPorts = {
     clock,
@@ -110,6 +121,17 @@ export function openCron(
         closing: closing.signal,
       });
     },
+    listen(job, project, events) {
+      const { trigger } = job;
+      if ("on_hook" in trigger) return hooks.open(job.id, trigger.on_hook, project, events);
+      if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
+      return new FileWatch(project.dir, trigger, events, {
+        clock,
+        ...watchStateIn(join(project.dataDir, CRON, "watch", `${job.id}.json`)),
+        warn: (text) => logger.warn(`job ${job.name}`, text),
+      });
+    },
+    hookAddress: (project, name) => hooks.addressOf(project, name),
     notify: (event) => notifyOf(event, { notifier, logger }),
     log: (level, source, text) => logger[level](source, text),
   };
@@ -154,6 +176,7 @@ export function openCron(
       } finally {
         late.cancel();
       }
+      hooks.close();
     },
   };
 }

@@ -24,6 +24,8 @@ export interface JobRunPorts {
   now(): number;
 }
 
+/** Steps after which a conversation ends and the next instant begins a new one. */
+const MAX_CONVERSATION_STEPS = 1000;
 /** Levels of children whose calls count. */
 const MAX_DEPTH = 10;
 /** Of a hook's body, what the model is shown. */
@@ -69,6 +71,7 @@ export class JobRuns {
       costUsd: info.cost_usd,
       endedAt: info.ended_at_ms,
       repeatable: !(await this.#acted(info, MAX_DEPTH)),
+      filesChanged: info.files_changed_complete ? info.files_changed : null,
     };
   }
 
@@ -77,6 +80,8 @@ export class JobRuns {
     if (conversation === undefined) return null;
     const info = await this.#info(conversation);
     if (!info || stateOf(info) !== "ended" || info.foreign || info.exit_reason !== "completed") return null;
+    // Its older part is compacted, and reading the whole record costs each resume.
+    if (info.steps >= MAX_CONVERSATION_STEPS) return null;
     return { uuid: info.uuid, tokensUsed: info.tokens_used, costUsd: info.cost_usd };
   }
 

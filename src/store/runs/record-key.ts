@@ -73,6 +73,11 @@ export class RecordKey {
     return { bytes: this.#bytes, lasting: this.lasting };
   }
 
+  /** Returns a secret that only this user can compute, for a subject such as a hook. */
+  secretOf(subject: string): string {
+    return new Bun.CryptoHasher("sha256", this.#bytes).update(`secret ${subject}`).digest("base64url");
+  }
+
   /** Returns the seal that authenticates the records of `subject`, such as one run. */
   sealOf(subject: string): RecordSeal {
     return new RecordSeal(new Bun.CryptoHasher("sha256", this.#bytes).update(subject).digest());

@@ -31,6 +31,7 @@ export const LIVE: RunOutcome = {
   costUsd: null,
   endedAt: null,
   repeatable: true,
+  filesChanged: [],
 };
 
 export interface WorldOptions {

@@ -1,0 +1,76 @@
+/** The event triggers of one project's jobs: watched files and hooks, while their jobs are enabled. */
+
+import type { JobTrigger, LedgerRow } from "../plugin/index.ts";
+import type { StoredJob } from "./job.ts";
+import type { EventSource, SchedulerPorts } from "./ports.ts";
+import type { JobProject } from "./project-list.ts";
+
+interface TriggersPorts extends Pick<SchedulerPorts, "listen" | "log"> {
+  project: JobProject;
+  /** Resolves when the row is durable; false: the event had its row already. */
+  accept(jobId: string, more: Partial<LedgerRow>): Promise<boolean>;
+  isLive(jobId: string): boolean;
+}
+
+interface Listening {
+  key: string;
+  source: EventSource;
+}
+
+/** Opens what each enabled job waits for, and closes it when the job is disabled, changed or removed. */
+export class Triggers {
+  readonly #ports: TriggersPorts;
+  readonly #open = new Map<string, Listening>();
+
+  constructor(ports: TriggersPorts) {
+    this.#ports = ports;
+  }
+
+  /** Adapts to the jobs as they are now. A source that can't be opened is logged, and tried again at the next change. */
+  update(jobs: readonly StoredJob[]): void {
+    const wanted = new Map(jobs.filter(waitsForEvents).map((job) => [job.id, job]));
+    for (const [id, { key, source }] of this.#open) {
+      const job = wanted.get(id);
+      if (job && keyOf(job) === key) continue;
+      source.close();
+      this.#open.delete(id);
+    }
+    const { listen, accept, isLive, log, project } = this.#ports;
+    for (const job of listen ? wanted.values() : []) {
+      if (this.#open.has(job.id)) continue;
+      try {
+        const source = listen?.(job, project, {
+          accept: (more) => accept(job.id, { ...more, queued: true }),
+          isLive: () => isLive(job.id),
+        });
+        if (source) this.#open.set(job.id, { key: keyOf(job), source });
+      } catch (thrown) {
+        log("warn", `job ${job.name}`, `its trigger can't be watched: ${String(thrown)}`);
+      }
+    }
+  }
+
+  /** A run of the job has ended: what it changed is no event. null: not all of it is known. */
+  ranOver(jobId: string, files: readonly string[] | null): void {
+    this.#open.get(jobId)?.source.ranOver?.(files);
+  }
+
+  close(): void {
+    for (const { source } of this.#open.values()) source.close();
+    this.#open.clear();
+  }
+}
+
+export function isEventTrigger(
+  trigger: JobTrigger,
+): trigger is Extract<JobTrigger, { on_change: string[] } | { on_hook: string }> {
+  return "on_change" in trigger || "on_hook" in trigger;
+}
+
+function waitsForEvents({ trigger, state }: StoredJob): boolean {
+  return isEventTrigger(trigger) && (state === "enabled" || state === "blocked");
+}
+
+function keyOf({ trigger, name }: StoredJob): string {
+  return JSON.stringify([name, trigger]);
+}

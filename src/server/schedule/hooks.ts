@@ -1,0 +1,256 @@
+/** The hooks of jobs: a FIFO in the project's data folder, and a local address. */
+
+import { closeSync, constants, existsSync, lstatSync, openSync, readSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { CRON } from "../../cron/cron-folder.ts";
+import type { EventSource, JobEvents } from "../../cron/ports.ts";
+import type { JobProject } from "../../cron/project-list.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Children } from "../../os/children.ts";
+import { type HookAddress, SyscallError } from "../../plugin/index.ts";
+import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
+import { errno } from "../../store/files/fs-port.ts";
+
+interface HooksPorts {
+  clock: Clock;
+  children: Pick<Children, "exec">;
+  /** Absolute; programs write nothing there. */
+  spillDir: string;
+  /** Where the address is remembered, so that it stays the same. */
+  portFile: string;
+  /** The secret of a subject, the same each time. */
+  secretOf(subject: string): string;
+  warn(text: string): void;
+}
+
+interface OpenHook {
+  secret: string;
+  events: JobEvents;
+  project: JobProject;
+  jobId: string;
+}
+
+const MAX_BODY = 256 * 1024;
+const MAX_LINE = 64 * 1024;
+/** How often a FIFO is read. A blocking read would hold a thread. */
+const FIFO_MS = 300;
+const OWNER = "cron";
+/** Headers with which services name a delivery. */
+const ID_HEADERS = [
+  "x-delivery-id",
+  "idempotency-key",
+  "webhook-id",
+  "x-github-delivery",
+  "x-gitlab-event-uuid",
+];
+
+/** Serves the hooks of all projects. The address listens on 127.0.0.1 while a job has a hook. */
+export class Hooks {
+  readonly #ports: HooksPorts;
+  /** By path of the address. */
+  readonly #open = new Map<string, OpenHook>();
+  #server: ReturnType<typeof Bun.serve> | undefined;
+
+  constructor(ports: HooksPorts) {
+    this.#ports = ports;
+  }
+
+  /** Opens the hook of a job. */
+  open(jobId: string, name: string, project: JobProject, events: JobEvents): EventSource {
+    const path = pathOf(project, name);
+    const hook: OpenHook = { secret: this.#ports.secretOf(path), events, project, jobId };
+    this.#open.set(path, hook);
+    void this.#serve();
+    const fifo = new Fifo(fifoOf(project, name), this.#ports, (line) =>
+      this.#accept(hook, new TextEncoder().encode(line), crypto.randomUUID()),
+    );
+    return {
+      close: () => {
+        fifo.close();
+        if (this.#open.get(path) === hook) this.#open.delete(path);
+        if (this.#open.size === 0) this.#stop();
+      },
+    };
+  }
+
+  addressOf(project: JobProject, name: string): HookAddress {
+    const path = pathOf(project, name);
+    const port = this.#server?.port;
+    return {
+      fifo: fifoOf(project, name),
+      url: port === undefined ? null : `http://127.0.0.1:${port}${path}`,
+      secret: this.#ports.secretOf(path),
+    };
+  }
+
+  close(): void {
+    this.#open.clear();
+    this.#stop();
+  }
+
+  #stop(): void {
+    void this.#server?.stop(true);
+    this.#server = undefined;
+  }
+
+  async #serve(): Promise<void> {
+    if (this.#server) return;
+    const serve = (port: number) =>
+      Bun.serve({
+        hostname: "127.0.0.1",
+        port,
+        maxRequestBodySize: MAX_BODY,
+        idleTimeout: 30,
+        fetch: (request) => this.#answer(request),
+      });
+    const known = Number((await readDocument(this.#ports.portFile))?.text ?? 0) || 0;
+    if (this.#server || this.#open.size === 0) return;
+    try {
+      this.#server = serve(known);
+    } catch (thrown) {
+      if (known === 0) return this.#ports.warn(`no address for hooks: ${String(thrown)}`);
+      // Another program has it now.
+      this.#server = serve(0);
+    }
+    if (this.#server.port !== known) {
+      makeFolder(dirname(this.#ports.portFile));
+      await replaceDocument(this.#ports.portFile, `${this.#server.port}\n`);
+    }
+  }
+
+  async #answer(request: Request): Promise<Response> {
+    const { pathname } = new URL(request.url);
+    const hook = this.#open.get(pathname);
+    const given = /^Bearer (.+)$/i.exec(request.headers.get("authorization") ?? "")?.[1] ?? "";
+    // Unknown hooks and wrong secrets look the same.
+    if (!hook || !isSame(given, hook.secret))
+      return Response.json({ error: "unknown hook or wrong secret" }, { status: 401 });
+    if (request.method !== "POST") return Response.json({ error: "expected POST" }, { status: 405 });
+    const body = new Uint8Array(await request.arrayBuffer());
+    if (body.length > MAX_BODY)
+      return Response.json({ error: `expected at most ${MAX_BODY} bytes` }, { status: 413 });
+    const id =
+      ID_HEADERS.map((name) => request.headers.get(name)).find((value) => value) ?? crypto.randomUUID();
+    try {
+      const isNew = await this.#accept(hook, body, id.slice(0, 200));
+      return Response.json({ accepted: isNew, duplicate: !isNew, id }, { status: isNew ? 202 : 200 });
+    } catch (thrown) {
+      const message = thrown instanceof Error ? thrown.message : String(thrown);
+      return Response.json({ error: message }, { status: 503, headers: { "retry-after": "5" } });
+    }
+  }
+
+  /** The body and the row are durable when this returns. */
+  async #accept({ events, project, jobId }: OpenHook, body: Uint8Array, id: string): Promise<boolean> {
+    const name = Bun.hash(`${jobId} ${id}`).toString(36);
+    const file = `${CRON}/hooks/${name}.body`;
+    const path = join(project.dataDir, file);
+    makeFolder(dirname(path));
+    // The body of an earlier delivery with this id counts, until its run has it.
+    if (!existsSync(path)) await replaceDocument(path, new TextDecoder().decode(body));
+    return events.accept({ cause: `hook ${id}`, body: file });
+  }
+}
+
+/** Reads lines of a FIFO without ever waiting in a system call. */
+class Fifo {
+  readonly #path: string;
+  readonly #ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">;
+  readonly #line: (text: string) => Promise<unknown>;
+  #fd: number | undefined;
+  #timer: Timer | undefined;
+  #text = "";
+  #closed = false;
+  readonly #decoder = new TextDecoder();
+
+  constructor(
+    path: string,
+    ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">,
+    line: (text: string) => Promise<unknown>,
+  ) {
+    this.#path = path;
+    this.#ports = ports;
+    this.#line = line;
+    this.#open().catch((thrown: unknown) => ports.warn(`${path}: ${String(thrown)}`));
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    if (this.#fd !== undefined) closeSync(this.#fd);
+    this.#fd = undefined;
+  }
+
+  async #open(): Promise<void> {
+    const { children, spillDir, clock } = this.#ports;
+    makeFolder(dirname(this.#path));
+    if (!existsSync(this.#path)) {
+      const made = await children.exec(
+        { uuid: OWNER, spillDir, clock },
+        {
+          argv: ["mkfifo", "-m", "600", this.#path],
+          cwd: dirname(this.#path),
+          env: {},
+          maxOutput: 0,
+          life: "process",
+        },
+      );
+      while ((await made.read()) !== null);
+      await made.exited();
+    }
+    if (this.#closed) return;
+    if (!lstatSync(this.#path).isFIFO())
+      throw new SyscallError("INVALID", "expected a FIFO. Remove what is there.");
+    // Open for writing too: else it ends with its first writer.
+    this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW);
+    this.#arm();
+  }
+
+  #arm(): void {
+    if (!this.#closed) this.#timer = this.#ports.clock.timer(FIFO_MS, () => void this.#read());
+  }
+
+  async #read(): Promise<void> {
+    try {
+      const lines = this.#lines();
+      for (const line of lines) if (line.trim() !== "") await this.#line(line);
+    } catch (thrown) {
+      this.#ports.warn(`${this.#path}: ${String(thrown)}`);
+    }
+    this.#arm();
+  }
+
+  #lines(): string[] {
+    const bytes = new Uint8Array(MAX_LINE);
+    if (this.#fd === undefined) return [];
+    let got = 0;
+    try {
+      got = readSync(this.#fd, bytes);
+    } catch (error) {
+      if (errno(error) !== "EAGAIN") throw error;
+    }
+    if (got === 0) return [];
+    this.#text += this.#decoder.decode(bytes.subarray(0, got), { stream: true });
+    const parts = this.#text.split("\n");
+    const rest = parts.pop() ?? "";
+    this.#text = rest.slice(0, MAX_LINE);
+    return parts;
+  }
+}
+
+function fifoOf({ dataDir }: JobProject, name: string): string {
+  return join(dataDir, CRON, "hooks", `${name}.fifo`);
+}
+
+/** The address tells nothing of the project. */
+function pathOf({ dataDir }: JobProject, name: string): string {
+  return `/hooks/${Bun.hash(dataDir).toString(36)}/${name}`;
+}
+
+/** Takes as long for any wrong secret. */
+function isSame(given: string, secret: string): boolean {
+  const [one, other] = [given, secret].map((text) => new Bun.CryptoHasher("sha256").update(text).digest());
+  let difference = 0;
+  for (let i = 0; i < 32; i++) difference |= (one?.[i] ?? 0) ^ (other?.[i] ?? 1);
+  return difference === 0;
+}
