@@ -99,6 +99,8 @@ interface LoggedCall {
   error_code: string | null;
   started_at: string;
   duration_ms: number | null;
+  /** How long it waited for a person; `duration_ms` is without it. */
+  waited_ms?: number;
   /** What a person was asked about it, with the verdicts. */
   asked?: AskVerdict[];
 }
