@@ -51,7 +51,7 @@ export function taskText(list: TaskDocument, task: Task): string {
 export function rowsOf(list: TaskDocument): object[] {
   return list.tasks.map((task) => {
     const { key: _key, ...row } = task;
-    return { ...row, blocks: blocks(list, task.id), waits_for: openBlockers(list, task).join(", ") };
+    return { ...row, blocks: blocks(list, task.id), waits_for: openBlockers(list, task) };
   });
 }
 

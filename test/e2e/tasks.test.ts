@@ -2,7 +2,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
-import { toolResults } from "./support/requests.ts";
+import { firstUserMessage, toolResults } from "./support/requests.ts";
 import { calls, type Scene, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
@@ -147,6 +147,35 @@ describe("the task list of a run", () => {
       "pending",
       "pending",
     ]);
+  });
+
+  test("has each task once, whenever the daemon is killed while sub-agents create them", async () => {
+    const agents = ["one", "two", "three"];
+    await using machine = new Machine();
+    await machine.model((request) => {
+      const at = request.assistantMessages;
+      const name = agents.find((one) => firstUserMessage(request).startsWith(one));
+      if (name === undefined) {
+        const children = agents.map((intent): [string, Record<string, unknown>] => ["Agent", { intent }]);
+        return at === 0 ? calls(...children) : says("done");
+      }
+      return at < 3 ? calls(create(`${name} ${at}a`), create(`${name} ${at}b`)) : says("done");
+    });
+    const { stdout } = await machine.run(["spawn", "parent", "--detach"]);
+    const uuid = stdout.trim().split(" ")[1] ?? "";
+    await until(async () => (await tasks(machine, uuid)).length >= 1, "some tasks");
+    machine.killDaemon();
+    const before = await tasks(machine, uuid);
+    const resumed = await machine.run(["resume", uuid, "--output", "json"]);
+    // It may have ended just before.
+    if (resumed.code !== 64) expect(Receipt.parse(JSON.parse(resumed.stdout)).exit_code).toBe(0);
+    const after = await tasks(machine, uuid);
+    expect(after.map(({ subject }) => subject).sort()).toEqual(
+      agents.flatMap((name) => [0, 1, 2].flatMap((at) => [`${name} ${at}a`, `${name} ${at}b`])).sort(),
+    );
+    expect(after.slice(0, before.length).map(({ id, subject }) => [id, subject])).toEqual(
+      before.map(({ id, subject }) => [id, subject]),
+    );
   });
 
   test("is its own inside a run, whose programs read it and name no other run", async () => {

@@ -193,7 +193,7 @@ describePlugin("tasks", () => import("../../plugins/tasks/index.ts"), {
       answer: (answer) =>
         expect(JSON.parse(answer)).toMatchObject([
           { id: 1, status: "pending", blocks: [2] },
-          { id: 2, status: "in_progress", owner: "test", waits_for: "1" },
+          { id: 2, status: "in_progress", owner: "test", waits_for: [1] },
         ]),
     },
     {

@@ -21,6 +21,21 @@ test("stock plugins have a folder of their own beside the records, others below 
   });
 });
 
+test("the data of a process tree is in a folder of the root run that no plugin's name has", async () => {
+  const root = temporaryFolder();
+  const folders = pluginFolders(true, { tree: root, project, user: root });
+  expect(folders.tree).toBe(join(root, "plugins/.tree"));
+  const ofTree = new PluginStore({ plugin: "tasks", ...folders });
+  await ofTree.replace("tree", "list", "text", null);
+  expect(readFileSync(join(root, "plugins/.tree/tasks/list"), "utf8")).toBe("text");
+  const reader = new PluginStore({ plugin: "tasks", ...folders, isTreeReadOnly: true });
+  expect((await reader.read("tree", "list"))?.text).toBe("text");
+  expect(await codeOf(() => reader.replace("tree", "list", "more", null))).toBe("PERMISSION");
+  expect(await codeOf(() => reader.append("tree", "log", {}))).toBe("PERMISSION");
+  const elsewhere = new PluginStore({ plugin: "tasks", ...pluginFolders(true, { project, user: root }) });
+  expect(await codeOf(() => elsewhere.read("tree", "list"))).toBe("UNAVAILABLE");
+});
+
 test("projects that share a data folder do not share the documents of stock plugins", () => {
   const shared = { project: { id: "5eed", dataDir: "/records" }, user: "/home/u/rnix" };
   expect(pluginFolders(true, shared).project).toBe("/records/projects/5eed");
