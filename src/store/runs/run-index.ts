@@ -34,6 +34,8 @@ const BATCH = 100;
 const RECORDS = 50;
 /** A folder that was changed this recently may change again without another time. */
 const SETTLED_MS = 50;
+/** No time of a folder: its names are read again. */
+const UNSETTLED = -1;
 /** How often a page is read again when its records have changed meanwhile. */
 const ATTEMPTS = 3;
 
@@ -170,6 +172,7 @@ export class RunIndex implements RunLists {
 
   async #list(): Promise<Listing> {
     const begun = this.#begun();
+    const first = this.#use((table) => table);
     const uuids = await this.#ports.uuids();
     const known = await this.#allKnown();
     const { changed, facts } = await this.#compare(uuids, known);
@@ -180,9 +183,11 @@ export class RunIndex implements RunLists {
         rows.set(row.uuid, row);
     const there = new Set(uuids);
     this.#change((table) => {
+      // Another process may have added the row of a newer run.
       for (const uuid of [...table.uuids(), ...table.unread().map((one) => one.uuid)])
-        if (!there.has(uuid)) table.remove(uuid);
-      table.state = this.#trimmed(begun);
+        if (!there.has(uuid) && this.#ports.fs.stat(this.#ports.runDir(uuid)) === null) table.remove(uuid);
+      // Another database has not all rows: it stays without a state, so the next page reads all records.
+      if (table === first) table.state = this.#trimmed(begun);
     });
     damaged.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));
     return { rows: uuids.flatMap((uuid) => rows.get(uuid) ?? []), damaged };
@@ -227,7 +232,7 @@ export class RunIndex implements RunLists {
   /** Brings the rows of all runs that may have changed up to date. */
   async #sync(): Promise<void> {
     const begun = this.#begun();
-    const before = this.#use((table) => table.state);
+    const { first, before } = this.#use((table) => ({ first: table, before: table.state }));
     const { uuids: changed, position } = this.#journal.since(before?.journal ?? null);
     if (!before || changed === null || before.boot !== begun.boot) {
       await this.list();
@@ -237,12 +242,12 @@ export class RunIndex implements RunLists {
       const uuids = [...table.open().map(({ row }) => row.uuid), ...table.unread().map(({ uuid }) => uuid)];
       return new Set([...uuids, ...changed, ...table.takeDoubtful()]);
     });
-    if (before.stepsMs !== begun.stepsMs) await this.#addNames(suspects);
+    if (before.stepsMs !== begun.stepsMs || begun.stepsMs === UNSETTLED) await this.#addNames(suspects);
     await this.#readAgain(suspects);
     const after = this.#trimmed({ ...begun, journal: position });
     if (!Bun.deepEquals(before, after)) {
       this.#change((table) => {
-        table.state = after;
+        if (table === first) table.state = after;
       });
     }
   }
@@ -341,7 +346,11 @@ export class RunIndex implements RunLists {
   #begun(): TableState {
     const stepsMs = this.#ports.fs.stat(join(this.#ports.dataDir, "steps"))?.mtimeMs ?? 0;
     const isSettled = Date.now() - stepsMs > SETTLED_MS;
-    return { journal: this.#journal.since(null).position, stepsMs: isSettled ? stepsMs : -1, boot: bootId() };
+    return {
+      journal: this.#journal.since(null).position,
+      stepsMs: isSettled ? stepsMs : UNSETTLED,
+      boot: bootId(),
+    };
   }
 
   #trimmed(state: TableState): TableState {

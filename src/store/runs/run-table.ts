@@ -3,12 +3,13 @@
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { JournalPosition } from "./changed-runs.ts";
 import { isClosed } from "./closed-record.ts";
+import { UUID } from "./own-run.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { matchesFilter, type RecordFacts, type RunFilter, type RunRow, statusOfRow } from "./run-row.ts";
 import type { ProcInfo } from "./schema.ts";
 
 /** Of the tables. */
-export const RUN_TABLE_VERSION = 1;
+export const RUN_TABLE_VERSION = 2;
 
 /** `run` is what is filtered by; `entry` is what is believed, because it has a MAC. */
 export const RUN_TABLE_SCHEMA = `
@@ -28,7 +29,7 @@ export const RUN_TABLE_SCHEMA = `
   );
   CREATE TABLE record (id INTEGER PRIMARY KEY, text TEXT NOT NULL, sum TEXT NOT NULL);
   CREATE TABLE unread (uuid TEXT PRIMARY KEY, code TEXT NOT NULL, message TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, sum TEXT NOT NULL) WITHOUT ROWID;
 `;
 
 /** A longer record is read from its own file each time. */
@@ -74,12 +75,14 @@ export class RunTable {
   }
 
   uuids(): string[] {
-    return this.#all<{ uuid: string }>("SELECT uuid FROM run").map(({ uuid }) => uuid);
+    return this.#all<{ uuid: string }>("SELECT uuid FROM run").map(({ uuid }) => intact(uuid));
   }
 
   /** Runs without a readable record. */
   unread(): { uuid: string; code: string; message: string }[] {
-    return this.#all("SELECT uuid, code, message FROM unread ORDER BY uuid");
+    return this.#all<{ uuid: string; code: string; message: string }>(
+      "SELECT uuid, code, message FROM unread ORDER BY uuid",
+    ).map((one) => ({ ...one, uuid: intact(one.uuid) }));
   }
 
   known(uuid: string): KnownRun | undefined {
@@ -189,12 +192,19 @@ export class RunTable {
   }
 
   get state(): TableState | undefined {
-    const [found] = this.#all<{ value: string }>("SELECT value FROM state WHERE name = 'state'");
-    return found && JSON.parse(found.value);
+    const [found] = this.#all<{ value: string; sum: string }>(
+      "SELECT value, sum FROM state WHERE name = 'state'",
+    );
+    return found && found.sum === this.#sumOf("state", found.value) ? JSON.parse(found.value) : undefined;
   }
 
   set state(state: TableState) {
-    this.#run("INSERT OR REPLACE INTO state (name, value) VALUES ('state', ?)", JSON.stringify(state));
+    const value = JSON.stringify(state);
+    this.#run(
+      "INSERT OR REPLACE INTO state (name, value, sum) VALUES ('state', ?, ?)",
+      value,
+      this.#sumOf("state", value),
+    );
   }
 
   /** Returns the runs whose rows were left out since the last call, because their MAC is wrong. */
@@ -219,7 +229,7 @@ export class RunTable {
       ...values,
     ).flatMap(({ uuid, row, sum, ...facts }) => {
       if (sum === this.#sumOf(factsText(uuid, facts), row)) return [{ row: JSON.parse(row), facts }];
-      this.#doubtful.add(uuid);
+      this.#doubtful.add(intact(uuid));
       return [];
     });
   }
@@ -235,6 +245,12 @@ export class RunTable {
   #run(sql: string, ...values: SQLQueryBindings[]) {
     return this.#db.query(sql).run(...values);
   }
+}
+
+/** Fails as the database does for a damaged file: then it is made again. */
+function intact(uuid: string): string {
+  if (UUID.test(uuid)) return uuid;
+  throw Object.assign(new Error(`the index has a run ${JSON.stringify(uuid)}`), { code: "SQLITE_CORRUPT" });
 }
 
 function factsText(uuid: string, { size, mtimeMs, ino }: RecordFacts): string {

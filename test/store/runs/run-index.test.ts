@@ -352,3 +352,85 @@ test("whatever happens to runs and index, a page says what the records say", asy
     }
   }
 });
+
+/** Every operation fails from the `after`th on, as if the process had been killed there. */
+function killedAfter(after: number): { fs: FsPort; isKilled: () => boolean } {
+  let left = after;
+  const orKilled =
+    <A extends unknown[], R>(operation: (...args: A) => R) =>
+    (...args: A): R => {
+      if (left-- <= 0) throw Object.assign(new Error("killed"), { code: "EIO" });
+      return operation(...args);
+    };
+  const fs = fsWith({
+    open: orKilled(realFs.open),
+    write: orKilled(realFs.write),
+    rename: orKilled(realFs.rename),
+    mkdir: orKilled(realFs.mkdir),
+    truncate: orKilled(realFs.truncate),
+    fdatasync: orKilled(realFs.fdatasync),
+    fsync: orKilled(realFs.fsync),
+  });
+  return { fs, isKilled: () => left < 0 };
+}
+
+test("a kill at any disk operation of a change leaves no page that is wrong", async () => {
+  const uuid = uuidOf(1);
+  for (let after = 0; ; after++) {
+    const dir = temporaryFolder(memoryFolder);
+    const reader = new RunStore(dir);
+    reader.create(uuid).info(ended(1));
+    reader.create(uuidOf(2)).info(ended(2));
+    const past = new Date(Date.now() - 60_000);
+    utimesSync(join(dir, "steps"), past, past);
+    expect((await (await reader.index()).page({})).total).toBe(2);
+    const { fs, isKilled } = killedAfter(after);
+    const writer = new RunStore(dir, fs);
+    try {
+      await writer.amend(uuid, (info) => ({ ...info, exit_code: 7, exit_reason: "amended" }));
+      const again = await writer.reopen(uuid);
+      again.info(ended(1, { state: "running", ended_at_ms: null, exit_code: null }));
+      again.info(ended(1, { exit_code: 9, exit_reason: "ended again" }));
+      writer.create(uuidOf(3)).info(ended(3));
+    } catch {
+      // The operation that was killed.
+    }
+    for (const store of [reader, new RunStore(dir)]) {
+      const { rows, open } = await (await store.index()).page({});
+      const found = [...rows, ...open].toSorted((a, b) => a.pid - b.pid);
+      expect(found, `killed after ${after} operations`).toEqual((await new RunStore(dir).list()).map(rowOf));
+    }
+    if (!isKilled()) break;
+  }
+});
+
+test("two kernels and their listings at once: each listing has what was there before it", async () => {
+  const dir = temporaryFolder(memoryFolder);
+  const stores = [new RunStore(dir), new RunStore(dir)];
+  const expected = new Set<string>();
+  const listings: Promise<void>[] = [];
+  for (let n = 1; n <= 120; n++) {
+    const store = stores[n % 2] ?? new RunStore(dir);
+    const uuid = uuidOf(n);
+    store.create(uuid).info(ended(n));
+    expected.add(uuid);
+    if (n % 7 === 0) {
+      const first = uuidOf(n - 6);
+      await store.amend(first, (info) => ({ ...info, exit_code: 5 }));
+    }
+    if (n % 5 !== 0) continue;
+    const before = new Set(expected);
+    const amended = Math.floor(n / 7) * 7 - 6;
+    const reader = stores[(n + 1) % 2] ?? store;
+    listings.push(
+      (async () => {
+        const { rows } = await (await reader.index()).page({});
+        const found = new Map(rows.map((row) => [row.uuid, row]));
+        expect([...before].filter((one) => !found.has(one))).toEqual([]);
+        if (amended > 0) expect(found.get(uuidOf(amended))?.exit_code).toBe(5);
+      })(),
+    );
+  }
+  const results = await Promise.allSettled(listings);
+  expect(results.filter(({ status }) => status === "rejected")).toEqual([]);
+});

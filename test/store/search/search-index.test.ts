@@ -154,6 +154,28 @@ describe("the service search", () => {
   });
 });
 
+describe("a Worker that does not answer", () => {
+  test("is replaced: the request fails with TIMEOUT, the next one works, and nothing is damaged", async () => {
+    const one = place({ limits: { requestMs: 1 } });
+    const collection = "memory/project/notes";
+    const dataDir = join(one.dir, "project/.rnix/data");
+    const documents = Array.from({ length: 2_000 }, (_, id) => ({ id: `${id}`, text: `alpha beta ${id}` }));
+    const source = { dataDir, collection, source: "a.md", version: "1" };
+    expect(await codeOf(() => one.index.ask("put", { ...source, documents }))).toBe("TIMEOUT");
+    expect(await one.index.ask("sources", { dataDir, collection }, 10_000)).toEqual([]);
+    await one.index.ask("put", { ...source, documents }, 20_000);
+    expect(await one.index.ask("sources", { dataDir, collection }, 10_000)).toHaveLength(1);
+  });
+
+  test("is started at most five times a minute", async () => {
+    const one = place({ limits: { requestMs: 0 } });
+    const codes: (string | undefined)[] = [];
+    for (let n = 0; n < 7; n++) codes.push(await codeOf(() => sourcesOf(one)));
+    expect(codes.slice(0, 5)).toEqual(Array.from({ length: 5 }, () => "TIMEOUT"));
+    expect(codes.slice(5)).toEqual(["UNAVAILABLE", "UNAVAILABLE"]);
+  });
+});
+
 describe("the index", () => {
   test("is there for another process, and both see what each puts", async () => {
     const one = place();
