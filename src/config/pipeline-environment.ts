@@ -1,101 +1,33 @@
 /** Keeps the secrets of a pipeline from the programs of a run: only variables of a list reach them (`--base`). */
 
+const words = (...lines: string[]): string[] => lines.flatMap((line) => line.split(" "));
+
 /** Of the machine, the user's session and the network. */
-const MACHINE = [
-  ...[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "HOSTNAME",
-    "PWD",
-    "OLDPWD",
-    "_",
-    "SHLVL",
-    "TZ",
-    "LANG",
-    "LANGUAGE",
-  ],
-  ...[
-    "TMPDIR",
-    "TEMP",
-    "TMP",
-    "TERM",
-    "COLORTERM",
-    "COLUMNS",
-    "LINES",
-    "NO_COLOR",
-    "FORCE_COLOR",
-    "CLICOLOR",
-  ],
-  ...["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"],
-  ...["EDITOR", "PAGER", "DISPLAY", "UMASK", "DEBUG", "VERBOSE", "DEBIAN_FRONTEND", "OLLAMA_HOST"],
-  ...[
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "all_proxy",
-    "no_proxy",
-  ],
-  ...["SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO"],
-];
+const MACHINE = words(
+  "PATH HOME USER LOGNAME SHELL HOSTNAME PWD OLDPWD _ SHLVL TZ LANG LANGUAGE TMPDIR TEMP TMP TERM COLORTERM COLUMNS",
+  "LINES NO_COLOR FORCE_COLOR CLICOLOR EDITOR PAGER DISPLAY UMASK DEBUG VERBOSE DEBIAN_FRONTEND OLLAMA_HOST",
+  "GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_SSL_CAINFO",
+  "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY http_proxy https_proxy all_proxy no_proxy",
+  "SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE",
+);
 /** Of languages and their tools, besides those with a prefix or an end below. */
-const TOOLCHAINS = [
-  ...["CC", "CXX", "CPP", "LD", "AR", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS", "MAKELEVEL"],
-  ...["RUSTFLAGS", "RUST_BACKTRACE", "RUST_LOG", "GOFLAGS", "GOOS", "GOARCH", "GOPATH", "GOROOT", "GOCACHE"],
-  ...[
-    "GOMODCACHE",
-    "GOPROXY",
-    "GOPRIVATE",
-    "GONOPROXY",
-    "GONOSUMDB",
-    "GONOSUMCHECK",
-    "GOSUMDB",
-    "GOTOOLCHAIN",
-  ],
-  ...[
-    "VIRTUAL_ENV",
-    "JAVA_OPTS",
-    "JAVA_TOOL_OPTIONS",
-    "JDK_JAVA_OPTIONS",
-    "RAILS_ENV",
-    "RACK_ENV",
-    "MIX_ENV",
-  ],
-  ...["BUNDLE_GEMFILE", "BUNDLE_WITHOUT", "BUNDLE_JOBS", "BUNDLE_DEPLOYMENT", "BUNDLE_FROZEN"],
-];
+const TOOLCHAINS = words(
+  "CC CXX CPP LD AR CFLAGS CXXFLAGS CPPFLAGS LDFLAGS MAKEFLAGS MAKELEVEL RUSTFLAGS RUST_BACKTRACE RUST_LOG",
+  "GOFLAGS GOOS GOARCH GOPATH GOROOT GOCACHE GOMODCACHE GOPROXY GOPRIVATE GONOPROXY GONOSUMDB GOSUMDB GOTOOLCHAIN",
+  "VIRTUAL_ENV JAVA_OPTS JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS RAILS_ENV RACK_ENV MIX_ENV",
+  "BUNDLE_GEMFILE BUNDLE_WITHOUT BUNDLE_JOBS BUNDLE_DEPLOYMENT BUNDLE_FROZEN",
+);
 /** What CI services say about the job. Not GITHUB_ENV, GITHUB_PATH and the like: what is written there rules later steps. */
 const SERVICES = [
-  ...[
-    "CI",
-    "CONTINUOUS_INTEGRATION",
-    "GITLAB_CI",
-    "CIRCLECI",
-    "TRAVIS",
-    "BUILDKITE",
-    "TF_BUILD",
-    "JENKINS_URL",
-  ],
-  ...["TEAMCITY_VERSION", "DRONE", "FORGEJO_ACTIONS", "GITEA_ACTIONS", "ImageOS", "ImageVersion"],
-  ...[
-    ...[
-      "ACTIONS",
-      "ACTOR",
-      "ACTOR_ID",
-      "TRIGGERING_ACTOR",
-      "API_URL",
-      "GRAPHQL_URL",
-      "SERVER_URL",
-      "BASE_REF",
-    ],
-    ...["HEAD_REF", "REF", "REF_NAME", "REF_TYPE", "REF_PROTECTED", "SHA", "EVENT_NAME", "EVENT_PATH", "JOB"],
-    ...["REPOSITORY", "REPOSITORY_ID", "REPOSITORY_OWNER", "REPOSITORY_OWNER_ID", "RETENTION_DAYS", "RUN_ID"],
-    ...["RUN_NUMBER", "RUN_ATTEMPT", "WORKFLOW", "WORKFLOW_REF", "WORKFLOW_SHA", "WORKSPACE", "ACTION"],
-  ].map((name) => `GITHUB_${name}`),
+  ...words(
+    "CI CONTINUOUS_INTEGRATION GITLAB_CI CIRCLECI TRAVIS BUILDKITE TF_BUILD JENKINS_URL TEAMCITY_VERSION DRONE",
+    "FORGEJO_ACTIONS GITEA_ACTIONS ImageOS ImageVersion",
+  ),
+  ...words(
+    "ACTIONS ACTOR ACTOR_ID TRIGGERING_ACTOR API_URL GRAPHQL_URL SERVER_URL BASE_REF HEAD_REF REF REF_NAME REF_TYPE",
+    "REF_PROTECTED SHA EVENT_NAME EVENT_PATH JOB REPOSITORY REPOSITORY_ID REPOSITORY_OWNER REPOSITORY_OWNER_ID",
+    "RETENTION_DAYS RUN_ID RUN_NUMBER RUN_ATTEMPT WORKFLOW WORKFLOW_REF WORKFLOW_SHA WORKSPACE ACTION",
+  ).map((name) => `GITHUB_${name}`),
 ];
 const LISTED: ReadonlySet<string> = new Set([...MACHINE, ...TOOLCHAINS, ...SERVICES]);
 const PREFIXES =

@@ -51,7 +51,7 @@ export default defineTool({ name: "Stuck", description: "x", input: { type: "obj
 ];
 
 test.each(HANGING)(
-  "with CI set, --timeout ends the step within a second, though $what hangs",
+  "with CI set, --timeout ends the step without the grace, though $what hangs",
   async (hanging) => {
     await using machine = new Machine();
     machine.config({ grace: "1m" });
