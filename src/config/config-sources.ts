@@ -58,6 +58,8 @@ export interface Problem {
 
 /** A folder that may hold agents or skills. */
 export interface Root {
+  /** Agents have written what is in it: all of it waits for trust. */
+  isWritten?: true;
   dir: string;
   tier: "project" | "user";
 }

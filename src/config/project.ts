@@ -163,7 +163,7 @@ function dataFolder(
   return kind === "none" ? { dataDir } : { dataDir, unwritableDataDir: own };
 }
 
-function ownDataDir(dir: string): string {
+export function ownDataDir(dir: string): string {
   return join(dir, ".rnix", "data");
 }
 

@@ -18,6 +18,7 @@ import {
 } from "./config-sources.ts";
 import { FileCache, fileError, readText, systemCode } from "./file.ts";
 import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "./outranked.ts";
+import { ownDataDir } from "./project.ts";
 import { asksTrust } from "./project-keys.ts";
 import {
   checkSkillFile,
@@ -49,13 +50,15 @@ interface SkillList {
   problems: Problem[];
   /** Skills that a nearer, different skill of the same name hides. */
   shadowed: { name: string; path: string; by: string; waits?: string }[];
-  /** SKILL.md files of an untrusted project that come with scripts. */
+  /** SKILL.md files of an untrusted project that come with scripts, and those that agents have written. */
   withheld: string[];
+  /** Skills that agents have written and the user has not trusted. */
+  waiting: { name: string; path: string; description: string }[];
 }
 
 /** Every skill there is, nearest first. A broken one is reported and hides nothing. */
 export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
-  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
   const byName = new Map<string, SkillSource & { skill: Skill }>();
   for (const found of everySkill(sources, list.problems)) {
     const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
@@ -83,7 +86,7 @@ export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
  * with PERMISSION when it has scripts and its project is not trusted.
  */
 export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
-  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [] };
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
   const untrusted: string[] = [];
   for (const found of sourcesOf(name, sources)) {
     const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
@@ -110,10 +113,27 @@ export function projectSkills(sources: ConfigSources): ProjectSkill[] {
     .flatMap((root) => skillFolders(root, []))
     .map((found) => ({ found, known: knownAmong(sourcesOf(found.name, sources)) }))
     .filter(({ found, known }) => !known || !isSame(found, known))
-    .map(({ found: { name, source: file, dir }, known }) => {
-      return { name, file, scripts: scriptsOf(dir), takes: known && ownerText(known, "skill") };
+    .map(({ found, known }) => {
+      const { name, source: file, dir, isWritten } = found;
+      const written = isWritten ? authorOf(found) : undefined;
+      return { name, file, scripts: scriptsOf(dir), takes: known && ownerText(known, "skill"), written };
     })
-    .filter(({ scripts, takes }) => scripts.length > 0 || takes !== undefined);
+    .filter(
+      ({ scripts, takes, written }) => scripts.length > 0 || takes !== undefined || written !== undefined,
+    );
+}
+
+/** Who wrote a skill, by the front matter that SkillManage gives it, and what it is for. */
+function authorOf(found: SkillSource): string {
+  try {
+    const { front } = splitSkill(found.content() ?? "", found.source);
+    const field = (key: string): string =>
+      new RegExp(`^ *${key}: "?(.*?)"?$`, "m").exec(front)?.[1] ?? "unknown";
+    return `agent ${field("agent")} in run ${field("run")}: ${field("description")}`;
+  } catch (error) {
+    if (error instanceof SyscallError) return `an agent; it can't be read: ${error.message}`;
+    throw error;
+  }
 }
 
 interface ProjectSkill {
@@ -122,6 +142,8 @@ interface ProjectSkill {
   scripts: string[];
   /** The skill that it would replace. */
   takes?: string;
+  /** The agent that has written it, and what it is for. */
+  written?: string;
 }
 
 /** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
@@ -165,6 +187,8 @@ interface SkillSource {
   /** Absolute; "" for an embedded skill. */
   dir: string;
   tier: Tier;
+  /** An agent has written it. */
+  isWritten?: true;
   /** Of an embedded skill, parsed by the build. */
   front?: SkillFront;
   isThere(): boolean;
@@ -176,14 +200,22 @@ const skillFiles = new FileCache((content) => content);
 
 /** A skill that waits for trust, as shown to the user. `file`: its SKILL.md. */
 export function scriptsWait(file: string): string {
-  return `the skill ${basename(dirname(file))} with its scripts (${file})`;
+  const isWritten = !existsSync(join(dirname(file), "scripts"));
+  const why = isWritten ? "that an agent has written" : "with its scripts";
+  return `the skill ${basename(dirname(file))} ${why} (${file})`;
 }
 
 async function attempt(found: SkillSource, sources: ConfigSources, list: SkillList): Promise<Skill | null> {
   try {
     const content = found.content();
     if (content === null) return null;
-    if (found.tier === "project") {
+    if (found.isWritten && !sources.trust.allowsFiles([found.source])) {
+      const { description } = await parseSkill(found, content);
+      list.withheld.push(found.source);
+      list.waiting.push({ name: found.name, path: found.source, description });
+      return null;
+    }
+    if (found.tier === "project" && !found.isWritten) {
       refuseEscape(found.source, sources.project);
       const scripts = scriptsOf(found.dir);
       const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
@@ -258,7 +290,19 @@ function roots(sources: ConfigSources): Root[] {
 }
 
 function projectRoots(sources: ConfigSources): Root[] {
-  return inProject(sources, "skills", ".rnix/skills", ".agents/skills", ".claude/skills");
+  return [
+    ...inProject(sources, "skills", ".rnix/skills", ".agents/skills", ".claude/skills"),
+    ...writtenRoot(sources),
+  ];
+}
+
+/** Where the plugin `skills` writes. A base revision has none. */
+function writtenRoot({ project, base }: ConfigSources): Root[] {
+  if (project.kind === "none" || base) return [];
+  const { dataDir, dir, id } = project;
+  const isOwn = dataDir === ownDataDir(dir);
+  const folder = isOwn ? join(dataDir, "skills") : join(dataDir, "projects", id, "skills");
+  return [{ dir: folder, tier: "project", isWritten: true }];
 }
 
 /** The root's skills by name. A root that cannot be listed is a problem; the others are not affected. */
@@ -275,15 +319,17 @@ function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
   }
 }
 
-function onDisk({ dir, tier }: Root, name: string): SkillSource {
+function onDisk({ dir, tier, isWritten }: Root, name: string): SkillSource {
   const file = join(dir, name, SKILL_FILE);
   return {
     name,
     source: file,
     dir: join(dir, name),
     tier,
-    isThere: () => existsSync(file),
-    content: () => skillFiles.get(file),
+    isWritten,
+    // A deleted one is empty.
+    isThere: () => existsSync(file) && !(isWritten && skillFiles.get(file) === ""),
+    content: () => skillFiles.get(file) || (isWritten ? null : skillFiles.get(file)),
   };
 }
 

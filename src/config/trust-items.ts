@@ -123,11 +123,15 @@ async function agentItems(sources: ConfigSources, trust: Trust): Promise<TrustIt
 }
 
 function skillItems(sources: ConfigSources, trust: Trust): TrustItem[] {
-  return projectSkills(sources).flatMap(({ name, file, scripts, takes }) => {
+  return projectSkills(sources).flatMap(({ name, file, scripts, takes, written }) => {
     const items: TrustItem[] = [];
     if (takes !== undefined) {
       const what = `skill ${name}: in place of ${takes} of this name`;
       items.push(trust.parts({ kind: "skill", name, what, file }, { name }));
+    }
+    if (written !== undefined) {
+      const what = `skill ${name}, written by ${written}`;
+      items.push(trust.files({ kind: "skill", name, what, file }, [file]));
     }
     if (scripts.length > 0) {
       const what = `${scripts.length} scripts of the skill ${name}`;

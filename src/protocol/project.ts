@@ -46,6 +46,8 @@ export interface SkillWire {
   description: string;
   source: string;
   allowed_tools: string[] | null;
+  /** An agent has written it, and the user has not trusted it: it is not loaded. */
+  waits: boolean;
 }
 
 export interface ProviderWire {

@@ -121,8 +121,17 @@ export class ProjectCatalog {
 
   async skills(project: ProjectRef): Promise<{ skills: SkillWire[]; diagnostics: Diagnostic[] }> {
     const { sources } = await this.#at(project);
-    const { skills, problems } = await loadSkills(sources);
-    return { skills: skills.map(skillWire), diagnostics: problems };
+    const { skills, problems, waiting } = await loadSkills(sources);
+    const waits = waiting.map(
+      ({ name, path, description }): SkillWire => ({
+        name,
+        description,
+        source: path,
+        allowed_tools: null,
+        waits: true,
+      }),
+    );
+    return { skills: [...skills.map(skillWire), ...waits], diagnostics: problems };
   }
 
   /** With `ask`, probes each usable provider. */
@@ -360,5 +369,5 @@ function agentWire(agent: Agent): AgentWire {
 }
 
 function skillWire({ name, description, source, allowedTools }: Skill): SkillWire {
-  return { name, description, source, allowed_tools: allowedTools };
+  return { name, description, source, allowed_tools: allowedTools, waits: false };
 }

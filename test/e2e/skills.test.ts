@@ -1,0 +1,113 @@
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { ModelServer } from "../support/model-server/server.ts";
+import { Machine } from "./support/machine.ts";
+import { systemPrompt, toolNames, toolResults } from "./support/requests.ts";
+import { calls, says, scenes } from "./support/scenes.ts";
+import { verdict } from "./support/verdict.ts";
+
+setDefaultTimeout(120_000);
+
+const CREATE = {
+  action: "create",
+  name: "release-notes",
+  description: "How to write release notes.",
+  body: "List the merged changes.",
+};
+
+function last(model: ModelServer) {
+  const request = model.requests.at(-1);
+  if (request === undefined) throw new Error("the model was never asked");
+  return request;
+}
+
+describe("a skill that an agent writes", () => {
+  test("is not loaded until it is trusted, is shown as waiting, and waits again when it is changed", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "write it": [calls(["SkillManage", CREATE]), says("written")],
+        "change it": [
+          calls(["SkillManage", { action: "patch", name: "release-notes", body: "Do something else." }]),
+          says("changed"),
+        ],
+        "use it": [calls(["Skill", { skill: "release-notes" }]), says("used")],
+        "remove it": [calls(["SkillManage", { action: "delete", name: "release-notes" }]), says("gone")],
+      }),
+    );
+    const use = async () => {
+      await verdict(machine, ["use it"]);
+      return toolResults(last(model)).at(-1);
+    };
+
+    const { receipt } = await verdict(machine, ["write it"]);
+    expect(receipt).toMatchObject({ exit_code: 0 });
+    expect(toolNames(last(model))).not.toContain("SkillManage");
+    expect(await use()).toStartWith("Error NOT_FOUND");
+    const named = await machine.run(["spawn", "use it", "--skill", "release-notes"]);
+    expect(named.code).not.toBe(0);
+    expect(named.stderr).toContain("that an agent has written");
+    const listed = (await machine.run(["skills"])).stdout;
+    expect(listed).toMatch(/^release-notes +waits for rnix trust/m);
+
+    const asked = (await machine.run(["trust", "--yes"])).stdout;
+    expect(asked.replace(/\s+/g, " ")).toContain(
+      `skill release-notes, written by agent default in run ${receipt.uuid}`,
+    );
+    expect(await use()).toContain("List the merged changes.");
+    expect(systemPrompt(last(model))).toContain("- release-notes: How to write release notes.");
+    expect((await machine.run(["skills"])).stdout).not.toContain("waits");
+
+    await verdict(machine, ["change it"]);
+    expect(await use()).toStartWith("Error NOT_FOUND");
+    await machine.run(["trust", "--yes"]);
+    expect(await use()).toContain("Do something else.");
+    await verdict(machine, ["remove it"]);
+    expect((await machine.run(["skills"])).stdout).not.toContain("release-notes");
+  });
+
+  test("waits in a followed project, too, and an agent without the right can't write one", async () => {
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "write it": [calls(["SkillManage", CREATE]), says("written")],
+        "try it": [calls(["SkillManage", { ...CREATE, name: "other" }]), says("tried")],
+      }),
+    );
+    machine.write("AGENTS.md", "Hello.\n");
+    await machine.run(["trust", "--follow", "--yes"]);
+    await verdict(machine, ["write it"]);
+    await verdict(machine, ["try it", "--agent", "code-analyst"]);
+    const listed = (await machine.run(["skills"])).stdout;
+    expect(listed).toMatch(/^release-notes +waits for rnix trust/m);
+    expect(listed).not.toContain("other");
+  });
+});
+
+describe("the files of a skill", () => {
+  test("are listed when it is loaded, and read by Skill, for a skill outside the project", async () => {
+    await using machine = new Machine();
+    const model = await machine.model(
+      scenes({
+        "use it": [
+          calls(["Skill", { skill: "pdf" }]),
+          calls(
+            ["Skill", { skill: "pdf", file: "references/FORMS.md" }],
+            ["Skill", { skill: "pdf", file: "../../x" }],
+          ),
+          says("used"),
+        ],
+      }),
+    );
+    const dir = `${machine.configDir}/skills/pdf`;
+    machine.write(
+      `${dir}/SKILL.md`,
+      "---\nname: pdf\ndescription: Fills forms\n---\nSee references/FORMS.md.\n",
+    );
+    machine.write(`${dir}/references/FORMS.md`, "Field by field.\n");
+    await verdict(machine, ["use it"]);
+    const [loaded, file, outside] = toolResults(last(model));
+    expect(loaded).toContain("(Skill with `file` reads one): references/FORMS.md");
+    expect(file).toBe("Field by field.\n");
+    expect(outside).toStartWith("Error NOT_FOUND");
+  });
+});

@@ -1,0 +1,156 @@
+import { describe, expect, test } from "bun:test";
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import plugin from "../../plugins/skills/index.ts";
+import { readSkillFile } from "../../plugins/skills/manage.ts";
+import { requireVisible } from "../../plugins/skills/visible-text.ts";
+import { checkSkills } from "../../src/config/skills.ts";
+import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
+import { PluginStore } from "../../src/store/plugin-store.ts";
+import { testContext } from "../support/conformance/context.ts";
+import { describePlugin } from "../support/conformance/plugin.ts";
+import { exchange, failure } from "../support/conformance/vfs-file.ts";
+
+const DEVICE = "/dev/skills/manage";
+const CREATE = { op: "SkillManage", action: "create", name: "notes", description: "Notes.", body: "# Do" };
+
+function storeIn(dir: string): PluginStore {
+  return new PluginStore({ plugin: "skills", run: join(dir, "run"), project: dir, user: join(dir, "user") });
+}
+
+describePlugin("skills", () => import("../../plugins/skills/index.ts"), {
+  setup: (dir) => ({ store: storeIn(dir) }),
+  operations: [
+    {
+      title: "writes a skill, which waits",
+      device: DEVICE,
+      input: CREATE,
+      answer: (text) => expect(text).toContain("waits until the user has trusted it"),
+    },
+    { title: "does not write over one", device: DEVICE, input: CREATE, error: "INVALID" },
+    {
+      title: "changes a part of it",
+      device: DEVICE,
+      input: { action: "patch", name: "notes", body: "# Do more" },
+      answer: (_text, dir) => {
+        const file = readFileSync(join(dir, "skills/notes/SKILL.md"), "utf8");
+        expect(readSkillFile(file)).toEqual({ description: "Notes.", allowed_tools: "", body: "# Do more" });
+        expect(file).toContain('metadata:\n  agent: "test"\n  run: "test-process"\n');
+      },
+    },
+    {
+      title: "refuses an empty patch",
+      device: DEVICE,
+      input: { action: "patch", name: "notes" },
+      error: "INVALID",
+    },
+    {
+      title: "deletes it",
+      device: DEVICE,
+      input: { action: "delete", name: "notes" },
+      answer: (_text, dir) => expect(readFileSync(join(dir, "skills/notes/SKILL.md"), "utf8")).toBe(""),
+    },
+    {
+      title: "knows it no more",
+      device: DEVICE,
+      input: { action: "delete", name: "notes" },
+      error: "NOT_FOUND",
+    },
+    {
+      title: "writes it again",
+      device: DEVICE,
+      input: CREATE,
+      answer: (text) => expect(text).toContain("notes"),
+    },
+    ...["../out", "Notes", "a--b", "-a", "", "x".repeat(65), "a/b"].map((name) => ({
+      title: `refuses the name ${JSON.stringify(name.slice(0, 10))}`,
+      device: DEVICE,
+      input: { ...CREATE, name },
+      error: "INVALID" as const,
+    })),
+    ...[
+      { description: "" },
+      { body: " " },
+      { description: "a\nb" },
+      { body: "x".repeat(65_537) },
+      { body: 1 },
+    ].map((more) => ({
+      title: `refuses ${JSON.stringify(more).slice(0, 30)}`,
+      device: DEVICE,
+      input: { ...CREATE, name: "other", ...more },
+      error: "INVALID" as const,
+    })),
+    {
+      title: "names an invisible character and its line",
+      device: DEVICE,
+      input: { ...CREATE, name: "other", body: "# Do\nthis\u200bthat" },
+      error: "INVALID",
+    },
+  ],
+});
+
+describe("what SkillManage writes", () => {
+  test("is a skill by the strict check, whatever its text", async () => {
+    const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-skills-")));
+    try {
+      const { context } = testContext(dir, { store: storeIn(dir) });
+      const device = plugin.devices["/dev/skills/manage"];
+      const description = 'Quotes " and : colons # and --- and {braces}, größer 日本語 👩‍💻.';
+      const body = "---\nname: other\n---\n# Title\n\nText: `x`";
+      const input = { action: "create", name: "odd", description, allowed_tools: "Read Bash(git *)", body };
+      await exchange(await device.factory("", O_RDWR, context), JSON.stringify(input));
+      const { problems, warnings } = await checkSkills(join(dir, "skills/odd"));
+      expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
+      const text = readFileSync(join(dir, "skills/odd/SKILL.md"), "utf8");
+      expect(readSkillFile(text)).toEqual({ description, allowed_tools: "Read Bash(git *)", body });
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+
+  test("are at most 100 skills of a project", async () => {
+    const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-skills-")));
+    try {
+      const store = storeIn(dir);
+      await store.replace(
+        "project",
+        "names.json",
+        JSON.stringify(Array.from({ length: 100 }, (_, n) => `s-${n}`)),
+        null,
+      );
+      const { context } = testContext(dir, { store });
+      const file = await plugin.devices["/dev/skills/manage"].factory("", O_RDWR, context);
+      expect(await failure(() => exchange(file, JSON.stringify(CREATE)))).toMatchObject({
+        code: "EXHAUSTED",
+      });
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+});
+
+describe("visible text", () => {
+  test.each([
+    "Größe, naïve, 日本語, עברית, العربية, हिन्दी, فارسی می‌خواهم",
+    "👩‍💻 👍🏽 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ❤️ 1️⃣",
+    "tab\tand\r\nline",
+  ])("passes: %s", (text) => {
+    requireVisible("body", text);
+  });
+
+  test.each([
+    "a\u200bb",
+    "a\u202eb",
+    "\u2066a",
+    "a\u{e0041}",
+    "\ufeffa",
+    "a\u00adb",
+    "a\u001bb",
+    "a \u200d b",
+    "x\u2028y",
+    "\u3164",
+  ])("refuses %j", (text) => {
+    expect(() => requireVisible("body", text)).toThrow(SyscallError);
+  });
+});
