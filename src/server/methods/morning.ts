@@ -11,8 +11,8 @@ import { openAsks } from "./shared/open-asks.ts";
 /** Rows of the ledger and runs in one answer; the newest stay. */
 const MAX_ROWS = 2000;
 const MAX_RUNS = 200;
-/** How many PIDs before the last one are looked at. */
-const PIDS_BACK = 1000;
+/** The newest runs that are looked at, children included. */
+const MAX_LOOKED = 1000;
 const MAX_ANSWER = 300;
 const MAX_REASON = 500;
 
@@ -74,9 +74,7 @@ function shortened({ result, reason, ...row }: LedgerRow): LedgerRow {
 /** Ended and suspended runs of agents that neither a job nor another run has started. */
 async function otherRuns({ history, kernel }: Services, since_ms: number): Promise<MorningRun[]> {
   const live = (): readonly ProcInfo[] => kernel.processes.listProcs();
-  const last = await history.last({ cwd: "/", live });
-  if (!last) return [];
-  const { runs } = await history.list({ after: Math.max(0, last.pid - PIDS_BACK), live });
+  const { runs } = await history.list({ limit: MAX_LOOKED, newest: true, live });
   return runs
     .filter(
       ({ kind, parent_uuid, job, chat, ended_at_ms, foreign, moved_from }) =>
