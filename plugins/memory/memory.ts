@@ -15,6 +15,7 @@ import { type Limits, limitsOf, MAX_ENTRY } from "./limits.ts";
 import { isOwned, own } from "./ownership.ts";
 import { mergeRecovered } from "./recovered.ts";
 import { approvedOf, decide, quarantine } from "./review-list.ts";
+import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
 import type { Place } from "./scopes.ts";
 
@@ -48,6 +49,8 @@ export interface Change {
 
 /** Why an entry of a file that came with the project waits. */
 export const FOREIGN = "it came with the project's files, and was not written here";
+/** More than any limit of the settings: a file that is larger was not made by hand. */
+const MAX_FILE = 2_000_000;
 const UNATTENDED = "a run without a user wrote it, and it would count in all projects";
 
 export class Memory {
@@ -79,16 +82,22 @@ export class Memory {
   async read(place: Place, signal: AbortSignal): Promise<Notes> {
     await mergeRecovered(this.#store, place, signal);
     const { text } = await readStored(this.#store, place.scope, place.doc);
-    const { entries } = parseEntries(text);
     const limit = place.limit(this.#limits);
     const characters = lengthOf(text);
+    if (characters > MAX_FILE) {
+      throw new SyscallError(
+        "EXHAUSTED",
+        `${await this.pathOf(place)} has ${characters} characters; at most ${MAX_FILE} are read. Shorten it.`,
+      );
+    }
+    const { entries } = parseEntries(text);
     if (entries.length === 0) return { place, used: [], held: [], characters, limit };
     const isForeign = place.scope === "project" && !(await isOwned(this.#store));
     const { entries: writers } = await this.#journal(place);
     const approved = once(() => approvedOf(this.#store));
     const notes: Note[] = [];
     for (const entry of entries) {
-      const why = isForeign ? FOREIGN : await scanned(entry.text, signal);
+      const why = isForeign ? FOREIGN : findingText(await scanned(entry.text, signal));
       const held = why !== null && (await approved()).has(entry.text) ? null : why;
       notes.push({ ...entry, held, written: writers[entry.id] ?? null });
     }
@@ -168,13 +177,14 @@ export class Memory {
   async #objection(place: Place, text: string, signal: AbortSignal): Promise<string | null> {
     const finding = await scanned(text, signal);
     const { operator, attended } = this.#context.process;
-    if (finding?.startsWith("hidden") || finding?.startsWith("a secret")) {
+    if (finding && finding.kind !== "instructions") {
       throw new SyscallError(
         "INVALID",
-        `Not remembered, because the text has ${finding}. Write it again without.`,
+        `Not remembered, because the text has ${findingText(finding)}. Write it again without.`,
       );
     }
-    const why = finding ?? (place.scope === "user" && !operator && !attended ? UNATTENDED : null);
+    const isAlone = place.scope === "user" && !operator && !attended;
+    const why = findingText(finding) ?? (isAlone ? UNATTENDED : null);
     return why !== null && (await approvedOf(this.#store)).has(text) ? null : why;
   }
 
@@ -267,6 +277,11 @@ export class Memory {
 interface Journal {
   v: 1;
   entries: Record<string, NonNullable<Note["written"]>>;
+}
+
+/** As a part of a sentence. */
+function findingText(finding: Finding | null): string | null {
+  return finding && `${finding.kind}: ${finding.what}`;
 }
 
 /** Beside the file of the entries, hidden from listings. */
