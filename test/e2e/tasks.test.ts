@@ -149,6 +149,24 @@ describe("the task list of a run", () => {
     ]);
   });
 
+  test("stays that of its tree for a sub-agent that is resumed alone", async () => {
+    await using machine = new Machine();
+    const childTurns = [calls(create("of child")), says("c"), calls(create("more")), says("done")];
+    const parentTurns = [calls(create("of parent")), calls(["Agent", { intent: "child" }]), says("done")];
+    await machine.model((request) => {
+      const turns = firstUserMessage(request).startsWith("child") ? childTurns : parentTurns;
+      return turns[request.assistantMessages] ?? says("done");
+    });
+    const { receipt } = await verdict(machine, ["do it"]);
+    expect((await machine.run(["resume", "2", "go on"])).code).toBe(0);
+    for (const of of [receipt.uuid, "2"])
+      expect((await tasks(machine, of)).map(({ subject }) => subject)).toEqual([
+        "of parent",
+        "of child",
+        "more",
+      ]);
+  });
+
   test("has each task once, whenever the daemon is killed while sub-agents create them", async () => {
     const agents = ["one", "two", "three"];
     await using machine = new Machine();

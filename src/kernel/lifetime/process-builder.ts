@@ -156,7 +156,7 @@ export class ProcessBuilder {
         await runsIn.begin(opts.project);
       }
       const record = saved && (await this.#recordOf(saved, opts, undo));
-      const proc = this.#construct(order, record, undo);
+      const proc = this.#construct(order, record, await this.#rootOf(order), undo);
       await this.#open(proc, order, undo);
       await start(proc);
       return proc;
@@ -175,6 +175,12 @@ export class ProcessBuilder {
         this.#ports.warn("spawn", `undo: ${String(thrown)}`);
       }
     }
+  }
+
+  /** The root run of the tree that a resumed child belongs to, also when it is resumed alone. */
+  async #rootOf({ saved, opts }: BuildRequest): Promise<string | undefined> {
+    if (!saved || saved.fork || saved.info.parent_uuid === null) return undefined;
+    return this.#runs(opts).rootOf(saved.info.uuid);
   }
 
   /** The record of the run, or for a fork a new one. */
@@ -198,7 +204,12 @@ export class ProcessBuilder {
   }
 
   /** Synchronous, so that the table does not change meanwhile. `reopened`: the record of a resumed run. */
-  #construct(order: BuildRequest, reopened: RunWriter | undefined, undo: (() => unknown)[]): Process {
+  #construct(
+    order: BuildRequest,
+    reopened: RunWriter | undefined,
+    root: string | undefined,
+    undo: (() => unknown)[],
+  ): Process {
     const { kind, intent, agent, opts, saved } = order;
     const { table } = this.#ports;
     // Users fork runs: the new process has no parent.
@@ -224,7 +235,7 @@ export class ProcessBuilder {
       pid: this.#ports.pids.next(),
       uuid,
       ppid: parent?.pid ?? 0,
-      tree: parent?.spec.tree ?? uuid,
+      tree: parent?.spec.tree ?? root ?? uuid,
       parentUuid: parent?.uuid ?? ofItself?.info.parent_uuid ?? null,
       originUuid: saved?.fork ? saved.info.uuid : (saved?.info.origin_uuid ?? null),
       depth: parent ? parent.spec.depth + 1 : 0,

@@ -187,7 +187,7 @@ export class RunStore {
     const { copyForkFiles } = await import("./fork-files.ts");
     const record = this.create(uuid, limits);
     try {
-      const rootDir = this.dir(await this.#rootOf(origin.uuid));
+      const rootDir = this.dir(await this.rootOf(origin.uuid));
       await copyForkFiles(record, { ...origin, dir: this.dir(origin.uuid), rootDir }, this.#fs);
       if ((await this.info(origin.uuid)) === null) throw noSuchRun(origin.uuid);
       return record;
@@ -198,7 +198,7 @@ export class RunStore {
   }
 
   /** The root run of a run's tree, as far as its records are here. Damaged records may form a circle. */
-  async #rootOf(uuid: string): Promise<string> {
+  async rootOf(uuid: string): Promise<string> {
     const passed = new Set<string>();
     for (let one = uuid; ; ) {
       passed.add(one);
