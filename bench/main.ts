@@ -7,6 +7,7 @@ import { kernelFigures } from "./figures/kernel.ts";
 import { manyCalls } from "./figures/many-calls.ts";
 import { oneTurn } from "./figures/one-turn.ts";
 import { prompt } from "./figures/prompt.ts";
+import { recall } from "./figures/recall.ts";
 import { records } from "./figures/records.ts";
 import { scarceModel } from "./figures/scarce-model.ts";
 import { search } from "./figures/search.ts";
@@ -22,7 +23,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, together, streaming, terminal, models, calls, records, search, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, together, streaming, terminal, models, calls, records, search, recall, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -51,6 +52,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   terminal,
   records,
   search,
+  recall,
   models: scarceModel,
   calls: manyCalls,
   memory: (place) => daemonMemory(place, Number(flags.batches)),

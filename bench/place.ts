@@ -64,7 +64,7 @@ export async function withPlace(
   }
 }
 
-class User {
+export class User {
   readonly #rnix: string;
   readonly #home: string;
   readonly #runtime: string;
