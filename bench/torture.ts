@@ -1,12 +1,16 @@
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
+import { CronMachine } from "../test/e2e/support/cron-machine.ts";
 import { Machine } from "../test/e2e/support/machine.ts";
+import { cronTorture } from "../test/e2e/support/torture/cron-torture.ts";
 import { type TortureReport, torture } from "../test/e2e/support/torture/torture.ts";
 
-const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH]
+const USAGE = `bun bench/torture.ts [--kills N] [--seed N] [--rnix PATH] [--cron MINUTES [--jobs N]]
   --kills  how often a kernel is killed with SIGKILL, 500 by default
   --seed   of the first campaign, 1 by default; each has the next one
   --rnix   the binary to try, ./rnix by default
+  --cron   instead: jobs every few seconds for these minutes, while the daemon is killed at random
+  --jobs   how many jobs, 100 by default
 `;
 
 /** Kills of one campaign: on a machine of its own, which is looked through whole after each. */
@@ -17,6 +21,8 @@ const { values: flags } = parseArgs({
     kills: { type: "string", default: "500" },
     seed: { type: "string", default: "1" },
     rnix: { type: "string" },
+    cron: { type: "string" },
+    jobs: { type: "string", default: "100" },
     help: { type: "boolean" },
   },
 });
@@ -25,6 +31,8 @@ if (flags.help) {
   process.exit(0);
 }
 if (flags.rnix !== undefined) process.env.RNIX_BINARY = resolve(flags.rnix);
+
+if (flags.cron !== undefined) process.exit(await tortureCron(Number(flags.cron), Number(flags.jobs)));
 
 const kills = Number(flags.kills);
 const first = Number(flags.seed);
@@ -84,4 +92,19 @@ function named(what: string, all: readonly Record<string, number>[]): [string, n
   return Object.entries(sums)
     .toSorted(([, a], [, b]) => b - a)
     .map(([name, count]) => [`${what}: ${name}`, count]);
+}
+
+async function tortureCron(minutes: number, jobs: number): Promise<number> {
+  await using machine = new CronMachine();
+  const ms = minutes * 60_000;
+  const report = await cronTorture(machine, {
+    jobs,
+    ms,
+    seed: Number(flags.seed),
+    everyS: jobs > 20 ? 8 : 2,
+  });
+  const { wrong, ...counts } = report;
+  for (const [what, count] of Object.entries(counts)) process.stdout.write(`| ${what} | ${count} |\n`);
+  for (const fault of wrong) process.stdout.write(`- ${fault}\n`);
+  return wrong.length + report.lost + report.doubled === 0 ? 0 : 1;
 }

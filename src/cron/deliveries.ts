@@ -34,7 +34,7 @@ export class Deliveries {
       .findLast((one) => one.state === "ran" && one.due < row.due);
     const wanted = (job.deliver ?? []).filter(({ when }) => {
       if (when === "on-failure") return row.state === "failed";
-      return when === "always" || (row.state === "ran" && before?.result !== row.result);
+      return when === "always" || (row.state === "ran" && before?.answer !== row.answer);
     });
     if (wanted.length === 0) return {};
     return { delivery: wanted.map(({ to }) => ({ to, state: "due", tries: 0, error: null })) };

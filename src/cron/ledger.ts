@@ -48,6 +48,7 @@ const Row = z.lazy(() =>
     body: z.string().optional(),
     delivery: z.array(DeliveryState).optional(),
     result: z.string().optional(),
+    answer: z.string().optional(),
   }),
 );
 

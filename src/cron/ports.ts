@@ -81,6 +81,13 @@ export interface JobEvent {
   reason: string;
 }
 
+export interface Preflight {
+  /** Every reason why not. */
+  problems: string[];
+  /** What the run would have: the agent, provider and model that settings and defaults lead to. */
+  resolved?: { agent: string; provider?: string; model?: string };
+}
+
 export interface Conversation {
   uuid: string;
   tokensUsed: number;
@@ -103,8 +110,8 @@ export interface SchedulerPorts {
   lock(path: string): Promise<{ release(): void }>;
   /** null: another daemon holds it. */
   tryLock(path: string): { release(): void } | null;
-  /** Every reason why a run of the job could not begin now; empty: it can. Spends nothing. */
-  preflight(job: StoredJob): Promise<string[]>;
+  /** Checks whether a run of the job could begin now. Spends nothing. */
+  preflight(job: StoredJob): Promise<Preflight>;
   /**
    * Begins the run. Resolves when its record is on disk. Fails with EXHAUSTED where no process is free, and INVALID,
    * NOT_FOUND or UNAVAILABLE for a job that can't run.

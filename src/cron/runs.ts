@@ -1,6 +1,7 @@
 /** The runs of one project's jobs: begun, watched, ended, and what follows from their ends. */
 
 import { join } from "node:path";
+import { withTimeout } from "../lib/timeout.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { realFs, removeLeftover } from "../store/files/fs-port.ts";
 import { failuresInARow, retryOf } from "./decide.ts";
@@ -8,7 +9,7 @@ import { Deliveries } from "./deliveries.ts";
 import { dueRow } from "./due.ts";
 import { policiesOf, type StoredJob } from "./job.ts";
 import { type Ledger, order } from "./ledger.ts";
-import type { RunOutcome, SchedulerPorts } from "./ports.ts";
+import type { GateResult, RunOutcome, SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 import { spentToday } from "./spending.ts";
 import { isoOf } from "./timetable.ts";
@@ -19,6 +20,8 @@ const MAX_BEGINNING = 8;
 const FULL_MS = 5000;
 /** How often the record of a live run is read, beside the kernel's events. */
 const WATCH_MS = 60_000;
+/** How long a stop waits for what is being written. */
+const CLOSE_MS = 2000;
 const RESULT_CHARS = 2000;
 
 interface RunsPorts extends SchedulerPorts {
@@ -53,6 +56,8 @@ export class Runs {
   /** Rows whose end is being written. */
   readonly #ending = new Map<string, Promise<void>>();
   readonly #deliveries: Deliveries;
+  /** Rows that could not be begun, and until when they wait. */
+  readonly #heldUntil = new Map<string, number>();
   #active = 0;
   #watchedAt = 0;
   #closed = false;
@@ -71,11 +76,13 @@ export class Runs {
   }
 
   async settled(): Promise<void> {
-    await Promise.all(this.#work);
+    while (this.#work.size > 0) await Promise.all(this.#work);
   }
 
+  /** It is on its way, or could not be begun just now. */
   isBeginning(row: LedgerRow): boolean {
-    return this.#beginning.has(keyOf(row));
+    const key = keyOf(row);
+    return this.#beginning.has(key) || (this.#heldUntil.get(key) ?? 0) > this.#ports.clock.now();
   }
 
   /** The instants of a job that are live or begin. */
@@ -112,6 +119,11 @@ export class Runs {
       await this.#turn();
       try {
         await this.#begin(entry);
+        this.#heldUntil.delete(keyOf(row));
+      } catch (thrown) {
+        // Such as a full disk: not again at once.
+        this.#heldUntil.set(keyOf(row), clock.now() + FULL_MS);
+        throw thrown;
       } finally {
         this.#beginning.delete(keyOf(row));
         this.#active--;
@@ -176,6 +188,7 @@ export class Runs {
   /** When `watch` has something to do. */
   nextWatch(now: number): number {
     let next = this.#deliveries.next(now);
+    for (const until of this.#heldUntil.values()) if (until > now) next = Math.min(next, until);
     for (const { row } of this.#live.values()) {
       const job = this.#ports.job(row.job_id);
       const deadlineMs = job && policiesOf(job).deadlineMs;
@@ -188,7 +201,8 @@ export class Runs {
   async close(): Promise<void> {
     this.#closed = true;
     for (const next of this.#queue.splice(0)) next();
-    while (this.#work.size > 0) await Promise.all(this.#work);
+    // A gate may take its time; what it decides is left to the next daemon.
+    await withTimeout(this.#ports.clock, CLOSE_MS, this.settled());
     await this.#deliveries.close();
   }
 
@@ -252,7 +266,14 @@ export class Runs {
     command: string,
     row: LedgerRow,
   ): Promise<{ go: true; input?: string } | { go: false }> {
-    const { exitCode, timedOut, output } = await this.#ports.gate(job, command);
+    let gate: GateResult;
+    try {
+      gate = await this.#ports.gate(job, command);
+    } catch (thrown) {
+      await this.#failedToStart(job, row, thrown);
+      return { go: false };
+    }
+    const { exitCode, timedOut, output } = gate;
     if (this.#closed) return { go: false };
     if (exitCode === 0 && !timedOut) return { go: true, ...(job.if_input && { input: output }) };
     const how = timedOut ? "did not end in time" : `ended with ${exitCode ?? "a signal"}`;
@@ -323,7 +344,10 @@ export class Runs {
       ended: isoOf(found.endedAt ?? now),
       exit_code: found.exitCode,
       exit_reason: found.exitReason,
-      ...(found.result !== null && { result: found.result.slice(0, RESULT_CHARS) }),
+      ...(found.result !== null && {
+        result: found.result.slice(0, RESULT_CHARS),
+        answer: Bun.hash(found.result).toString(36),
+      }),
     };
     const job = find(row.job_id);
     const rows: LedgerRow[] = [];

@@ -54,6 +54,8 @@ export class Scheduler {
   #looking: Promise<void> | undefined;
   #again = false;
   #closed = false;
+  /** The last fault: it is logged once, not at each look. */
+  #warned = "";
 
   constructor(project: JobProject, jobs: JobFile, ledger: Ledger, ports: SchedulerPorts) {
     this.project = project;
@@ -155,9 +157,10 @@ export class Scheduler {
       this.#again = false;
       try {
         if (await this.#isOurs()) await this.#lookOnce();
+        this.#warned = "";
       } catch (thrown) {
         // A broken disk or file: the next look tries again, and nothing is lost because nothing was written.
-        this.#ports.log("warn", `schedules of ${this.project.dir}`, messageOf(thrown));
+        this.#warnOnce(messageOf(thrown));
         return;
       }
     } while (this.#again && !this.#closed);
@@ -334,6 +337,11 @@ export class Scheduler {
     if (list === this.#list) return;
     this.#list = list;
     this.#byId = new Map(list.jobs.map((job) => [job.id, job]));
+  }
+
+  #warnOnce(text: string): void {
+    if (text !== this.#warned) this.#ports.log("warn", `schedules of ${this.project.dir}`, text);
+    this.#warned = text;
   }
 
   #notify(event: JobEvent): void {

@@ -7,6 +7,7 @@ import {
   type HookAddress,
   type JobInfo,
   type JobRequest,
+  type JobTrigger,
   type LedgerRow,
   type NextInstants,
   type Schedule,
@@ -20,7 +21,7 @@ import type { JobCaller, SchedulesPorts } from "./ports.ts";
 import { type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
 import { messageOf, Scheduler } from "./scheduler.ts";
-import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
+import { isClockTrigger, isoOf, isZone, localZone, timetableOf } from "./timetable.ts";
 
 const SHOWN_NEXT = 5;
 /** How often the list of projects is read again. */
@@ -132,6 +133,7 @@ export class Schedules {
     const limits = caller.run ? rightsOf(fields, caller.run, await jobs.read(), now) : {};
     const job: StoredJob = {
       ...fields,
+      trigger: withZone(fields.trigger, caller.env.TZ),
       ...limits,
       id: uuid(),
       project: caller.project.dir,
@@ -143,8 +145,10 @@ export class Schedules {
       created_at: isoOf(now),
       since: isoOf(now),
     };
-    const found = await this.#ports.preflight(job);
+    const { problems: found, resolved } = await this.#ports.preflight(job);
     if (found.length > 0) throw invalidJob(job.name, found);
+    // It stays what it is, whatever the settings become.
+    job.run = { ...job.run, ...resolved };
     // First the list: a project without jobs there costs nothing, one that is missing there never runs.
     await this.#projects.add(caller.project);
     const added = await jobs.change((list) => {
@@ -211,7 +215,7 @@ export class Schedules {
       );
     }
     scheduler.look();
-    await scheduler.idle();
+    await withTimeout(this.#ports.clock, RUN_MS, scheduler.idle());
     const row = await scheduler.accept(job, { extra: true });
     if (!row) throw new SyscallError("INTERNAL", "An instant of its own was there already.");
     await withTimeout(this.#ports.clock, RUN_MS, scheduler.idle());
@@ -290,6 +294,13 @@ export class Schedules {
     }
     return opened;
   }
+}
+
+/** The zone of the caller, which the daemon may not have. */
+function withZone(trigger: JobTrigger, zone: string | undefined): JobTrigger {
+  const needsOne = ("cron" in trigger && !/^@every /.test(trigger.cron)) || "at" in trigger;
+  if (!needsOne || trigger.tz !== undefined) return trigger;
+  return { ...trigger, tz: zone && isZone(zone) ? zone : localZone() };
 }
 
 /** Puts the job in the place of the one with its name, or at the end. An edited job keeps what it was. */

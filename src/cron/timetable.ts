@@ -95,6 +95,15 @@ function reasonOf(cause: unknown): string {
   return text.replace(/^CronPattern: /, "").replace(/\.$/, "");
 }
 
+export function isZone(zone: string): boolean {
+  try {
+    requireZone(zone);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function requireZone(zone: string): void {
   try {
     new Intl.DateTimeFormat("en", { timeZone: zone });

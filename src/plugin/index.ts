@@ -561,6 +561,8 @@ export interface LedgerRow {
   delivery?: DeliveryState[];
   /** The first 2,000 characters. */
   result?: string;
+  /** A hash of the whole answer. */
+  answer?: string;
 }
 
 export interface DeliveryState {

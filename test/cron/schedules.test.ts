@@ -33,7 +33,7 @@ function schedules(): Schedules {
     lock: (path) => FileLock.acquire(path, 5000),
     tryLock: (path) => FileLock.tryAcquire(path),
     complete: async (request) => request,
-    preflight: async () => faults,
+    preflight: async () => ({ problems: faults }),
     start: () => Promise.reject(new Error("starts nothing")),
     outcome: async () => null,
     stop: async () => undefined,

@@ -1,72 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { chmodSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AddedJob, JobInfo, JobRequest, LedgerRow } from "../../src/plugin/index.ts";
+import type { JobInfo, JobRequest, LedgerRow } from "../../src/plugin/index.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
-import { Machine } from "./support/machine.ts";
-
-/** A tool that passes calls to the service `schedule`. */
-const JOBS = `
-import { defineTool } from "rnix/plugin";
-export default defineTool({
-  name: "Jobs",
-  description: "Calls the service schedule.",
-  needs: ["schedule"],
-  input: { type: "object", properties: { call: { type: "string" }, with: {} }, required: ["call"] },
-  async run(input, { schedule }) {
-    return JSON.stringify(await schedule[input.call](input.with));
-  },
-});
-`;
-
-/** A machine with the tool, and a model whose key is in the user's file, where runs without a caller find it. */
-class CronMachine extends Machine {
-  constructor() {
-    super();
-    this.write(join(this.configDir, "plugins", "jobs.ts"), JOBS);
-  }
-
-  async scripted(...args: Parameters<Machine["model"]>): Promise<Awaited<ReturnType<Machine["model"]>>> {
-    const model = await this.model(...args);
-    const { OPENAI_API_KEY: key = "", OPENAI_BASE_URL: url = "" } = this.env;
-    chmodSync(this.write(join(this.configDir, "env"), `OPENAI_API_KEY=${key}\n`), 0o600);
-    this.write(
-      join(this.configDir, "providers.yaml"),
-      `providers:\n  openai:\n    driver: openai\n    base_url: ${url}\n    default_model: m\n`,
-    );
-    for (const name of ["OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"])
-      delete this.env[name];
-    return model;
-  }
-
-  async schedule<T>(call: string, input?: unknown): Promise<T> {
-    const { stdout, stderr, code } = await this.run(["call", "Jobs", JSON.stringify({ call, with: input })]);
-    if (code !== 0) throw new Error(stderr);
-    return JSON.parse(stdout);
-  }
-
-  add(job: Partial<JobRequest>): Promise<AddedJob> {
-    return this.schedule("add", {
-      name: "job",
-      trigger: { every: "1s" },
-      intent: "say hello",
-      run: {},
-      ...job,
-    });
-  }
-
-  /** Waits until the ledger's rows are as wanted. */
-  async rows(isEnough: (rows: LedgerRow[]) => boolean): Promise<LedgerRow[]> {
-    const giveUp = performance.now() + 40_000;
-    for (;;) {
-      const rows = await this.schedule<LedgerRow[]>("history", { limit: 100 });
-      if (isEnough(rows)) return rows;
-      if (performance.now() > giveUp) throw new Error(`the ledger has only ${JSON.stringify(rows, null, 1)}`);
-      await Bun.sleep(50);
-    }
-  }
-}
+import { CronMachine } from "./support/cron-machine.ts";
 
 describe("a scheduled job", () => {
   test("runs without a caller, is in the run's record, and survives the daemon", async () => {
@@ -102,7 +40,9 @@ describe("a scheduled job", () => {
       if (++calls === 1) await held.promise;
       return { text: "after all" };
     });
-    await machine.add({ trigger: { at: new Date(Date.now() + 1000).toISOString() } });
+    await machine.add({ trigger: { at: new Date(Date.now() + 2500).toISOString() } });
+    // The row comes before the run, and the run before its first request.
+    await until(() => calls === 1, "the first request");
     const [begun] = await machine.rows(([row]) => row?.state === "running");
     machine.killDaemon();
     held.resolve();
@@ -167,6 +107,65 @@ describe("a scheduled job", () => {
     const [listed] = await machine.schedule<JobInfo[]>("list");
     expect(listed).toMatchObject({ creator: { kind: "run", agent: "default" } });
     expect(listed?.expires_at).toBeDefined();
+  });
+});
+
+describe("the run of a job", () => {
+  test("with continue is one conversation, resumed at each instant with the time", async () => {
+    await using machine = new CronMachine();
+    const model = await machine.scripted(({ assistantMessages }) => ({
+      text: `answer ${assistantMessages + 1}`,
+    }));
+    await machine.add({ continue: true, budget_per_day: 1_000_000 });
+    const rows = await machine.rows((all) => all.filter(({ state }) => state === "ran").length >= 3);
+    const ran = rows.filter(({ state }) => state === "ran");
+    expect(new Set(ran.map(({ uuid }) => uuid)).size).toBe(1);
+    expect(ran.map(({ result }) => result)).toEqual(ran.map((_, i) => `answer ${i + 1}`));
+    // Each row has what its own instant used.
+    expect(new Set(ran.map(({ tokens_used }) => tokens_used)).size).toBeLessThanOrEqual(2);
+    const second = JSON.stringify(model.requests[1]?.body);
+    expect(second).toContain("The schedule of the job job resumes this conversation");
+    expect(second).toContain(`the instant was due at ${ran[1]?.due}`);
+    expect(second).toContain("answer 1");
+  });
+
+  test("that asks is parked, holds no later one up, and ends when it was answered", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(({ assistantMessages }) =>
+      assistantMessages === 0
+        ? { tool_calls: [{ name: "Write", input: { path: "asked.txt", content: "yes" } }] }
+        : { text: "written" },
+    );
+    await machine.add({
+      trigger: { at: new Date(Date.now() + 2500).toISOString() },
+      run: { ask: ["Write"], on_ask: "park" },
+    });
+    const [parked] = await machine.rows(([row]) => row?.state === "parked");
+    expect(machine.has("asked.txt")).toBe(false);
+    const [ask] = JSON.parse((await machine.run(["asks", "--json"])).stdout);
+    await machine.run(["answer", ask.request_id, "yes"]);
+    const rows = await machine.rows(([row]) => row?.state === "ran");
+    expect(rows).toMatchObject([{ uuid: parked?.uuid, attempt: 1, result: "written" }]);
+    expect(machine.read("asked.txt")).toBe("yes");
+  });
+
+  test("that failed is tried again only if it did nothing", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(({ text, assistantMessages }) => {
+      if (text.includes("acts first") && assistantMessages === 0)
+        return { tool_calls: [{ name: "Bash", input: { command: "date >> acted.txt" } }] };
+      return { text: "no" };
+    });
+    const at = new Date(Date.now() + 2000).toISOString();
+    const job = { trigger: { at }, run: { check: ["false"] }, retry: { max: 1, from: "100ms", to: "100ms" } };
+    await machine.add({ ...job, name: "talks", intent: "talk" });
+    await machine.add({ ...job, name: "acts", intent: "acts first" });
+    const rows = await machine.rows((all) => all.filter(({ state }) => state === "failed").length === 3);
+    expect(rows.map(({ job: name, attempt }) => `${name} ${attempt}`).toSorted()).toEqual([
+      "acts 1",
+      "talks 1",
+      "talks 2",
+    ]);
   });
 });
 

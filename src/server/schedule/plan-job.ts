@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { daemonEnvironment, userEnv } from "../../config/environment.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import type { StoredJob } from "../../cron/job.ts";
+import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
@@ -124,16 +125,21 @@ export function smaller(own: number | null | undefined, above: number | null): n
   return own === undefined || own === null ? above : Math.min(own, above);
 }
 
-/** Every reason why the job can't run now; empty: it can. */
-export async function preflightJob(job: StoredJob, ports: JobPlanPorts): Promise<string[]> {
+/** Plans a run and releases it. */
+export async function preflightJob(job: StoredJob, ports: JobPlanPorts): Promise<Preflight> {
   try {
     const { agent, opts } = await planJob(job, ports);
     opts.devices.release();
     if (job.creator.kind === "run")
       requireRights(job, [...(agent?.checks ?? []), ...(opts.checks ?? [])], ports);
-    return [];
+    const { name = "default" } = agent ?? {};
+    const { provider } = opts;
+    return {
+      problems: [],
+      resolved: { agent: name, ...(provider && { provider: provider.name, model: provider.model }) },
+    };
   } catch (thrown) {
     if (!(thrown instanceof SyscallError) || thrown.code === "INTERNAL") throw thrown;
-    return [thrown.message];
+    return { problems: [thrown.message] };
   }
 }

@@ -182,7 +182,7 @@ export class CronWorld {
           },
         };
       },
-      preflight: async () => [],
+      preflight: async () => ({ problems: [] }),
       start: (start) => this.#run(start),
       outcome: async ({ uuid, due, attempt }) => {
         const found = this.records.get(uuid ?? "");
