@@ -167,6 +167,12 @@ const PATTERNS: readonly Pattern[] = [
     name: IGNORE,
     pattern: /(?:पिछले|पिछली|पूर्व|उपरोक्त) (?:सभी )?(?:निर्देश|आदेश|नियम)\S* (?:को )?(?:अनदेखा|नज़रअंदाज़|नजरअंदाज|भूल)/g,
   },
+  {
+    name: IGNORE,
+    pattern:
+      /\b(?:ignore|disregard|forget) (?:the |all |any )?(?:previous|prior) (?:directions|directives)\b|\ball (?:previous|prior|earlier|other) (?:instructions|rules|prompts|guidelines) (?:are|were) (?:now )?(?:void|null|cancel\w+|revoked|overridden|suspended|a test)\b|\b(?:instructions?|rules|directives?|note|message|memory) (?:\w+ ){0,3}(?:supersedes?|overrides?|replaces?|takes? (?:precedence|priority) over) (?:all|any|your|every) (?:other |previous |prior |earlier |system |existing )*(?:instructions?|rules|prompts?|guidelines|others?\b)|\b(?:human|user|system) ?: ?(?:ignore|disregard|forget) (?:the |all )?(?:above|previous|prior)|\bvergiss alles,? was (?:dir|du) (?:\w+ )?(?:vorher|bisher|zuvor|davor)/g,
+    unless: /\b(?:can|may|option|options|flag|flags|file|files|config\w*|css|settings?) \b/,
+  },
   // Letters that stood alone, so that no space is left between the words.
   {
     name: IGNORE,
@@ -177,6 +183,41 @@ const PATTERNS: readonly Pattern[] = [
     name: "an instruction to take another role",
     pattern:
       /\byou are (?:now )?(?:dan\b|(?:an? )?(?:unrestricted|unfiltered|uncensored|jailbroken|amoral|evil)\b|(?:now )?(?:in|entering) (?:developer|god|debug|jailbreak|unrestricted|dan|sudo) mode)|\bdo anything now\b|\b(?:pretend|act|behave|respond) (?:to be|as|like|as if you (?:are|were))(?: if)? (?:an? )?(?:unrestricted|unfiltered|uncensored|jailbroken|dan\b|(?:ai|model|assistant) (?:without|with no) (?:\w+ )?(?:restrictions|rules|limits|filters|guidelines))|\byou (?:have|are bound by) no (?:restrictions|rules|guidelines|limitations|ethical)|\bfrom now on,? you (?:have no|are no longer (?:bound|an? |restricted|limited)|will (?:obey|comply with|answer every)|must obey)|\b(?:free|freed) (?:of|from) (?:all|any|your) (?:\w+ )?(?:restrictions|rules|guidelines|limitations)/g,
+  },
+  {
+    name: "an instruction to take another role",
+    pattern:
+      /\byou are no longer (?:an? )?(?:ai|assistant|language model|chatbot|bound by|restricted|limited by)\b|\byour (?:primary|main|only|sole|true|real) (?:directive|objective|goal|task|purpose|mission) is now\b/g,
+  },
+  {
+    name: "an instruction to hide something from the user",
+    pattern:
+      /\b(?:do not|don't|never) (?:mention|admit) (?:this|these|any of these|the) (?:changes|actions|steps|edits|commands) to (?:the |your )?(?:user|operator|owner)\b|\b(?:make sure|ensure)(?: that)? (?:the |your )?(?:user|operator|owner) (?:does not|doesn't|never|won't|will not) (?:find out|learn|know|hear|notice)(?: about| of)? (?:this|that you|it\b|these)|\band never (?:inform|tell|notify) (?:the |your )?(?:user|operator|owner)\b|\bhide this from (?:the |your )?(?:user|operator|owner)\b/g,
+  },
+  {
+    name: "an instruction to send secrets",
+    pattern: new RegExp(
+      `\\bexfiltrate (?:the |all |any |every |your |their |user )*(?:data|files?|${SECRET_FILE}|${SECRETS})|\\b(?:read|cat|open|load|take|grab|steal) (?:the )?(?:file )?(?:${SECRET_FILE})[^!?]{0,40}\\b(?:and|then) (?:include|send|post|append|upload|paste|put|encode|forward)\\b|\\bcontents? of (?:the )?(?:file )?(?:${SECRET_FILE}) (?:appended|attached|encoded|in the (?:url|query|body|request))`,
+      "g",
+    ),
+    unless: /\b(?:attackers?|could|might|would|malware|prevents?|protects?|tries|tried|attempts?)\b/,
+  },
+  {
+    name: "an instruction to a model that reads it",
+    pattern: new RegExp(
+      `\\b${MODEL}s?(?: (?:models?|agents?|assistants?))? (?:reading|processing|that reads?|who reads?|seeing) this\\b[^.!?]{0,20}\\b(?:must|shall|have to|are required to|please) (?:first |now |always |immediately )?(?:run|execute|download|ignore|send|install|fetch|curl|push|delete)|\\b(?:to|for) (?:any|all|every) ${MODEL}s?(?: (?:models?|agents?|assistants?))?(?: reading this)?[:,] (?:please )?(?:execute|run|ignore|send|download|fetch|delete)`,
+      "g",
+    ),
+  },
+  {
+    name: "a permission that no one gave",
+    pattern:
+      /\b(?:has|have) (?:granted|given) you (?:full |unlimited |root |all |complete )?(?:permissions?|authority|access|rights?|authori[sz]ation|consent) to (?:\w+ ){0,2}(?:any|all|every|everything|bypass|delete)\b|\byou (?:are|have been) (?:now |hereby |fully )?(?:authori[sz]ed|permitted|cleared) to (?:bypass|ignore|delete|override|disable|access (?:all|any|every))\b|\bi (?:hereby )?authori[sz]e you to (?:bypass|ignore|delete|override|disable|run any|access)\b/g,
+  },
+  {
+    name: "an instruction to run a script from the net again and again",
+    pattern:
+      /\b(?:before (?:answering|responding|replying)|every time you|whenever you|each time you|on every (?:run|session|task)|at the (?:start|beginning) of (?:each|every|any) (?:session|run|conversation|task))\b[^!?]{0,120}(?:\b(?:curl|wget|iwr)\b[^|]{0,200}\| ?(?:sudo )?(?:ba|z|da|k)?sh\b|\b(?:download|fetch)(?: it)? (?:and|then) (?:execute|run)\b)/g,
   },
   {
     name: "an instruction to hide something from the user",
@@ -219,7 +260,7 @@ const PATTERNS: readonly Pattern[] = [
   {
     name: "new instructions in place of the real ones",
     pattern:
-      /\byour (?:new|real|actual|true|updated|only) (?:instructions?|orders|directives?|system prompt|objectives?) (?:are|is)\b|\b(?:new|updated|real) (?:system )?(?:instructions?|prompt|directives?) ?(?:for the (?:ai|assistant|model|agent))? ?: ?(?:you|ignore|from now|disregard|forget|always|never)\b|(?:^|[.!?] |\] ?)system ?: you (?:must|are|will|have|should|shall|obey)\b|(?:^|[.!?[] ?|\] ?)(?:system|admin(?:istrator)?|developer) (?:override|prompt|message|instruction|notice)s?(?: \w+)? ?[:\]] ?(?:you|ignore|disregard|from now|all|execute|the (?:ai|assistant|model|agent))\b/g,
+      /\byour (?:new|real|actual|true|updated|only) (?:instructions?|orders|directives?|system prompt|objectives?) (?:are|is)\b|\b(?:new|updated|real) (?:system )?(?:instructions?|prompt|directives?) ?(?:for the (?:ai|assistant|model|agent))? ?: ?(?:you|ignore|from now|disregard|forget|always|never)\b|(?:^|[.!?] |\] ?)system ?: (?:you (?:must|are now|will|have|should|shall|obey)|ignore|disregard)\b|# ?system ?: ?(?:ignore|disregard|you must|you are now)\b|\bwhat (?:is|are|was|were) your (?:system prompt|(?:initial|hidden|secret|original) instructions)|(?:^|[.!?[] ?|\] ?)(?:system|admin(?:istrator)?|developer) (?:override|prompt|message|instruction|notice)s?(?: \w+)? ?[:\]] ?(?:you|ignore|disregard|from now|all|execute|the (?:ai|assistant|model|agent))\b/g,
   },
   {
     name: "a permission that no one gave",
@@ -234,7 +275,7 @@ const PATTERNS: readonly Pattern[] = [
   {
     name: "an instruction to use its own rights against the user",
     pattern:
-      /\b(?:rm -rf (?:~|\/|\$home)(?:\/\*)?(?= |$|`|')[^.]{0,40}|delete (?:all|every|the) (?:\w+ )?(?:files|data|repositor(?:y|ies))[^.!?]{0,40})(?:without (?:asking|confirmation|telling)|before (?:anyone|the user) (?:notices|sees))|\b(?:insert|add|introduce|plant|include|hide) (?:a |an |the )?(?:hidden |secret |subtle |small )*(?:backdoor|vulnerabilit(?:y|ies)|malware|keylogger|reverse shell)s? (?:in|into|to|for)\b/g,
+      /\b(?:rm -rf (?:~|\/|\$home)(?:\/\*)?(?= |$|`|')[^.]{0,40}|delete (?:all|every|the) (?:\w+ )?(?:files|data|repositor(?:y|ies))[^.!?]{0,40})(?:without (?:asking|confirmation|telling)|before (?:anyone|the user) (?:notices|sees))|\b(?:insert|add|introduce|plant|include|hide|commit|write|put) (?:a |an |the )?(?:hidden |secret |subtle |small )*(?:backdoor|vulnerabilit(?:y|ies)|malware|keylogger|reverse shell)s? (?:in|into|to|for)\b/g,
     unless: /\b(?:must not|do not|don't|never|cannot|can't|could|attackers?|may|might|would|prevents?|if)\b/,
   },
 ];
@@ -242,7 +283,7 @@ const PATTERNS: readonly Pattern[] = [
 /** Marks of chat templates with a role and a text: a model could take them for the beginning of another message. */
 function marksOfTemplates(text: string): string | null {
   const marks =
-    /<\|(?:im_start|start_header_id)\|>\s*(?:system|user|assistant)\s*(?:<\|end_header_id\|>)?\s*\n?\s*\w|<<SYS>>\s*\w[\s\S]{0,400}<<\/SYS>>|\[INST\][^`]{4,400}\[\/INST\]|<\/(?:memory|system|instructions|remembered)>\s*<?\s*(?:system|user|instructions|you|ignore|new)/i;
+    /<\|(?:im_start|start_header_id)\|>\s*(?:system|user|assistant)\s*(?:<\|end_header_id\|>)?\s*\n?\s*\w|<<SYS>>\s*\w[\s\S]{0,400}<<\/SYS>>|\[INST\][^`]{4,400}\[\/INST\]|<(?:system|instructions?)>\s*(?:you are now|you must|ignore|disregard|from now on)|<\/(?:memory|system|instructions|remembered)>\s*<?\s*(?:system|user|instructions|you|ignore|new)/i;
   return marks.test(text) ? "marks of another message" : null;
 }
 

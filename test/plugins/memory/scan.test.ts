@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import { normalized } from "../../../plugins/memory/entry-file.ts";
 import { scan } from "../../../plugins/memory/scan/scan.ts";
-import { HIDDEN, INSTRUCTIONS, SECRETS } from "./attacks.ts";
+import { FRESH, HIDDEN, INSTRUCTIONS, SECRETS } from "./attacks.ts";
 import { ORDINARY } from "./ordinary.ts";
 
 describe("ordinary text passes", () => {
@@ -29,6 +29,10 @@ describe("attacks are found", () => {
     const missed = INSTRUCTIONS.filter((text) => scan(normalized(text)) === null);
     expect(missed).toEqual([]);
   });
+});
+
+test("of instructions in other words it finds most", () => {
+  expect(FRESH.filter((text) => scan(normalized(text)) !== null).length).toBeGreaterThanOrEqual(23);
 });
 
 test("a finding never repeats a secret", () => {
