@@ -81,6 +81,12 @@ describe("every command", () => {
         "init",
         "kill",
         "log",
+        "memory",
+        "memory add",
+        "memory review",
+        "memory rm",
+        "memory search",
+        "memory show",
         "models",
         "morning",
         "pause",
@@ -270,7 +276,7 @@ describe("the root", () => {
   });
 
   test("a planned command is unknown", async () => {
-    for (const name of ["cron", "memory", "mcp", "top"]) {
+    for (const name of ["mcp", "top"]) {
       expect((await run(name)).code).toBe(64);
     }
   });

@@ -1,8 +1,10 @@
 import { expect, test } from "bun:test";
 import { Glob } from "bun";
 import type { Command } from "../../src/cli/command.ts";
-import { COMMANDS } from "../../src/cli/commands.ts";
+import { loadCommands } from "../../src/cli/commands.ts";
 
+/** Those of the stock plugins, too. */
+const COMMANDS = new Map(await loadCommands());
 const ROOT = `${import.meta.dir}/../..`;
 
 /** A command line in a message or a comment, and in a document: `rnix resume UUID --fork`. */
@@ -29,9 +31,8 @@ async function named(): Promise<Named[]> {
 /** What is wrong with it; undefined when the command and its flags are there. */
 async function wrong({ line }: Named): Promise<string | undefined> {
   const [name = "", ...rest] = line.split(/[\s,|]+/);
-  const entry = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-  if (entry === undefined) return `no command ${name}`;
-  const { default: command } = await entry.load();
+  const command = COMMANDS.get(name);
+  if (command === undefined) return `no command ${name}`;
   const word = rest[0] ?? "";
   const sub: Command = command.subcommands?.[word] ?? command;
   const known = { ...command.flags, ...sub.flags };
