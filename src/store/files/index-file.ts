@@ -37,6 +37,8 @@ interface OpenDatabase {
   /** Of the file; null: in memory. */
   ino: number | null;
   openedAt: number;
+  /** The data folder was there when it was opened. */
+  hasDataDir: boolean;
 }
 
 /** As the database reports a file that is none. */
@@ -82,6 +84,15 @@ export class IndexFile {
     }
   }
 
+  /** Makes the data folder, for what is to be stored. Where it can't be made, the database is in memory. */
+  makeDataDir(): void {
+    try {
+      prepareDataDir(this.#options.dataDir);
+    } catch (error) {
+      if (!isSystemError(error)) throw error;
+    }
+  }
+
   close(): void {
     const open = this.#open;
     this.#open = undefined;
@@ -96,14 +107,17 @@ export class IndexFile {
   }
 
   /** The file may have been deleted, and the disk may have space again. */
-  #isCurrent({ ino, openedAt }: OpenDatabase): boolean {
-    if (ino === null) return this.#options.now() - openedAt < MEMORY_MS;
+  #isCurrent({ ino, openedAt, hasDataDir }: OpenDatabase): boolean {
+    if (ino === null)
+      return !hasDataDir === !this.#hasDataDir() && this.#options.now() - openedAt < MEMORY_MS;
     return inodeOf(this.#path) === ino;
   }
 
   /** Undefined where no file can be made or written. */
   #openFile(): OpenDatabase | undefined {
     const { dataDir, now } = this.#options;
+    // To search where nothing was recorded makes no folder.
+    if (!this.#hasDataDir()) return undefined;
     try {
       requireNoLink(dataDir, [INDEX_FOLDER]);
       prepareDataDir(dataDir);
@@ -121,7 +135,7 @@ export class IndexFile {
           return undefined;
         }
         this.#writeSeal(ino);
-        return { db, ino, openedAt: now() };
+        return { db, ino, openedAt: now(), hasDataDir: true };
       } finally {
         lock.release();
       }
@@ -137,7 +151,12 @@ export class IndexFile {
   }
 
   #inMemory(): OpenDatabase {
-    return { db: this.#opened(":memory:"), ino: null, openedAt: this.#options.now() };
+    const openedAt = this.#options.now();
+    return { db: this.#opened(":memory:"), ino: null, openedAt, hasDataDir: this.#hasDataDir() };
+  }
+
+  #hasDataDir(): boolean {
+    return statOf(this.#options.dataDir) !== undefined;
   }
 
   #opened(path: string): Database {

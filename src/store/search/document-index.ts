@@ -34,6 +34,7 @@ export class DocumentIndex {
       agent: fields.agent ?? "",
       project: "",
     }));
+    if (texts.length > 0) this.#file.makeDataDir();
     this.#file.use((db) => {
       const index = this.#of(db);
       try {

@@ -142,6 +142,16 @@ describe("a listing", () => {
     expect(largest).toBeLessThan(2_500 * 3_000);
   });
 
+  test("makes no folder where no run was recorded, and sees the first run", async () => {
+    const dir = join(temporaryFolder(memoryFolder), "data");
+    const store = new RunStore(dir);
+    expect(await store.list()).toEqual([]);
+    expect((await (await store.index()).page({})).total).toBe(0);
+    expect(existsSync(dir)).toBeFalse();
+    store.create(uuidOf(1)).info(ended(1));
+    expect((await (await store.index()).page({})).total).toBe(1);
+  });
+
   test("removes the index of an earlier version", async () => {
     const dir = temporaryFolder(memoryFolder);
     mkdirSync(join(dir, "index"));

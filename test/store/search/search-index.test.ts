@@ -94,6 +94,17 @@ describe("the service search", () => {
     ]);
   });
 
+  test("makes no folder where nothing is stored", async () => {
+    const one = place();
+    expect(await hitsOf(one, "alpha", { runs: true })).toEqual([]);
+    expect(await sourcesOf(one)).toEqual([]);
+    await one.search.put("project", "notes", "a.md", "1", []);
+    expect(readdirSync(one.dir)).toEqual([]);
+    await put(one, "a.md", "alpha");
+    expect(await hitsOf(one, "alpha")).toEqual(["a.md"]);
+    expect(await hitsOf(place({ dir: one.dir }), "alpha")).toEqual(["a.md"]);
+  });
+
   test("shows a plugin only its own collections", async () => {
     const one = place();
     await put(one, "a.md", "alpha");
