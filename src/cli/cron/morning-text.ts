@@ -76,10 +76,11 @@ function text(report: MorningReport, form: Form): string {
   if (other_runs.length > 0) {
     all += form.title("Other runs");
     for (const { state, agent, project, ended, what, cost_usd: cost, uuid } of other_runs) {
-      const line = [`${shortTime(ended, now)}  ${agent} (${project})`, costText(cost), what];
+      const parts = [costText(cost), what].filter((part) => part !== "");
+      const line = `${shortTime(ended, now)} ${agent} (${project}): ${parts.join("; ")}`;
       all += form.item(
         state === "done" ? "good" : state === "failed" ? "bad" : "note",
-        line.filter((one) => one !== "").join("  "),
+        line,
         state === "done" ? [] : [`rnix log ${uuid}`],
       );
     }
@@ -98,9 +99,8 @@ function jobLine({ job, project, counts, cost_usd, last }: Job, now: number): st
   const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const name = project === "" ? job : `${job} (${project})`;
   const what = last.state === "ran" ? last.what : `${last.state}${last.what === "" ? "" : `: ${last.what}`}`;
-  return [`${shortTime(last.due, now)}  ${name}`, all > 1 ? countText(counts) : "", costText(cost_usd), what]
-    .filter((part) => part !== "")
-    .join("  ");
+  const parts = [all > 1 ? countText(counts) : "", costText(cost_usd), what].filter((part) => part !== "");
+  return `${shortTime(last.due, now)} ${name}: ${parts.join("; ")}`;
 }
 
 /** `30 ran, 2 failed`. */

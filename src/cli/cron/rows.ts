@@ -10,6 +10,9 @@ import { localZone, wallTime } from "./when.ts";
 /** Rows of a strip. */
 const STRIP = 30;
 const REASON_WIDTH = 400;
+const WHAT_WIDTH = 24;
+const RUN_CHARS = 13;
+const YEAR_MS = 330 * 86_400_000;
 
 type State = LedgerRow["state"];
 
@@ -48,27 +51,32 @@ export function paint(style: Style, state: State): (text: string) => string {
 
 export function rowsTable(rows: readonly LedgerRow[], io: Io, { withJob = false } = {}): string {
   const columns: Column<LedgerRow>[] = [
-    { title: "DUE", value: ({ due }) => wallTime(Date.parse(due), localZone()) },
+    { title: "DUE", value: ({ due }) => dueText(due) },
     { title: "STATE", value: ({ state, attempt }) => (attempt > 1 ? `${state} (${attempt})` : state) },
-    {
-      title: "LATE",
-      value: ({ late_ms }) => (late_ms < 1000 ? "-" : formatElapsed(late_ms)),
-      right: true,
-      leftOut: 1,
-    },
+    { title: "LATE", value: lateOf, right: true, leftOut: 1 },
     { title: "TIME", value: timeOf, right: true },
-    {
-      title: "TOKENS",
-      value: ({ tokens_used }) => (tokens_used === 0 ? "-" : formatCount(tokens_used)),
-      right: true,
-      leftOut: 3,
-    },
-    { title: "COST", value: ({ cost_usd }) => formatCost(cost_usd), right: true, leftOut: 2 },
-    { title: "RUN", value: ({ uuid }) => uuid?.slice(-12) ?? "-", leftOut: 4 },
-    { title: "WHAT", value: whatOf, flexible: 12 },
+    { title: "TOKENS", value: tokensOf, right: true, leftOut: 4 },
+    { title: "COST", value: ({ cost_usd }) => formatCost(cost_usd), right: true, leftOut: 3 },
+    // The beginning of a UUID names a run, too.
+    { title: "RUN", value: ({ uuid }) => uuid?.slice(0, RUN_CHARS) ?? "-", leftOut: 2 },
+    { title: "WHAT", value: whatOf, flexible: WHAT_WIDTH },
   ];
   const job: Column<LedgerRow> = { title: "JOB", value: ({ job }) => job, flexible: 8 };
   return table(rows, withJob ? [job, ...columns] : columns, io.stdout, styleOf(io, io.stdout));
+}
+
+/** Without the year, unless it is long ago. */
+function dueText(due: string): string {
+  const wall = wallTime(Date.parse(due), localZone());
+  return Date.now() - Date.parse(due) < YEAR_MS ? wall.slice("2027-".length) : wall;
+}
+
+function lateOf({ late_ms }: LedgerRow): string {
+  return late_ms < 1000 ? "-" : formatElapsed(late_ms);
+}
+
+function tokensOf({ tokens_used }: LedgerRow): string {
+  return tokens_used === 0 ? "-" : formatCount(tokens_used);
 }
 
 function timeOf({ started, ended }: LedgerRow): string {
