@@ -45,42 +45,11 @@ function fieldsOf({ run, intent }: Pick<JobRequest, "run" | "intent">): SpawnReq
   throw new SyscallError("INVALID", `run: ${issues.join("; ")}`);
 }
 
-/** What a run may set for each run of its job. The rest may use more than its rights: commands, folders, variables, trust. */
-const OF_RUNS = new Set([
-  "agent",
-  "model",
-  "effort",
-  "max_steps",
-  "context_budget",
-  "max_cost",
-  "timeout_ms",
-  "allow",
-  "deny",
-  "cwd",
-  "skill",
-]);
-
-/** Fields of a job with commands, addresses and files, which the daemon uses with the user's rights. */
-const NOT_OF_RUNS = ["if", "if_input", "on_failure", "on_silence", "deliver"] as const;
-
-/** Fails with PERMISSION for what only the user may set. */
-function requireRunMay(request: JobRequest): void {
-  const wrong = [
-    ...Object.keys(request.run).filter((name) => !OF_RUNS.has(name)),
-    ...NOT_OF_RUNS.filter((name) => request[name] !== undefined),
-    ...("on_hook" in request.trigger ? ["on_hook"] : []),
-  ];
-  if (wrong.length === 0) return;
-  throw new SyscallError(
-    "PERMISSION",
-    `A job that is made by a run can't set ${wrong.join(", ")}: only the user can, with rnix cron add.`,
-  );
-}
-
 /** Fills in what the caller's place decides: the folder, and the provider that its shell names. */
 export function completeRequest(request: JobRequest, { cwd, env, run }: JobCaller): JobRequest {
   const fields = fieldsOf(request);
-  if (run) requireRunMay(request);
+  if (run && fields.trust)
+    throw new SyscallError("PERMISSION", "run: a run can't trust the project for its job.");
   const { RNIX_PROVIDER, RNIX_MODEL } = run ? {} : env;
   const provider = fields.provider ?? (RNIX_PROVIDER || undefined);
   const model = fields.model ?? (fields.provider === undefined ? RNIX_MODEL || undefined : undefined);
