@@ -449,7 +449,7 @@ export type JobTrigger =
   | { after: string; on?: "success" | "failure" | "any" };
 
 export interface JobDelivery {
-  /** A shell command, an address, or the absolute path of a file. */
+  /** A shell command, an address, or the absolute path of a file, behind `>>` to append to it. */
   to: string;
   when: "always" | "on-change" | "on-failure";
 }

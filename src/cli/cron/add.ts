@@ -8,7 +8,7 @@ import { styleOf } from "../output/style.ts";
 import { absoluteFolder } from "../paths.ts";
 import { cronCall } from "./call.ts";
 import { JOB_FLAGS, jobOf } from "./job-flags.ts";
-import { nextLines } from "./job-text.ts";
+import { hookText, nextLines } from "./job-text.ts";
 
 export const add = defineCommand({
   about: "Schedule a job: a run of an agent at each of its times or events",
@@ -53,6 +53,8 @@ export const add = defineCommand({
     }
     const style = styleOf(io, io.stdout);
     io.stdout.write(`job ${style.bold(added.job.name)}\n${nextLines(added.job, added.next, style)}`);
+    const { hook } = added.job;
+    if (hook) io.stdout.write(`${hookText(hook).replace(/^/gm, "  ")}\n`);
     for (const warning of added.warnings) io.stderr.write(`warning: ${warning}\n`);
     const { firingNotice } = await import("./firing.ts");
     const notice = await firingNotice(io);

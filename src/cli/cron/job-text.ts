@@ -1,7 +1,7 @@
 /** Formats one job for people. */
 
 import { formatDuration, MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
-import type { JobInfo } from "../../plugin/index.ts";
+import type { HookAddress, JobInfo } from "../../plugin/index.ts";
 import { formatCost, formatCount, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import { distance, instantText, localZone, triggerText, zoneOf } from "./when.ts";
@@ -69,9 +69,16 @@ export function jobFields(job: JobInfo): [string, string][] {
     ["deliver", deliver.map(({ to, when }) => `${to} (${when})`).join("\n") || undefined],
     ["on failure", job.on_failure],
     ["on silence", job.expect_every && `${job.on_silence ?? "-"} (expected every ${job.expect_every})`],
+    ["hook", job.hook && hookText(job.hook)],
     ["expires", job.expires_at && `${instantText(job.expires_at, localZone())}`],
   ];
   return pairs.flatMap(([name, value]) => (value ? [[name, printable(value)] as [string, string]] : []));
+}
+
+/** How an event is sent to a hook. */
+export function hookText({ fifo, url, secret }: HookAddress): string {
+  const posted = url === null ? "" : `\ncurl -H "Authorization: Bearer ${secret}" --data-binary @- ${url}`;
+  return `echo "…" > ${fifo}${posted}`;
 }
 
 function joined(parts: readonly unknown[]): string | undefined {

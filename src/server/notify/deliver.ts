@@ -1,9 +1,9 @@
 /** Delivers the answer of a job's run to a command, an address or a file. */
 
-import { chmodSync, lstatSync, mkdirSync, realpathSync, renameSync } from "node:fs";
+import { chmodSync, lstatSync, mkdirSync, realpathSync, renameSync, statSync } from "node:fs";
 import { appendFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { deliveryTarget } from "../../lib/delivery-target.ts";
+import { type DeliveryTarget, deliveryTarget } from "../../lib/delivery-target.ts";
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
@@ -49,13 +49,21 @@ export async function deliver(
   ports: DeliverPorts,
 ): Promise<void> {
   const delivery = await deliveryOf(job, row, ports);
-  const target = deliveryTarget(to);
+  const target = targetOf(to);
   if (target.kind === "file") {
     await intoFile(target, textOf(delivery));
     return;
   }
   const hook = { target: to, cwd: ports.cwd, env: variables(delivery) };
   await sendTo(hook, JSON.stringify(delivery), ports, ports.closing);
+}
+
+/** The bare path of a file that is no program means the file, too. */
+function targetOf(to: string): DeliveryTarget {
+  const target = deliveryTarget(to);
+  if (target.kind !== "command" || !/^\/\S*$/.test(to)) return target;
+  const mode = statSync(to, { throwIfNoEntry: false })?.mode ?? 0;
+  return (mode & 0o111) === 0 ? { kind: "file", path: to, append: false } : target;
 }
 
 async function deliveryOf(

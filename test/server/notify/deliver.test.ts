@@ -142,6 +142,17 @@ describe("an answer", () => {
     expect(bench.read("new/log")).toBe(`${LONG}\nnightly, ${ROW.due}: failed: the check failed\n`);
   });
 
+  test("replaces the file of a bare path, unless it is a program", async () => {
+    await using bench = new Bench();
+    await bench.send(`${bench.dir}/answer.md`);
+    expect(bench.read("answer.md")).toBe(`${LONG}\n`);
+    const program = join(bench.dir, "program");
+    writeFileSync(program, "#!/bin/sh\ncat > got\n", { mode: 0o755 });
+    await bench.send(program);
+    expect(JSON.parse(bench.read("got"))).toMatchObject({ job: "nightly" });
+    expect(bench.read("program")).toStartWith("#!/bin/sh");
+  });
+
   test("is not written to a folder", async () => {
     await using bench = new Bench();
     mkdirSync(join(bench.dir, "folder"));
