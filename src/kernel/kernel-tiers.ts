@@ -455,6 +455,7 @@ export function buildSystem(
     mounts,
     devices: io.devices,
     files: io.files,
+    makeContext: (proc, entry, as, access) => io.openContexts.make(proc, entry, as, access, proc.signal),
     endCall: (uuid, callId) => children.endCall(uuid, callId),
     endOwner: (uuid) => children.endOwner(uuid),
     warn,

@@ -25,6 +25,14 @@ export interface ToolWire {
   shown: "start" | "later" | null;
 }
 
+/** A part of an agent's first request. */
+export interface PromptPartWire {
+  part: string;
+  bytes: number;
+  /** Estimated. */
+  tokens: number;
+}
+
 export interface AgentWire {
   name: string;
   description: string;

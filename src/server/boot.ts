@@ -56,6 +56,8 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
           keys,
           children,
           mounts: started.kernel.mounts,
+          promptParts: async (place) =>
+            started.kernel.calls.promptParts((await services.planCall(place)).opts),
         }),
         schedules: cron.schedule({
           project: { id: "user", dir: options.user.home, dataDir: options.user.dataDir, trusted: false },

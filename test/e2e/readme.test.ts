@@ -135,7 +135,7 @@ function fits(output: string, block: string): boolean {
 
 /** The replayed model counts the tokens it is sent, and folders' names have another length on another machine. */
 function withoutTokens(text: string): string {
-  return text.replace(/, [\d.]+k? tokens/g, ", N tokens");
+  return text.replace(/, [\d.]+k? tokens/g, ", N tokens").replace(/ +\d+ +~\d+$/gm, " N");
 }
 
 /** The output with UUIDs, folders, hashes and times replaced by constant ones. */

@@ -1,9 +1,13 @@
 /** `rnix tools`: lists the tools that a run has in this folder. */
 
+import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { json, text } from "../flags.ts";
-import { project, withWire } from "../io.ts";
+import { type Io, project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
+import { printable } from "../output/format.ts";
+import { styleOf } from "../output/style.ts";
+import { table } from "../output/table.ts";
 
 /** With an agent the answer waits for its MCP servers, which npx may have to download first. */
 const SERVERS_MS = 30 * 60_000;
@@ -21,8 +25,10 @@ export default defineCommand({
   run: (io, flags) =>
     withWire(io, async (wire) => {
       const request = { ...project(io), agent: flags.agent };
-      const { tools, diagnostics } = await wire.request("list_tools", request, { timeoutMs: SERVERS_MS });
-      return printCatalog(
+      const { tools, prompt, diagnostics } = await wire.request("list_tools", request, {
+        timeoutMs: SERVERS_MS,
+      });
+      const code = printCatalog(
         io,
         tools,
         [
@@ -48,8 +54,24 @@ export default defineCommand({
         ],
         { ...flags, diagnostics },
       );
+      if (prompt !== null && !flags.json) printPrompt(io, prompt);
+      return code;
     }),
 });
+
+type Part = NonNullable<Answers["list_tools"]["prompt"]>[number];
+
+/** What the first request holds beside the intent: each request of the run carries it again. */
+function printPrompt(io: Io, parts: readonly Part[]): void {
+  const sum = (size: (part: Part) => number): number => parts.reduce((all, part) => all + size(part), 0);
+  const total = { part: "all", bytes: sum(({ bytes }) => bytes), tokens: sum(({ tokens }) => tokens) };
+  const columns = [
+    { title: "PART OF EACH REQUEST", value: ({ part }: Part) => printable(part) },
+    { title: "BYTES", value: ({ bytes }: Part) => String(bytes), right: true },
+    { title: "TOKENS", value: ({ tokens }: Part) => `~${tokens}`, right: true },
+  ];
+  io.stdout.write(`\n${table([...parts, total], columns, io.stdout, styleOf(io, io.stdout))}`);
+}
 
 /** The rest is for the model; --json has the whole. */
 function firstSentence(text: string): string {

@@ -12,7 +12,7 @@ export interface PromptHead {
   /** AGENTS.md of the project. */
   projectDoc?: string;
   /** Parts of plugins. */
-  parts?: readonly { title: string; text: string }[];
+  parts?: readonly { plugin?: string; title: string; text: string }[];
   /** JSON Schema that the answer must fit. */
   outputSchema?: object;
   /** Commands that must succeed at the end. */
@@ -25,19 +25,28 @@ export interface PromptHead {
  * providers cache a prompt by its prefix, and one changed word in it costs the whole cache.
  */
 export function assembleHead(head: PromptHead): string {
-  return [
-    head.instructions.trim(),
-    ...head.skills.map(skillSection),
-    deferredSection(head.deferredSkills),
-    head.systemPrompt?.trim() ?? "",
-    head.projectDoc?.trim() ?? "",
-    ...(head.parts ?? []).map(({ title, text }) => `# ${title}\n\n${text.trim()}`),
-    environmentSection(head.environment),
-    answerSection(head.outputSchema),
-    checkSection(head.checks ?? []),
-  ]
-    .filter((section) => section !== "")
+  return headParts(head)
+    .map(({ text }) => text)
     .join("\n\n");
+}
+
+/** The parts that are not empty, with their names for the user. */
+export function headParts(head: PromptHead): { name: string; text: string }[] {
+  const parts = [
+    { name: "instructions", text: head.instructions.trim() },
+    ...head.skills.map((skill) => ({ name: `skill ${skill.name}`, text: skillSection(skill) })),
+    { name: "skills to load", text: deferredSection(head.deferredSkills) },
+    { name: "--system-prompt", text: head.systemPrompt?.trim() ?? "" },
+    { name: "project document", text: head.projectDoc?.trim() ?? "" },
+    ...(head.parts ?? []).map(({ plugin = "", title, text }) => ({
+      name: `plugin ${plugin}: ${title}`,
+      text: `# ${title}\n\n${text.trim()}`,
+    })),
+    { name: "environment", text: environmentSection(head.environment) },
+    { name: "schema of the answer", text: answerSection(head.outputSchema) },
+    { name: "checks", text: checkSection(head.checks ?? []) },
+  ];
+  return parts.filter(({ text }) => text !== "");
 }
 
 function skillSection(skill: { name: string; dir: string; body: string }): string {

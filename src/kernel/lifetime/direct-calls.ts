@@ -31,6 +31,7 @@ import { callPath } from "../tools/path-call.ts";
 import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
 import { checkToolInput } from "../tools/tool-input.ts";
 import { SIGTERM, type SpawnOpts } from "../types.ts";
+import type { AskedPart, MakeContext } from "./prompt-parts.ts";
 
 /** A call that no model makes: of a tool, or of one path. */
 export type DirectCall =
@@ -68,6 +69,7 @@ interface DirectCallPorts extends DeviceCallPorts {
   mounts: MountManager;
   /** The kernel's own devices. */
   devices: DeviceRegistry;
+  makeContext: MakeContext;
   /** Ends all programs of a process. */
   endOwner(uuid: string): Promise<void>;
   warn(source: string, text: string): void;
@@ -114,6 +116,22 @@ export class DirectCalls {
       return await running;
     } finally {
       this.#open.delete(proc);
+    }
+  }
+
+  /** The parts that plugins would give to the prompt of a run here. The lease of the devices is released. */
+  async promptParts(opts: DirectCallOpts): Promise<AskedPart[]> {
+    if (!opts.devices.prompts?.length) {
+      opts.devices.release();
+      return [];
+    }
+    const folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
+    const proc = this.#process(opts, folder);
+    try {
+      const { askPromptParts } = await import("./prompt-parts.ts");
+      return (await askPromptParts(proc, this.#ports.makeContext)).parts;
+    } finally {
+      await this.#end(proc, folder);
     }
   }
 

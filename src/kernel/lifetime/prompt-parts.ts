@@ -33,7 +33,8 @@ export async function askPromptParts(
   proc: Process,
   makeContext: MakeContext,
 ): Promise<{ parts: AskedPart[]; notices: string[] }> {
-  const sources = proc.spec.kind === "agent" ? usableSources(proc) : [];
+  // Of PID 0: those that a run here would have.
+  const sources = proc.spec.kind === "agent" || proc.pid === 0 ? usableSources(proc) : [];
   const asked = await Promise.allSettled(sources.map((source) => ask(proc, source, makeContext)));
   const notices = asked.flatMap((one, at) =>
     one.status === "rejected" ? [leftOut(sources[at], namedError(one.reason, "prompt", proc.pid))] : [],

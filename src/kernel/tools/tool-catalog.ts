@@ -43,16 +43,27 @@ export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): vo
   }
 }
 
-/** The tools that are not shown in full: those that ask for it, and MCP tools beyond the setting `tools_shown`. */
 function toDefer(
   proc: Process,
   candidates: readonly ProcessTool[],
   loaded: ReadonlySet<string>,
 ): ProcessTool[] {
+  return deferredAmong(candidates, proc.spec.opts.limits.tools_shown, { shown: proc.tools.size, loaded });
+}
+
+/**
+ * The tools that are not shown in full: those that ask for it, and MCP tools beyond the limit. `shown`: how many are shown
+ * already. `loaded`: names that the model has loaded.
+ */
+export function deferredAmong<T extends ProcessTool>(
+  candidates: readonly T[],
+  limit: number,
+  { shown, loaded = NONE }: { shown: number; loaded?: ReadonlySet<string> },
+): T[] {
   const deferred = candidates.filter(({ tool }) => tool.defer === true && !loaded.has(tool.name));
-  const shown = candidates.filter((one) => !deferred.includes(one) && one.entry.path !== TOOL_SEARCH.path);
-  const mounted = shown.filter(({ tool, entry }) => isMounted(entry.path) && !loaded.has(tool.name));
-  const excess = proc.tools.size + shown.length - proc.spec.opts.limits.tools_shown;
+  const others = candidates.filter((one) => !deferred.includes(one) && one.entry.path !== TOOL_SEARCH.path);
+  const mounted = others.filter(({ tool, entry }) => isMounted(entry.path) && !loaded.has(tool.name));
+  const excess = shown + others.length - limit;
   return excess <= 0 ? deferred : [...deferred, ...mounted.slice(-excess)];
 }
 

@@ -4,6 +4,7 @@ import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment.ts";
 import { MCP } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
+import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
 import { driverNames, keyNames } from "../../config/provider-needs.ts";
@@ -17,6 +18,7 @@ import type { MountManager } from "../../kernel/mount-manager.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
 import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
+import { deferredAmong } from "../../kernel/tools/tool-catalog.ts";
 import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -27,6 +29,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type {
   AgentWire,
   Diagnostic,
+  PromptPartWire,
   ProviderWire,
   SkillWire,
   ToolWire,
@@ -38,6 +41,7 @@ import type { Workspace, Workspaces } from "../plan/workspace.ts";
 import { agentMounts } from "./agent-mounts.ts";
 import { listModels, type ModelsAnswer, type ModelsAsked } from "./list-models.ts";
 import { probe, serviceModels } from "./probe-provider.ts";
+import { promptSizes } from "./prompt-sizes.ts";
 
 /** Identifies a project: a command's folder and environment. */
 interface ProjectRef {
@@ -61,6 +65,8 @@ interface CatalogPorts {
   /** For a model that is a program, when it is asked whether it answers. */
   children: Pick<Children, "exec" | "endOwner">;
   mounts: Pick<MountManager, "look" | "services">;
+  /** The parts that plugins would give to the prompt of a run there. */
+  promptParts(project: ProjectRef): Promise<{ plugin: string; title: string; text: string }[]>;
 }
 
 export type Catalog = Pick<ProjectCatalog, keyof ProjectCatalog>;
@@ -95,12 +101,13 @@ export class ProjectCatalog {
   async tools(
     project: ProjectRef,
     agentName?: string,
-  ): Promise<{ tools: ToolWire[]; diagnostics: Diagnostic[] }> {
+  ): Promise<{ tools: ToolWire[]; prompt: PromptPartWire[] | null; diagnostics: Diagnostic[] }> {
     const workspace = await this.#at(project);
     return this.#withDevices(workspace, async (devices, lease, settings) => {
       const all = devices.over(kernelDevices());
       if (agentName === undefined) {
-        return { tools: toolsOf(all, () => ({ allowed: true, shown: null })), diagnostics: [] };
+        const tools = toolsOf(all, () => ({ allowed: true, shown: null }));
+        return { tools, prompt: null, diagnostics: [] };
       }
       const agent = await loadAgent(agentName, workspace.sources);
       const { mounts, env } = this.#ports;
@@ -108,9 +115,45 @@ export class ProjectCatalog {
       const mounted = await agentMounts(agent, ports);
       const seen = all.with(mounted.devices);
       const rights = mounted.granted(rightsOf(agent, seen, workspace.project.dir));
-      const mark = await markFor(agent, rights, seen);
-      return { tools: toolsOf(seen, mark), diagnostics: mounted.diagnostics };
+      const mark = await markFor(agent, rights, seen, settings.values.tools_shown);
+      const prompt = await this.#promptOf(agent, project, workspace, seen, mark);
+      return { tools: toolsOf(seen, mark), prompt, diagnostics: mounted.diagnostics };
     });
+  }
+
+  /** What the first request of a run of the agent holds, without an intent. */
+  async #promptOf(
+    agent: Agent,
+    project: ProjectRef,
+    { project: { dir }, sources }: Workspace,
+    devices: Namespace,
+    mark: (named: NamedTool) => Marks,
+  ): Promise<PromptPartWire[]> {
+    const tools = devices.tools().map((named) => ({ ...named, shown: mark(named).shown }));
+    const usable = tools.filter(({ shown }) => shown !== null).map(({ entry }) => entry.plugin);
+    const { clock, promptParts } = this.#ports;
+    const [skills, parts] = await Promise.all([
+      Promise.all(
+        agent.skills.map(async ({ name, dir: folder, body }) => ({ name, dir: folder, body: await body() })),
+      ),
+      promptParts(project),
+    ]);
+    const doc = loadProjectDoc(sources.project, project.cwd) ?? undefined;
+    const head = {
+      instructions: agent.instructions,
+      skills,
+      deferredSkills: agent.deferredSkills,
+      projectDoc: doc?.text,
+      parts: parts.filter(({ plugin }) => usable.includes(plugin)),
+      checks: agent.checks,
+      environment: {
+        project: dir,
+        cwd: project.cwd,
+        date: new Date(clock.now()).toISOString().slice(0, 10),
+        platform: `${process.platform} ${process.arch}`,
+      },
+    };
+    return promptSizes(head, doc?.file, tools);
   }
 
   async agents(project: ProjectRef): Promise<{ agents: AgentWire[]; diagnostics: Diagnostic[] }> {
@@ -335,17 +378,22 @@ async function markFor(
   agent: Agent,
   rights: Permissions,
   devices: Namespace,
+  limit: number,
 ): Promise<(named: NamedTool) => Marks> {
   const bodies = await Promise.all(agent.skills.map((skill) => skill.body()));
   const messaging = listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies);
+  const usable = devices.tools().filter(({ tool, entry }) => {
+    if (!rights.showsTool(tool.name) || entry.path === TOOL_SEARCH.path) return false;
+    return tool.name !== "Skill" || agent.deferredSkills.length > 0;
+  });
+  const visible = usable.filter(({ entry }) => messaging || !isMessageTool(entry.path));
   const searches = rights.showsTool(TOOL_SEARCH.tool.name);
-  const defers = searches && devices.tools().some(({ tool }) => tool.defer && rights.showsTool(tool.name));
+  const deferred = searches ? deferredAmong(visible, limit, { shown: 0 }) : [];
   const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
-    if (!rights.showsTool(tool.name)) return null;
-    if (entry.path === TOOL_SEARCH.path) return defers ? "start" : null;
-    if (tool.defer && searches) return "later";
-    if (tool.name === "Skill" && agent.deferredSkills.length === 0) return null;
-    return isMessageTool(entry.path) && !messaging ? "later" : "start";
+    if (entry.path === TOOL_SEARCH.path) return deferred.length > 0 ? "start" : null;
+    const has = (list: readonly NamedTool[]): boolean => list.some((one) => one.tool.name === tool.name);
+    if (!has(usable)) return null;
+    return has(visible) && !has(deferred) ? "start" : "later";
   };
   return (named) => ({ allowed: rights.showsTool(named.tool.name), shown: shown(named) });
 }
