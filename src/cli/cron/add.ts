@@ -55,6 +55,10 @@ export const add = defineCommand({
     io.stdout.write(`job ${style.bold(added.job.name)}\n${nextLines(added.job, added.next, style)}`);
     const { hook } = added.job;
     if (hook) io.stdout.write(`${hookText(hook).replace(/^/gm, "  ")}\n`);
+    if (hook?.url === null)
+      io.stderr.write(
+        `note: rnix cron show ${added.job.name} has its address for POST as soon as it listens\n`,
+      );
     for (const warning of added.warnings) io.stderr.write(`warning: ${warning}\n`);
     const { firingNotice } = await import("./firing.ts");
     const notice = await firingNotice(io);
