@@ -65,7 +65,9 @@ test("from an empty machine to a nightly agent that survives restarts and kill -
     if (code !== 0) throw new Error(`${block}\nended with ${code}:\n${stdout}${stderr}`);
   }
   expect(said).toContain("Updated two packages.");
-  expect(said).toMatch(/job nightly\n {2}0 3 \* \* 1-5 \([\w/+-]+\)\n(?: {2}\w{3} \d{4}-\d\d-\d\d 03:00 {2}in .*\n){5}/);
+  expect(said).toMatch(
+    /job nightly\n {2}0 3 \* \* 1-5 \([\w/+-]+\)\n(?: {2}\w{3} \d{4}-\d\d-\d\d 03:00 {2}in .*\n){5}/,
+  );
   expect(said).toContain("ExecStart=");
   expect(said).toMatch(/keys of jobs.*: found without a shell/);
   expect(said).toMatch(/Since \w{3} .* 18:00: /);
