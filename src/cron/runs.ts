@@ -11,6 +11,7 @@ import { policiesOf, type StoredJob } from "./job.ts";
 import { type Ledger, order } from "./ledger.ts";
 import type { GateResult, RunOutcome, SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
+import { endedRow, followOf, GONE, isDecided, useOf } from "./run-end.ts";
 import { spentToday } from "./spending.ts";
 import { isoOf } from "./timetable.ts";
 
@@ -22,7 +23,6 @@ const FULL_MS = 5000;
 const WATCH_MS = 60_000;
 /** How long a stop waits for what is being written. */
 const CLOSE_MS = 2000;
-const RESULT_CHARS = 2000;
 
 interface RunsPorts extends SchedulerPorts {
   project: JobProject;
@@ -335,23 +335,11 @@ export class Runs {
     const { ledger, clock, random, job: find, jobs } = this.#ports;
     this.#ports.ranOver(row.job_id, found.filesChanged);
     const now = clock.now();
-    const succeeded = found.exitCode === 0 && stopped === undefined;
-    const ended: LedgerRow = {
-      ...row,
-      ...useOf(row, found),
-      state: succeeded ? "ran" : "failed",
-      reason: succeeded ? null : (stopped ?? found.error ?? found.exitReason),
-      ended: isoOf(found.endedAt ?? now),
-      exit_code: found.exitCode,
-      exit_reason: found.exitReason,
-      ...(found.result !== null && {
-        result: found.result.slice(0, RESULT_CHARS),
-        answer: Bun.hash(found.result).toString(36),
-      }),
-    };
+    const ended = endedRow(row, found, stopped, now);
+    const succeeded = ended.state === "ran";
     const job = find(row.job_id);
     const rows: LedgerRow[] = [];
-    const isRetryable = !succeeded && stopped === undefined && !DECIDED.has(found.exitReason ?? "");
+    const isRetryable = !succeeded && stopped === undefined && !isDecided(found);
     const retry =
       job && isRetryable && job.state !== "disabled"
         ? retryOf(ended, policiesOf(job), { now, repeatable: found.repeatable, random })
@@ -445,54 +433,8 @@ export class Runs {
   }
 }
 
-/** Ends that a further attempt would not change, or that a person has decided. */
-const DECIDED: ReadonlySet<string> = new Set([
-  "killed",
-  "terminated",
-  "killed_while_paused",
-  "interrupted",
-  "budget_exceeded",
-  "usage",
-]);
-
-/** The record of a run that had one. */
-const GONE: RunOutcome = {
-  state: "ended",
-  exitCode: null,
-  exitReason: null,
-  error: "the record of its run is gone",
-  result: null,
-  tokensUsed: 0,
-  costUsd: null,
-  endedAt: null,
-  repeatable: false,
-  filesChanged: null,
-};
-
 function unblock(job: StoredJob): void {
   if (job.state === "blocked") Object.assign(job, { state: "enabled", reason: null });
-}
-
-/** The cause of the next job's instant; null: the end is none of its triggers. */
-function followOf(
-  { trigger, state }: StoredJob,
-  job: StoredJob | undefined,
-  ended: LedgerRow,
-): string | null {
-  if (!("after" in trigger) || !job || trigger.after !== job.name) return null;
-  if (state !== "enabled" && state !== "blocked") return null;
-  const on = trigger.on ?? "success";
-  const fits = on === "any" || (on === "success") === (ended.state === "ran");
-  return fits ? `${ended.job_id} ${ended.due}` : null;
-}
-
-/** What the run used for this instant alone. */
-function useOf({ used_before }: LedgerRow, found: RunOutcome): Pick<LedgerRow, "tokens_used" | "cost_usd"> {
-  const cost = found.costUsd;
-  return {
-    tokens_used: Math.max(0, found.tokensUsed - (used_before?.tokens_used ?? 0)),
-    cost_usd: cost === null ? null : Math.max(0, cost - (used_before?.cost_usd ?? 0)),
-  };
 }
 
 function keyOf({ job_id, due, attempt }: LedgerRow): string {

@@ -140,3 +140,20 @@ test.each(["nothing", "unsynced", "some"] as const)(
   },
   120_000,
 );
+
+test("a full disk: nothing runs without its row, the fault is logged once, and no instant is lost", async () => {
+  const world = new DyingWorld(seeded(3));
+  await world.setUp();
+  await world.start();
+  await world.pass(HOUR);
+  const before = world.starts.length;
+  world.disk.refuses = { from: 0, code: "ENOSPC" };
+  await world.pass(3 * HOUR);
+  expect(world.starts.length).toBe(before);
+  expect(world.logged.filter((text) => text.includes("disk is full")).length).toBeLessThan(20);
+  world.disk.refuses = undefined;
+  await world.pass(3 * HOUR);
+  expect(world.starts.length).toBeGreaterThan(before);
+  world.check();
+  await world.stop();
+});

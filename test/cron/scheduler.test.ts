@@ -405,6 +405,20 @@ test("a gate skips an instant at no cost, or gives the run its input", async () 
   expect(world.starts.map(({ input }) => input)).toEqual(["3 new"]);
 });
 
+test("a gate that can't be run blocks the job instead of being tried all the time", async () => {
+  await world.add({ trigger: { every: "1h" }, if: "test" });
+  let tries = 0;
+  world.gate = () => {
+    tries++;
+    throw new SyscallError("NOT_FOUND", "its folder is gone");
+  };
+  await world.start();
+  await world.pass(2 * HOUR + MINUTE);
+  expect(world.states()).toEqual(["blocked", "blocked"]);
+  expect(tries).toBe(2);
+  expect(world.events).toEqual([{ event: "blocked", reason: "its folder is gone", job: "job" }]);
+});
+
 test("silence is reported once, until a run has succeeded", async () => {
   await world.add({ trigger: { every: "1h" }, expect_every: "3h", pause_after: 0 });
   let works = false;
