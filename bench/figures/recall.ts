@@ -147,7 +147,7 @@ function makeNotes(folder: string): string[] {
       const length = 20 + Math.floor(random() * 30);
       return Array.from({ length }, word).join(" ");
     });
-    writeFileSync(join(folder, `${file}.md`), `${lines.join("\\n")}\\n`);
+    writeFileSync(join(folder, `${file}.md`), `${lines.join("\n")}\n`);
   }
   return words;
 }
