@@ -371,6 +371,8 @@ describe("rnix daemon", () => {
 
 describe("rnix doctor", () => {
   const answers: FakeOptions["answers"] = {
+    // What /dev/cron answers: no jobs.
+    call: { result: "[]", error: null, error_code: null, truncated: false },
     daemon_status: {
       version: "0.1.0",
       protocol: 1,

@@ -41,27 +41,23 @@ const OWN_MOUNTS = [
 ].find((command) => Bun.spawnSync([...command, "sh", "-c", "mount -t tmpfs none /mnt"]).success);
 
 describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mount)", () => {
-  test("a read-only project is refused, with what to do; with its data elsewhere it works", async () => {
+  test("a run in a read-only project keeps its record elsewhere and says so; RNIX_DATA_DIR says where", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes(book));
     machine.wrapper = withMounts(`mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"`, machine.project);
-    for (const where of [[], ["--no-daemon"]]) {
-      const { receipt, stderr } = await refusal(machine, ["write it", ...where]);
-      expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable" });
-      for (const part of ["read-only", "RNIX_DATA_DIR"]) {
-        expect(receipt.error?.message).toContain(part);
-        expect(stderr).toContain(part);
-      }
-      expect(model.requests).toEqual([]);
+    const note = `${machine.project} can't be written: the record of the run is in ${join(machine.root, "data/rnix")}`;
+    for (const [args, env, notices] of [
+      [[], {}, [expect.stringContaining(note)]],
+      [["--no-daemon"], {}, [expect.stringContaining(note)]],
+      [[], { RNIX_DATA_DIR: machine.elsewhere }, []],
+    ] as const) {
+      const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json", ...args], { env });
+      const receipt = Receipt.parse(JSON.parse(stdout));
+      expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [], notices });
+      const [write, bash] = toolResults(last(model));
+      expect(write).toMatch(/^Error PERMISSION: .*read-only/);
+      expect(bash).toContain("Read-only file system");
     }
-    const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json"], {
-      env: { RNIX_DATA_DIR: machine.elsewhere },
-    });
-    const receipt = Receipt.parse(JSON.parse(stdout));
-    expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [] });
-    const [write, bash] = toolResults(last(model));
-    expect(write).toMatch(/^Error PERMISSION: .*read-only/);
-    expect(bash).toContain("Read-only file system");
     machine.wrapper = [];
   });
 

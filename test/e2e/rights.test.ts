@@ -37,7 +37,11 @@ describe("rnix deny", () => {
     expect(model.requests.map(toolNames)).toEqual(
       model.requests.map(() => toolNames(model.requests[0] ?? fail())),
     );
-    expect(recordOf(machine, receipt.uuid).permissions).toEqual({ allow: [["*"]], deny: ["Bash"] });
+    expect(recordOf(machine, receipt.uuid).permissions).toEqual({
+      allow: [["*"]],
+      deny: ["Bash"],
+      ask: ["CronCreate"],
+    });
     expect((await machine.run(["show", "1"])).stdout).toMatch(/deny +Bash\n/);
     await until(() => machine.strays().length === 0, "the programs' end");
   });
@@ -139,6 +143,7 @@ describe("rnix allow", () => {
     expect(recordOf(machine, receipt.uuid).permissions).toEqual({
       allow: [["Bash"]],
       deny: [],
+      ask: ["CronCreate"],
       fixed: true,
     });
   });
