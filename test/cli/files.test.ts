@@ -372,7 +372,20 @@ describe("rnix daemon", () => {
 describe("rnix doctor", () => {
   const answers: FakeOptions["answers"] = {
     // What /dev/cron answers: no jobs.
-    call: { result: "[]", error: null, error_code: null, truncated: false },
+    call: {
+      name: null,
+      path: "/dev/cron",
+      input: null,
+      state: "done",
+      result: "[]",
+      encoding: "utf8",
+      truncated: false,
+      error: null,
+      error_code: null,
+      started_at: "2026-01-01T00:00:00.000Z",
+      duration_ms: 1,
+      notices: [],
+    },
     daemon_status: {
       version: "0.1.0",
       protocol: 1,

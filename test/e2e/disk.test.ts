@@ -53,7 +53,12 @@ describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mou
     ] as const) {
       const { stdout, code } = await machine.run(["spawn", "write it", "--output", "json", ...args], { env });
       const receipt = Receipt.parse(JSON.parse(stdout));
-      expect(receipt).toMatchObject({ exit_code: code, exit_reason: "completed", files_changed: [], notices });
+      expect(receipt).toMatchObject({
+        exit_code: code,
+        exit_reason: "completed",
+        files_changed: [],
+        notices,
+      });
       const [write, bash] = toolResults(last(model));
       expect(write).toMatch(/^Error PERMISSION: .*read-only/);
       expect(bash).toContain("Read-only file system");
