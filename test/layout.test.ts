@@ -134,6 +134,16 @@ describe("imports point one way", () => {
     return seen;
   };
 
+  test("schedules and base revisions are loaded at their first use", () => {
+    const spawn = ["src/main.ts", "src/server/main.ts", "src/server/methods/spawn.ts"];
+    const wrong = spawn
+      .flatMap((entry) => [...loaded(entry)])
+      .filter((file) =>
+        /^src\/(?:cron\/(?!cron-folder)|server\/(?:schedule\/|plan\/base-(?!folder)))/.test(file),
+      );
+    expect(wrong).toEqual([]);
+  });
+
   test("what draws at a terminal is loaded only there, never by a command in a pipe", () => {
     // These need a terminal, and refuse to run without one.
     const atTerminals = new Set(["src/cli/commands/chat.ts"]);
@@ -158,7 +168,7 @@ describe("imports point one way", () => {
       what: "`rnix spawn --no-daemon`",
       entries: ["src/server/embedded-server.ts", "src/server/methods/spawn.ts"],
       libraries: [...CHEAP, "bun:ffi", "node:buffer", "node:events", "zod"],
-      bytes: 1_750_000,
+      bytes: 1_640_000,
     },
   ];
 
@@ -172,6 +182,15 @@ describe("imports point one way", () => {
       expect(code.reduce((sum, length) => sum + length, 0)).toBeLessThanOrEqual(bytes);
     });
   }
+
+  test("the engine of schedules gets programs, the system and the server by ports", () => {
+    const rooms = ["cron", "kernel", "lib", "plugin", "store"];
+    const wrong = sources("src/cron")
+      .flatMap(importsOf)
+      .map(({ file, target }) => relative(ROOT, join(ROOT, dirname(file), target)))
+      .filter((path) => path.startsWith("src/") && !rooms.includes(roomOf(path)));
+    expect(wrong).toEqual([]);
+  });
 
   test("a plugin imports only rnix/plugin, libraries and its own files", () => {
     const wrong = sources("plugins")

@@ -33,7 +33,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const records = closing(openRecords(options, machine, port));
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
-    const cron = openCron(options, machine, records, projects, planner, port);
+    const cron = openCron({ options, machine, records, projects, spawn: planner, port });
     const started = startKernel(options, machine, records, projects, planner, cron, port);
     const services = closing(startServices(options, machine, records, planner, started, cron));
     await machine.swept(SWEEP_WAIT_MS);

@@ -1,36 +1,20 @@
-/** The schedules: their files, and what they need of the planner, the kernel and the records. */
+/** The border of the schedules: a plain spawn loads none of them. */
 
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
-import type { CallingRun, SchedulesPorts } from "../../cron/ports.ts";
+import type { CallingRun } from "../../cron/ports.ts";
 import type { Schedules } from "../../cron/schedules.ts";
 import type { ScheduleCaller } from "../../kernel/process/schedule-caller.ts";
 import { type Schedule, SyscallError } from "../../plugin/index.ts";
-import { FileLock } from "../../store/files/file-lock.ts";
-import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
-import type { PlacedResume } from "../plan/request-defaults.ts";
-import type { Run } from "../records/recorded-run.ts";
-import { FileWatch } from "../schedule/file-watch.ts";
-import { gateRunner } from "../schedule/gate.ts";
-import { Hooks } from "../schedule/hooks.ts";
-import { completeRequest } from "../schedule/job-request.ts";
-import { JobRuns } from "../schedule/job-runs.ts";
-import { notifyOf } from "../schedule/notify.ts";
-import { type JobPlanPorts, placedJob, preflightJob } from "../schedule/plan-job.ts";
-import { watchStateIn } from "../schedule/watch-state.ts";
 import type { KernelEvents } from "./kernel-events.ts";
-import type { KernelPort } from "./kernel-port.ts";
-import type { Machine } from "./machine.ts";
-import type { BootOptions } from "./options.ts";
-import type { OpenedProjects } from "./projects.ts";
-import type { Records } from "./records.ts";
+import type { LaterParts, MadeSchedules, SchedulesParts } from "./schedules.ts";
 
 export interface OpenedCron {
   /** The service `schedule`. */
   schedule(caller: ScheduleCaller): Schedule;
   /** Connects what is built later, and listens to the kernel. */
-  connect(parts: CronParts): void;
+  connect(later: LaterParts & { events: KernelEvents }): void;
   /** In a daemon: runs the schedules of all projects. */
   start(): void;
   /** The daemon stays for its schedules. */
@@ -38,126 +22,33 @@ export interface OpenedCron {
   close(): Promise<void>;
 }
 
-interface CronParts {
-  events: KernelEvents;
-  ready: JobPlanPorts["ready"];
-  planResume(run: Run, request: PlacedResume): Promise<SpawnPlan>;
-  /** A suspended run has ended in its record. */
-  ended(uuid: string): void;
-}
-
-/** How long a change of the jobs waits for another one. */
-const LOCK_MS = 5000;
-/** How long deliveries under way may take when the server closes. */
-const CLOSE_MS = 3000;
-
-export function openCron(
-  { user, env, logger, daemon = false }: BootOptions,
-  { clock, children }: Machine,
-  { key, history }: Records,
-  { notifier }: OpenedProjects,
-  spawn: SpawnPorts,
-  port: KernelPort,
-): OpenedCron {
-  let parts: CronParts | undefined;
-  const plan: JobPlanPorts = {
-    user,
-    env,
-    spawn,
-    check: (agent, opts) => port.kernel.processes.check(agent, opts),
-    ready: async (where) => (await parts?.ready(where)) ?? [],
+export function openCron(parts: SchedulesParts): OpenedCron {
+  const { options, port } = parts;
+  const { user, logger, daemon = false } = options;
+  let later: LaterParts | undefined;
+  let opened: Promise<MadeSchedules> | undefined;
+  let loaded: MadeSchedules | undefined;
+  const load = async (): Promise<MadeSchedules> => {
+    if (!later) throw new SyscallError("INTERNAL", "The schedules were used before boot had finished.");
+    const { makeSchedules } = await import("./schedules.ts");
+    loaded = makeSchedules(parts, later);
+    return loaded;
   };
-  const jobRuns = new JobRuns({
-    plan,
-    kernel: () => port.kernel,
-    find: (uuid) => history.byUuid(uuid),
-    planResume(run, job) {
-      if (!parts) throw new SyscallError("INTERNAL", "A job was resumed before boot had finished.");
-      const { request } = placedJob(job, plan);
-      return parts.planResume(run, { uuid: run.info.uuid, env: request.env });
-    },
-    ended: (uuid) => parts?.ended(uuid),
-    now: () => clock.now(),
-  });
-  const closing = new AbortController();
-  const hooks = new Hooks({
-    clock,
-    children,
-    spillDir: join(user.dataDir, "tmp"),
-    portFile: join(user.dataDir, CRON, "port"),
-    secretOf: (subject) => key.secretOf(`hook ${subject}`),
-    warn: (text) => logger.warn("hooks", text),
-  });
-  const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
-  const ports: SchedulesPorts = {
-    clock,
-    random: Math.random,
-    uuid: () => Bun.randomUUIDv7(),
-    userDataDir: user.dataDir,
-    runs: daemon,
-    seal: key.sealOf("cron"),
-    async lock(path) {
-      const lock = await FileLock.acquire(path, LOCK_MS);
-      return { release: () => lock.release({ remove: true }) };
-    },
-    tryLock: (path) => FileLock.tryAcquire(path),
-    complete: async (request, caller) => completeRequest(request, caller),
-    preflight: (job) => preflightJob(job, plan),
-    start: (start) => jobRuns.start(start),
-    outcome: (row) => jobRuns.outcome(row),
-    conversation: (job) => jobRuns.conversation(job),
-    stop: (uuid) => jobRuns.stop(uuid),
-    gate: (job, command) => gate(placedJob(job, plan).request, command),
-    async deliver(job, row, { to }) {
-      const { deliver } = await import("../notify/deliver.ts");
-      const { cwd, env: jobEnv } = placedJob(job, plan).request;
-      await deliver(job, row, to, {
-        children,
-        clock,
-        spillDir: join(user.dataDir, "tmp"),
-        cwd,
-        env: jobEnv,
-        resultOf: async (uuid) => (await history.byUuid(uuid))?.info.result ?? null,
-        closing: closing.signal,
-      });
-    },
-    listen(job, project, events) {
-      const { trigger } = job;
-      if ("on_hook" in trigger) return hooks.open(job.id, trigger.on_hook, project, events);
-      if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
-      return new FileWatch(project.dir, trigger, events, {
-        clock,
-        ...watchStateIn(join(project.dataDir, CRON, "watch", `${job.id}.json`)),
-        warn: (text) => logger.warn(`job ${job.name}`, text),
-      });
-    },
-    hookAddress: (project, name) => hooks.addressOf(project, name),
-    notify: (event) => notifyOf(event, { notifier, logger }),
-    log: (level, source, text) => logger[level](source, text),
-  };
-  let opened: Promise<Schedules> | undefined;
-  let loaded: Schedules | undefined;
-  // Loaded at the first use: a plain spawn needs none of it.
-  const schedules = (): Promise<Schedules> => {
-    opened ??= import("../../cron/schedules.ts").then((module) => {
-      loaded = new module.Schedules(ports);
-      return loaded;
-    });
-    return opened;
+  const schedules = async (): Promise<Schedules> => {
+    opened ??= load();
+    return (await opened).schedules;
   };
   const changed = (pid: number): void => {
     const { job, uuid } = port.kernel.processes.info(pid);
     if (job === null) return;
-    loaded?.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
+    loaded?.schedules.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
   };
   return {
-    schedule: ({ project, cwd, env: given, run }) =>
-      lazySchedule(async () =>
-        (await schedules()).of({ project, cwd, env: given, run: run && callingRun(run) }),
-      ),
-    connect(later) {
-      parts = later;
-      later.events.add({ onSpawn: changed, onComplete: changed });
+    schedule: ({ project, cwd, env, run }) =>
+      lazySchedule(async () => (await schedules()).of({ project, cwd, env, run: run && callingRun(run) })),
+    connect({ events, ...made }) {
+      later = made;
+      events.add({ onSpawn: changed, onComplete: changed });
     },
     start() {
       if (!daemon || !existsSync(join(user.dataDir, CRON, "projects.json"))) return;
@@ -166,17 +57,11 @@ export function openCron(
         .catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
     },
     get busy() {
-      return loaded?.busy ?? false;
+      return loaded?.schedules.busy ?? false;
     },
     async close() {
-      // A delivery that is cut off counts as a try.
-      const late = clock.timer(CLOSE_MS, () => closing.abort());
-      try {
-        await loaded?.close();
-      } finally {
-        late.cancel();
-      }
-      hooks.close();
+      // A failure to load was reported to the first user.
+      await (await opened?.catch(() => undefined))?.close();
     },
   };
 }

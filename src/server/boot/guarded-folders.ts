@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { UserPaths } from "../../config/paths.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
-import { BASES } from "../plan/base-revision.ts";
+import { BASES } from "../plan/base-folder.ts";
 import { recordKeyFile } from "./records.ts";
 
 /** In the user's data folder. Stock plugins that store documents there have folders of their own. */

@@ -8,7 +8,8 @@ import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";
 import { Notifier } from "../notify/notifier.ts";
 import { CommandKeys } from "../plan/api-key-commands.ts";
-import { BASES, BaseRevisions } from "../plan/base-revision.ts";
+import { BASES } from "../plan/base-folder.ts";
+import type { BasePorts, BaseRevisions } from "../plan/base-revision.ts";
 import { type ActiveProjects, RunWatch } from "../plan/run-watch.ts";
 import { Workspaces } from "../plan/workspace.ts";
 import type { Machine } from "./machine.ts";
@@ -37,7 +38,7 @@ export function openProjects(
     user,
     uid: thisUser().uid,
     plugins,
-    bases: new BaseRevisions({
+    bases: lazyBases({
       folder: join(user.dataDir, BASES),
       scratch: join(user.dataDir, "git"),
       children,
@@ -75,4 +76,14 @@ export function openProjects(
     await plugins.close();
   };
   return { workspaces, runWatch, keys, fetchedKeys, notifier, close };
+}
+
+/** Base revisions are loaded with the first `--base`: a plain spawn needs none of them. */
+function lazyBases(ports: BasePorts): Pick<BaseRevisions, "open"> {
+  return {
+    async open(wanted) {
+      const { BaseRevisions } = await import("../plan/base-revision.ts");
+      return new BaseRevisions(ports).open(wanted);
+    },
+  };
 }

@@ -45,8 +45,6 @@ export interface BaseRevision extends RunBase {
   notices: string[];
 }
 
-/** The folder for definitions, in the user's data folder. */
-export const BASES = "base";
 /** Unused definitions are removed after this time; a run that resumes later writes them again. */
 const KEPT_MS = 30 * 24 * 60 * 60_000;
 /** A larger file of a command counts as changed. */

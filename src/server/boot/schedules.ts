@@ -1,0 +1,149 @@
+/** Makes the schedules, with what they need of the planner, the kernel and the records. Loaded at their first use. */
+
+import { join } from "node:path";
+import { CRON } from "../../cron/cron-folder.ts";
+import type { SchedulesPorts } from "../../cron/ports.ts";
+import { Schedules } from "../../cron/schedules.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { FileLock } from "../../store/files/file-lock.ts";
+import { deliver } from "../notify/deliver.ts";
+import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
+import type { PlacedResume } from "../plan/request-defaults.ts";
+import type { Run } from "../records/recorded-run.ts";
+import { FileWatch } from "../schedule/file-watch.ts";
+import { gateRunner } from "../schedule/gate.ts";
+import { Hooks } from "../schedule/hooks.ts";
+import { completeRequest } from "../schedule/job-request.ts";
+import { JobRuns } from "../schedule/job-runs.ts";
+import { notifyOf } from "../schedule/notify.ts";
+import { type JobPlanPorts, placedJob, preflightJob } from "../schedule/plan-job.ts";
+import { watchStateIn } from "../schedule/watch-state.ts";
+import type { KernelPort } from "./kernel-port.ts";
+import type { Machine } from "./machine.ts";
+import type { BootOptions } from "./options.ts";
+import type { OpenedProjects } from "./projects.ts";
+import type { Records } from "./records.ts";
+
+/** What boot has opened before the kernel. */
+export interface SchedulesParts {
+  options: BootOptions;
+  machine: Machine;
+  records: Records;
+  projects: OpenedProjects;
+  spawn: SpawnPorts;
+  port: KernelPort;
+}
+
+/** What boot makes after the kernel. */
+export interface LaterParts {
+  ready: JobPlanPorts["ready"];
+  planResume(run: Run, request: PlacedResume): Promise<SpawnPlan>;
+  /** A suspended run has ended in its record. */
+  ended(uuid: string): void;
+}
+
+export interface MadeSchedules {
+  schedules: Schedules;
+  close(): Promise<void>;
+}
+
+/** How long a change of the jobs waits for another one. */
+const LOCK_MS = 5000;
+/** How long deliveries under way may take when the server closes. */
+const CLOSE_MS = 3000;
+
+export function makeSchedules(
+  { options: { user, env, logger, daemon = false }, machine, records, projects, spawn, port }: SchedulesParts,
+  later: LaterParts,
+): MadeSchedules {
+  const { clock, children } = machine;
+  const { key, history } = records;
+  const { notifier } = projects;
+  const plan: JobPlanPorts = {
+    user,
+    env,
+    spawn,
+    check: (agent, opts) => port.kernel.processes.check(agent, opts),
+    ready: later.ready,
+  };
+  const jobRuns = new JobRuns({
+    plan,
+    kernel: () => port.kernel,
+    find: (uuid) => history.byUuid(uuid),
+    planResume(run, job) {
+      const { request } = placedJob(job, plan);
+      return later.planResume(run, { uuid: run.info.uuid, env: request.env });
+    },
+    ended: later.ended,
+    now: () => clock.now(),
+  });
+  const closing = new AbortController();
+  const hooks = new Hooks({
+    clock,
+    children,
+    spillDir: join(user.dataDir, "tmp"),
+    portFile: join(user.dataDir, CRON, "port"),
+    secretOf: (subject) => key.secretOf(`hook ${subject}`),
+    warn: (text) => logger.warn("hooks", text),
+  });
+  const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
+  const ports: SchedulesPorts = {
+    clock,
+    random: Math.random,
+    uuid: () => Bun.randomUUIDv7(),
+    userDataDir: user.dataDir,
+    runs: daemon,
+    seal: key.sealOf("cron"),
+    async lock(path) {
+      const lock = await FileLock.acquire(path, LOCK_MS);
+      return { release: () => lock.release({ remove: true }) };
+    },
+    tryLock: (path) => FileLock.tryAcquire(path),
+    complete: async (request, caller) => completeRequest(request, caller),
+    preflight: (job) => preflightJob(job, plan),
+    start: (start) => jobRuns.start(start),
+    outcome: (row) => jobRuns.outcome(row),
+    conversation: (job) => jobRuns.conversation(job),
+    stop: (uuid) => jobRuns.stop(uuid),
+    gate: (job, command) => gate(placedJob(job, plan).request, command),
+    async deliver(job, row, { to }) {
+      const { cwd, env: jobEnv } = placedJob(job, plan).request;
+      await deliver(job, row, to, {
+        children,
+        clock,
+        spillDir: join(user.dataDir, "tmp"),
+        cwd,
+        env: jobEnv,
+        resultOf: async (uuid) => (await history.byUuid(uuid))?.info.result ?? null,
+        closing: closing.signal,
+      });
+    },
+    listen(job, project, events) {
+      const { trigger } = job;
+      if ("on_hook" in trigger) return hooks.open(job.id, trigger.on_hook, project, events);
+      if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
+      return new FileWatch(project.dir, trigger, events, {
+        clock,
+        ...watchStateIn(join(project.dataDir, CRON, "watch", `${job.id}.json`)),
+        warn: (text) => logger.warn(`job ${job.name}`, text),
+      });
+    },
+    hookAddress: (project, name) => hooks.addressOf(project, name),
+    notify: (event) => notifyOf(event, { notifier, logger }),
+    log: (level, source, text) => logger[level](source, text),
+  };
+  const schedules = new Schedules(ports);
+  return {
+    schedules,
+    async close() {
+      // A delivery that is cut off counts as a try.
+      const late = clock.timer(CLOSE_MS, () => closing.abort());
+      try {
+        await schedules.close();
+      } finally {
+        late.cancel();
+      }
+      hooks.close();
+    },
+  };
+}
