@@ -20,6 +20,8 @@ export class Deliveries {
   readonly #underWay = new Map<string, Promise<void>>();
   /** When a row is tried again, by row. */
   readonly #waiting = new Map<string, number>();
+  /** Tries that could not be counted yet, as on a full disk: they are not made again. */
+  readonly #uncounted = new Map<string, DeliveryState>();
   #closed = false;
 
   constructor(ports: DeliveriesPorts) {
@@ -59,7 +61,8 @@ export class Deliveries {
 
   /** When `look` has something to do. */
   next(now: number): number {
-    return Math.min(...[...this.#waiting.values()].map((at) => Math.max(at, now)), Number.POSITIVE_INFINITY);
+    // What is due already has begun.
+    return Math.min(...[...this.#waiting.values()].filter((at) => at > now), Number.POSITIVE_INFINITY);
   }
 
   async close(): Promise<void> {
@@ -72,9 +75,11 @@ export class Deliveries {
     let wait: number | null = null;
     for (const [at, one] of (row.delivery ?? []).entries()) {
       if (one.state !== "due" || this.#closed) continue;
-      const next = await this.#try(row, one);
+      const next = this.#uncounted.get(`${key} ${at}`) ?? (await this.#try(row, one));
+      this.#uncounted.set(`${key} ${at}`, next);
       const latest = ledger.row(row.job_id, row.due, row.attempt) ?? row;
       ledger.append({ ...latest, delivery: latest.delivery?.map((old, i) => (i === at ? next : old)) });
+      this.#uncounted.delete(`${key} ${at}`);
       if (next.state === "due") wait = Math.max(wait ?? 0, WAITS_MS[one.tries] ?? 0);
     }
     if (wait === null) this.#waiting.delete(key);

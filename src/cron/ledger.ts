@@ -14,6 +14,8 @@ const KEPT_ROWS = 8_000;
 /** Of each job at least these stay, so that a rare job has a history beside a frequent one. */
 const KEPT_PER_JOB = 50;
 
+const BODY = new RegExp(`^${CRON}/hooks/[a-z0-9]+\\.body$`);
+
 const DeliveryState = z.object({
   to: z.string(),
   state: z.enum(["due", "delivered", "failed"]),
@@ -45,7 +47,8 @@ const Row = z.lazy(() =>
     used_before: z.object({ tokens_used: z.number(), cost_usd: z.number().nullable() }).optional(),
     not_before: z.string().optional(),
     cause: z.string().optional(),
-    body: z.string().optional(),
+    // A file that is read and removed: a ledger that came from elsewhere must not name another.
+    body: z.string().regex(BODY).optional(),
     delivery: z.array(DeliveryState).optional(),
     result: z.string().optional(),
     answer: z.string().optional(),

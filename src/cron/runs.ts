@@ -192,7 +192,9 @@ export class Runs {
     for (const { row } of this.#live.values()) {
       const job = this.#ports.job(row.job_id);
       const deadlineMs = job && policiesOf(job).deadlineMs;
-      if (deadlineMs != null) next = Math.min(next, Math.max(now, Date.parse(row.due) + deadlineMs));
+      const at = deadlineMs == null ? now : Date.parse(row.due) + deadlineMs;
+      // One that has passed has ended the run; that may take its time.
+      if (at > now) next = Math.min(next, at);
     }
     return next;
   }
@@ -412,7 +414,12 @@ export class Runs {
     live.stopped = reason;
     const { uuid } = live.row;
     this.#track(async () => {
-      await this.#ports.stop(uuid, reason);
+      try {
+        await this.#ports.stop(uuid, reason);
+      } catch (thrown) {
+        live.stopped = undefined; // The next look tries again.
+        throw thrown;
+      }
       await this.changed(uuid);
     });
   }

@@ -58,6 +58,8 @@ export class CronWorld {
   /** Throws what a start fails with. */
   refuses: (start: RunStart) => void = () => undefined;
   deliver: SchedulerPorts["deliver"];
+  /** Ends a run at once, unless a test replaces it. */
+  endRun: SchedulerPorts["stop"] = async (uuid) => this.end(uuid, { exitCode: 1, exitReason: "terminated" });
   readonly starts: RunStart[] = [];
   readonly project: { id: string; dir: string; dataDir: string };
   readonly logged: string[] = [];
@@ -194,7 +196,7 @@ export class CronWorld {
           ? { uuid: conversation, tokensUsed: found.tokensUsed, costUsd: found.costUsd }
           : null;
       },
-      stop: async (uuid) => this.end(uuid, { exitCode: 1, exitReason: "terminated" }),
+      stop: (uuid, reason) => this.endRun(uuid, reason),
       gate: async (job) => this.gate(job),
       notify: ({ event, reason, job }) => void this.events.push({ event, reason, job: job.name }),
       ...(this.deliver && { deliver: this.deliver }),
