@@ -220,6 +220,8 @@ export class Runs {
     if (this.#closed) return;
     let job = find(row.job_id);
     if (!job) return;
+    const { dir } = this.#ports.project;
+    if (job.project !== dir) return this.#failedToStart(job, row, fromElsewhere(job, dir));
     const gated = job.if === undefined ? { go: true as const } : await this.#gate(job, job.if, row);
     if (!gated.go || this.#closed) return;
     // The gate takes its time: the job may be another now.
@@ -438,6 +440,14 @@ export class Runs {
       .finally(() => this.#work.delete(done));
     this.#work.add(done);
   }
+}
+
+/** The folder was copied or moved with its jobs: the original still runs them, or its folders are gone. */
+function fromElsewhere({ name, project }: StoredJob, dir: string): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `The job was made in ${project}, and its files came to ${dir} later. \`rnix cron enable ${name}\` there takes it over; \`rnix cron remove ${name}\` removes it.`,
+  );
 }
 
 function unblock(job: StoredJob): void {

@@ -57,24 +57,18 @@ export class Schedules {
     return {
       add: (job) => this.#add(job, caller),
       list: async (query) => {
-        const { clock } = this.#ports;
-        const all = await Promise.all(
-          (await this.#scope(caller, query?.all_projects)).map((one) => this.#jobs(one)),
-        );
-        return all.flat().map(({ job, ledger }) => ({
-          ...jobInfo(job, ledger.last(job.id), clock.now()),
-          ...this.#hookOf(job, caller),
-        }));
+        const scope = await this.#scope(caller, query?.all_projects);
+        return (await Promise.all(scope.map((one) => this.#shown(one, caller)))).flat();
       },
       remove: (name) => this.#remove(name, caller),
       enable: (name) =>
         this.#change(name, caller, (job) => {
           if (job.held && caller.run) throw heldByUser(name);
+          moveTo(project.dir, job);
           Object.assign(job, {
             state: "enabled",
             reason: null,
             since: isoOf(this.#ports.clock.now()),
-            project: project.dir,
             held: undefined,
           });
         }),
@@ -130,7 +124,8 @@ export class Schedules {
     if (problems.length > 0) throw invalidJob(request.name, problems);
     const { replace, ...fields } = parseRequest(await this.#ports.complete(parseRequest(request), caller));
     const { jobs } = this.#open(caller.project);
-    const limits = caller.run ? rightsOf(fields, caller.run, await jobs.read(), now) : {};
+    const before = await jobs.read();
+    const limits = caller.run ? rightsOf(fields, caller.run, before, now) : {};
     const job: StoredJob = {
       ...fields,
       trigger: withZone(fields.trigger, caller.env.TZ),
@@ -228,8 +223,14 @@ export class Schedules {
   ): Promise<LedgerRow[]> {
     const rows: LedgerRow[] = [];
     for (const project of await this.#scope(caller, all_projects)) {
-      const ledger = await this.#ledger(project);
-      rows.push(...ledger.all().filter((row) => name === undefined || row.job === name));
+      try {
+        const ledger = await this.#ledger(project);
+        rows.push(...ledger.all().filter((row) => name === undefined || row.job === name));
+      } catch (thrown) {
+        // Of all projects, those that can be read are shown; `list` names the others.
+        if (project === caller.project) throw thrown;
+        this.#ports.log("warn", `schedules of ${project.dir}`, messageOf(thrown));
+      }
     }
     const from = since_ms === undefined ? "" : isoOf(since_ms);
     return rows
@@ -261,10 +262,20 @@ export class Schedules {
     return this.#projects.read();
   }
 
-  async #jobs(project: JobProject): Promise<{ job: StoredJob; ledger: Ledger }[]> {
-    const ledger = await this.#ledger(project);
-    const { jobs } = await this.#open(project).jobs.read();
-    return jobs.map((job) => ({ job, ledger }));
+  /** The jobs of a project. Another project that can't be read is shown as one blocked job. */
+  async #shown(project: JobProject, caller: JobCaller): Promise<JobInfo[]> {
+    const now = this.#ports.clock.now();
+    try {
+      const ledger = await this.#ledger(project);
+      const { jobs } = await this.#open(project).jobs.read();
+      return jobs.map((job) => ({
+        ...jobInfo(job, ledger.last(job.id), now),
+        ...this.#hookOf(job, caller),
+      }));
+    } catch (thrown) {
+      if (project === caller.project) throw thrown;
+      return [unreadable(project, messageOf(thrown), now)];
+    }
   }
 
   async #lastOf(project: JobProject, id: string): Promise<LedgerRow | null> {
@@ -301,6 +312,32 @@ function withZone(trigger: JobTrigger, zone: string | undefined): JobTrigger {
   const needsOne = ("cron" in trigger && !/^@every /.test(trigger.cron)) || "at" in trigger;
   if (!needsOne || trigger.tz !== undefined) return trigger;
   return { ...trigger, tz: zone && isZone(zone) ? zone : localZone() };
+}
+
+/** Takes the job over into this folder: its project was moved or copied. */
+function moveTo(dir: string, job: StoredJob): void {
+  const { cwd } = job.run;
+  if (typeof cwd === "string" && (cwd === job.project || cwd.startsWith(`${job.project}/`)))
+    job.run = { ...job.run, cwd: dir + cwd.slice(job.project.length) };
+  job.project = dir;
+}
+
+/** Stands for the jobs of a project whose files can't be read, so that lists of all projects name it. */
+function unreadable({ id, dir }: JobProject, reason: string, now: number): JobInfo {
+  return {
+    id,
+    name: "(unreadable)",
+    trigger: { cron: "-" },
+    intent: "-",
+    run: {},
+    project: dir,
+    creator: { kind: "user" },
+    state: "blocked",
+    reason,
+    created_at: isoOf(now),
+    next_at: null,
+    last: null,
+  };
 }
 
 /** Puts the job in the place of the one with its name, or at the end. An edited job keeps what it was. */

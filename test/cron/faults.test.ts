@@ -130,3 +130,21 @@ test("a run whose end at its deadline fails is ended by a later look", async () 
   expect(tries).toBe(3);
   expect(world.rows()).toMatchObject([{ state: "failed", reason: expect.stringContaining("deadline") }]);
 });
+
+test("a job whose files were copied from another project is blocked before its gate, and runs nothing", async () => {
+  let gates = 0;
+  world.gate = () => {
+    gates++;
+    return { exitCode: 0, timedOut: false, output: "" };
+  };
+  await world.add({ trigger: { every: "1h" }, project: join(dir, "original"), if: "true" });
+  await world.start();
+  await world.pass(3 * HOUR);
+  expect(world.starts).toEqual([]);
+  expect(gates).toBe(0);
+  expect(await world.job()).toMatchObject({
+    state: "blocked",
+    reason: expect.stringContaining("cron enable job"),
+  });
+  expect(world.events.map(({ event }) => event)).toEqual(["blocked"]);
+});

@@ -1,5 +1,13 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CallingRun, JobCaller } from "../../src/cron/ports.ts";
@@ -95,6 +103,46 @@ describe("a job", () => {
     const names = Array.from({ length: 20 }, (_, i) => `job${i}`);
     await Promise.all(names.map((name) => schedules().of(caller()).add(job({ name }))));
     expect((await schedules().of(caller()).list()).map(({ name }) => name).sort()).toEqual(names.sort());
+  });
+
+  test("of a project that has moved is taken over with its folder", async () => {
+    const run = { cwd: join(root, "p", "sub") };
+    await schedules().of(caller()).add(job({ run }));
+    renameSync(join(root, "p"), join(root, "moved"));
+    const moved = schedules().of(caller(null, "moved"));
+    expect(await moved.enable("nightly")).toMatchObject({
+      project: join(root, "moved"),
+      run: { cwd: join(root, "moved", "sub") },
+      state: "enabled",
+    });
+  });
+
+  test.each(["jobs.json", "runs.jsonl"])(
+    "of a project is shown beside another whose %s can't be read, which is named",
+    async (file) => {
+      await schedules().of(caller()).add(job());
+      await schedules().of(caller(null, "other")).add(job());
+      const broken = join(root, "other/.rnix/data/cron", file);
+      rmSync(broken, { force: true });
+      symlinkSync(join(root, "elsewhere"), broken);
+      const all = schedules().of(caller());
+      expect(await all.list({ all_projects: true })).toMatchObject([
+        { name: "nightly", state: "enabled", project: join(root, "p") },
+        { state: "blocked", project: join(root, "other"), reason: expect.stringContaining(file) },
+      ]);
+      expect(await all.history({ limit: 10, all_projects: true })).toEqual([]);
+      const own = schedules().of(caller(null, "other"));
+      expect(await own.list().catch(String)).toContain(file);
+    },
+  );
+
+  test("that can't be added leaves its project out of the list of projects", async () => {
+    const dir = join(root, "clone/.rnix/data/cron");
+    mkdirSync(dir, { recursive: true });
+    writeFileSync(join(dir, "jobs.json"), "{}");
+    const clone = schedules().of(caller(null, "clone"));
+    expect(await clone.add(job()).catch(String)).toContain("were not made by you");
+    expect(await schedules().of(caller()).list({ all_projects: true })).toEqual([]);
   });
 
   test("is refused with every problem", async () => {
