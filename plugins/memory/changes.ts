@@ -23,16 +23,16 @@ export function changes(device: string, target: Target | undefined, context: Ope
     shown,
     async answer(request, signal) {
       const isText = request.text("as") === "text";
-      if (isText && request.text("action") === "show") {
+      // The command `rnix memory show`.
+      if (request.text("action") === "show") {
         const named = placeNamed(request, context, target);
-        return named ? textOf(memory, [named], signal) : shown(signal);
+        const places = named ? [named] : TARGETS.map((one) => PLACES[one]);
+        return isText ? textOf(memory, places, signal) : jsonOf(memory, places, signal);
       }
       const action = request.oneOf("action", ACTIONS);
       const place = placeNamed(request, context, target) ?? PLACES[target ?? "memory"];
       if (action === "snapshot" || action === "capacity") {
-        const notes = await memory.read(place, signal);
-        const inPrompt = newestThatFit(notes.used, place.inPrompt(memory.limits));
-        return JSON.stringify(notesDocument(notes, inPrompt, action === "snapshot"), null, 1);
+        return JSON.stringify(await documentOf(memory, place, action === "snapshot", signal), null, 1);
       }
       const change = await changed(memory, place, action, request, signal);
       const message = changeText(place, change);
@@ -82,4 +82,27 @@ async function textOf(memory: Memory, places: readonly Place[], signal: AbortSig
     parts.push(notesText(await memory.read(place, signal), await memory.pathOf(place)));
   }
   return parts.join("\n\n");
+}
+
+/** All entries of these scopes, each with its file. */
+async function jsonOf(memory: Memory, places: readonly Place[], signal: AbortSignal): Promise<string> {
+  const documents: object[] = [];
+  for (const place of places) {
+    documents.push({
+      ...(await documentOf(memory, place, true, signal)),
+      file: await memory.pathOf(place),
+    });
+  }
+  return JSON.stringify(documents, null, 1);
+}
+
+async function documentOf(
+  memory: Memory,
+  place: Place,
+  withEntries: boolean,
+  signal: AbortSignal,
+): Promise<object> {
+  const notes = await memory.read(place, signal);
+  const inPrompt = newestThatFit(notes.used, place.inPrompt(memory.limits));
+  return notesDocument(notes, inPrompt, withEntries);
 }

@@ -19,7 +19,8 @@ export const COMMANDS: CommandSpec[] = [
         example: "rnix memory show --profile",
         flags: SCOPE,
         call: { path: "/dev/memory/commit" },
-        input: { action: "show", ...TEXT },
+        input: { action: "show" },
+        text_input: TEXT,
       },
       add: {
         summary: "Add an entry to the notes of this project",
@@ -35,7 +36,8 @@ export const COMMANDS: CommandSpec[] = [
         ],
         flags: SCOPE,
         call: { path: "/dev/memory/commit" },
-        input: { action: "add", ...TEXT },
+        input: { action: "add" },
+        text_input: TEXT,
       },
       rm: {
         summary: "Remove an entry",
@@ -51,7 +53,8 @@ export const COMMANDS: CommandSpec[] = [
         ],
         flags: SCOPE,
         call: { path: "/dev/memory/commit" },
-        input: { action: "remove", ...TEXT },
+        input: { action: "remove" },
+        text_input: TEXT,
       },
       search: {
         summary: "Search entries and the conversations of past runs",
@@ -71,7 +74,7 @@ export const COMMANDS: CommandSpec[] = [
           },
         },
         call: { path: "/dev/memory/recall" },
-        input: TEXT,
+        text_input: TEXT,
       },
       review: {
         summary: "List entries that wait for your decision, approve or reject them",
@@ -81,7 +84,7 @@ export const COMMANDS: CommandSpec[] = [
           reject: { type: "string", summary: 'the id of an entry to remove, or "all"' },
         },
         call: { path: "/dev/memory/review" },
-        input: TEXT,
+        text_input: TEXT,
       },
     },
   },

@@ -224,7 +224,7 @@ export class Memory {
     if (!first) {
       throw new SyscallError(
         "NOT_FOUND",
-        `No entry of the ${place.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. The action snapshot lists all.`,
+        `No entry of the ${place.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. ${this.#context.process.operator ? "`rnix memory show`" : "The action snapshot"} lists all.`,
       );
     }
     const list = found.slice(0, 5).map(({ id, text }) => `${id}: ${text.split("\n")[0]?.slice(0, 60)}`);

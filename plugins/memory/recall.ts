@@ -10,6 +10,7 @@ import type { Answers } from "./request-file.ts";
 import { withoutHidden } from "./scan/hidden.ts";
 import { PLACES, type Place, TARGETS } from "./scopes.ts";
 import { summaryOf } from "./summary.ts";
+import { shortUuid } from "./texts.ts";
 
 export const RECALL = "/dev/memory/recall";
 
@@ -134,7 +135,7 @@ function resultText(
   if (results.length === 0) return ["Nothing found.", ...rest].join("\n");
   const lines = results.map(({ kind, id, target, uuid, agent, time, text }) => {
     const of =
-      kind === "run" ? `run ${uuid?.slice(0, 8)}, ${agent}` : `${id}, ${placeOf(target)?.what ?? target}`;
+      kind === "run" ? `run ${shortUuid(uuid)}, ${agent}` : `${id}, ${placeOf(target)?.what ?? target}`;
     return `${of}${time === null ? "" : `, ${time.slice(0, 10)}`}\n${text.replace(/^(?=.)/gm, "  ")}`;
   });
   return [

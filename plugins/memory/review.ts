@@ -6,7 +6,7 @@ import { own } from "./ownership.ts";
 import type { Answers } from "./request-file.ts";
 import { decide, type Waiting, waitingOf } from "./review-list.ts";
 import { PLACES, type Place, TARGETS } from "./scopes.ts";
-import { reviewText, type Waits } from "./texts.ts";
+import { reviewText, shortUuid, type Waits } from "./texts.ts";
 
 export const REVIEW = "/dev/memory/review";
 
@@ -34,6 +34,8 @@ export function review(context: OpenContext): Answers {
         const isOwn = (await itemsOf(memory, context, signal)).every(({ why }) => why !== FOREIGN);
         const wasForeign = [...approve, ...reject].some(({ why }) => why === FOREIGN);
         if (wasForeign && isOwn) await own(memory.store, context.project.dir, signal);
+        if (request.text("as") !== "text")
+          return JSON.stringify({ approved: approve.map(idOf), rejected: reject.map(idOf) }, null, 1);
         return `Approved ${approve.length}, removed ${reject.length}.`;
       }
       return request.text("as") === "text" ? list(signal) : JSON.stringify(items.map(documentOf), null, 1);
@@ -52,7 +54,7 @@ async function itemsOf(memory: Memory, { project }: OpenContext, signal: AbortSi
     const place = PLACES[waiting.target];
     // The memory of another project is decided on there.
     if (place.scope === "project" && waiting.project !== project.dir) continue;
-    const by = waiting.agent === "" ? "you" : `${waiting.agent} (${waiting.run.slice(0, 8)})`;
+    const by = waiting.agent === "" ? "you" : `${waiting.agent} (${shortUuid(waiting.run)})`;
     const from = `, by ${by}, ${waiting.at.slice(0, 10)}, in ${waiting.project}`;
     items.push({
       id: waiting.id,
@@ -85,6 +87,10 @@ function chosen(items: readonly Item[], word: string | undefined): Item[] {
     "NOT_FOUND",
     `No entry ${word} waits for a review: ${ids === "" ? "none does" : `expected all or one of ${ids}`}.`,
   );
+}
+
+function idOf({ id }: Item): string {
+  return id;
 }
 
 function documentOf({ id, place, why, text, waiting }: Item): object {

@@ -92,6 +92,11 @@ function clean(text: string): string {
   });
 }
 
+/** Its first 8 characters are the same for all runs of a minute. */
+export function shortUuid(uuid = ""): string {
+  return uuid.slice(0, 13);
+}
+
 function counted(count: number): string {
   return count === 1 ? "1 entry" : `${count} entries`;
 }

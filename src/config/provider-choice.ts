@@ -279,5 +279,8 @@ function noModel({ name }: Provider): SyscallError {
 
 function nothingFound(request: ProviderRequest): string {
   const all = providerNames(request).join(", ");
+  if (request.withoutShell) {
+    return `No model provider found, and a job takes no key from your shell. \`rnix setup\` sets one up. Or write ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… (OPENAI_BASE_URL=http://… for a server of your own) into ~/.config/rnix/env (chmod 600), or name one with --provider (${all}).`;
+  }
   return `No model provider found. \`rnix setup\` sets one up. Or export ANTHROPIC_API_KEY=… or OPENAI_API_KEY=… (OPENAI_BASE_URL=http://… for a server of your own), start Ollama, or name one with --provider (${all}). \`rnix demo\` needs none.`;
 }

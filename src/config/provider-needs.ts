@@ -18,6 +18,8 @@ export interface Lookup {
   env: Env;
   /** `~/.config/rnix/env`, for variables that are not in `env`. */
   userEnv: Env;
+  /** No shell starts the run, such as that of a job: messages name the user's file alone. */
+  withoutShell?: boolean;
 }
 
 type Devices = Pick<Lookup, "devices">;
@@ -160,11 +162,14 @@ export function whyUnusable(provider: Provider, look: Lookup): SyscallError | nu
   return null;
 }
 
-export function noKey(provider: Provider, look: Devices): string {
+export function noKey(provider: Provider, look: Devices & Pick<Lookup, "withoutShell">): string {
   const { name, source } = provider;
   const [keyEnv] = keyEnvsOf(provider, look);
   if (keyEnv === undefined) {
     return `The provider ${name} has no key: name its variable as api_key_env in ${source}, and set it.`;
+  }
+  if (look.withoutShell) {
+    return `The provider ${name} needs a key, and a job takes none from your shell: write ${keyEnv}=… into ~/.config/rnix/env (chmod 600).`;
   }
   return `The provider ${name} needs a key: set ${keyEnv}, or write ${keyEnv}=… into ~/.config/rnix/env (chmod 600).`;
 }

@@ -82,7 +82,7 @@ function turn(row: LedgerRow, at: Situation, policies: Policies, queued: number)
     const queuedRow: LedgerRow = row.queued ? row : { ...row, queued: true };
     if (policies.overlap === "replace") return { do: "replace", row: queuedRow };
     if (policies.overlap === "skip" && !row.queued)
-      return write(row, "skipped", `the run of ${busy.due} is still live`, at);
+      return write(row, "skipped", `an earlier run is still live, that of ${busy.due}`, at);
     if (queued >= MAX_QUEUED && row.attempt === 1)
       return write(row, "skipped", `${MAX_QUEUED} earlier instants wait already`, at);
     return row.queued ? { do: "wait" } : { do: "write", row: queuedRow };

@@ -110,8 +110,8 @@ export interface SchedulerPorts {
   lock(path: string): Promise<{ release(): void }>;
   /** null: another daemon holds it. */
   tryLock(path: string): { release(): void } | null;
-  /** Checks whether a run of the job could begin now. Spends nothing. */
-  preflight(job: StoredJob): Promise<Preflight>;
+  /** Checks whether a run of the job could begin now. Spends nothing. `caller`: who makes the job. */
+  preflight(job: StoredJob, caller?: JobCaller): Promise<Preflight>;
   /**
    * Begins the run. Resolves when its record is on disk. Fails with EXHAUSTED where no process is free, and INVALID,
    * NOT_FOUND or UNAVAILABLE for a job that can't run.

@@ -140,7 +140,7 @@ export class Schedules {
       created_at: isoOf(now),
       since: isoOf(now),
     };
-    const { problems: found, resolved } = await this.#ports.preflight(job);
+    const { problems: found, resolved } = await this.#ports.preflight(job, caller);
     if (found.length > 0) throw invalidJob(job.name, found);
     // It stays what it is, whatever the settings become.
     job.run = { ...job.run, ...resolved };

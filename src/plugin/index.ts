@@ -815,6 +815,8 @@ export interface CommandAction {
    */
   call: { tool: string } | { path: string };
   input?: Record<string, unknown>;
+  /** Further input without --json, such as a field that asks the tool for text instead of JSON. */
+  text_input?: Record<string, unknown>;
   /** "text", by default: the result as it is. --json prints the result as JSON. */
   output?: "text" | CommandTable;
 }

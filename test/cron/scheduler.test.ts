@@ -86,9 +86,9 @@ describe("overlap", () => {
     const rows = await overlapping("skip");
     expect(rows).toEqual([
       "ran",
-      "skipped the run of 2026-01-01T01:00:00.000Z is still live",
+      "skipped an earlier run is still live, that of 2026-01-01T01:00:00.000Z",
       "running",
-      "skipped the run of 2026-01-01T03:00:00.000Z is still live",
+      "skipped an earlier run is still live, that of 2026-01-01T03:00:00.000Z",
     ]);
   });
 

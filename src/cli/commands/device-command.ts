@@ -56,11 +56,16 @@ function actionCommand(action: CommandAction): Command {
 /** Makes the call, and prints its result. */
 async function call(
   io: Io,
-  { args = [], flags = {}, call: called, input, output = "text" }: CommandAction,
+  { args = [], flags = {}, call: called, input, text_input, output = "text" }: CommandAction,
   values: Record<string, unknown>,
   given: readonly string[],
 ): Promise<number> {
-  const fields = { ...input, ...argumentsOf(args, given), ...flagsOf(flags, values) };
+  const fields = {
+    ...input,
+    ...(values.json !== true && text_input),
+    ...argumentsOf(args, given),
+    ...flagsOf(flags, values),
+  };
   const wanted: CallTarget = { ...called, input: fields, run: await runOf(io, args, given) };
   return callForResult(io, wanted, values["no-daemon"] === true, (result) => {
     if (values.json === true) io.stdout.write(`${JSON.stringify(documentOf(result), null, 2)}\n`);

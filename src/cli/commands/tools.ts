@@ -42,14 +42,14 @@ export default defineCommand({
                 },
                 { title: "SHOWN", value: ({ shown }: (typeof tools)[number]) => shown ?? "no" },
               ]),
-          { title: "DEVICE", value: ({ path }) => path },
-          { title: "PLUGIN", value: ({ plugin }) => plugin },
-          { title: "FROM", value: ({ layer }) => layer },
+          { title: "DEVICE", value: ({ path }) => path, leftOut: 3 },
+          { title: "PLUGIN", value: ({ plugin }) => plugin, leftOut: 1 },
+          { title: "FROM", value: ({ layer }) => layer, leftOut: 2 },
           {
             title: "DESCRIPTION",
             value: ({ description, checked }) =>
               `${checked ? "" : "(input unchecked) "}${firstSentence(description)}`,
-            flexible: true,
+            flexible: 24,
           },
         ],
         { ...flags, diagnostics },

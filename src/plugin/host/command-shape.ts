@@ -53,6 +53,7 @@ const Action = z.strictObject({
     error: "expected { tool } or { path }",
   }),
   input: z.record(z.string(), z.unknown()).optional(),
+  text_input: z.record(z.string(), z.unknown()).optional(),
   output: z.union([z.literal("text"), Table]).optional(),
 });
 

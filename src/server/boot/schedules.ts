@@ -100,7 +100,7 @@ export function makeSchedules(
     },
     tryLock: (path) => FileLock.tryAcquire(path),
     complete: async (request, caller) => completeRequest(request, caller),
-    preflight: (job) => preflightJob(job, plan),
+    preflight: (job, caller) => preflightJob(job, plan, caller?.run === null ? caller.env : {}),
     start: (start) => jobRuns.start(start),
     outcome: (row) => jobRuns.outcome(row),
     conversation: (job) => jobRuns.conversation(job),

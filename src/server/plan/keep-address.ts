@@ -27,10 +27,16 @@ function lostAddress(
   provider: ProviderChoice | null,
   devices: Namespace,
 ): string | undefined {
-  if (provider === null || provider.config.base_url !== undefined) return undefined;
+  if (provider === null) return undefined;
+  const variable = addressVariable(provider, devices);
+  return env.names.find((name) => name === variable);
+}
+
+/** The variable that would give the provider's address; undefined if it has one. */
+export function addressVariable(provider: ProviderChoice, devices: Namespace): string | undefined {
+  if (provider.config.base_url !== undefined) return undefined;
   const driver = provider.device.slice(provider.device.lastIndexOf("/") + 1);
-  const { baseUrlEnv } = defaultsOf({ name: provider.name, driver }, { devices });
-  return env.names.find((name) => name === baseUrlEnv);
+  return defaultsOf({ name: provider.name, driver }, { devices }).baseUrlEnv;
 }
 
 /** It does not fall back to a server that it did not have before either. */

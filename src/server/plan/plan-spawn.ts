@@ -65,7 +65,7 @@ export interface SpawnPorts {
 export type SpawnPlan = ChildPlan;
 
 /** What a resumed run, or the parent of a child, brings to the plan. */
-interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback"> {
+interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "withoutShell"> {
   agentOf?: typeof loadAgent;
   /** Still in memory, with its key. */
   provider?: ProviderChoice;
@@ -91,6 +91,7 @@ export async function planSpawn(
     provider: before,
     byFlag,
     fallback,
+    withoutShell,
     rules,
     base: recorded,
     envHad,
@@ -161,6 +162,7 @@ export async function planSpawn(
       parent: before ?? parent?.provider ?? undefined,
       byFlag,
       fallback,
+      withoutShell,
       keys: ports.keys,
       clock: ports.clock,
       contextWindow: settings.sources.has("context_window") ? settings.values.context_window : undefined,

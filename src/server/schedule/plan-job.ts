@@ -8,6 +8,7 @@ import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
+import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
 import { placedRequest } from "./job-request.ts";
 
@@ -35,7 +36,10 @@ export async function planJob(
   };
   requireFolder(request.cwd);
   const left = await ports.ready(request);
-  const { agent, opts, notices } = await planSpawn(request, undefined, ports.spawn, { byFlag });
+  const { agent, opts, notices } = await planSpawn(request, undefined, ports.spawn, {
+    byFlag,
+    withoutShell: true,
+  });
   try {
     requireProject(job, request, opts);
     requireCommands([...(agent?.checks ?? []), ...(opts.checks ?? [])], opts.env);
@@ -125,11 +129,29 @@ export function smaller(own: number | null | undefined, above: number | null): n
   return own === undefined || own === null ? above : Math.min(own, above);
 }
 
-/** Plans a run and releases it. */
-export async function preflightJob(job: StoredJob, ports: JobPlanPorts): Promise<Preflight> {
+/** An address that only the user's shell has: the run would send its key and its prompt to another server. */
+function requireAddress({ provider, devices }: SpawnOpts, shell: Readonly<Record<string, string>>): void {
+  const variable = provider ? addressVariable(provider, devices.namespace) : undefined;
+  if (provider === null || variable === undefined || !shell[variable]) return;
+  throw new SyscallError(
+    "UNAVAILABLE",
+    `The address of ${provider.name} is in ${variable} of your shell, and a job takes nothing from there: write ${variable}=${shell[variable]} into ~/.config/rnix/env (chmod 600).`,
+  );
+}
+
+/** Plans a run and releases it. `shell`: the environment of the user who makes the job. */
+export async function preflightJob(
+  job: StoredJob,
+  ports: JobPlanPorts,
+  shell: Readonly<Record<string, string>> = {},
+): Promise<Preflight> {
   try {
     const { agent, opts } = await planJob(job, ports);
-    opts.devices.release();
+    try {
+      requireAddress(opts, shell);
+    } finally {
+      opts.devices.release();
+    }
     if (job.creator.kind === "run")
       requireRights(job, [...(agent?.checks ?? []), ...(opts.checks ?? [])], ports);
     const { name = "default" } = agent ?? {};

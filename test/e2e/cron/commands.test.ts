@@ -313,3 +313,26 @@ test("an agent that is allowed to makes a job with its own rights and an end; it
   const log = await machine.run(["log"]);
   expect(log.stdout).toContain("was made by the user");
 });
+
+test("a job takes neither key nor address from the user's shell, and rnix cron add says where to write them", async () => {
+  await using machine = new Machine();
+  await machine.model(scenes({ "": [says("ok")] }));
+  const add = (): Promise<{ code: number | null; stderr: string }> =>
+    machine.run(["cron", "add", "@daily", "look", "--name", "job"]);
+  const file = join(machine.configDir, "env");
+  const { OPENAI_API_KEY: key, OPENAI_BASE_URL: url } = machine.env;
+
+  const keyless = await add();
+  expect(keyless.code).toBe(64);
+  expect(keyless.stderr).toContain("a job takes none from your shell: write OPENAI_API_KEY=");
+  delete machine.env.RNIX_PROVIDER;
+  expect((await add()).stderr).toContain("No model provider found, and a job takes no key from your shell");
+
+  chmodSync(machine.write(file, `OPENAI_API_KEY=${key}\n`), 0o600);
+  const elsewhere = await add();
+  expect(elsewhere.code).toBe(64);
+  expect(elsewhere.stderr).toContain(`write OPENAI_BASE_URL=${url} into ~/.config/rnix/env`);
+
+  machine.write(file, `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${url}\n`);
+  expect((await add()).code).toBe(0);
+});

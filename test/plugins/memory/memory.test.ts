@@ -305,7 +305,7 @@ describe("what is found in a text", () => {
     const list = await place.text("review", { as: "text" }, PERSON);
     expect(list).toContain(`${id}  notes of this project, by coder (run-7)`);
     expect(list).toContain(bad);
-    expect(await place.text("review", { approve: id }, PERSON)).toBe("Approved 1, removed 0.");
+    expect(await place.text("review", { approve: id, as: "text" }, PERSON)).toBe("Approved 1, removed 0.");
     expect(await place.prompt()).toContain(bad);
     expect(await place.text("review", { as: "text" }, PERSON)).toBe("No entry waits for a review.");
     // Approved once, it may be written again.
