@@ -21,6 +21,7 @@ const RETIRED: readonly [RegExp, string][] = [
   [/\b(?:in|into|at|out of) (?:\w+ )?sight\b/, "visible"],
   [/\b(?:let|lets|letting) go\b/, "release"],
   [/\banew\b/, "again"],
+  [/\bmade again\b/, "repeated (a call), retried (a change), rebuilt (an index)"],
 ];
 
 /** Files that people and models read. */

@@ -116,7 +116,7 @@ function readItem(lines: readonly string[], from: number): Entry {
   return entryOf(text, from, to);
 }
 
-/** A paragraph goes on over the code that it introduces. */
+/** A paragraph continues after the code that it introduces. */
 function readParagraph(lines: readonly string[], from: number): Entry {
   let to = from;
   let fence: string | undefined;

@@ -125,7 +125,7 @@ export class Memory {
 
   async replace(place: Place, old: string, content: string, signal: AbortSignal): Promise<Change> {
     const text = checkedText(content);
-    // A call that is made again after a crash finds its own result.
+    // A call that is repeated after a crash finds its own result.
     const seen = await this.read(place, signal);
     const { used, held } = seen;
     if (used.some((note) => note.text === text) && matching(used, old).length === 0) {

@@ -14,7 +14,7 @@ export async function readList({ store }: OpenContext): Promise<TaskDocument> {
   return (await read(storeOf(store))).list;
 }
 
-/** Makes a change, and stores it durably. No change of another agent is lost: this one is then made again. */
+/** Makes a change, and stores it durably. Retried where another agent has changed the list meanwhile, so no change is lost. */
 export async function changeList<T extends { list: TaskDocument }>(
   { store, process: { tree } }: OpenContext,
   change: (list: TaskDocument) => T,

@@ -22,7 +22,7 @@ export interface Task {
   blocked_by: number[];
   created_at: string;
   updated_at: string;
-  /** The call that created it, so that the same call made again creates no second one. */
+  /** The call that created it, so that the same call, when it is repeated, creates no second one. */
   key?: string;
 }
 
@@ -98,7 +98,7 @@ export function updated(
   by: Author,
 ): { list: TaskDocument; task: Task | null } {
   const before = list.tasks.find(({ id }) => id === change.id);
-  // The same call, made again.
+  // The same call, repeated.
   if (!before && change.status === "deleted" && change.id < list.next_id) return { list, task: null };
   const task = found(list, change.id);
   if (change.status === "deleted") return { list: without(list, task.id), task: null };

@@ -24,7 +24,7 @@ export const PROJECT_KEYS = {
   ".rnix/config.yaml": {
     ...settingRules(),
     ask: { class: "narrows", until: "counts where it asks more than yours" },
-    ...trusted("your own hook is notified", "on_ask"),
+    ...trusted("your own command or address is notified", "on_ask"),
     ...trusted("plugins get your settings alone", "plugins"),
   },
   ".rnix/providers.yaml": {

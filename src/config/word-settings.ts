@@ -54,7 +54,7 @@ export function withWords(
   return made;
 }
 
-/** The keys of a project's file that need trust: a hook, and fewer questions than the user wants. */
+/** The keys of a project's file that need trust: where notifications go, and fewer questions than the user wants. */
 export function askedWords(
   file: WordFile,
   yours: WordValues,

@@ -14,13 +14,13 @@ interface DeliveriesPorts extends Pick<SchedulerPorts, "deliver" | "clock" | "lo
   job(id: string): StoredJob | undefined;
 }
 
-/** Each delivery is counted in the row of its run, so a restart goes on where it stopped. */
+/** Each delivery is counted in the row of its run, so a restart continues where it stopped. */
 export class Deliveries {
   readonly #ports: DeliveriesPorts;
   readonly #underWay = new Map<string, Promise<void>>();
   /** When a row is tried again, by row. */
   readonly #waiting = new Map<string, number>();
-  /** Tries that could not be counted yet, as on a full disk: they are not made again. */
+  /** Tries that could not be counted yet, as on a full disk: they are not repeated. */
   readonly #uncounted = new Map<string, DeliveryState>();
   #closed = false;
 

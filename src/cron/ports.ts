@@ -52,7 +52,7 @@ export interface RunOutcome {
   tokensUsed: number;
   costUsd: number | null;
   endedAt: number | null;
-  /** No call was started that can't be made again. */
+  /** No call was started that can't be repeated. */
   repeatable: boolean;
   /** Files that it changed, relative to the project or absolute; null: not all are known. */
   filesChanged: readonly string[] | null;

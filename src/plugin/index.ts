@@ -137,7 +137,7 @@ export interface OpenContext extends Partial<Services> {
   guarded: readonly GuardedFolder[];
   env: Readonly<Record<string, string>>;
   /**
-   * The tool call. `key` names this call among all calls of all runs. It is the same when the call is made again after a
+   * The tool call. `key` names this call among all calls of all runs. It is the same when the call is repeated after a
    * crash or a resume, so a service that remembers it can drop the second of two.
    */
   call?: { id: string; tool: string; deadlineMs: number; key: string };

@@ -282,7 +282,7 @@ describe("a run whose kernel was killed resumes", () => {
   }
 
   for (const hint of ["readOnlyHint", "idempotentHint"]) {
-    test(`in a call with ${hint}: it is made again`, async () => {
+    test(`in a call with ${hint}: it is repeated`, async () => {
       const { h, info, made, lastMessage } = await killedIn({ [hint]: true });
       await using _ = h;
       expect({ code: info.exit_code, made, lastMessage, steps: info.steps }).toEqual({
@@ -294,7 +294,7 @@ describe("a run whose kernel was killed resumes", () => {
     });
   }
 
-  test("in another call: its model learns that its result is unknown, and it is not made again", async () => {
+  test("in another call: its model learns that its result is unknown, and it is not repeated", async () => {
     const { h, info, made, lastMessage } = await killedIn({});
     await using _ = h;
     expect({ code: info.exit_code, made, tokens: info.tokens_used }).toEqual({

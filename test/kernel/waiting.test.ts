@@ -386,7 +386,7 @@ describe("a tree whose runs are suspended at random", () => {
       // of all, so that none stays silent.
       let left = 15;
       const model: Model = async (request, signal) => {
-        // A call that was not begun is named as such, and made again.
+        // A call that was not begun is named as such, and repeated.
         const heard = request.messages.filter(({ content }) => content.startsWith("end of")).length;
         const wanted = request.intent.length < 3 ? 2 : 0;
         if (left > 1 && random() < 0.1) return silent(request, signal);

@@ -55,7 +55,7 @@ describe("a task list", () => {
       owner: "coder",
     });
     expect(change(list, { id: 1, status: "deleted" }).tasks).toEqual([]);
-    // The same call, made again after a crash.
+    // The same call, repeated after a crash.
     expect(
       updated(change(list, { id: 1, status: "deleted" }), { id: 1, status: "deleted" }, ME).task,
     ).toBeNull();

@@ -8,7 +8,7 @@ import { IgnoreRules } from "./ignore-rules.ts";
 
 /** Maximum entries that are offered; a search through more would be felt. */
 const MAX_ENTRIES = 100_000;
-/** An older list is made again at the next question, while the old one is used. */
+/** An older list is read again at the next question, while the old one is used. */
 const FRESH_MS = 5000;
 const MAX_IGNORE_BYTES = 1024 ** 2;
 /** Folders read at the same time. */

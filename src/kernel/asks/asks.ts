@@ -44,7 +44,7 @@ interface AsksPorts {
     end(proc: Process, callId: string): void;
   };
   asker?: Asker;
-  /** Whether this call belongs to the open step, so that it is made again after a resume. */
+  /** Whether this call belongs to the open step, so that a resume repeats it. */
   isStepCall(proc: Process, callId: string): boolean;
   emit(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void;
   suspend(proc: Process, reason: string, wake: Wake): void;

@@ -116,7 +116,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
       verdicts.set(entry.id, [...(verdicts.get(entry.id) ?? []), entry.verdict]);
     }
     if (entry.t === "call_start" && !entry.safe) settled.set(entry.id, unknownCall(entry));
-    // A safe call without an end is made again.
+    // A safe call without an end is repeated.
     if (entry.t === "call_end") settled.set(entry.call.id, entry.call);
   }
   // A waiting call may have been started a second time after a resume.

@@ -19,7 +19,7 @@ interface ScheduledWakesPorts {
   clock: Clock;
   inboxes: Inboxes;
   waiting: WaitingCalls;
-  /** Whether this call belongs to the open step, so that it is made again after a resume. */
+  /** Whether this call belongs to the open step, so that a resume repeats it. */
   isStepCall(proc: Process, callId: string): boolean;
   /** A person watches the process or one of its ancestors. */
   isAttended(proc: Process): boolean;
@@ -36,7 +36,7 @@ type OwnWake = Extract<Wake, { on: "at" | "message" }>;
 const CHECK_MS = 5_000;
 
 /**
- * A run that waits is suspended, so that it costs nothing; the waker resumes it, and the call is made again and returns.
+ * A run that waits is suspended, so that it costs nothing; the waker resumes it, and the repeated call returns.
  * While a person watches, the run waits in place instead. Neither counts towards the run's time limit.
  */
 export class ScheduledWakes {

@@ -39,7 +39,7 @@ export class Fallback {
   }
 
   /**
-   * Returns true if the call can be made again: with a new key (once), on the reopened device of a plugin that has
+   * Returns true if the call can be retried: with a new key (once), on the reopened device of a plugin that has
    * ended (once), or with the next fallback model. The run then keeps that model.
    */
   async recover(thrown: unknown): Promise<boolean> {

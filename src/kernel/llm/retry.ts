@@ -5,7 +5,7 @@ import type { SyscallError } from "../../plugin/index.ts";
 import { type Backoff, backoffDelayMs } from "../supervisor/restart-policy.ts";
 
 /**
- * Whether the same request may be made again after this error: 429, 5xx, 529, a connection error, a broken or empty
+ * Whether the same request may be retried after this error: 429, 5xx, 529, a connection error, a broken or empty
  * answer. The driver decides with `retryable`; without it, the code does.
  */
 export function isRetryable(error: SyscallError): boolean {

@@ -356,7 +356,7 @@ class ReasoningLoop implements AskEvents {
 
 /** How far an answer's step was when the run was cut off. */
 interface AnswerState {
-  /** Calls that are not made again, by id. */
+  /** Calls that are not repeated, by id. */
   settled?: ReadonlyMap<string, ToolCallRecord>;
   /** The user interrupted the answer. */
   interrupted?: boolean;

@@ -134,7 +134,7 @@ export class Process {
   /** A final answer given before the run was suspended: only its end is missing. */
   answered: LastAnswer | null;
   toolCalls: number;
-  /** A call was started that can't be made again without a further effect. */
+  /** A call was started that can't be repeated without a further effect. */
   acted: boolean;
   /** What drivers have asked the model, by the call that is under way. Written by the service `llm`. */
   readonly modelUse = new Map<string, NonNullable<ToolCallRecord["model_use"]>>();

@@ -51,7 +51,7 @@ export interface RunProgress {
   /** The final answer, when the run was cut off between it and its end. */
   answered: LastAnswer | null;
   toolCalls: number;
-  /** A call was started that can't be made again without a further effect. */
+  /** A call was started that can't be repeated without a further effect. */
   acted: boolean;
   usage: Usage;
   plan: string | null;

@@ -1,4 +1,4 @@
-/** The key of a tool call, the same when the call is made again. */
+/** The key of a tool call, the same when the call is repeated. */
 
 /** Ids of most providers, which may stand in a header, a file name or a variable as they are. */
 const PLAIN_ID = /^[A-Za-z0-9._-]{1,64}$/;

@@ -43,7 +43,7 @@ export interface ToolCallPorts extends DeviceCallPorts {
  * Runs the tool calls of one answer in order. Consecutive read-only calls run in parallel, and so do consecutive calls
  * of Agent; the records stay in the order of the calls. A failed call is a result; only a record that can't be written
  * throws. Records of the last batch may be `waiting`, and continue after a resume. If the run is suspended between two
- * calls, there are fewer records than calls. `settled` holds the calls of a resumed step that are not made again, by id.
+ * calls, there are fewer records than calls. `settled` holds the calls of a resumed step that are not repeated, by id.
  */
 export async function runToolCalls(
   ports: ToolCallPorts,
@@ -93,7 +93,7 @@ async function isSuspendedByDrain(drain: Drain, proc: Process): Promise<boolean>
   return (await drain.waitForSuspend(proc)) && proc.stopped?.reason === "suspended";
 }
 
-/** The record of a rejected call. It can be made again, so the journal does not need it. */
+/** The record of a rejected call. It can be repeated, so the journal does not need it. */
 function tooMany({ id, name, input }: ToolCall, asked: number, clock: Clock): ToolCallRecord {
   return {
     id,
@@ -287,7 +287,7 @@ function failure(thrown: unknown): CallResult {
 }
 
 /**
- * Whether a call without a recorded end may be made again. Agent: until the journal says which child the call waits
+ * Whether a call without a recorded end may be repeated. Agent: until the journal says which child the call waits
  * for, no child was spawned.
  */
 function isRepeatable(target: ProcessTool): boolean {

@@ -54,8 +54,8 @@ export async function deliver(
     await intoFile(target, textOf(delivery));
     return;
   }
-  const hook = { target: to, cwd: ports.cwd, env: variables(delivery) };
-  await sendTo(hook, JSON.stringify(delivery), ports, ports.closing);
+  const receiver = { target: to, cwd: ports.cwd, env: variables(delivery) };
+  await sendTo(receiver, JSON.stringify(delivery), ports, ports.closing);
 }
 
 /** The bare path of a file that is no program means the file, too. */

@@ -2,7 +2,7 @@
 
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Logger } from "../../lib/logger.ts";
-import type { Hook, SendPorts } from "./send.ts";
+import type { Receiver, SendPorts } from "./send.ts";
 
 interface NotifierPorts extends SendPorts {
   logger: Logger;
@@ -26,12 +26,15 @@ export class Notifier {
     this.#ports = ports;
   }
 
-  notify(hook: Hook, event: object): void {
+  notify(receiver: Receiver, event: object): void {
     if (this.#queue.length + this.#running.size >= MAX_OPEN) {
-      this.#ports.logger.warn("notify", `${MAX_OPEN} notifications wait: one for ${hook.target} was dropped`);
+      this.#ports.logger.warn(
+        "notify",
+        `${MAX_OPEN} notifications wait: one for ${receiver.target} was dropped`,
+      );
       return;
     }
-    this.#queue.push(() => this.#send(hook, JSON.stringify(event)));
+    this.#queue.push(() => this.#send(receiver, JSON.stringify(event)));
     this.#next();
   }
 
@@ -58,18 +61,18 @@ export class Notifier {
     }
   }
 
-  async #send(hook: Hook, body: string): Promise<void> {
+  async #send(receiver: Receiver, body: string): Promise<void> {
     const { logger } = this.#ports;
     for (let attempt = 0; ; attempt++) {
       try {
         const { sendTo } = await import("./send.ts");
-        await sendTo(hook, body, this.#ports, this.#closing.signal);
+        await sendTo(receiver, body, this.#ports, this.#closing.signal);
         return;
       } catch (thrown) {
         const why = thrown instanceof Error ? thrown.message : String(thrown);
         const wait = WAITS_MS[attempt];
         if (wait === undefined || this.#closing.signal.aborted) {
-          logger.warn("notify", `${hook.target} was not notified: ${why}`);
+          logger.warn("notify", `${receiver.target} was not notified: ${why}`);
           return;
         }
         await this.#pause(wait);

@@ -6,7 +6,7 @@ import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** A shell command, which reads the text on stdin, or an address. */
-export interface Hook {
+export interface Receiver {
   target: string;
   /** The folder of the command. Absolute. */
   cwd: string;
@@ -31,13 +31,13 @@ const MAX_SHOWN = 200;
 
 /** One attempt. Fails with UNAVAILABLE unless the address answers 2xx or the command exits with 0, within its time. */
 export async function sendTo(
-  hook: Hook,
+  receiver: Receiver,
   body: string,
   ports: SendPorts,
   closing: AbortSignal,
 ): Promise<void> {
-  if (/^https?:\/\//i.test(hook.target)) await post(hook.target, body, closing);
-  else await run(hook, body, ports, closing);
+  if (/^https?:\/\//i.test(receiver.target)) await post(receiver.target, body, closing);
+  else await run(receiver, body, ports, closing);
 }
 
 async function post(url: string, body: string, closing: AbortSignal): Promise<void> {
@@ -54,7 +54,7 @@ async function post(url: string, body: string, closing: AbortSignal): Promise<vo
 }
 
 async function run(
-  { target, cwd, env: own }: Hook,
+  { target, cwd, env: own }: Receiver,
   body: string,
   { children, clock, env, spillDir }: SendPorts,
   closing: AbortSignal,

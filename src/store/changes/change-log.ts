@@ -39,7 +39,7 @@ export const ChangeLine = z.discriminatedUnion("t", [
   /** The process has ended and everything is listed. `complete`: nothing was missed. */
   z.object({ ...Begun, t: z.literal("end"), step: z.number(), complete: z.boolean() }),
   /**
-   * Changes are about to be taken back, or with `redo` made again: `undoing`. When that is over, `undo` names the
+   * Changes are about to be taken back, or with `redo` restored: `undoing`. When that is over, `undo` names the
    * files of it that were. A redo has the `id` of its undo.
    */
   z.object({

@@ -1,4 +1,4 @@
-/** A database file of the derived index: opened, made again when it is damaged, and replaced by memory where none can be written. */
+/** A database file of the derived index: opened, rebuilt when it is damaged, and kept in memory where no file can be written. */
 
 import { constants, Database } from "bun:sqlite";
 import nodeFs from "node:fs";

@@ -247,7 +247,7 @@ export class RunTable {
   }
 }
 
-/** Fails as the database does for a damaged file: then it is made again. */
+/** Fails as the database does for a damaged file: then it is rebuilt. */
 function intact(uuid: string): string {
   if (UUID.test(uuid)) return uuid;
   throw Object.assign(new Error(`the index has a run ${JSON.stringify(uuid)}`), { code: "SQLITE_CORRUPT" });

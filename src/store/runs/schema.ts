@@ -416,7 +416,7 @@ export const ProcInfo = z.object({
   /** Of all attempts, in order. */
   checks: z.array(CheckResult),
   tool_calls: z.number(),
-  /** A call was started that can't be made again without a further effect. */
+  /** A call was started that can't be repeated without a further effect. */
   acted: z.boolean().default(false),
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),

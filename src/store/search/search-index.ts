@@ -30,7 +30,7 @@ interface Waiting {
   reject(error: SyscallError): void;
 }
 
-/** Sends requests to the Worker. A Worker that ends or hangs is replaced, because every request can be made again. */
+/** Sends requests to the Worker. A Worker that ends or hangs is replaced, because every request can be repeated. */
 export class SearchIndex {
   readonly #options: SearchIndexOptions;
   readonly #clock: Clock;

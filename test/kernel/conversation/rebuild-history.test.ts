@@ -124,7 +124,7 @@ describe("a run cut off", () => {
     expect(history.messages).toEqual([FIRST]);
   });
 
-  // What is settled is not made again; everything else is made now.
+  // What is settled is not repeated; everything else is made now.
   for (const [where, journal, settled] of [
     ["before its call", [], {}],
     ["in a call that is not safe", [start(2, "b")], { b: "unknown" }],
@@ -134,7 +134,7 @@ describe("a run cut off", () => {
     ["after a call that never started", [end(2, "b")], { b: "done" }],
     ["in the second of two", [start(2, "b"), end(2, "b"), start(2, "c")], { b: "done", c: "unknown" }],
     ["in two at once", [start(2, "b", true), start(2, "c", true), end(2, "c")], { c: "done" }],
-    ["in a call made again", [start(2, "b", true), start(2, "b", true)], {}],
+    ["in a repeated call", [start(2, "b", true), start(2, "b", true)], {}],
     ["with entries of no call of its answer", [start(2, "z"), end(2, "y")], {}],
     ["with entries of another step", [start(1, "b"), end(3, "c")], {}],
   ] satisfies [string, JournalEntry[], Record<string, string>][]) {
@@ -182,7 +182,7 @@ describe("a call that a person has decided", () => {
       [start(2, "b"), waiting(2, "b"), verdict(2, "b", "no")],
       {},
     ],
-    ["is made again after a yes if that does no harm", [start(2, "b", true), verdict(2, "b", "yes")], {}],
+    ["is repeated after a yes if that does no harm", [start(2, "b", true), verdict(2, "b", "yes")], {}],
     ["has its recorded end", [start(2, "b"), verdict(2, "b", "no"), end(2, "b")], { b: "done" }],
   ] as const)("%s", (_, entries, settled) => {
     const { openStep } = rebuildHistory([TURN], [answer(2, assistant("second", "b")), ...entries], FIRST);
@@ -195,7 +195,7 @@ describe("a call that a person has decided", () => {
 
 describe("a call that waits", () => {
   test.each([
-    ["is made again", [start(2, "b"), waiting(2, "b")], ["b"], {}],
+    ["is repeated", [start(2, "b"), waiting(2, "b")], ["b"], {}],
     ["also when it was begun again since", [start(2, "b"), waiting(2, "b"), start(2, "b")], ["b"], {}],
     ["not when it has ended", [start(2, "b"), waiting(2, "b"), end(2, "b")], ["b"], { b: "done" }],
     ["and another one is unknown", [start(2, "b"), waiting(2, "b"), start(2, "c")], ["b"], { c: "unknown" }],

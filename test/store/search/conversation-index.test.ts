@@ -241,7 +241,7 @@ describe("the index of conversations", () => {
     expect(await place.search().steps("alpha")).toEqual(["3:1"]);
   });
 
-  test("is made again after it was deleted, also while it is open", async () => {
+  test("is rebuilt after it was deleted, also while it is open", async () => {
     const place = new Place();
     place.run(["alpha"]);
     const { steps } = place.search();

@@ -239,7 +239,7 @@ describe("the index", () => {
     ],
   ];
   for (const [what, damage] of damages) {
-    test(`is made again when its file was ${what}`, async () => {
+    test(`is rebuilt when its file was ${what}`, async () => {
       const one = place();
       for (let n = 0; n < 50; n++) await put(one, `${n}.md`, `alpha ${"some words ".repeat(50)} ${n}`);
       const path = file(one.dir);
@@ -277,7 +277,7 @@ describe("the index", () => {
     expect(readdirSync(outside)).toEqual([]);
   });
 
-  test("is made again when a pipe is in place of one of its files, and blocks no caller", async () => {
+  test("is rebuilt when a pipe is in place of one of its files, and blocks no caller", async () => {
     const one = place();
     await put(one, "a.md", "alpha");
     const path = file(one.dir);

@@ -60,7 +60,7 @@ export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: 
   return [...once.flatMap((entry) => entriesOf(entry, begun)), ...(cutOff ? openCalls(once) : [])];
 }
 
-/** Without the second start of a call that was made again after a restart. */
+/** Without the second start of a call that was repeated after a restart. */
 function onceBegun(journal: readonly JournalEntry[]): JournalEntry[] {
   const begun = new Set<string>();
   return journal.filter((entry) => {
