@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { StoredJob } from "../../src/cron/job.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { seeded } from "../support/seeded.ts";
 import { accountOf, CronWorld } from "./support/cron-world.ts";
 
@@ -93,7 +93,7 @@ let dir: string;
 const lines: string[] = [];
 
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "rnix-year-"));
+  dir = mkdtempSync(join(memoryFolder, "rnix-year-"));
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 

@@ -6,7 +6,7 @@ import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
 import { CronMachine } from "./support/cron-machine.ts";
 
-describe("a scheduled job", () => {
+describe.concurrent("a scheduled job", () => {
   test("runs without a caller, is in the run's record, and survives the daemon", async () => {
     await using machine = new CronMachine();
     await machine.scripted(() => ({ text: "hello" }));
@@ -110,7 +110,7 @@ describe("a scheduled job", () => {
   });
 });
 
-describe("the run of a job", () => {
+describe.concurrent("the run of a job", () => {
   test("with continue is one conversation, resumed at each instant with the time", async () => {
     await using machine = new CronMachine();
     const model = await machine.scripted(({ assistantMessages }) => ({
@@ -169,7 +169,7 @@ describe("the run of a job", () => {
   });
 });
 
-describe("an event", () => {
+describe.concurrent("an event", () => {
   test("of a file runs its job once, and what the run writes is no event", async () => {
     await using machine = new CronMachine();
     machine.write("src/deep/a.txt", "1");

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { AddedJob, JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
+import { ledgerOf } from "../support/cron-machine.ts";
 import { Machine } from "../support/machine.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
 
@@ -25,9 +26,7 @@ async function json<T>(machine: Machine, ...args: string[]): Promise<T> {
   return value;
 }
 
-const rows = (machine: Machine, job: string) => json<LedgerRow[]>(machine, "cron", "history", job);
-
-/** Waits until the last rows of the job look like this. */
+/** Waits until the rows of the job look like this. */
 async function became(
   machine: Machine,
   job: string,
@@ -36,10 +35,10 @@ async function became(
   let all: LedgerRow[] = [];
   await until(
     async () => {
-      all = await rows(machine, job);
+      all = (await ledgerOf(machine.project)).filter((row) => row.job === job);
       return wanted(all);
     },
-    `${job}: ${String(wanted)}: ${JSON.stringify(all.at(-1))}`,
+    () => `${job}: ${String(wanted)}: ${JSON.stringify(all.at(-1))}`,
   );
   return all;
 }
@@ -160,7 +159,7 @@ describe("rnix cron add", () => {
   });
 });
 
-test("a job runs at its times, is shown, paused and removed; its answer is delivered and in the morning's report", async () => {
+test.concurrent("a job runs at its times, is shown, paused and removed; its answer is delivered and in the morning's report", async () => {
   await using machine = await machineWith({ "count the files": [says("There are **3** files.")] });
   const added = await json<AddedJob>(
     machine,
@@ -219,7 +218,7 @@ test("a job runs at its times, is shown, paused and removed; its answer is deliv
   expect(await json<LedgerRow[]>(machine, "cron", "history")).toHaveLength(all.length + 1);
 });
 
-test("a job that fails again and again is paused: list, morning and doctor say why", async () => {
+test.concurrent("a job that fails again and again is paused: list, morning and doctor say why", async () => {
   await using machine = await machineWith({ "do it": [says("done")] });
   await machine.run([
     "cron",
@@ -238,15 +237,11 @@ test("a job that fails again and again is paused: list, morning and doctor say w
     'event=$(cat); echo "$event" >> failed.jsonl',
   ]);
   await until(
-    async () => (await json<JobInfo[]>(machine, "cron", "list"))[0]?.state === "paused",
-    "the pause",
+    () => machine.has("failed.jsonl") && machine.read("failed.jsonl").includes("job_paused"),
+    "the pause and its hook",
   );
   const listed = await machine.run(["cron", "list"]);
   expect(listed.stdout).toMatch(/bad is paused.*rnix cron enable bad/);
-  await until(
-    () => machine.has("failed.jsonl") && machine.read("failed.jsonl").includes("job_paused"),
-    "the hook",
-  );
   expect(JSON.parse(machine.read("failed.jsonl").split("\n")[0] ?? "")).toMatchObject({
     job: "bad",
     project: machine.project,
@@ -259,7 +254,7 @@ test("a job that fails again and again is paused: list, morning and doctor say w
   expect(doctor.stdout).toMatch(/schedules.*: bad is paused/);
 });
 
-test("doctor says that nothing starts the daemon after a reboot, and where the key is missing", async () => {
+test.concurrent("doctor says that nothing starts the daemon after a reboot, and where the key is missing", async () => {
   await using machine = await machineWith({ "": [says("ok")] });
   await machine.run(["cron", "add", "@daily", "x"]);
   machine.remove(join(machine.configDir, "env"));
@@ -270,7 +265,7 @@ test("doctor says that nothing starts the daemon after a reboot, and where the k
     expect(stdout).toMatch(/schedules after a reboot.*: nothing starts the daemon\n +rnix cron install/);
 });
 
-test("cron is refused inside a run; its agent may ask for a job, and nobody there means no", async () => {
+test.concurrent("cron is refused inside a run; its agent may ask for a job, and nobody there means no", async () => {
   await using machine = await machineWith({
     "plant a job": [
       calls(["Bash", { command: `"$RNIX" cron list; "$RNIX" morning | head -1` }]),
@@ -288,7 +283,7 @@ test("cron is refused inside a run; its agent may ask for a job, and nobody ther
   expect(await json<JobInfo[]>(machine, "cron", "list")).toEqual([]);
 });
 
-test("an agent that is allowed to makes a job with its own rights and an end; it can't remove the user's", async () => {
+test.concurrent("an agent that is allowed to makes a job with its own rights and an end; it can't remove the user's", async () => {
   await using machine = await machineWith({
     "plan more": [
       calls(["CronCreate", { name: "own", intent: "x", every: "1h" }]),

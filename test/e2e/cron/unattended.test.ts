@@ -4,6 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import type { JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
+import { ledgerOf } from "../support/cron-machine.ts";
 import { Machine } from "../support/machine.ts";
 import { Running } from "../support/running.ts";
 import { says, scenes } from "../support/scenes.ts";
@@ -43,7 +44,7 @@ async function json<T>(machine: Machine, cwd: string, ...args: string[]): Promis
   return value;
 }
 
-test("from an empty machine to a nightly agent that survives restarts and kill -9, as the document says", async () => {
+test.concurrent("from an empty machine to a nightly agent that survives restarts and kill -9, as the document says", async () => {
   await using machine = new Machine();
   // Files of the project's folder may stay.
   machine.env.HOME = machine.project;
@@ -73,9 +74,17 @@ test("from an empty machine to a nightly agent that survives restarts and kill -
   expect(said).toMatch(/Since \w{3} .* 18:00: /);
 
   const shop = join(machine.project, "shop");
-  const rows = () => json<LedgerRow[]>(machine, shop, "cron", "history", "nightly");
-  await until(async () => (await rows()).every(({ state }) => state === "ran"), "its run");
-  expect(await rows()).toMatchObject([{ extra: true, state: "ran", delivery: [{ state: "delivered" }] }]);
+  const rowsOf = async (name: string) => (await ledgerOf(shop)).filter(({ job }) => job === name);
+  await until(
+    async () =>
+      (await rowsOf("nightly")).every(
+        ({ state, delivery }) => state === "ran" && delivery?.[0]?.state === "delivered",
+      ),
+    "its run",
+  );
+  expect(await json<LedgerRow[]>(machine, shop, "cron", "history", "nightly")).toMatchObject([
+    { extra: true, state: "ran", delivery: [{ state: "delivered" }] },
+  ]);
   expect(readFileSync(join(machine.project, "reports/nightly.md"), "utf8")).toBe(
     "Updated two packages.\nAll tests pass.\n",
   );
@@ -97,20 +106,21 @@ test("from an empty machine to a nightly agent that survives restarts and kill -
     "--misfire",
     "all",
   );
-  const often = () => json<LedgerRow[]>(machine, shop, "cron", "history", "often", "--limit", "500");
-  const ran = async (count: number) => (await often()).filter(({ state }) => state === "ran").length >= count;
+  const ran = async (count: number) =>
+    (await rowsOf("often")).filter(({ state }) => state === "ran").length >= count;
   await until(() => ran(1), "a run");
   expect((await machine.run(["daemon", "restart"], { cwd: shop })).code).toBe(0);
   await until(() => ran(2), "runs after the restart");
   machine.killDaemon();
   // Whatever starts the daemon again: here a command, after a reboot the service.
+  expect((await machine.run(["cron", "list"], { cwd: shop })).code).toBe(0);
   await until(() => ran(3), "runs after the kill");
   expect((await machine.run(["cron", "disable", "often"], { cwd: shop })).code).toBe(0);
   await until(
-    async () => (await often()).every(({ state }) => !["due", "running"].includes(state)),
+    async () => (await rowsOf("often")).every(({ state }) => !["due", "running"].includes(state)),
     "the end of all",
   );
-  const all = await often();
+  const all = await json<LedgerRow[]>(machine, shop, "cron", "history", "often", "--limit", "500");
   const [first] = all;
   const dues = all.map(({ due }) => Date.parse(due) - Date.parse(first?.due ?? ""));
   expect(dues).toEqual(all.map((_, i) => i * 1000));
@@ -126,7 +136,7 @@ test("from an empty machine to a nightly agent that survives restarts and kill -
   ]);
 });
 
-test("the unit of rnix cron install is valid, is not written over another's file, and uninstall removes it", async () => {
+test.concurrent("the unit of rnix cron install is valid, is not written over another's file, and uninstall removes it", async () => {
   await using machine = new Machine();
   const path = join(dirname(machine.configDir), "systemd/user/rnix.service");
   if (process.platform !== "linux") return;

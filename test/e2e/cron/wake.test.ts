@@ -20,7 +20,7 @@ function wakes(model: Awaited<ReturnType<Machine["model"]>>): string[] {
   return last === undefined ? [] : toolResults(last).filter((text) => text.includes("It is "));
 }
 
-test("a run that waits is suspended, and the next daemon resumes it after a kill -9 at its time", async () => {
+test.concurrent("a run that waits is suspended, and the next daemon resumes it after a kill -9 at its time", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({ "look later": [calls(["Wake", { in: "3s" }]), says("it works")] }),
@@ -39,7 +39,7 @@ test("a run that waits is suspended, and the next daemon resumes it after a kill
   expect(wakes(model)).toEqual([expect.stringMatching(/^The time has come\. It is \d{4}-.*Z\.$/)]);
 });
 
-test("without a daemon the call is refused, and the run continues", async () => {
+test.concurrent("without a daemon the call is refused, and the run continues", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({ "look later": [calls(["Wake", { in: "3s" }]), says("I could not wait")] }),
@@ -50,7 +50,7 @@ test("without a daemon the call is refused, and the run continues", async () => 
   expect(results.at(-1)).toContain("no daemon that could resume it (--no-daemon)");
 });
 
-test("a chat waits in place, and its user's next message ends the wait", async () => {
+test.concurrent("a chat waits in place, and its user's next message ends the wait", async () => {
   await using machine = new Machine();
   const model = await machine.model(
     scenes({ "tell me when": [calls(["Wake", { in: "1h" }]), says("still nothing")] }),

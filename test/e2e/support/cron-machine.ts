@@ -2,7 +2,9 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
+import { Ledger, order } from "../../../src/cron/ledger.ts";
 import type { AddedJob, JobRequest, LedgerRow } from "../../../src/plugin/index.ts";
+import { until } from "../../support/until.ts";
 import { Machine } from "./machine.ts";
 
 /** A tool that passes calls to the service `schedule`. */
@@ -55,14 +57,24 @@ export class CronMachine extends Machine {
     });
   }
 
-  /** Waits until the ledger's rows are as wanted. */
+  /** Waits until the ledger's rows are as wanted. It starts a daemon, then reads along on disk. */
   async rows(isEnough: (rows: LedgerRow[]) => boolean): Promise<LedgerRow[]> {
-    const giveUp = performance.now() + 40_000;
-    for (;;) {
-      const rows = await this.schedule<LedgerRow[]>("history", { limit: 100 });
-      if (isEnough(rows)) return rows;
-      if (performance.now() > giveUp) throw new Error(`the ledger has only ${JSON.stringify(rows, null, 1)}`);
-      await Bun.sleep(50);
-    }
+    let rows = await this.schedule<LedgerRow[]>("history", { limit: 100 });
+    if (isEnough(rows)) return rows;
+    await until(
+      async () => {
+        rows = await ledgerOf(this.project);
+        return isEnough(rows);
+      },
+      () => `the ledger has only ${JSON.stringify(rows, null, 1)}`,
+    );
+    return rows;
   }
+}
+
+/** The rows of a project's jobs as they are on disk, in the order of \`cron history\`. */
+export async function ledgerOf(project: string): Promise<LedgerRow[]> {
+  const ledger = new Ledger(join(project, ".rnix", "data"));
+  await ledger.load();
+  return ledger.all().sort((a, b) => order(a).localeCompare(order(b)));
 }
