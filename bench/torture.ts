@@ -100,6 +100,7 @@ async function tortureCron(minutes: number, jobs: number): Promise<number> {
   const report = await cronTorture(machine, {
     jobs,
     ms,
+    kills: 1,
     seed: Number(flags.seed),
     everyS: jobs > 20 ? 8 : 2,
   });

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
+import { memoryFolder } from "../support/memory-folder.ts";
 import { accountOf, CronWorld } from "./support/cron-world.ts";
 
 const MINUTE = 60_000;
@@ -13,7 +13,7 @@ let dir: string;
 let world: CronWorld;
 
 beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), "rnix-cron-"));
+  dir = mkdtempSync(join(memoryFolder, "rnix-cron-"));
   world = new CronWorld({ dir });
 });
 afterEach(async () => {

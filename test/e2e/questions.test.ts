@@ -56,7 +56,7 @@ async function ended(machine: Machine, uuid: string): Promise<void> {
   await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
 }
 
-describe("at a terminal", () => {
+describe.concurrent("at a terminal", () => {
   test("the live view asks one question after the other: a choice, several, own words", async () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE, COLOURS, NAME);
@@ -135,7 +135,7 @@ describe("at a terminal", () => {
   });
 });
 
-describe("without a person", () => {
+describe.concurrent("without a person", () => {
   test.each([
     ["deny", "denied", [[], [], []]],
     ["default", "default", [["SQLite"], [], []]],
@@ -231,7 +231,7 @@ describe("without a person", () => {
   });
 });
 
-test("while a question that was parked waits again, the log of the open step has its call once", async () => {
+test.concurrent("while a question that was parked waits again, the log of the open step has its call once", async () => {
   await using machine = new Machine();
   await model(machine, NAME);
   await using first = plain(machine, ["spawn", "do it"]);
@@ -245,7 +245,7 @@ test("while a question that was parked waits again, the log of the open step has
   expect(log.stdout.match(/AskUser Which name/g)).toHaveLength(1);
 });
 
-test("a plugin in a Worker asks twice in one call: each answer is given once, through kill -9 and suspension", async () => {
+test.concurrent("a plugin in a Worker asks twice in one call: each answer is given once, through kill -9 and suspension", async () => {
   await using machine = new Machine();
   machine.write(
     ".rnix/plugins/wizard.ts",

@@ -25,7 +25,7 @@ const Answer = z.object({
   runs: z.array(z.number()),
 });
 
-test("a plugin recalls what earlier runs said, with a daemon and without one, after gc and a deleted index", async () => {
+test.concurrent("a plugin recalls what earlier runs said, with a daemon and without one, after gc and a deleted index", async () => {
   await using machine = new Machine();
   machine.write(".rnix/plugins/recall.ts", RECALL);
   await machine.model(
@@ -68,7 +68,7 @@ test("a plugin recalls what earlier runs said, with a daemon and without one, af
   ]);
 });
 
-test("rnix ps takes an agent, a state, a time and a number", async () => {
+test.concurrent("rnix ps takes an agent, a state, a time and a number", async () => {
   await using machine = new Machine();
   await machine.model(scenes({ good: [says("done")], bad: [says("done")] }));
   machine.write(".rnix/agents/coder/agent.yaml", "name: coder\ndescription: Codes.\n");

@@ -20,7 +20,7 @@ function last(model: ModelServer) {
   return request;
 }
 
-describe("a skill that an agent writes", () => {
+describe.concurrent("a skill that an agent writes", () => {
   test("is not loaded until it is trusted, is shown as waiting, and waits again when it is changed", async () => {
     await using machine = new Machine();
     const model = await machine.model(
@@ -83,7 +83,7 @@ describe("a skill that an agent writes", () => {
   });
 });
 
-describe("the files of a skill", () => {
+describe.concurrent("the files of a skill", () => {
   test("are listed when it is loaded, and read by Skill, for a skill outside the project", async () => {
     await using machine = new Machine();
     const model = await machine.model(

@@ -32,7 +32,7 @@ async function tasks(machine: Machine, ...of: string[]): Promise<Row[]> {
   return JSON.parse(stdout);
 }
 
-describe("the task list of a run", () => {
+describe.concurrent("the task list of a run", () => {
   test("is created, linked, updated, shown by rnix tasks of the ended run, and in its log", async () => {
     await using machine = new Machine();
     const model = await machine.model(

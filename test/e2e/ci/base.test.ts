@@ -90,7 +90,9 @@ describe("--base", () => {
       ["--agent", "reviewer", "--base", "main", "--trust", "x"],
       { cwd: join(machine.project, "sub") },
     );
-    expect(receipt).toMatchObject({ exit_code: 0, base: { ref: "main", commit: main }, notices: [] });
+    expect(receipt).toMatchObject({ exit_code: 0, base: { ref: "main", commit: main } });
+    // A busy machine may let the server take its time.
+    expect(receipt.notices.filter((note) => !/^notes ready after \d+s$/.test(note))).toEqual([]);
     expect(stderr).toContain(`base main (${main.slice(0, 12)})`);
     const head = meta(machine, receipt.uuid);
     for (const part of ["CLAUDE.md of sub", "instructions.md", "SKILL.md"])

@@ -6,6 +6,8 @@ import { Receipt } from "../support/verdict.ts";
 setDefaultTimeout(120_000);
 
 const LIMIT_MS = 2000;
+/** Far below the grace, and more than a busy machine needs. */
+const LATE_MS = 20_000;
 /** A program that TERM does not end. */
 const DEAF = "trap '' TERM; sleep 60 & while :; do sleep 0.2; done";
 const call = (tool: string): string => `responses:\n  - tool_calls: [${tool}]\n  - text: done\n`;
@@ -50,7 +52,7 @@ export default defineTool({ name: "Stuck", description: "x", input: { type: "obj
   },
 ];
 
-test.each(HANGING)(
+test.concurrent.each(HANGING)(
   "with CI set, --timeout ends the step without the grace, though $what hangs",
   async (hanging) => {
     await using machine = new Machine();
@@ -70,8 +72,8 @@ test.each(HANGING)(
     const { stdout, ms } = await machine.run(["spawn", ...args, "x"], { env });
     const receipt = Receipt.parse(JSON.parse(stdout));
     expect(receipt.exit_reason).toBe("timeout");
-    expect(receipt.elapsed_ms).toBeLessThan(LIMIT_MS + 1000);
+    expect(receipt.elapsed_ms).toBeLessThan(LIMIT_MS + LATE_MS);
     // The command itself also starts, and ends after its run.
-    expect(ms).toBeLessThan(LIMIT_MS + 2500);
+    expect(ms).toBeLessThan(LIMIT_MS + 1.5 * LATE_MS);
   },
 );

@@ -21,7 +21,7 @@ function last(model: ModelServer) {
   return request;
 }
 
-describe("an agent", () => {
+describe.concurrent("an agent", () => {
   test("remembers for the next run, in a file that a person edits", async () => {
     await using machine = new Machine();
     const model = await machine.model(
@@ -129,7 +129,7 @@ describe("an agent", () => {
   });
 });
 
-describe("a person", () => {
+describe.concurrent("a person", () => {
   test("shows, adds, removes and finds entries", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "look for the walrus": [says("The walrus is in the harbour.")] }));
@@ -226,7 +226,7 @@ describe("a person", () => {
   });
 });
 
-test("two projects that share a data folder do not share their notes", async () => {
+test.concurrent("two projects that share a data folder do not share their notes", async () => {
   await using machine = new Machine();
   const env = { RNIX_DATA_DIR: join(machine.elsewhere, "records") };
   const other = join(machine.elsewhere, "other");

@@ -10,7 +10,9 @@ import type { CronMachine } from "../cron-machine.ts";
 
 interface CronTortureOptions {
   jobs: number;
+  /** It ends after so long, and not before this many kills. */
   ms: number;
+  kills: number;
   seed: number;
   /** The shortest period of a job. */
   everyS?: number;
@@ -30,7 +32,7 @@ export interface CronTortureReport {
 /** Adds the jobs, kills the daemon until the time is over, and compares the ledger with the clock and with the runs. */
 export async function cronTorture(
   machine: CronMachine,
-  { jobs, ms, seed, everyS = 2 }: CronTortureOptions,
+  { jobs, ms, kills: minKills, seed, everyS = 2 }: CronTortureOptions,
 ): Promise<CronTortureReport> {
   const random = seeded(seed);
   await machine.scripted(() => ({ text: "done" }));
@@ -43,27 +45,27 @@ export async function cronTorture(
     await machine.add({ name, trigger, misfire, overlap, grace: "1s", pause_after: 0, run: { allow: [] } });
   }
   let kills = 0;
-  const until = performance.now() + ms;
-  while (performance.now() < until) {
-    await Bun.sleep(300 + random() * 2500);
+  const over = performance.now() + ms;
+  while (performance.now() < over || kills < minKills) {
+    await Bun.sleep(300 + random() * 1500);
     machine.killDaemon();
     kills++;
     await machine.run(["daemon", "start"]);
   }
+  // The last daemon has looked at each job's clock: what the ledger has up to there is all that may be due.
+  const restarted = new Date().toISOString();
+  await machine.rows((rows) =>
+    names.every((name) => rows.some((row) => row.job === name && (row.until ?? row.due) > restarted)),
+  );
   const listed = await machine.schedule<JobInfo[]>("list");
-  const ended = new Map<string, number>();
-  for (const { name, id } of listed) {
-    await machine.schedule("disable", name);
-    ended.set(id, Date.now());
-  }
+  await Promise.all(listed.map(({ name }) => machine.schedule("disable", name)));
   await machine.rows((rows) => !rows.some(({ state }) => state === "due" || state === "running"));
-  return { kills, ...(await compare(machine, listed, ended)) };
+  return { kills, ...(await compare(machine, listed)) };
 }
 
 async function compare(
   machine: CronMachine,
   jobs: readonly JobInfo[],
-  ended: ReadonlyMap<string, number>,
 ): Promise<Omit<CronTortureReport, "kills">> {
   const dataDir = join(machine.project, ".rnix", "data");
   const ledger = new Ledger(dataDir);
@@ -73,8 +75,7 @@ async function compare(
   for (const job of jobs) {
     if (!isClockTrigger(job.trigger)) continue;
     const table = timetableOf(job.trigger, Date.parse(job.created_at));
-    // The last second before it was disabled is left out: the scheduler may not have looked since.
-    const until = (ended.get(job.id) ?? 0) - 5000;
+    const until = ledger.lastDue(job.id, Date.now());
     for (let at = table.next(Date.parse(job.created_at)); at !== null && at <= until; at = table.next(at)) {
       report.due++;
       if (ledger.accounts(job.id, at)) report.accounted++;
