@@ -20,7 +20,7 @@ interface Year {
   day?(world: CronWorld, day: number, random: () => number): Promise<void>;
 }
 
-const FOUR_HOURS: Partial<StoredJob> = { trigger: { cron: "0 */4 * * *", tz: "UTC" } };
+const EIGHT_HOURS: Partial<StoredJob> = { trigger: { cron: "0 */8 * * *", tz: "UTC" } };
 
 /** No daemon from Friday evening to Saturday evening. */
 async function downOnceAWeek(world: CronWorld, day: number): Promise<void> {
@@ -34,7 +34,7 @@ async function downOnceAWeek(world: CronWorld, day: number): Promise<void> {
 }
 
 const YEARS: Year[] = [
-  { what: "`0 */4 * * *`, nothing happens", job: FOUR_HOURS },
+  { what: "`0 */4 * * *`, nothing happens", job: { trigger: { cron: "0 */4 * * *", tz: "UTC" } } },
   ...[
     ["Europe/Berlin", "30 2 * * *"],
     ["America/New_York", "30 2 * * *"],
@@ -44,28 +44,32 @@ const YEARS: Year[] = [
     ["America/Sao_Paulo", "30 0 * * *"],
     ["Asia/Kathmandu", "30 2 * * *"],
   ].map(([tz = "", cron = ""]) => ({ what: `\`${cron}\` in ${tz}`, job: { trigger: { cron, tz } } })),
-  { what: "runs longer than the period, `skip`", job: { ...FOUR_HOURS, overlap: "skip" }, hours: 5 },
-  { what: "some runs longer than the period, `queue`", job: { ...FOUR_HOURS, overlap: "queue" }, hours: 3.9 },
-  { what: "runs longer than the period, `replace`", job: { ...FOUR_HOURS, overlap: "replace" }, hours: 5 },
-  { what: "runs longer than the period, `allow`", job: { ...FOUR_HOURS, overlap: "allow" }, hours: 5 },
+  { what: "runs longer than the period, `skip`", job: { ...EIGHT_HOURS, overlap: "skip" }, hours: 10 },
+  {
+    what: "some runs longer than the period, `queue`",
+    job: { ...EIGHT_HOURS, overlap: "queue" },
+    hours: 7.9,
+  },
+  { what: "runs longer than the period, `replace`", job: { ...EIGHT_HOURS, overlap: "replace" }, hours: 10 },
+  { what: "runs longer than the period, `allow`", job: { ...EIGHT_HOURS, overlap: "allow" }, hours: 10 },
   ...(["none", "one", "all"] as const).map((misfire) => ({
     what: `no daemon for a day of each week, misfire \`${misfire}\``,
-    job: { ...FOUR_HOURS, misfire },
+    job: { ...EIGHT_HOURS, misfire },
     day: downOnceAWeek,
   })),
   {
     what: "the machine sleeps each night",
-    job: FOUR_HOURS,
+    job: EIGHT_HOURS,
     async day(world) {
-      await world.pass(16 * HOUR);
+      await world.pass(12 * HOUR);
       // Timers stand still, and the clock goes on.
-      world.clock.set(world.clock.now() + 7 * HOUR);
+      world.clock.set(world.clock.now() + 11 * HOUR);
       await world.pass(HOUR);
     },
   },
   {
     what: "the clock is set ahead by a day and back, each week",
-    job: FOUR_HOURS,
+    job: EIGHT_HOURS,
     async day(world, day) {
       if (day % 7 !== 0) return world.pass(DAY);
       world.clock.set(world.clock.now() + DAY);
@@ -76,7 +80,7 @@ const YEARS: Year[] = [
   },
   {
     what: "the daemon is killed every third day, at a random time",
-    job: FOUR_HOURS,
+    job: EIGHT_HOURS,
     async day(world, day, random) {
       if (day % 3 !== 0) return world.pass(DAY);
       const at = Math.floor(random() * 23 * HOUR);

@@ -1,9 +1,9 @@
 /** Two agents and an editor change one memory file at once, and the agents are killed. */
 import { expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEntries } from "../../../plugins/memory/entry-file.ts";
+import { memoryFolder } from "../../support/memory-folder.ts";
 import { until } from "../../support/until.ts";
 
 /** A program of `programs.ts` with what it has confirmed. */
@@ -49,7 +49,7 @@ class Program {
 const KILLS = 5;
 
 test("two agents and an editor lose nothing, also under kill -9", async () => {
-  const dir = mkdtempSync(join(tmpdir(), "rnix-at-once-"));
+  const dir = mkdtempSync(join(memoryFolder, "rnix-at-once-"));
   try {
     mkdirSync(join(dir, ".rnix/data/memory"), { recursive: true });
     const entries: string[] = [];
