@@ -68,9 +68,11 @@ export interface JobEvents {
 
 /** Files that are watched, or an open hook. */
 export interface EventSource {
-  close(): void;
+  close(): void | Promise<void>;
   /** A run of the job has ended. */
   ranOver?(files: readonly string[] | null): void;
+  /** Work of the job beside its run, such as its gate: the files that change meanwhile are no event. */
+  during?<T>(work: () => Promise<T>): Promise<T>;
 }
 
 /** Something that its user wants to know of a job. */

@@ -72,6 +72,11 @@ export class Scheduler {
       change: (id, change) => this.#change(id, change),
       look: () => this.look(),
       ranOver: (id, files) => this.#triggers.ranOver(id, files),
+      // What they write into watched folders would start the job again, without end.
+      gate: (job, command) => this.#triggers.during(job.id, () => ports.gate(job, command)),
+      deliver:
+        ports.deliver &&
+        ((job, ...rest) => this.#triggers.during(job.id, async () => ports.deliver?.(job, ...rest))),
     });
     this.#triggers = new Triggers({
       ...ports,
@@ -145,7 +150,7 @@ export class Scheduler {
     this.#closed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    this.#triggers.close();
+    await this.#triggers.close();
     await this.#looking;
     await this.#runs.close();
     this.#lock?.release();

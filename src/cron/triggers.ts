@@ -32,7 +32,7 @@ export class Triggers {
     for (const [id, { key, source }] of this.#open) {
       const job = wanted.get(id);
       if (job && keyOf(job) === key) continue;
-      source.close();
+      void source.close();
       this.#open.delete(id);
     }
     const { listen, accept, isLive, log, project } = this.#ports;
@@ -55,9 +55,16 @@ export class Triggers {
     this.#open.get(jobId)?.source.ranOver?.(files);
   }
 
-  close(): void {
-    for (const { source } of this.#open.values()) source.close();
+  /** Does work of the job: the files that change meanwhile are no event of it. */
+  during<T>(jobId: string, work: () => Promise<T>): Promise<T> {
+    const source = this.#open.get(jobId)?.source;
+    return source?.during ? source.during(work) : work();
+  }
+
+  async close(): Promise<void> {
+    const closing = [...this.#open.values()].map(({ source }) => source.close());
     this.#open.clear();
+    await Promise.all(closing);
   }
 }
 

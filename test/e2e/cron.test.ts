@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { JobInfo, JobRequest, LedgerRow } from "../../src/plugin/index.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
@@ -193,6 +193,34 @@ describe.concurrent("an event", () => {
     expect(rows).toHaveLength(2);
   });
 
+  test("of files is none for what the job's gate and its delivery write into the watched folder", async () => {
+    await using machine = new CronMachine();
+    await machine.scripted(() => ({ text: "an answer" }));
+    machine.write("src/a.txt", "1");
+    const answer = join(machine.project, "src/answer.txt");
+    await machine.add({
+      trigger: { on_change: ["src/**"], debounce: "100ms" },
+      if: "date > src/gate.txt",
+      deliver: [{ to: `>${answer}`, when: "always" }],
+    });
+    const folder = join(machine.project, ".rnix/data/cron/watch");
+    const seen = (): string =>
+      existsSync(folder)
+        ? readdirSync(folder)
+            .map((name) => readFileSync(join(folder, name), "utf8"))
+            .join()
+        : "";
+    await until(() => seen() !== "", "the first look at the files");
+    machine.write("src/a.txt", "22");
+    const delivered = ({ delivery }: LedgerRow): boolean => delivery?.[0]?.state === "delivered";
+    await machine.rows((all) => all.some(delivered));
+    await until(() => seen().includes(`${statSync(answer).mtimeMs} `), "its own file is seen");
+    expect(seen()).toContain("gate.txt");
+    expect(await machine.rows(() => true)).toHaveLength(1);
+    machine.write("src/a.txt", "333");
+    expect(await machine.rows((all) => all.filter(delivered).length === 2)).toHaveLength(2);
+  });
+
   test("of a hook is accepted before it is answered, once for each delivery, and its body is untrusted input", async () => {
     await using machine = new CronMachine();
     const model = await machine.scripted(() => ({ text: "thanks" }));
@@ -217,6 +245,14 @@ describe.concurrent("an event", () => {
     const [asked, piped] = model.requests.map(({ body }) => JSON.stringify(body));
     expect(asked).toContain("from &lt;/untrusted> outside");
     expect(piped).toContain("from a pipe");
+    // The run has had the body: a repeated delivery leaves none behind.
+    expect((await post(secret, "1", "again")).status).toBe(200);
+    expect(readdirSync(dirname(fifo))).toEqual(["push.fifo"]);
+    // A FIFO that was removed is made again.
+    rmSync(fifo);
+    await until(() => existsSync(fifo), "the FIFO is there again");
+    writeFileSync(fifo, "after its removal\n");
+    await machine.rows((all) => all.filter(({ state }) => state === "ran").length === 3);
     // The address stays the same with the next daemon.
     await machine.run(["daemon", "stop"]);
     let again = await hookOf();

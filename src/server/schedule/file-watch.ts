@@ -45,6 +45,10 @@ export class FileWatch implements EventSource {
   #lookAt = 0;
   #timer: Timer | undefined;
   #looking = false;
+  /** Work of the job that is under way. */
+  #working = 0;
+  /** Never rejects. */
+  #saving: Promise<void> = Promise.resolve();
   #closed = false;
   /** What the files were at the last look, and since when. */
   #pending: { print: string; since: number } | undefined;
@@ -66,29 +70,43 @@ export class FileWatch implements EventSource {
     this.#soon(0);
   }
 
-  close(): void {
+  /** Waits for what is being written. */
+  async close(): Promise<void> {
     this.#closed = true;
     this.#timer?.cancel();
     this.#unwatch();
+    await this.#saving;
   }
 
   ranOver(files: readonly string[] | null): void {
     const state = this.#state;
     if (!state) return;
-    void this.#print()
+    const adopted = this.#print()
       .then((now) => {
         const own =
           files?.map((file) => (isAbsolute(file) ? relative(this.#dir, file) : file)) ??
           Object.keys({ ...now, ...state.files });
-        for (const file of own) {
-          const print = now[file];
-          if (print === undefined) delete state.files[file];
-          else state.files[file] = print;
-        }
-        return this.#ports.save(state);
+        return this.#take(own, now, state);
       })
       .then(() => this.#soon(0))
       .catch((thrown: unknown) => this.#warn(thrown));
+    const before = this.#saving;
+    this.#saving = adopted.then(() => before);
+  }
+
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.#working++;
+    try {
+      const before = await this.#printOrNull();
+      try {
+        return await work();
+      } finally {
+        if (before) await this.#adopt(before);
+      }
+    } finally {
+      this.#working--;
+      this.#soon(0);
+    }
   }
 
   /** The folders that globs begin with; of the whole project only what lies directly in it: it may be large. */
@@ -138,14 +156,14 @@ export class FileWatch implements EventSource {
 
   /** Returns when to look again, if that is soon. */
   async #compare(): Promise<number | undefined> {
-    const { clock, load, save } = this.#ports;
+    const { clock, load } = this.#ports;
     const first = this.#state === null;
     this.#state ??= await load();
     const files = await this.#print();
     if (this.#closed) return undefined;
     if (!this.#state) {
       this.#state = { seq: 0, files };
-      await save(this.#state);
+      await this.#save(this.#state);
       return undefined;
     }
     const print = printOf(files);
@@ -154,7 +172,7 @@ export class FileWatch implements EventSource {
       return undefined;
     }
     // A daemon that was away can't tell when they were changed.
-    if (this.#events.isLive()) return undefined;
+    if (this.#events.isLive() || this.#working > 0) return undefined;
     if (this.#pending?.print !== print)
       this.#pending = { print, since: first ? clock.now() - this.#debounceMs : clock.now() };
     const left = this.#debounceMs - (clock.now() - this.#pending.since);
@@ -164,8 +182,45 @@ export class FileWatch implements EventSource {
     await this.#events.accept({ cause: `change ${seq} ${print}` });
     this.#state = { seq, files };
     this.#pending = undefined;
-    await save(this.#state);
+    await this.#save(this.#state);
     return undefined;
+  }
+
+  /** Takes the files that have changed since `before` as seen. */
+  async #adopt(before: Record<string, string>): Promise<void> {
+    const after = await this.#printOrNull();
+    const state = this.#state;
+    if (!after || !state) return;
+    const changed = Object.keys({ ...before, ...after }).filter((file) => before[file] !== after[file]);
+    if (changed.length === 0) return;
+    await this.#take(changed, after, state).catch((thrown: unknown) => this.#warn(thrown));
+  }
+
+  async #take(files: readonly string[], now: Record<string, string>, state: WatchState): Promise<void> {
+    for (const file of files) {
+      const print = now[file];
+      if (print === undefined) delete state.files[file];
+      else state.files[file] = print;
+    }
+    await this.#save(state);
+  }
+
+  async #save(state: WatchState): Promise<void> {
+    const before = this.#saving;
+    const saved = this.#ports.save(state);
+    this.#saving = saved.then(
+      () => before,
+      () => before,
+    );
+    await saved;
+  }
+
+  /** null: the look says why not. */
+  async #printOrNull(): Promise<Record<string, string> | null> {
+    return this.#print().catch((thrown: unknown) => {
+      this.#warn(thrown);
+      return null;
+    });
   }
 
   /** Every file that a glob covers, with what changes when it does. */

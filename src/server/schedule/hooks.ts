@@ -1,6 +1,6 @@
 /** The hooks of jobs: a FIFO in the project's data folder, and a local address. */
 
-import { closeSync, constants, existsSync, lstatSync, openSync, readSync } from "node:fs";
+import { closeSync, constants, existsSync, fstatSync, lstatSync, openSync, readSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
@@ -9,7 +9,7 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
-import { errno } from "../../store/files/fs-port.ts";
+import { errno, realFs, removeLeftover } from "../../store/files/fs-port.ts";
 
 interface HooksPorts {
   clock: Clock;
@@ -34,6 +34,8 @@ const MAX_BODY = 256 * 1024;
 const MAX_LINE = 64 * 1024;
 /** How often a FIFO is read. A blocking read would hold a thread. */
 const FIFO_MS = 300;
+/** The wait after a fault of a FIFO. */
+const RETRY_MS = 3000;
 const OWNER = "cron";
 /** Headers with which services name a delivery. */
 const ID_HEADERS = [
@@ -147,12 +149,16 @@ export class Hooks {
     const path = join(project.dataDir, file);
     makeFolder(dirname(path));
     // The body of an earlier delivery with this id counts, until its run has it.
-    if (!existsSync(path)) await replaceDocument(path, new TextDecoder().decode(body));
-    return events.accept({ cause: `hook ${id}`, body: file });
+    const isWaiting = existsSync(path);
+    if (!isWaiting) await replaceDocument(path, new TextDecoder().decode(body));
+    const isNew = await events.accept({ cause: `hook ${id}`, body: file });
+    // A run has had the earlier one already.
+    if (!isNew && !isWaiting) removeLeftover(realFs, path);
+    return isNew;
   }
 }
 
-/** Reads lines of a FIFO without ever waiting in a system call. */
+/** Reads lines of a FIFO without ever waiting in a system call. One that was removed is made again. */
 class Fifo {
   readonly #path: string;
   readonly #ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">;
@@ -160,7 +166,11 @@ class Fifo {
   #fd: number | undefined;
   #timer: Timer | undefined;
   #text = "";
+  /** Lines that are not accepted yet. */
+  #pending: string[] = [];
   #closed = false;
+  /** The last fault: it is reported once. */
+  #warned = "";
   readonly #decoder = new TextDecoder();
 
   constructor(
@@ -171,12 +181,16 @@ class Fifo {
     this.#path = path;
     this.#ports = ports;
     this.#line = line;
-    this.#open().catch((thrown: unknown) => ports.warn(`${path}: ${String(thrown)}`));
+    void this.#read();
   }
 
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();
+    this.#release();
+  }
+
+  #release(): void {
     if (this.#fd !== undefined) closeSync(this.#fd);
     this.#fd = undefined;
   }
@@ -184,7 +198,7 @@ class Fifo {
   async #open(): Promise<void> {
     const { children, spillDir, clock } = this.#ports;
     makeFolder(dirname(this.#path));
-    if (!existsSync(this.#path)) {
+    if (!lstatSync(this.#path, { throwIfNoEntry: false })) {
       const made = await children.exec(
         { uuid: OWNER, spillDir, clock },
         {
@@ -203,21 +217,34 @@ class Fifo {
       throw new SyscallError("INVALID", "expected a FIFO. Remove what is there.");
     // Open for writing too: else it ends with its first writer.
     this.#fd = openSync(this.#path, constants.O_RDWR | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-    this.#arm();
   }
 
-  #arm(): void {
-    if (!this.#closed) this.#timer = this.#ports.clock.timer(FIFO_MS, () => void this.#read());
+  /** The path leads to the FIFO that is open. */
+  #isThere(): boolean {
+    if (this.#fd === undefined) return false;
+    return lstatSync(this.#path, { throwIfNoEntry: false })?.ino === fstatSync(this.#fd).ino;
   }
 
   async #read(): Promise<void> {
+    let wait = FIFO_MS;
     try {
-      const lines = this.#lines();
-      for (const line of lines) if (line.trim() !== "") await this.#line(line);
+      if (this.#pending.length === 0) this.#pending = this.#lines();
+      for (let [line] = this.#pending; line !== undefined && !this.#closed; [line] = this.#pending) {
+        if (line.trim() !== "") await this.#line(line);
+        this.#pending.shift();
+      }
+      if (!this.#closed && !this.#isThere()) {
+        this.#release();
+        await this.#open();
+      }
+      this.#warned = "";
     } catch (thrown) {
-      this.#ports.warn(`${this.#path}: ${String(thrown)}`);
+      const text = `${this.#path}: ${String(thrown)}`;
+      if (text !== this.#warned) this.#ports.warn(text);
+      this.#warned = text;
+      wait = RETRY_MS;
     }
-    this.#arm();
+    if (!this.#closed) this.#timer = this.#ports.clock.timer(wait, () => void this.#read());
   }
 
   #lines(): string[] {
