@@ -114,7 +114,7 @@ export function retryOf(
   const wait = Math.min(retry.toMs, retry.fromMs * 2 ** (row.attempt - 1));
   const at = now + Math.round(wait * (1 - random() / 4));
   if (deadlineMs !== null && at - Date.parse(row.due) >= deadlineMs) return null;
-  const { uuid: _, used_before: __, result: ___, answer: ____, ...same } = row;
+  const { uuid: _, used_before: __, reserved: ___, result: ____, answer: _____, ...same } = row;
   return {
     ...same,
     state: "due",

@@ -45,6 +45,7 @@ const Row = z.lazy(() =>
     extra: z.literal(true).optional(),
     queued: z.literal(true).optional(),
     used_before: z.object({ tokens_used: z.number(), cost_usd: z.number().nullable() }).optional(),
+    reserved: z.object({ tokens: z.number().nullable(), cost: z.number().nullable() }).optional(),
     not_before: z.string().optional(),
     cause: z.string().optional(),
     // A file that is read and removed: a ledger that came from elsewhere must not name another.

@@ -35,6 +35,8 @@ interface RunsPorts extends SchedulerPorts {
   ranOver(jobId: string, files: readonly string[] | null): void;
 }
 
+const UNLIMITED = { tokens: null, cost: null };
+
 /** A live run, with the most that it may use. */
 interface LiveRun {
   row: LedgerRow;
@@ -99,7 +101,7 @@ export class Runs {
     for (const row of ledger.open()) {
       if (row.state !== "running" || row.uuid === null) continue;
       const found = await outcome(row, project);
-      if (found) this.#live.set(row.uuid, { row, cap: { tokens: null, cost: null }, started: true });
+      if (found) this.#live.set(row.uuid, { row, cap: row.reserved ?? UNLIMITED, started: true });
       // It was accepted, and its run has not begun.
       else ledger.append({ ...row, state: "due", uuid: null, started: null, queued: true });
     }
@@ -211,7 +213,7 @@ export class Runs {
   /** A run that waits for an answer holds no other instant up. */
   #parkedRun(uuid: string): LiveRun | undefined {
     const row = this.#ports.ledger.open().find((one) => one.uuid === uuid && one.state === "parked");
-    return row && { row, cap: { tokens: null, cost: null } };
+    return row && { row, cap: row.reserved ?? UNLIMITED };
   }
 
   async #begin(entry: LiveRun): Promise<void> {
@@ -234,6 +236,8 @@ export class Runs {
       state: "running",
       uuid,
       started: isoOf(clock.now()),
+      // Also of use to a later daemon, and while the run is parked.
+      ...((entry.cap.tokens !== null || entry.cap.cost !== null) && { reserved: entry.cap }),
       ...(conversation && {
         used_before: { tokens_used: conversation.tokensUsed, cost_usd: conversation.costUsd },
       }),

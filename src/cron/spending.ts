@@ -28,12 +28,14 @@ export function spentToday(
   let usedCost = 0;
   for (const row of ledger.rows(job.id)) {
     if (row.started === null || dayOf(Date.parse(row.started), zone) !== today) continue;
-    usedTokens += row.tokens_used;
-    usedCost += row.cost_usd ?? 0;
+    // A parked run goes on some time, with all that it may use.
+    const held = row.state === "parked" ? row.reserved : undefined;
+    usedTokens += Math.max(row.tokens_used, held?.tokens ?? 0);
+    usedCost += Math.max(row.cost_usd ?? 0, held?.cost ?? 0);
   }
-  for (const { cap } of live) {
-    usedTokens += cap?.tokens ?? 0;
-    usedCost += cap?.cost ?? 0;
+  for (const { cap, tokens_used, cost_usd } of live) {
+    usedTokens += Math.max(0, (cap?.tokens ?? 0) - tokens_used);
+    usedCost += Math.max(0, (cap?.cost ?? 0) - (cost_usd ?? 0));
   }
   const left = {
     tokens: tokens === undefined ? null : tokens - usedTokens,

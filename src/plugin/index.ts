@@ -552,6 +552,8 @@ export interface LedgerRow {
   queued?: true;
   /** For `continue`: what the conversation had used before this instant. */
   used_before?: { tokens_used: number; cost_usd: number | null };
+  /** Of the job's budgets of the day, what the run may use; null: it has no such budget. */
+  reserved?: { tokens: number | null; cost: number | null };
   /** A retry waits until then. */
   not_before?: string;
   /** What made an instant that no clock has: a hook's delivery id, changed files, another job's instant. */

@@ -389,6 +389,26 @@ test("the budgets of a day bound each run, and skip the rest", async () => {
   });
 });
 
+test("a run that was parked or outlived its daemon holds its part of the day's budget", async () => {
+  await world.add({ trigger: { every: "6h" }, budget_per_day: 1000, overlap: "allow" });
+  world.takes = () => ({ ms: Number.POSITIVE_INFINITY });
+  await world.start();
+  await world.pass(6 * HOUR + MINUTE);
+  await world.kill();
+  await world.start();
+  await world.pass(6 * HOUR);
+  const [first] = world.records.values();
+  if (!first) throw new Error("no run");
+  first.outcome = { ...first.outcome, state: "parked", tokensUsed: 10 };
+  await world.scheduler?.changed(first.uuid);
+  await world.pass(6 * HOUR);
+  expect(world.starts).toHaveLength(1);
+  expect(world.states()).toEqual(["parked", "skipped", "skipped"]);
+  // The next day has a budget of its own.
+  await world.pass(6 * HOUR);
+  expect(world.starts.map(({ maxTokens }) => maxTokens)).toEqual([1000, 1000]);
+});
+
 test("a gate skips an instant at no cost, or gives the run its input", async () => {
   await world.add({ trigger: { every: "1h" }, if: "test", if_input: true });
   world.gate = () => ({

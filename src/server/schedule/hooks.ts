@@ -158,7 +158,7 @@ export class Hooks {
   }
 }
 
-/** Reads lines of a FIFO without ever waiting in a system call. One that was removed is made again. */
+/** Reads lines of a FIFO without ever waiting in a system call. One that was removed is replaced by a new one. */
 class Fifo {
   readonly #path: string;
   readonly #ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">;
