@@ -2,6 +2,7 @@
 
 import { formatDuration } from "../lib/duration.ts";
 import type { LedgerRow } from "../plugin/index.ts";
+import { NOT_RUN } from "./due.ts";
 import type { Policies, StoredJob } from "./job.ts";
 
 /** Maximum instants of a job that wait for their turn. */
@@ -117,15 +118,7 @@ export function retryOf(
   const { uuid: _, used_before: __, reserved: ___, result: ____, answer: _____, ...same } = row;
   return {
     ...same,
-    state: "due",
-    reason: null,
-    uuid: null,
-    started: null,
-    ended: null,
-    exit_code: null,
-    exit_reason: null,
-    tokens_used: 0,
-    cost_usd: null,
+    ...NOT_RUN,
     attempt: row.attempt + 1,
     queued: true,
     not_before: new Date(at).toISOString(),

@@ -11,6 +11,19 @@ const MAX_COUNTED = 20_000;
 /** Instants after which other work gets a turn. */
 const SLICE = 200;
 
+/** What a row has before its run: of an instant's first attempt, and of each later one. */
+export const NOT_RUN = {
+  state: "due",
+  reason: null,
+  uuid: null,
+  started: null,
+  ended: null,
+  exit_code: null,
+  exit_reason: null,
+  tokens_used: 0,
+  cost_usd: null,
+} as const satisfies Partial<LedgerRow>;
+
 /** A row of a new instant. */
 export function dueRow(
   job: Pick<StoredJob, "name" | "id">,
@@ -22,16 +35,8 @@ export function dueRow(
     job: job.name,
     job_id: job.id,
     due: isoOf(due),
-    state: "due",
-    reason: null,
     late_ms: 0,
-    uuid: null,
-    started: null,
-    ended: null,
-    exit_code: null,
-    exit_reason: null,
-    tokens_used: 0,
-    cost_usd: null,
+    ...NOT_RUN,
     attempt: 1,
     ...more,
   };

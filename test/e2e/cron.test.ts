@@ -243,7 +243,8 @@ describe.concurrent("an event", () => {
     const rows = await machine.rows((all) => all.filter(({ state }) => state === "ran").length === 2);
     expect(rows.map(({ cause }) => cause?.split(" ")[0])).toEqual(["hook", "hook"]);
     const [asked, piped] = model.requests.map(({ body }) => JSON.stringify(body));
-    expect(asked).toContain("from &lt;/untrusted> outside");
+    expect(asked).toContain("<untrusted-2 source=");
+    expect(asked).toContain("from </untrusted> outside");
     expect(piped).toContain("from a pipe");
     // The run has had the body: a repeated delivery leaves none behind.
     expect((await post(secret, "1", "again")).status).toBe(200);

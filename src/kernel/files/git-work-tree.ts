@@ -6,6 +6,7 @@ import { isAbsolute, join, relative } from "node:path";
 import { errnoOf } from "../../lib/regular-file.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
+import { parseBatch } from "./git-contents.ts";
 import {
   type CallOptions,
   Git,
@@ -303,21 +304,6 @@ async function sizesOf(
     await slices.pause();
   }
   return sizes;
-}
-
-/** Parses `<oid> blob <size>\n<content>\n…`. */
-function* parseBatch(output: Buffer): Generator<[string, Uint8Array]> {
-  for (let at = 0; at < output.length; ) {
-    const end = output.indexOf(10, at);
-    if (end < 0) return;
-    const [, oid, size] = /^([0-9a-f]+) blob (\d+)$/.exec(output.toString("latin1", at, end)) ?? [];
-    at = end + 1;
-    if (oid === undefined) continue;
-    const content = output.subarray(at, at + Number(size));
-    if (content.length < Number(size)) return;
-    yield [oid, content];
-    at += Number(size) + 1;
-  }
 }
 
 /** What the user ignores in every repository. */

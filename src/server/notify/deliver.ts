@@ -9,23 +9,15 @@ import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
 import { type SendPorts, sendTo } from "./send.ts";
 
+/** Fields of the ledger's row that the receiver gets. */
+type OfRow = "due" | "state" | "reason" | "uuid" | "attempt" | OfRun;
+type OfRun = "started" | "ended" | "exit_code" | "exit_reason" | "tokens_used" | "cost_usd";
+
 /** What was answered, and by which run of which job. Documented in docs/unattended.md. */
-interface Delivery {
+interface Delivery extends Pick<LedgerRow, OfRow> {
   event: "answer";
   job: string;
   project: string;
-  /** The instant, RFC 3339. */
-  due: string;
-  state: LedgerRow["state"];
-  reason: string | null;
-  uuid: string | null;
-  started: string | null;
-  ended: string | null;
-  exit_code: number | null;
-  exit_reason: string | null;
-  tokens_used: number;
-  cost_usd: number | null;
-  attempt: number;
   /** The whole answer, with secrets redacted; null without one. */
   result: string | null;
 }

@@ -1,5 +1,6 @@
 /** Reads the files of one commit from git objects. */
 
+import { parseBatch } from "../../kernel/files/git-contents.ts";
 import type { OwnRepository } from "../../kernel/files/git-repository.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
@@ -110,19 +111,6 @@ function* batches(sizes: readonly (readonly [string, number])[]): Generator<(rea
     bytes += one[1];
   }
   if (batch.length > 0) yield batch;
-}
-
-/** Parses `<oid> blob <size>\n<content>\n…`. */
-function* parseBatch(output: Buffer): Generator<[string, Uint8Array]> {
-  for (let at = 0; at < output.length; ) {
-    const end = output.indexOf(10, at);
-    if (end < 0) return;
-    const [, oid, size] = /^([0-9a-f]+) blob (\d+)$/.exec(output.toString("latin1", at, end)) ?? [];
-    at = end + 1;
-    if (oid === undefined) continue;
-    yield [oid, output.subarray(at, at + Number(size))];
-    at += Number(size) + 1;
-  }
 }
 
 function unreadable(why: string): SyscallError {

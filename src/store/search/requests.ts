@@ -1,6 +1,6 @@
 /** The requests to the index's Worker, and its answers, sent as structured clones. */
 
-import type { Code } from "../../plugin/index.ts";
+import type { Code, SearchHit } from "../../plugin/index.ts";
 import type { PageQuery } from "../runs/run-index.ts";
 
 export interface DocumentText {
@@ -28,18 +28,8 @@ export interface FindRequest {
   limit: number;
 }
 
-export interface IndexHit {
-  /** A run has none. */
-  collection: string | null;
-  source: string;
-  id: string;
-  snippet: string;
-  score: number;
-  time_ms: number | null;
-  fields: Record<string, string>;
-  /** Of a run. */
-  run?: { uuid: string; pid: number; agent: string; project: string; step: number };
-}
+/** A hit before the caller's scope is known. */
+export type IndexHit = Omit<SearchHit, "kind" | "scope">;
 
 /** Some rows as one JSON text: texts cross at once, and are parsed in time slices. */
 export type RowsText = string;
