@@ -22,6 +22,8 @@ export interface CallingRun {
   /** The job that it belongs to. */
   jobId: string | null;
   rights: JobRights;
+  /** What its jobs have, unless they name others. */
+  model: { provider: string; model: string } | null;
 }
 
 /** One attempt that is to begin. */

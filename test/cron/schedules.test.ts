@@ -64,7 +64,7 @@ function caller(run: CallingRun | null = null, name = "p"): JobCaller {
 function aRun(uuid: string, jobId: string | null = null): CallingRun {
   const permissions = { allow: [["Read"]], deny: [] };
   const rights = { permissions, max_steps: 10, context_budget: 1000, max_cost: null, timeout_ms: 60_000 };
-  return { uuid, agent: "default", jobId, rights };
+  return { uuid, agent: "default", jobId, rights, model: null };
 }
 
 function job(change: Partial<JobRequest> = {}): JobRequest {

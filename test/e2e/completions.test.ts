@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { existsSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { shellPath } from "../support/shells.ts";
 import { binary } from "./support/binary.ts";
@@ -22,10 +22,11 @@ const LINES: readonly (readonly [string, readonly string[]])[] = [
   ["rnix spawn --allow Read,Gre\t", ["spawn", "--allow", "Read,Grep"]],
   ["rnix log \t", ["log", "1"]],
   ["rnix deny 1 Gre\t", ["deny", "1", "Grep"]],
+  ["rnix cron disable nigh\t", ["cron", "disable", "nightly"]],
   ["rnix spawn --add note\t", ["spawn", "--add", "notes.md"]],
   ["rnix spawn --agent zzz\t", ["spawn", "--agent", "zzz"]],
 ];
-const FROM_DISK = LINES.filter(([typed]) => /agen|my-pr|qwen|Gre|log/.test(typed));
+const FROM_DISK = LINES.filter(([typed]) => /agen|my-pr|qwen|Gre|log|cron/.test(typed));
 
 /** Prints the words that a command got, one after the other in brackets. */
 const GIVEN = "given";
@@ -79,6 +80,13 @@ describe.each(Object.entries(SHELLS))("completions typed into %s", (name, shell)
       );
       const run = await machine.run(["do it"]);
       expect(run.code).toBe(0);
+      const { OPENAI_API_KEY: key, OPENAI_BASE_URL: url } = machine.env;
+      const file = machine.write(
+        join(machine.configDir, "env"),
+        `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${url}\n`,
+      );
+      chmodSync(file, 0o600);
+      expect((await machine.run(["cron", "add", "@daily", "look", "--name", "nightly"])).code).toBe(0);
 
       const folder = join(machine.elsewhere, "shell");
       mkdirSync(folder);

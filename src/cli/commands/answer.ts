@@ -64,7 +64,11 @@ export default defineCommand({
       const answered =
         words.length === 0 && ask
           ? await asked(io, ask, send)
-          : await send(ask ? answersOf(ask, words, flags.project) : [permissionAnswer(words, flags.project)]);
+          : await send(
+              ask
+                ? answersOf(ask, words, flags.project)
+                : [permissionAnswer(words.slice(0, 2), flags.project)],
+            );
       if (answered === null) return EXIT.error;
       if (flags.json) io.stdout.write(`${JSON.stringify(answered, null, 2)}\n`);
       else io.stderr.write(`${answeredText(answered)}\n`);

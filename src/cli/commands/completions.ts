@@ -17,7 +17,7 @@ export default defineCommand({
     { line: "rnix completions fish > ~/.config/fish/completions/rnix.fish", about: "fish" },
   ],
   notes: [
-    "Commands, flags and files are completed, and the runs, agents, providers, models, tools and skills of the project.",
+    "Commands, flags and files are completed, and the runs, agents, providers, models, tools, skills, jobs and questions of the project.",
   ],
   async run(io, _flags, [shell = ""]) {
     const script = Object.entries(SHELLS).find(([name]) => name === shell)?.[1];

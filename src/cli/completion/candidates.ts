@@ -5,7 +5,7 @@ import { loadCommands } from "../commands.ts";
 import type { Flag } from "../flags.ts";
 
 /** Values that are known only when they are asked for. */
-export const KINDS = ["run", "agent", "provider", "model", "tool", "skill"] as const;
+export const KINDS = ["run", "agent", "provider", "model", "tool", "skill", "job", "question"] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** One word that may follow, and what it means. */
@@ -33,6 +33,7 @@ const FLAG_KINDS: Readonly<Record<string, Kind>> = {
   ask: "tool",
   skill: "skill",
   resume: "run",
+  after: "job",
 };
 const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   PID: "run",
@@ -41,6 +42,9 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   "UUID|FILE": "run",
   TOOL: "tool",
   AGENT: "agent",
+  JOB: "job",
+  "JOB|SCHEDULE": "job",
+  ID: "question",
 };
 /** Placeholders of values that are files or folders. */
 const PATHS = /FILE|PATH|DIR/;

@@ -1,5 +1,7 @@
-/** The values of a project that a completion offers: runs, agents, providers, models, tools, skills. */
+/** The values of a project that a completion offers: runs, agents, providers, models, tools, skills, jobs, questions. */
 
+import type { JobInfo } from "../../plugin/index.ts";
+import { cronRequest } from "../cron/call.ts";
 import type { ConnectOptions, Io, Session, Wire } from "../io.ts";
 import { project } from "../io.ts";
 import { oneLine } from "../output/format.ts";
@@ -75,6 +77,17 @@ const LISTS: Readonly<Record<Kind, List>> = {
   async tool(wire, io) {
     const { tools } = await wire.request("list_tools", project(io));
     return tools.map(described);
+  },
+  async job(wire, io) {
+    const jobs = await cronRequest<JobInfo[]>(wire, project(io), { op: "list" });
+    return jobs.map(({ name, intent }) => ({ word: name, about: oneLine(intent, ABOUT_WIDTH) }));
+  },
+  async question(wire) {
+    const { asks } = await wire.request("list_asks", {});
+    return asks.map(({ request_id, agent, intent }) => ({
+      word: request_id,
+      about: oneLine(`${agent}: ${intent}`, ABOUT_WIDTH),
+    }));
   },
 };
 

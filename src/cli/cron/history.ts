@@ -6,7 +6,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { age, bool, count, json } from "../flags.ts";
 import { cronCall } from "./call.ts";
-import { rowsTable, strip } from "./rows.ts";
+import { failedHint, rowsTable, strip } from "./rows.ts";
 
 const ROWS = 30;
 
@@ -35,7 +35,7 @@ export const history = defineCommand({
     else if (rows.length === 0) io.stderr.write("nothing has been due yet\n");
     else
       io.stdout.write(
-        `${strip(rows, io, io.stdout)}\n\n${rowsTable(rows, io, { withJob: name === undefined })}`,
+        `${strip(rows, io, io.stdout)}\n\n${rowsTable(rows, io, { withJob: name === undefined })}${name === undefined ? "" : failedHint(rows)}`,
       );
     return EXIT.ok;
   },

@@ -65,6 +65,13 @@ export function rowsTable(rows: readonly LedgerRow[], io: Io, { withJob = false 
   return table(rows, withJob ? [job, ...columns] : columns, io.stdout, styleOf(io, io.stdout));
 }
 
+/** How to look at the last run that failed. */
+export function failedHint(rows: readonly LedgerRow[]): string {
+  const last = rows.findLast(({ state }) => state === "ran" || state === "failed");
+  if (last?.state !== "failed" || last.uuid === null) return "";
+  return `\nthe last failure: rnix log ${last.uuid.slice(0, RUN_CHARS)}\n`;
+}
+
 /** Without the year, unless it is long ago. */
 function dueText(due: string): string {
   const wall = wallTime(Date.parse(due), localZone());

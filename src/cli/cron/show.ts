@@ -8,7 +8,7 @@ import { styleOf } from "../output/style.ts";
 import { fields } from "../output/table.ts";
 import { cronCall } from "./call.ts";
 import { jobFields, nextLines } from "./job-text.ts";
-import { rowsTable, strip } from "./rows.ts";
+import { failedHint, rowsTable, strip } from "./rows.ts";
 
 const ROWS = 30;
 /** Rows of the table below the strip. */
@@ -39,7 +39,10 @@ export const show = defineCommand({
     if (next.length > 0)
       io.stdout.write(`\nnext\n${nextLines(job, next, style).split("\n").slice(1).join("\n")}`);
     if (runs.length === 0) io.stdout.write("\nit has not been due yet\n");
-    else io.stdout.write(`\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}`);
+    else
+      io.stdout.write(
+        `\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}${failedHint(runs)}`,
+      );
     return EXIT.ok;
   },
 });

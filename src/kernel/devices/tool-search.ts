@@ -107,7 +107,8 @@ export function searchTools<T extends { tool: Pick<ToolDef, "name" | "descriptio
     .filter((word) => word !== "");
   const named = tools.filter(({ tool }) => words.some((word) => isNamed(tool.name.toLowerCase(), word)));
   if (named.length > 0) return named;
-  const telling = words.filter((word) => word.length > 2 && !STOP_WORDS.has(word));
+  // A number tells tools of one kind apart.
+  const telling = words.filter((word) => (word.length > 2 || /\d/.test(word)) && !STOP_WORDS.has(word));
   const scored = tools.map((one) => ({ one, score: scoreOf(one.tool, telling) }));
   const found = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   return found.slice(0, MAX_FOUND).map(({ one }) => one);

@@ -95,7 +95,10 @@ function callingRun({
   context_budget,
   max_cost,
   timeout_ms,
+  provider,
+  model,
 }: NonNullable<ScheduleCaller["run"]>): CallingRun {
   const rights = { permissions, max_steps, context_budget, max_cost, timeout_ms };
-  return { uuid, agent, jobId: job?.id ?? null, rights };
+  const isKnown = provider !== "" && model !== "";
+  return { uuid, agent, jobId: job?.id ?? null, rights, model: isKnown ? { provider, model } : null };
 }

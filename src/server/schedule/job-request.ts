@@ -50,9 +50,9 @@ export function completeRequest(request: JobRequest, { cwd, env, run }: JobCalle
   const fields = fieldsOf(request);
   if (run && fields.trust)
     throw new SyscallError("PERMISSION", "run: a run can't trust the project for its job.");
-  const { RNIX_PROVIDER, RNIX_MODEL } = run ? {} : env;
-  const provider = fields.provider ?? (RNIX_PROVIDER || undefined);
-  const model = fields.model ?? (fields.provider === undefined ? RNIX_MODEL || undefined : undefined);
+  const usual = usualModel(fields.agent, env, run);
+  const provider = fields.provider ?? usual.provider;
+  const model = fields.model ?? (fields.provider === undefined ? usual.model : undefined);
   return {
     ...request,
     run: {
@@ -63,6 +63,16 @@ export function completeRequest(request: JobRequest, { cwd, env, run }: JobCalle
       provider_by_flag: fields.provider_by_flag ?? fields.provider !== undefined,
     },
   };
+}
+
+/** The shell's; of a run's job the run's, so that it costs no more than expected. Another agent may name its own. */
+function usualModel(
+  agent: string | undefined,
+  { RNIX_PROVIDER, RNIX_MODEL }: JobCaller["env"],
+  run: JobCaller["run"],
+): { provider?: string; model?: string } {
+  if (!run) return { provider: RNIX_PROVIDER || undefined, model: RNIX_MODEL || undefined };
+  return agent === undefined || agent === run.agent ? (run.model ?? {}) : {};
 }
 
 /** The request of one run. `plain`: the environment of a run without a caller; `user`: the user's file. */

@@ -298,12 +298,14 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
   );
   machine.write("agents/planner/instructions.md", "Plan.\n");
   await machine.run(["cron", "add", "@daily", "x", "--name", "mine"]);
-  expect((await machine.run(["spawn", "plan more", "--agent", "planner", "--trust"])).code).toBe(0);
+  const spawned = ["spawn", "plan more", "--agent", "planner", "--model", "small", "--trust"];
+  expect((await machine.run(spawned)).code).toBe(0);
   const jobs = await json<JobInfo[]>(machine, "cron", "list");
   expect(jobs.map(({ name }) => name)).toEqual(["mine", "own"]);
   expect(jobs[1]).toMatchObject({
     creator: { kind: "run", agent: "planner" },
     expires_at: expect.any(String),
+    run: { provider: "openai", model: "small" },
   });
   const log = await machine.run(["log"]);
   expect(log.stdout).toContain("was made by the user");

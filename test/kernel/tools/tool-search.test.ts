@@ -142,11 +142,17 @@ describe("a deferred tool", () => {
 });
 
 describe("a search", () => {
-  const tools = ["CronAdd", "CronList", "MemorySearch", "mcp__github__issues", "mcp__github__pulls"].map(
-    (name) => ({
-      tool: { name, description: name === "MemorySearch" ? "Find notes of past runs" : `About ${name}` },
-    }),
-  );
+  const tools = [
+    "CronAdd",
+    "CronList",
+    "MemorySearch",
+    "mcp__github__issues",
+    "mcp__github__pulls",
+    "mcp__shop__item_4",
+    "mcp__shop__item_42",
+  ].map((name) => ({
+    tool: { name, description: name === "MemorySearch" ? "Find notes of past runs" : `About ${name}` },
+  }));
   const found = (query: string): string[] => searchTools(query, tools).map(({ tool }) => tool.name);
 
   test.each<[string, string[]]>([
@@ -158,6 +164,7 @@ describe("a search", () => {
     ["cron", ["CronAdd", "CronList"]],
     ["search the memory", ["MemorySearch"]],
     ["open an issue on github", ["mcp__github__issues", "mcp__github__pulls"]],
+    ["stock of item 42", ["mcp__shop__item_42", "mcp__shop__item_4"]],
     ["*", []],
     ["", []],
     ["nothing", []],
