@@ -36,6 +36,7 @@ const DAEMONS_OWN =
   /^file (run\/rnix\/rnix\.(sock|pid|lock)|data\/rnix\/(kernels\/[^/]+|children\/[^/]+\.jsonl|(recovery\.|gc\/)lock)|(.*\/)?~[^/]*\.tmp)$/;
 
 const UNTIL_MS = 50_000;
+const BETWEEN_COMMANDS_MS = 50;
 
 /**
  * Short deadlines where something hangs, so that a test ends in seconds; long ones where a busy machine is slow.
@@ -139,6 +140,8 @@ export class Machine implements AsyncDisposable {
       if (pattern.test(stdout)) return stdout;
       if (performance.now() > giveUp)
         throw new Error(`rnix ${args.join(" ")} never said ${pattern}:\n${stdout}${stderr}`);
+      // What it waits for needs the processor, too.
+      await Bun.sleep(BETWEEN_COMMANDS_MS);
     }
   }
 
