@@ -2,13 +2,17 @@
 
 import { join } from "node:path";
 import type { UserPaths } from "../../config/paths.ts";
+import { CRON } from "../../cron/cron-folder.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
 import { BASES } from "../plan/base-folder.ts";
 import { recordKeyFile } from "./records.ts";
 
 /** In the user's data folder. Stock plugins that store documents there have folders of their own. */
-const OWN = ["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory", BASES];
+const OWN = [
+  ...["trust", "steps", "index", "spending", "gc", "keys", "plugins", "projects", "memory"],
+  ...[BASES, CRON],
+];
 
 /**
  * Folders that no run may write to: with them a run could raise its own rights or falsify its record. The data folder
