@@ -13,6 +13,11 @@ export interface JobProject {
   dataDir: string;
 }
 
+/** Whether its jobs can only be of this folder. A data folder elsewhere, such as the user's, is shared by several. */
+export function hasOwnData({ dir, dataDir }: JobProject): boolean {
+  return dataDir === join(dir, ".rnix", "data");
+}
+
 const Entry = z.object({ id: z.string(), dir: z.string(), data_dir: z.string() });
 const List = z.lazy(() => z.object({ v: z.literal(1), projects: z.array(Entry) }));
 

@@ -10,7 +10,7 @@ import { dueRow } from "./due.ts";
 import { policiesOf, type StoredJob } from "./job.ts";
 import { type Ledger, order } from "./ledger.ts";
 import type { GateResult, RunOutcome, SchedulerPorts } from "./ports.ts";
-import type { JobProject } from "./project-list.ts";
+import { hasOwnData, type JobProject } from "./project-list.ts";
 import { endedRow, followOf, GONE, isDecided, useOf } from "./run-end.ts";
 import { spentToday } from "./spending.ts";
 import { isoOf } from "./timetable.ts";
@@ -222,8 +222,9 @@ export class Runs {
     if (this.#closed) return;
     let job = find(row.job_id);
     if (!job) return;
-    const { dir } = this.#ports.project;
-    if (job.project !== dir) return this.#failedToStart(job, row, fromElsewhere(job, dir));
+    const { project } = this.#ports;
+    if (job.project !== project.dir && hasOwnData(project))
+      return this.#failedToStart(job, row, fromElsewhere(job, project.dir));
     const gated = job.if === undefined ? { go: true as const } : await this.#gate(job, job.if, row);
     if (!gated.go || this.#closed) return;
     // The gate takes its time: the job may be another now.

@@ -18,7 +18,7 @@ import { JobFile, type JobList } from "./job-file.ts";
 import { jobInfo, nextInstants } from "./job-info.ts";
 import { Ledger, order } from "./ledger.ts";
 import type { JobCaller, SchedulesPorts } from "./ports.ts";
-import { type JobProject, ProjectList } from "./project-list.ts";
+import { hasOwnData, type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
 import { messageOf, Scheduler } from "./scheduler.ts";
 import { isClockTrigger, isoOf, isZone, localZone, timetableOf } from "./timetable.ts";
@@ -64,7 +64,7 @@ export class Schedules {
       enable: (name) =>
         this.#change(name, caller, (job) => {
           if (job.held && caller.run) throw heldByUser(name);
-          moveTo(project.dir, job);
+          if (hasOwnData(project)) moveTo(project.dir, job);
           Object.assign(job, {
             state: "enabled",
             reason: null,

@@ -31,13 +31,12 @@ function forge(row: Partial<LedgerRow>): void {
 }
 
 test.each([
-  ["of a job that is not there", { job_id: "none" }, "../precious"],
-  ["of a job", { cause: "hook 1", queued: true as const }, "../precious"],
+  ["of a job that is not there", { job_id: "none" }, "../../precious"],
+  ["of a job", { cause: "hook 1", queued: true as const }, "../../precious"],
   ["with an absolute path", { job_id: "none" }, "/precious"],
   ["with another file of the folder", { job_id: "none" }, "cron/jobs.json"],
-  ["with a path that looks right", { job_id: "none" }, "cron/hooks/../../../precious.body"],
+  ["with a path that looks right", { job_id: "none" }, "cron/hooks/../../../../precious.body"],
 ])("a forged row %s can't name a file as a hook's body", async (_, row, body) => {
-  // The data folder is `data`.
   const outside = ["precious", "precious.body"].map((name) => join(dir, name));
   for (const file of outside) writeFileSync(file, "mine");
   forge({ ...row, body });
@@ -147,4 +146,13 @@ test("a job whose files were copied from another project is blocked before its g
     reason: expect.stringContaining("cron enable job"),
   });
   expect(world.events.map(({ event }) => event)).toEqual(["blocked"]);
+});
+
+test("jobs of several folders that share a data folder all run", async () => {
+  world = new CronWorld({ dir, dataDir: join(dir, "user") });
+  await world.add({ name: "a", trigger: { every: "1h" } });
+  await world.add({ name: "b", trigger: { every: "1h" }, project: join(dir, "another") });
+  await world.start();
+  await world.pass(HOUR + 2 * MINUTE);
+  expect([world.states("a"), world.states("b")]).toEqual([["ran"], ["ran"]]);
 });

@@ -117,6 +117,16 @@ describe("a job", () => {
     });
   });
 
+  test("of a folder that shares its data folder stays there when it is enabled elsewhere", async () => {
+    const shared = (name: string): JobCaller => {
+      const one = caller(null, name);
+      return { ...one, project: { ...one.project, dataDir: join(root, "shared") } };
+    };
+    await schedules().of(shared("p")).add(job());
+    await schedules().of(shared("p")).disable("nightly");
+    expect(await schedules().of(shared("q")).enable("nightly")).toMatchObject({ project: join(root, "p") });
+  });
+
   test.each(["jobs.json", "runs.jsonl"])(
     "of a project is shown beside another whose %s can't be read, which is named",
     async (file) => {

@@ -122,7 +122,7 @@ export function makeSchedules(
       const { trigger } = job;
       if ("on_hook" in trigger) return hooks.open(job.id, trigger.on_hook, project, events);
       if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
-      return new FileWatch(project.dir, trigger, events, {
+      return new FileWatch(job.project, trigger, events, {
         clock,
         ...watchStateIn(join(project.dataDir, CRON, "watch", `${job.id}.json`)),
         warn: (text) => logger.warn(`job ${job.name}`, text),

@@ -36,6 +36,8 @@ export const LIVE: RunOutcome = {
 
 export interface WorldOptions {
   dir: string;
+  /** The project's own by default. */
+  dataDir?: string;
   at?: string;
   fs?: FsPort;
   maxWaitMs?: number;
@@ -74,7 +76,7 @@ export class CronWorld {
     this.#o = o;
     this.clock = new FakeClock(Date.parse(o.at ?? "2026-01-01T00:00:00Z"));
     this.fs = o.fs ?? quickFs;
-    this.project = { id: "p", dir: o.dir, dataDir: `${o.dir}/data` };
+    this.project = { id: "p", dir: o.dir, dataDir: o.dataDir ?? `${o.dir}/.rnix/data` };
   }
 
   jobs(): JobFile {
