@@ -71,7 +71,9 @@ function expression(text: string, zone: string): Timetable {
       fixedTimeRule: "no-wildcard",
     });
   } catch (cause) {
-    throw new SyscallError("INVALID", `"${text}" is no schedule: ${reasonOf(cause)}. ${FORMS}`, { cause });
+    throw new SyscallError("INVALID", `"${text}" is no schedule: ${reasonOf(cause, pattern)}. ${FORMS}`, {
+      cause,
+    });
   }
   const next = (after: number): number | null => {
     const found = cron.nextRun(new Date(Math.floor(after / SECOND_MS) * SECOND_MS))?.getTime() ?? null;
@@ -90,7 +92,9 @@ function noReboot(): SyscallError {
   );
 }
 
-function reasonOf(cause: unknown): string {
+function reasonOf(cause: unknown, pattern: string): string {
+  const fields = pattern.split(" ").length;
+  if (fields !== 5 && fields !== 6) return fields === 1 ? "it is one word" : `it has ${fields} fields`;
   const text = cause instanceof Error ? cause.message : String(cause);
   return text.replace(/^CronPattern: /, "").replace(/\.$/, "");
 }

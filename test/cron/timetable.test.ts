@@ -133,7 +133,7 @@ describe("an expression", () => {
     ["60 0 * * *", "minute"],
     ["@reboot", "@reboot"],
     ["often", "Expected five fields"],
-    ["0 0 0 1 1 * 2030", "7 parts"],
+    ["0 0 0 1 1 * 2030", "it has 7 fields"],
     ["@every 5", "such as 5s"],
     ["@every 10ms", "at least 1s"],
   ])("%s is refused", (cron, says) => {

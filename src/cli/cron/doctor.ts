@@ -43,7 +43,7 @@ function overview(jobs: readonly JobInfo[], enabled: readonly JobInfo[]): Findin
       state: "bad",
       text: `${shown.join("; ")}${more}`,
       advice:
-        "rnix cron list --all-projects shows them; after you have fixed the cause: rnix cron enable JOB",
+        "rnix cron list --all-projects shows them; a blocked job runs again when the cause is gone, a paused one after rnix cron enable JOB",
     };
   }
   const [next] = enabled

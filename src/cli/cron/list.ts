@@ -35,9 +35,11 @@ export const list = defineCommand({
     io.stdout.write(table(jobs, columns(Date.now(), all), io.stdout, style));
     for (const { name, state, reason } of jobs) {
       if (reason === null || state === "done") continue;
-      const again = state === "disabled" ? "" : `; to run it again: rnix cron enable ${name}`;
-      const why = reason.startsWith(state) ? reason : `${state}: ${reason}`;
-      io.stdout.write(`${style.yellow(name)} is ${oneLine(why, WIDTH)}${again}\n`);
+      const why = oneLine(reason.startsWith(state) ? reason : `${state}: ${reason}`, WIDTH).replace(
+        /\.$/,
+        "",
+      );
+      io.stdout.write(`${style.yellow(name)} is ${why}${againText(name, state)}\n`);
     }
     const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
     if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
@@ -59,4 +61,9 @@ function columns(now: number, all: boolean): Column<JobInfo>[] {
     { title: "SCHEDULE", value: ({ trigger }) => printable(triggerText(trigger)), flexible: 10 },
     { title: "INTENT", value: ({ intent }) => intent, flexible: 10, leftOut: 1 },
   ];
+}
+
+function againText(name: string, state: JobInfo["state"]): string {
+  if (state === "paused") return `; to run it again: rnix cron enable ${name}`;
+  return state === "blocked" ? "; it runs again when the cause is gone" : "";
 }

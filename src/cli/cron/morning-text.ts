@@ -114,7 +114,7 @@ function countText(counts: Job["counts"]): string {
 function detailsOf({ last, failures }: Job, now: number): string[] {
   const earlier = failures
     .filter(({ due }) => due !== last.due)
-    .map(({ due, reason }) => `${shortTime(due, now)} failed: ${reason}`);
+    .map(({ due, state, reason }) => `${shortTime(due, now)} ${state}: ${reason}`);
   const isBad = last.state === "failed" || last.state === "parked";
   return [...earlier, ...(isBad && last.uuid !== null ? [`rnix log ${last.uuid}`] : [])];
 }

@@ -35,7 +35,7 @@ interface JobReport {
   cost_usd: number | null;
   /** What came of its last time. */
   last: { due: string; state: State; what: string; uuid: string | null };
-  failures: { due: string; reason: string; uuid: string | null }[];
+  failures: { due: string; state: State; reason: string; uuid: string | null }[];
 }
 
 interface RunReport {
@@ -98,7 +98,12 @@ function jobReport(job: JobInfo | undefined, rows: readonly LedgerRow[]): JobRep
     tokens_used: rows.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
     cost_usd: costOf(rows),
     last: { due: last.due, state: last.state, what: whatOf(last), uuid: last.uuid },
-    failures: failures.map((row) => ({ due: row.due, reason: whatOf(row), uuid: row.uuid })),
+    failures: failures.map((row) => ({
+      due: row.due,
+      state: row.state,
+      reason: whatOf(row),
+      uuid: row.uuid,
+    })),
   };
 }
 

@@ -36,7 +36,8 @@ export const show = defineCommand({
     const { job, next, runs } = shown;
     const style = styleOf(io, io.stdout);
     io.stdout.write(`job ${style.bold(job.name)}\n${fields(jobFields(job), style)}`);
-    if (next.length > 0)
+    // A paused or disabled job has none.
+    if (job.next_at !== null && next.length > 0)
       io.stdout.write(`\nnext\n${nextLines(job, next, style).split("\n").slice(1).join("\n")}`);
     if (runs.length === 0) io.stdout.write("\nit has not been due yet\n");
     else

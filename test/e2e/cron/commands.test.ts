@@ -119,6 +119,8 @@ describe("rnix cron add", () => {
       ["61 * * * *", "x"],
       /"61 \* \* \* \*" is no schedule.*Expected five fields/,
     ],
+    ["a word with a mistake", ["@dayly", "x"], /"@dayly" is no schedule: it is one word\. Expected five/],
+    ["too few fields", ["5 4 * *", "x"], /"5 4 \* \*" is no schedule: it has 4 fields\. Expected five/],
     ["a zone that is none", ["0 3 * * *", "x", "--tz", "Mars/Base"], /"Mars\/Base" is no time zone/],
     [
       "a time that is over",
@@ -241,7 +243,10 @@ test.concurrent("a job that fails again and again is paused: list, morning and d
     "the pause and its hook",
   );
   const listed = await machine.run(["cron", "list"]);
-  expect(listed.stdout).toMatch(/bad is paused.*rnix cron enable bad/);
+  expect(listed.stdout).toMatch(/bad is paused.*[^.]; to run it again: rnix cron enable bad/);
+  const shown = (await machine.run(["cron", "show", "bad"])).stdout;
+  expect(shown).not.toContain("\nnext\n");
+  expect(shown).toMatch(/the last failure: rnix log \w{8}-\w{4}\n$/);
   expect(JSON.parse(machine.read("failed.jsonl").split("\n")[0] ?? "")).toMatchObject({
     job: "bad",
     project: machine.project,
@@ -332,4 +337,8 @@ test("a job takes neither key nor address from the user's shell, and rnix cron a
 
   machine.write(file, `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${url}\n`);
   expect((await add()).code).toBe(0);
+
+  machine.write(file, "");
+  await machine.run(["cron", "run", "job"]);
+  await machine.until(["cron", "list"], /job is blocked: .*[^.]; it runs again when the cause is gone/);
 });
