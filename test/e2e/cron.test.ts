@@ -80,6 +80,9 @@ describe.concurrent("a scheduled job", () => {
     expect(await wrong({ cwd: "gone" })).toContain("gone");
     expect(await wrong({ colour: "red" })).toContain("unknown field colour");
     expect(await wrong({ attended: true })).toContain("attended");
+    // The price of the model is not known.
+    expect(await wrong({ max_cost: 1 })).toContain("price");
+    expect(await machine.add({ max_cost_per_day: 1 }).then(() => "added", String)).toContain("price");
     expect(await machine.schedule("list")).toEqual([]);
   });
 

@@ -43,7 +43,8 @@ export async function planJob(
   try {
     requireProject(job, request, opts);
     requireCommands([...(agent?.checks ?? []), ...(opts.checks ?? [])], opts.env);
-    if (agent) ports.check(agent, opts);
+    // A limit of the day bounds each run: it needs the model's price, too.
+    if (agent) ports.check(agent, { ...opts, maxCost: opts.maxCost ?? job.max_cost_per_day });
   } catch (thrown) {
     opts.devices.release();
     throw thrown;
