@@ -36,7 +36,8 @@ export function changes(device: string, target: Target | undefined, context: Ope
       }
       const change = await changed(memory, place, action, request, signal);
       const message = changeText(place, change);
-      return isText ? message : JSON.stringify({ ...change, target: place.target, message }, null, 1);
+      // One line that begins with the message: it is what a user sees of the call.
+      return isText ? message : JSON.stringify({ message, ...change, target: place.target });
     },
   };
 }

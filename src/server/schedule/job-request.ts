@@ -52,7 +52,9 @@ export function completeRequest(request: JobRequest, { cwd, env, run }: JobCalle
     throw new SyscallError("PERMISSION", "run: a run can't trust the project for its job.");
   const usual = usualModel(fields.agent, env, run);
   const provider = fields.provider ?? usual.provider;
-  const model = fields.model ?? (fields.provider === undefined ? usual.model : undefined);
+  // As for a spawn: a model that belongs to a provider counts for this one only.
+  const counts = usual.provider === undefined || provider === usual.provider;
+  const model = fields.model ?? (counts ? usual.model : undefined);
   return {
     ...request,
     run: {

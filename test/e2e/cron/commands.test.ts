@@ -337,6 +337,12 @@ test("a job takes neither key nor address from the user's shell, and rnix cron a
 
   machine.write(file, `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${url}\n`);
   expect((await add()).code).toBe(0);
+  // The model is the one that rnix spawn has with the same flag.
+  await machine.run(["cron", "add", "@daily", "look", "--name", "other", "--provider", "openai"]);
+  expect(await json<JobInfo[]>(machine, "cron", "list")).toMatchObject([
+    { run: { provider: "openai", model: "m" } },
+    { run: { provider: "openai", model: "m" } },
+  ]);
 
   machine.write(file, "");
   await machine.run(["cron", "run", "job"]);

@@ -74,7 +74,7 @@ describe.concurrent("an agent", () => {
     expect(byShell).toMatch(/may not use \/dev\/memory\/commit\. The deny rule MemoryCommit forbids it/);
     await verdict(machine, ["two", "--deny", "MemoryCommit(global_memory)"]);
     const [here = "", everywhere = ""] = toolResults(last(model)).slice(-3);
-    expect(here).toContain('"state": "added"');
+    expect(here).toContain('"state":"added"');
     expect(everywhere).toMatch(/PERMISSION/);
     await verdict(machine, ["three", "--ask", "MemoryCommit"]);
     expect(toolResults(last(model)).at(-1)).toMatch(/PERMISSION/);
