@@ -127,6 +127,9 @@ export function problemsOf(request: unknown, now: number): string[] {
     problems.push("if_input: expected `if`, whose output is the input");
   if (job.on_silence !== undefined && job.expect_every === undefined)
     problems.push("on_silence: expected expect_every too");
+  for (const glob of "on_change" in job.trigger ? job.trigger.on_change : [])
+    if (glob.startsWith("/") || glob.startsWith("~") || glob.split("/").includes(".."))
+      problems.push(`on_change: expected a glob below the project's folder, got ${JSON.stringify(glob)}`);
   if ("after" in job.trigger && job.trigger.after === job.name)
     problems.push("after: a job can't follow itself");
   if (JSON.stringify(job.run).length > MAX_RUN_BYTES) problems.push("run: expected at most 1 MiB");

@@ -163,6 +163,18 @@ describe("a job", () => {
     expect(error).toContain("on_silence");
   });
 
+  test.each(["/etc/*", "../other/**", "src/../../x", "~/notes/*"])(
+    "is refused when it waits for a change outside of its project: %s",
+    async (glob) => {
+      const error = await schedules()
+        .of(caller())
+        .add(job({ trigger: { on_change: ["src/..a/**", glob] } }))
+        .catch(String);
+      expect(error).toContain(`got ${JSON.stringify(glob)}`);
+      expect(error).not.toContain("..a");
+    },
+  );
+
   test("is refused where a run of it could not begin", async () => {
     faults = ["there is no agent nobody", "no key"];
     const error = await schedules().of(caller()).add(job()).catch(String);

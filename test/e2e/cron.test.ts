@@ -96,6 +96,9 @@ describe.concurrent("a scheduled job", () => {
       const texts = JSON.stringify(body);
       if (texts.includes("make a job")) {
         if (!texts.includes("can't run")) return added({ ...job, if: "true" });
+        // A file that the run itself may not read, played as a model's answers.
+        if (!texts.includes("/etc/hosts"))
+          return added({ ...job, run: { provider: "replay", model: "/etc/hosts" } });
         return texts.includes('\\"next\\"') ? { text: "made" } : added(job);
       }
       if (texts.includes("tool_call_id")) return { text: "tried" };
@@ -103,6 +106,7 @@ describe.concurrent("a scheduled job", () => {
     });
     const made = await machine.run(["spawn", "make a job", "--allow", "Jobs", "--max-steps", "5"]);
     expect(made.stdout).toContain("made");
+    expect(made.stderr).toContain("may not give its child the file /etc/hosts");
     const rows = await machine.rows((all) => all.some(({ state }) => state === "ran"));
     expect(machine.has("out.txt")).toBe(false);
     const shown = JSON.parse((await machine.run(["show", rows[0]?.uuid ?? "", "--json"])).stdout);

@@ -306,7 +306,7 @@ async function filesOf(paths: readonly string[]): Promise<string[]> {
 }
 
 /** The file from which a replay model is read, unless it is a run. */
-function scriptOf(model: string, cwd: string): string[] {
+export function scriptOf(model: string, cwd: string): string[] {
   const file = resolve(cwd, model);
   return existsSync(file) ? [file] : [];
 }

@@ -9,7 +9,7 @@ import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
 import { addressVariable } from "../plan/keep-address.ts";
-import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
 import { placedRequest } from "./job-request.ts";
 
 export interface JobPlanPorts {
@@ -94,7 +94,11 @@ const BUILT_IN: ReadonlySet<string> = new Set(
 );
 
 /** Fails with PERMISSION for what the run that makes the job could not do itself. */
-function requireRights(job: StoredJob, checks: readonly string[], { spawn }: JobPlanPorts): void {
+function requireRights(
+  job: StoredJob,
+  { checks, scripts }: Record<"checks" | "scripts", readonly string[]>,
+  { spawn }: JobPlanPorts,
+): void {
   if (job.creator.kind !== "run") return;
   const { env_names: named, ...run } = job.run;
   const { env = {}, add = [], ...rest } = placedRequest({ ...job, run }, { plain: {}, user: {} }).request;
@@ -106,7 +110,7 @@ function requireRights(job: StoredJob, checks: readonly string[], { spawn }: Job
   });
   spawn.parent(job.creator.uuid)?.requireEffects({
     commands: [...checks, ...(job.if === undefined ? [] : [job.if]), ...commands],
-    files: [...add, ...(rest.files_read ?? [])],
+    files: [...add, ...(rest.files_read ?? []), ...scripts],
     variables: [...Object.keys(env), ...(Array.isArray(named) ? named.map(String) : [])],
   });
 }
@@ -154,7 +158,14 @@ export async function preflightJob(
       opts.devices.release();
     }
     if (job.creator.kind === "run")
-      requireRights(job, [...(agent?.checks ?? []), ...(opts.checks ?? [])], ports);
+      requireRights(
+        job,
+        {
+          checks: [...(agent?.checks ?? []), ...(opts.checks ?? [])],
+          scripts: opts.provider?.plays ? scriptOf(opts.provider.model, opts.cwd) : [],
+        },
+        ports,
+      );
     const { name = "default" } = agent ?? {};
     const { provider } = opts;
     return {
