@@ -1,6 +1,7 @@
 /** Searches this machine for model providers. */
 
 import { formatDuration } from "../lib/duration.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { ollamaModels, type Timers } from "./local-servers.ts";
@@ -136,7 +137,7 @@ async function detect(provider: Provider, search: Search): Promise<{ model: stri
   try {
     return await Promise.race([entry.device.provider.detect(environment(provider, search)), late.promise]);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     search.warn(
       `The driver ${provider.driver} of plugin ${entry.plugin} could not be asked for a model: ${why}`,
     );

@@ -1,5 +1,6 @@
 /** Hands the answers of runs to where their job wants them, until they are accepted or given up. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { type DeliveryState, type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
@@ -95,7 +96,7 @@ export class Deliveries {
       await deliver?.(job, row, one);
       return { ...one, state: "delivered", tries, error: null };
     } catch (thrown) {
-      const error = (thrown instanceof Error ? thrown.message : String(thrown)).slice(0, ERROR_CHARS);
+      const error = messageOf(thrown).slice(0, ERROR_CHARS);
       const isOver = !job || WAITS_MS[one.tries] === undefined;
       if (isOver)
         log("warn", `job ${row.job}`, `the answer of ${row.due} was not delivered to ${one.to}: ${error}`);

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { formatDuration, MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
@@ -16,7 +17,7 @@ const Duration = z.string().superRefine((text, context) => {
   try {
     parseDuration(text, MAX_AGE_MS);
   } catch (thrown) {
-    context.addIssue({ code: "custom", message: thrown instanceof Error ? thrown.message : String(thrown) });
+    context.addIssue({ code: "custom", message: messageOf(thrown) });
   }
 });
 
@@ -115,7 +116,7 @@ export function problemsOf(request: unknown, now: number): string[] {
     try {
       run();
     } catch (thrown) {
-      problems.push(thrown instanceof Error ? thrown.message : String(thrown));
+      problems.push(messageOf(thrown));
     }
   };
   check(() => requireInstant(job.trigger, now));

@@ -1,6 +1,7 @@
 /** The runs of one project's jobs: begun, watched, ended, and what follows from their ends. */
 
 import { join } from "node:path";
+import { messageOf } from "../lib/error-detail.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { realFs, removeLeftover } from "../store/files/fs-port.ts";
@@ -293,7 +294,7 @@ export class Runs {
   async #failedToStart(job: StoredJob, row: LedgerRow, thrown: unknown): Promise<void> {
     const { clock, log } = this.#ports;
     const code = thrown instanceof SyscallError ? thrown.code : "INTERNAL";
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const message = messageOf(thrown);
     // The daemon stops: the next one finds no record of the run, and begins it.
     if (this.#closed || code === "CLOSED" || code === "CANCELLED") return;
     if (code === "EXHAUSTED") {

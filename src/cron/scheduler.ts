@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import type { Timer } from "../lib/clock.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
@@ -396,8 +397,4 @@ function notHere({ dir }: JobProject): SyscallError {
     "UNAVAILABLE",
     `Another daemon runs the schedules of ${dir}, or they are still being read. Try again in a moment.`,
   );
-}
-
-export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
 }

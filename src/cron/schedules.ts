@@ -1,6 +1,7 @@
 /** The jobs of all projects, as the service `schedule` offers them. */
 
 import type { Timer } from "../lib/clock.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import {
   type AddedJob,
@@ -20,7 +21,7 @@ import { Ledger, order } from "./ledger.ts";
 import type { JobCaller, SchedulesPorts } from "./ports.ts";
 import { hasOwnData, type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
-import { messageOf, Scheduler } from "./scheduler.ts";
+import { Scheduler } from "./scheduler.ts";
 import { isClockTrigger, isoOf, isZone, localZone, timetableOf } from "./timetable.ts";
 
 const SHOWN_NEXT = 5;

@@ -2,6 +2,7 @@
 
 import { Cron } from "croner";
 import { parseDuration } from "../lib/duration.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { type JobTrigger, SyscallError } from "../plugin/index.ts";
 
 /** The instants of a trigger. All times are Unix ms. */
@@ -95,7 +96,7 @@ function noReboot(): SyscallError {
 function reasonOf(cause: unknown, pattern: string): string {
   const fields = pattern.split(" ").length;
   if (fields !== 5 && fields !== 6) return fields === 1 ? "it is one word" : `it has ${fields} fields`;
-  const text = cause instanceof Error ? cause.message : String(cause);
+  const text = messageOf(cause);
   return text.replace(/^CronPattern: /, "").replace(/\.$/, "");
 }
 

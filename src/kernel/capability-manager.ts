@@ -1,5 +1,6 @@
 /** The syscalls of capabilities: granting and revoking rights of live processes. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
@@ -196,7 +197,7 @@ export class CapabilityManager {
   }
 
   #warn(proc: Process, thrown: unknown): void {
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    const why = messageOf(thrown);
     this.#ports.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${why}`);
   }
 }

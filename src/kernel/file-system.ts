@@ -2,7 +2,7 @@
 
 import { withDeadline, withGrace } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
-import { withDetail } from "../lib/error-detail.ts";
+import { messageOf, withDetail } from "../lib/error-detail.ts";
 import {
   type Data,
   type FileStat,
@@ -351,7 +351,7 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
       if (thrown.device !== undefined) throw thrown;
       throw withDetail(thrown, { device });
     }
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const text = messageOf(thrown);
     throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${text}`, { cause: thrown, device });
   }
 }

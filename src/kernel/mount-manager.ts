@@ -1,5 +1,6 @@
 /** The syscalls Mount, Unmount and UnmountAll. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
@@ -347,7 +348,7 @@ export class MountManager implements ResourceHolder {
   }
 
   #warn(thrown: unknown, { proc }: MountTable): void {
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const text = messageOf(thrown);
     this.#ports.log("warn", proc ? `PID ${proc.pid}` : "mounts", text);
   }
 }

@@ -1,6 +1,11 @@
-/** Copies of an error with more detail. */
+/** The message of what was thrown, and copies of an error with more detail. */
 
 import { SyscallError, type SyscallErrorDetail } from "../plugin/index.ts";
+
+/** The message of an error; anything else that was thrown, as text. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
 
 /** The same error with more detail about where it happened. */
 export function withDetail(

@@ -1,6 +1,7 @@
 /** Starts and ends all programs of a kernel. */
 
 import { isAbsolute, join } from "node:path";
+import { messageOf } from "../lib/error-detail.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { leaders } from "./adopted-processes.ts";
 import { couldNotEnd } from "./end-processes.ts";
@@ -265,7 +266,7 @@ export class Children {
     try {
       write();
     } catch (cause) {
-      const why = cause instanceof Error ? cause.message : String(cause);
+      const why = messageOf(cause);
       this.#fault(
         new SyscallError("INTERNAL", `The list of running programs cannot be written: ${why}`, { cause }),
       );

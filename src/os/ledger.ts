@@ -2,6 +2,7 @@
 
 import { closeSync, mkdirSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Identity } from "./process-table.ts";
 import type { ProcessTag } from "./process-tag.ts";
@@ -145,5 +146,5 @@ function truncated(argv: string[]): string[] {
 }
 
 function reason(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
+  return messageOf(cause);
 }

@@ -2,6 +2,7 @@
 
 import { type FileHandle, mkdir, open } from "node:fs/promises";
 import { dirname } from "node:path";
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { OutputRing, type Piece } from "./output-ring.ts";
 
@@ -308,7 +309,7 @@ async function readBack(path: string, from: number, length: number): Promise<Uin
 }
 
 function fault(what: string, path: string, cause: unknown): SyscallError {
-  const reason = cause instanceof Error ? cause.message : String(cause);
+  const reason = messageOf(cause);
   return new SyscallError("INTERNAL", `The file of a program's output, ${path}, ${what}: ${reason}`, {
     cause,
   });

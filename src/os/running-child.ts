@@ -1,5 +1,6 @@
 /** One program of a kernel, until it and all its descendants have ended. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
 import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
@@ -304,7 +305,7 @@ export class RunningChild {
   }
 
   #fault(what: string, cause: unknown): void {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = messageOf(cause);
     this.#o.onFault(new SyscallError("INTERNAL", `${what}: ${why}`, { cause }));
   }
 

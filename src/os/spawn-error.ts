@@ -2,6 +2,7 @@
 
 import { accessSync, constants, type Stats, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
+import { messageOf } from "../lib/error-detail.ts";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
 /** Returns the error of a failed start, with its cause and what to do. */
@@ -13,7 +14,7 @@ export function spawnError(
 ): SyscallError {
   const [code, message] = explain(errno(cause), argv[0] ?? "", cwd, path) ?? [
     "INTERNAL",
-    `The program "${argv[0]}" could not be started: ${cause instanceof Error ? cause.message : String(cause)}`,
+    `The program "${argv[0]}" could not be started: ${messageOf(cause)}`,
   ];
   return new SyscallError(code, message, { cause });
 }

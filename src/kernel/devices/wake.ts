@@ -1,6 +1,7 @@
 /** The tool Wake, by which a run waits for a time or a message. */
 
 import { parseDuration } from "../../lib/duration.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { rfc, type ScheduledWakes, type WakeRequest } from "../lifetime/scheduled-wakes.ts";
 import type { KernelTool } from "./tool-device.ts";
@@ -52,7 +53,7 @@ function durationOf(text: string): number {
   try {
     ms = parseDuration(text.trim(), Number.MAX_SAFE_INTEGER);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
+    const why = messageOf(cause);
     throw new SyscallError("INVALID", `Wake: in: ${why}`, { cause });
   }
   return Math.max(ms, MIN_MS);

@@ -1,6 +1,6 @@
 /** Names the syscall and the process of an error. */
 
-import { withDetail } from "../../lib/error-detail.ts";
+import { messageOf, withDetail } from "../../lib/error-detail.ts";
 import { type Code, SyscallError } from "../../plugin/index.ts";
 
 /**
@@ -9,7 +9,7 @@ import { type Code, SyscallError } from "../../plugin/index.ts";
  */
 export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
   if (!(thrown instanceof SyscallError)) {
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const text = messageOf(thrown);
     const code = thrown instanceof DOMException ? (ABORTS.get(thrown.name) ?? "INTERNAL") : "INTERNAL";
     return new SyscallError(code, `${syscall}: ${text}`, { cause: thrown, syscall, pid });
   }

@@ -3,6 +3,7 @@
 import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { dirname, isAbsolute, join, relative } from "node:path";
+import { messageOf } from "../../lib/error-detail.ts";
 import { eachParallel } from "../../lib/parallel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
@@ -129,7 +130,7 @@ export class ChangeTracker {
 
   #failed(thrown: unknown): void {
     this.#complete = false;
-    this.#p.warn(thrown instanceof Error ? thrown.message : String(thrown));
+    this.#p.warn(messageOf(thrown));
   }
 
   /** A tool is about to change this file (absolute). */
@@ -186,7 +187,7 @@ export class ChangeTracker {
   /** Returns null when git fails. */
   async #list(tree: WorkTree, call: CallOptions): Promise<Listing | null> {
     const listing = await tree.list(call).catch((thrown: unknown) => {
-      this.#p.warn(`git: ${thrown instanceof Error ? thrown.message : String(thrown)}`);
+      this.#p.warn(`git: ${messageOf(thrown)}`);
       return null;
     });
     this.#compared = listing?.complete ?? false;

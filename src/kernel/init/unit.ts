@@ -2,6 +2,7 @@
 
 import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountManager, MountScope } from "../mount-manager.ts";
@@ -85,7 +86,7 @@ export class InitUnit {
     } catch (thrown) {
       const why: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown;
       await this.stop();
-      this.#become("failed", textOf(why));
+      this.#become("failed", messageOf(why));
       throw why;
     } finally {
       deadline.release();
@@ -104,7 +105,7 @@ export class InitUnit {
       if (proc && !proc.exit)
         await this.#endOf(proc, supervisors.stopSupervisor(proc.pid, undefined, status));
     } catch (thrown) {
-      log("warn", this.#label(), `it did not end well: ${textOf(thrown)}`);
+      log("warn", this.#label(), `it did not end well: ${messageOf(thrown)}`);
     }
   }
 
@@ -208,8 +209,4 @@ export class InitUnit {
 
 function wordsOf({ code, reason, error }: ExitStatus): string {
   return `${reason} (${code})${error ? `. ${error.message}` : ""}`;
-}
-
-export function textOf(thrown: unknown): string {
-  return thrown instanceof Error ? thrown.message : String(thrown);
 }

@@ -1,6 +1,7 @@
 /** Spawns the children of agents and waits for them. */
 
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import { Process } from "../process/process.ts";
@@ -121,7 +122,7 @@ export class ChildAgents {
       } catch (thrown) {
         // Parent and child are being suspended again.
         if (parent.stopped) return;
-        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        const why = messageOf(thrown);
         await this.#ports.notify(
           parent,
           `Your child ${uuid}, which was suspended with you, could not be resumed: ${why}`,
@@ -136,7 +137,7 @@ export class ChildAgents {
       const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
       if (child && !child.foreign && hasEnded(child)) takeResult(parent, child);
     } catch (thrown) {
-      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      const why = messageOf(thrown);
       const text = `The record of your child ${uuid} can't be read, so what it used is not counted: ${why}`;
       await this.#ports.notify(parent, text);
     }

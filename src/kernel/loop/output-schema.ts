@@ -1,6 +1,7 @@
 /** Checks the final answer of a run against its JSON Schema. */
 
 import type { z } from "zod";
+import { messageOf } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
@@ -61,7 +62,7 @@ function compiled(schema: object): z.ZodType {
   } catch (error) {
     if (error instanceof SyscallError) throw error;
     if (error instanceof RangeError) throw invalidSchema("it is nested too deeply");
-    throw invalidSchema(error instanceof Error ? error.message : String(error));
+    throw invalidSchema(messageOf(error));
   }
 }
 

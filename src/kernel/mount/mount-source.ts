@@ -2,6 +2,7 @@
 
 import { withDeadline, withGrace } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import {
   type Device,
   type Mounted,
@@ -265,7 +266,7 @@ export class MountSource {
       return await run();
     } catch (thrown) {
       if (thrown instanceof SyscallError) throw thrown;
-      const text = thrown instanceof Error ? thrown.message : String(thrown);
+      const text = messageOf(thrown);
       const { plugin } = this.#spec.opener;
       throw new SyscallError("DRIVER", `Plugin ${plugin}, ${this.label}: ${text}`, { cause: thrown });
     }
@@ -287,5 +288,5 @@ export class MountSource {
 
 function errorOf(thrown: unknown): SyscallError {
   if (thrown instanceof SyscallError) return thrown;
-  return new SyscallError("INTERNAL", thrown instanceof Error ? thrown.message : String(thrown));
+  return new SyscallError("INTERNAL", messageOf(thrown));
 }

@@ -1,6 +1,6 @@
 /** The keys of a process, and their redaction. */
 
-import { withMessage, withOutput } from "../../lib/error-detail.ts";
+import { messageOf, withMessage, withOutput } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** Shorter texts are no keys, and redacting them would remove words from texts. */
@@ -58,7 +58,7 @@ export class Secrets {
 
   /** The same error, without what lies below it when it shows a key. */
   hideIn(thrown: unknown): unknown {
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const text = messageOf(thrown);
     const clean = this.hide(text);
     if (!(thrown instanceof SyscallError)) return clean === text ? thrown : new SyscallError("DRIVER", clean);
     const output = thrown.output && this.hide(thrown.output);

@@ -1,5 +1,6 @@
 /** The errors of supervisors. */
 
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";
@@ -7,7 +8,7 @@ import type { SupervisorSpec } from "./spec.ts";
 /** Errors of supervisors. */
 
 export function notStarted(supervisor: string, child: string, thrown: unknown): SyscallError {
-  const why = thrown instanceof Error ? thrown.message : String(thrown);
+  const why = messageOf(thrown);
   return new SyscallError(
     thrown instanceof SyscallError ? thrown.code : "INTERNAL",
     `Supervisor ${supervisor}: its child ${child} did not start: ${why}`,

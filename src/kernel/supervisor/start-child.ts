@@ -2,6 +2,7 @@
 
 import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Child, ExecRequest } from "../../plugin/index.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import type { Process } from "../process/process.ts";
@@ -81,7 +82,7 @@ async function goOn(
     return pid;
   } catch (thrown) {
     if (supervisor.stopped) throw thrown;
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
+    const why = messageOf(thrown);
     ports.warn(
       `PID ${supervisor.pid}`,
       `child ${id} starts with a new run; its former run stays suspended: ${why}`,

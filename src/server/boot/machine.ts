@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { type Clock, realClock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
@@ -96,7 +97,7 @@ async function sweepLeftovers(
       );
     }
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     logger.warn("sweep", `what a dead rnix left running could not be ended: ${why}`);
   }
 }

@@ -4,6 +4,7 @@ import { rmSync, statSync, writeFileSync } from "node:fs";
 import type { Server as NetServer, Socket } from "node:net";
 import type { UserPaths } from "../../config/paths.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { makeSocketFolder } from "../../protocol/socket-path.ts";
 import { listen } from "./socket.ts";
@@ -111,7 +112,7 @@ export class DaemonEndpoint {
       logger.warn("daemon", `${paths.socket} was removed: listening there again`);
       this.#lastFailure = "";
     } catch (thrown) {
-      const why = thrown instanceof Error ? thrown.message : String(thrown);
+      const why = messageOf(thrown);
       if (why !== this.#lastFailure)
         logger.warn("daemon", `${paths.socket} was removed, and can't be created again: ${why}`);
       this.#lastFailure = why;

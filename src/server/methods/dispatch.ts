@@ -1,5 +1,6 @@
 /** Finds the method of a request and runs it. */
 
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
@@ -79,7 +80,7 @@ function read(frame: Frame): Request | WireError {
   try {
     value = JSON.parse(frame.text);
   } catch (error) {
-    return badRequest(`The line is not JSON: ${error instanceof Error ? error.message : String(error)}.`);
+    return badRequest(`The line is not JSON: ${messageOf(error)}.`);
   }
   const request = Request.safeParse(value);
   return request.success ? request.data : badRequest(describeIssue(request.error, value));
@@ -112,6 +113,6 @@ function toWire(error: unknown, services: Services): WireError {
   services.logger.warn("server", `a fault of rnix itself: ${text}`);
   return {
     code: "INTERNAL",
-    message: `A fault of rnix itself: ${error instanceof Error ? error.message : String(error)}. \`rnix daemon logs\` has more.`,
+    message: `A fault of rnix itself: ${messageOf(error)}. \`rnix daemon logs\` has more.`,
   };
 }

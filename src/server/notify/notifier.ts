@@ -1,6 +1,7 @@
 /** Notifies a command or an address of an event: for example a question that waits. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import type { Receiver, SendPorts } from "./send.ts";
 
@@ -69,7 +70,7 @@ export class Notifier {
         await sendTo(receiver, body, this.#ports, this.#closing.signal);
         return;
       } catch (thrown) {
-        const why = thrown instanceof Error ? thrown.message : String(thrown);
+        const why = messageOf(thrown);
         const wait = WAITS_MS[attempt];
         if (wait === undefined || this.#closing.signal.aborted) {
           logger.warn("notify", `${receiver.target} was not notified: ${why}`);

@@ -3,6 +3,7 @@
 import { pathExists } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
 import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 
 /** The part of a process's project that identifies it. */
@@ -130,6 +131,6 @@ export class RunWatch {
   }
 
   #warn({ dir }: Project, thrown: unknown): void {
-    this.#ports.logger.warn(`trust ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
+    this.#ports.logger.warn(`trust ${dir}`, messageOf(thrown));
   }
 }

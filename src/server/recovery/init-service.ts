@@ -8,6 +8,7 @@ import type { Project } from "../../config/project.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -123,7 +124,7 @@ export class DaemonInit implements InitService {
         this.#ports.logger.warn(`init ${dir}`, notice);
       }
     } catch (thrown) {
-      this.#ports.logger.warn(`init ${dir}`, thrown instanceof Error ? thrown.message : String(thrown));
+      this.#ports.logger.warn(`init ${dir}`, messageOf(thrown));
     }
   }
 
@@ -143,7 +144,7 @@ export class DaemonInit implements InitService {
       return left;
     } catch (thrown) {
       this.#projects.delete(project.dir);
-      this.#problems.set(file, thrown instanceof Error ? thrown.message : String(thrown));
+      this.#problems.set(file, messageOf(thrown));
       throw thrown;
     }
   }

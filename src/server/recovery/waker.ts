@@ -2,6 +2,7 @@
 
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { InMemorySettings } from "./auto-resume.ts";
@@ -200,7 +201,7 @@ export class Waker {
 
   async #failed({ uuid }: SuspendedRun, why: string, thrown: unknown): Promise<void> {
     const { info, leave, logger } = this.#ports;
-    const message = thrown instanceof Error ? thrown.message : String(thrown);
+    const message = messageOf(thrown);
     const now = await info(uuid);
     if (now?.state !== "suspended") return;
     logger.warn(`run ${uuid}`, `could not be resumed although ${why}: ${message}`);

@@ -7,6 +7,7 @@ import { JOB_DEFAULTS } from "../../cron/job-defaults.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** Between two looks at the files: the system's events are a hint only, and other machines may change the files. */
@@ -257,7 +258,7 @@ export class FileWatch implements EventSource {
 
   /** Once for the same cause. */
   #warn(thrown: unknown): void {
-    const text = thrown instanceof Error ? thrown.message : String(thrown);
+    const text = messageOf(thrown);
     if (text !== this.#warned) this.#ports.warn(text);
     this.#warned = text;
   }

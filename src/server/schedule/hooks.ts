@@ -6,6 +6,7 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { JobProject } from "../../cron/project-list.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { Children } from "../../os/children.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
@@ -137,7 +138,7 @@ export class Hooks {
       const isNew = await this.#accept(hook, body, id.slice(0, 200));
       return Response.json({ accepted: isNew, duplicate: !isNew, id }, { status: isNew ? 202 : 200 });
     } catch (thrown) {
-      const message = thrown instanceof Error ? thrown.message : String(thrown);
+      const message = messageOf(thrown);
       return Response.json({ error: message }, { status: 503, headers: { "retry-after": "5" } });
     }
   }

@@ -1,6 +1,7 @@
 /** The file operations of the store, and their errors. */
 
 import nodeFs from "node:fs";
+import { messageOf } from "../../lib/error-detail.ts";
 import { type Code, SyscallError } from "../../plugin/index.ts";
 import { hasWriters, swapFiles } from "./swap-files.ts";
 
@@ -183,7 +184,7 @@ export function ioError(error: unknown, doing: string, path: string): SyscallErr
   if (error instanceof SyscallError) return error;
   const system = errno(error);
   const known = system === undefined ? undefined : CAUSES[system];
-  const [code, advice] = known ?? ["UNAVAILABLE", error instanceof Error ? error.message : String(error)];
+  const [code, advice] = known ?? ["UNAVAILABLE", messageOf(error)];
   return new SyscallError(code, `Cannot ${doing} (${path}): ${advice}${system ? ` [${system}]` : ""}`, {
     cause: error,
     retryable: false,

@@ -1,5 +1,6 @@
 /** The entry of the index's Worker. build.ts puts it into the executable beside the other Workers. */
 
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { RecordKey, type WorkerKey } from "../runs/record-key.ts";
 import { IndexService } from "./index-service.ts";
@@ -23,6 +24,6 @@ async function answerTo(operation: ToIndexWorker): Promise<FromIndexWorker> {
     return { id, answer: await service?.answer(operation) };
   } catch (thrown) {
     const code = thrown instanceof SyscallError ? thrown.code : "INTERNAL";
-    return { id, error: { code, message: thrown instanceof Error ? thrown.message : String(thrown) } };
+    return { id, error: { code, message: messageOf(thrown) } };
   }
 }
