@@ -1,9 +1,10 @@
 /** The syscalls of init: the units of init.yaml. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
 import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
-import { InitUnit, type InitUnitPorts, textOf } from "./init/unit.ts";
+import { InitUnit, type InitUnitPorts } from "./init/unit.ts";
 import type { Process } from "./process/process.ts";
 import type { ExitStatus } from "./types.ts";
 
@@ -105,7 +106,7 @@ export class InitManager {
         throw notUp(`The ${required ? "required " : ""}${type} ${name}`, failure.thrown);
       }
       const where = project === null ? "init" : `init ${project}`;
-      this.#ports.log("warn", where, `continues without the ${type} ${name}: ${textOf(failure.thrown)}`);
+      this.#ports.log("warn", where, `continues without the ${type} ${name}: ${messageOf(failure.thrown)}`);
     }
     return units.filter(({ isUp }) => isUp).map(({ plan }) => plan.name);
   }
@@ -116,5 +117,5 @@ async function stopAll(units: readonly InitUnit[], status?: ExitStatus): Promise
 }
 
 function notUp(what: string, thrown: unknown): SyscallError {
-  return new SyscallError("UNAVAILABLE", `${what} did not come up: ${textOf(thrown)}`, { cause: thrown });
+  return new SyscallError("UNAVAILABLE", `${what} did not come up: ${messageOf(thrown)}`, { cause: thrown });
 }
