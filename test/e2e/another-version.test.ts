@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { z } from "zod";
@@ -7,6 +7,7 @@ import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { version } from "../../src/version.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
+import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import type { Result } from "./support/running.ts";
@@ -75,7 +76,7 @@ describe("the daemon of another version is replaced", () => {
     await machine.model(
       scenes({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] }),
     );
-    keep(machine);
+    writeKeys(machine);
     const spawn = async (intent: string): Promise<string> => {
       const { stdout } = await machine.run(["spawn", intent, "--detach"], { rnix: other });
       return stdout.trim().split(" ")[1] ?? "";
@@ -119,7 +120,7 @@ describe("the daemon of another version is replaced", () => {
         ],
       }),
     );
-    keep(machine);
+    writeKeys(machine);
     const spawned = await machine.run(["spawn", "hold it", "--detach"], { rnix: other });
     const uuid = spawned.stdout.trim().split(" ")[1] ?? "";
     await until(() => machine.has("held"), "the held call");
@@ -156,12 +157,6 @@ describe("the daemon of another version is replaced", () => {
     await expectHandedOver(machine, before);
   });
 });
-
-/** Keys that a daemon without a caller finds. */
-function keep(machine: Machine): void {
-  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
-}
 
 /** How a command of one version ends where a daemon of another one runs. */
 function refused(pid: number, running: string, own: string): Omit<Result, "ms"> {

@@ -1,8 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync } from "node:fs";
-import { join } from "node:path";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
+import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
@@ -19,11 +18,6 @@ function lastOne(turn: Turn, seconds: number): Turn {
       "x-ratelimit-reset-requests": `${seconds}s`,
     },
   };
-}
-
-function keep(machine: Machine, ...names: string[]): void {
-  const lines = names.map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
 describe.concurrent("a provider whose headers say that no quota is left", () => {
@@ -64,7 +58,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
     await using machine = new Machine();
     machine.config({ model_wait: "1s" });
     const model = await machine.model(scenes({ "do it": [lastOne(look, 6), says("went on")] }));
-    keep(machine, "OPENAI_API_KEY", "OPENAI_BASE_URL");
+    writeKeys(machine);
     const { stdout, code } = await machine.run(["spawn", "do it", "--output", "json"]);
     expect(code).toBe(75);
     const { uuid, suspended } = Receipt.parse(JSON.parse(stdout));

@@ -1,5 +1,4 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
@@ -7,6 +6,7 @@ import { isAlive } from "../support/is-alive.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
+import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
@@ -16,12 +16,6 @@ setDefaultTimeout(120_000);
 /** Writes a line that can be counted, and is at work until it is ended. */
 const HOLD = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
 const HANG: Turn = { fault: { kind: "hang" } };
-
-/** Where a run without a caller finds its key, and its model. */
-function keepKey(machine: Machine): void {
-  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
-}
 
 async function killDaemon(machine: Machine): Promise<void> {
   const pid = machine.killDaemon();
@@ -74,7 +68,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("resumes runs of --resume-on-restart with the key of ~/.config/rnix/env, and makes no call twice", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
-    keepKey(machine);
+    writeKeys(machine);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
     await until(() => machine.has("held"));
     await killDaemon(machine);
@@ -91,7 +85,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("resumes one that crashed in its model call by sending the same request again", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "ask it": [HANG, says("answered")] }));
-    keepKey(machine);
+    writeKeys(machine);
     const uuid = await detached(machine, "ask it", "--resume-on-restart");
     await until(() => model.requests.length === 1);
     await killDaemon(machine);
@@ -103,7 +97,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("ends a run that was ending, without a model call", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "answer it": [says("the answer")] }));
-    keepKey(machine);
+    writeKeys(machine);
     const check = "test -e again || { touch again; sleep 600; }";
     const uuid = await detached(machine, "answer it", "--resume-on-restart", "--check", check);
     await until(() => machine.has("again"));
@@ -137,7 +131,7 @@ describe("after kill -9 of the daemon, the next start", () => {
         "the part": [HOLD, says("the part is done")],
       }),
     );
-    keepKey(machine);
+    writeKeys(machine);
     const uuid = await detached(machine, "do both", "--resume-on-restart");
     await until(() => machine.has("held"));
     await killDaemon(machine);
@@ -160,7 +154,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("does not touch the run of a --no-daemon command", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")], wait: [HANG] }));
-    keepKey(machine);
+    writeKeys(machine);
     const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
     await until(() => machine.has("held"), "the held call");
@@ -177,7 +171,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("resumes the runs of an init.yaml's units instead of starting new ones", async () => {
     await using machine = new Machine();
     const model = await machine.model(scenes({ "watch it": [HOLD, HANG] }));
-    keepKey(machine);
+    writeKeys(machine);
     const child = { id: "watch", intent: "watch it", provider: "openai", model: "m" };
     const init = {
       supervisors: [{ name: "night", project: machine.project, strategy: "one_for_one", children: [child] }],
@@ -205,7 +199,7 @@ describe("the daemon's stop", () => {
   test("suspends its runs; the next start resumes only those of --resume-on-restart", async () => {
     await using machine = new Machine();
     await machine.model(scenes({ "hold it": [HOLD, says("went on")], "hold that": [HANG] }));
-    keepKey(machine);
+    writeKeys(machine);
     const marked = await detached(machine, "hold it", "--resume-on-restart");
     const other = await detached(machine, "hold that");
     await until(() => machine.has("held"));

@@ -1,9 +1,8 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync } from "node:fs";
-import { join } from "node:path";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
+import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says, scenes } from "./support/scenes.ts";
@@ -23,12 +22,6 @@ async function suspendedBy(machine: Machine, args: string[]): Promise<Receipt> {
   const { stdout, code } = await machine.run(["spawn", ...args, "--output", "json"]);
   expect(code).toBe(75);
   return Receipt.parse(JSON.parse(stdout));
-}
-
-/** In the user's own file, where a daemon finds keys that no command sent. */
-function keep(machine: Machine, ...names: string[]): void {
-  const lines = names.map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
 /** Reads a file that the daemon may be replacing. No command is run, because a daemon would serve it. */
@@ -93,7 +86,7 @@ test.concurrent("the next daemon resumes it when this one was killed or stopped"
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(4), limited(6), says("went on")] }));
-  keep(machine, "OPENAI_API_KEY", "OPENAI_BASE_URL");
+  writeKeys(machine);
   const { uuid, pid } = await suspendedBy(machine, ["do it"]);
   machine.killDaemon();
   expect((await machine.run(["daemon", "start"])).code).toBe(0);
@@ -110,7 +103,7 @@ test.concurrent.each([
   await using machine = new Machine();
   machine.config(PATIENCE);
   await machine.model(scenes({ "do it": [limited(6), says("went on")] }));
-  keep(machine, ...names);
+  writeKeys(machine, names);
   const { uuid } = await suspendedBy(machine, ["do it"]);
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
   expect((await machine.run(["daemon", "start"])).code).toBe(0);

@@ -5,6 +5,7 @@ import type { AddedJob, JobInfo, LedgerRow } from "../../../src/plugin/index.ts"
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { ledgerOf } from "../support/cron-machine.ts";
+import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
 
@@ -14,8 +15,7 @@ setDefaultTimeout(120_000);
 async function machineWith(book: Parameters<typeof scenes>[0]): Promise<Machine> {
   const machine = new Machine();
   await machine.model(scenes(book));
-  const keys = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), keys.join("")), 0o600);
+  writeKeys(machine);
   return machine;
 }
 

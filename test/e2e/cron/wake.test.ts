@@ -1,7 +1,6 @@
 import { expect, setDefaultTimeout, test } from "bun:test";
-import { chmodSync } from "node:fs";
-import { join } from "node:path";
 import { until } from "../../support/until.ts";
+import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
 import { calls, says, scenes } from "../support/scenes.ts";
@@ -25,8 +24,7 @@ test.concurrent("a run that waits is suspended, and the next daemon resumes it a
   const model = await machine.model(
     scenes({ "look later": [calls(["Wake", { in: "3s" }]), says("it works")] }),
   );
-  const keys = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), keys.join("")), 0o600);
+  writeKeys(machine);
   const { receipt } = await verdict(machine, ["look later", "--no-input"]);
   expect(receipt).toMatchObject({ exit_code: 75, suspended: { by_itself: true, wake: { on: "at" } } });
   const { uuid } = receipt;

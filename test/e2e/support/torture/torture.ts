@@ -1,10 +1,10 @@
-import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { kernelFolders } from "../../../../src/server/daemon/kernel-folders.ts";
 import { KernelLocks } from "../../../../src/server/daemon/kernel-locks.ts";
 import { isAlive } from "../../../support/is-alive.ts";
 import { seeded } from "../../../support/seeded.ts";
 import { until } from "../../../support/until.ts";
+import { writeKeys } from "../keys-file.ts";
 import type { Machine } from "../machine.ts";
 import type { Result, Running } from "../running.ts";
 import { badlyRecorded, damage, lostEffects, made, wrongEffects, wronglyTold } from "./checks.ts";
@@ -104,7 +104,7 @@ class Campaign {
   async run(): Promise<void> {
     this.#machine.config({ drain: DRAIN });
     await this.#machine.model(this.#actors.play);
-    keepKey(this.#machine);
+    writeKeys(this.#machine);
     while (this.#goesOn()) {
       this.#repopulate();
       this.#giveSender();
@@ -316,12 +316,6 @@ class Campaign {
   #lives({ info }: OnDisk): boolean {
     return info !== null && info.ended_at_ms === null && this.#locks.isAlive(info.kernel);
   }
-}
-
-/** Where a run that the daemon resumes finds its key and its model. */
-function keepKey(machine: Machine): void {
-  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
 /** False: it had already ended. */
