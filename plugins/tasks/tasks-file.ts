@@ -164,7 +164,8 @@ function idsOf(value: unknown, field: string): number[] | undefined {
 }
 
 function idOf(value: unknown, field: string): number {
-  if (typeof value === "number" && Number.isInteger(value)) return value;
+  const id = typeof value === "string" && /^[1-9][0-9]{0,8}$/.test(value) ? Number(value) : value;
+  if (typeof id === "number" && Number.isInteger(id)) return id;
   throw wrong(field, "the id of a task");
 }
 

@@ -3,7 +3,8 @@
 import type { ToolDef } from "rnix/plugin";
 import { STATUSES } from "./list.ts";
 
-const ID = { type: "integer", minimum: 1 } as const;
+/** A number. Models also write it as text. */
+const ID = { type: ["integer", "string"], minimum: 1, pattern: "^[1-9][0-9]{0,8}$" } as const;
 const IDS = { type: "array", items: ID, maxItems: 50 } as const;
 
 export const TASK_CREATE: ToolDef = {

@@ -181,6 +181,12 @@ describePlugin("tasks", () => import("../../plugins/tasks/index.ts"), {
         expect(answer).toStartWith("Updated: [>] 2 test it  (test)\nNote: it is blocked by 1"),
     },
     {
+      title: "takes an id that is written as text",
+      device: "/dev/tasks",
+      input: { op: "task_get", id: "1" },
+      answer: (answer) => expect(answer).toContain("in C\n"),
+    },
+    {
       title: "gets",
       device: "/dev/tasks",
       input: { op: "task_get", id: 1 },
@@ -204,8 +210,8 @@ describePlugin("tasks", () => import("../../plugins/tasks/index.ts"), {
     },
     ...[
       { op: "task_create" },
-      { op: "task_create", subject: "a", blocked_by: ["1"] },
-      { op: "task_update", id: "1" },
+      { op: "task_create", subject: "a", blocked_by: ["one"] },
+      { op: "task_update", id: "one" },
       { op: "task_update", id: 1, status: "done" },
       { op: "task_update", id: 1, add_blocked_by: [2] },
       { op: "task_delete" },

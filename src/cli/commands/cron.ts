@@ -5,20 +5,21 @@ import { add } from "../cron/add.ts";
 import { disable, enable, rm, run } from "../cron/change.ts";
 import { history } from "../cron/history.ts";
 import { install, uninstall } from "../cron/install.ts";
-import { list } from "../cron/list.ts";
+import { LIST_FLAGS, list, listJobs } from "../cron/list.ts";
 import { next } from "../cron/next.ts";
 import { show } from "../cron/show.ts";
 
 export default defineCommand({
   about: "Schedule runs: by the clock, when files change, by a hook, after another job",
-  flags: {},
+  flags: LIST_FLAGS,
   subcommands: { add, list, show, rm, enable, disable, run, history, next, install, uninstall },
   examples: [
     {
       line: `rnix cron add '0 3 * * 1-5' "update the dependencies" --name nightly`,
       about: "shows its next five times",
     },
-    { line: "rnix cron list", about: "the jobs of this project" },
+    { line: "rnix cron", about: "the jobs of this project" },
   ],
+  run: listJobs,
   notes: ["Jobs run in the daemon, which stays up for them. It is for a person: inside a run it is refused."],
 });

@@ -4,7 +4,8 @@ import { basename } from "node:path";
 import type { JobInfo } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, type FlagValues, json } from "../flags.ts";
+import type { Io } from "../io.ts";
 import { oneLine, plural, printable } from "../output/format.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
@@ -13,39 +14,40 @@ import { shortTime, triggerText } from "./when.ts";
 
 const WIDTH = 200;
 
+export const LIST_FLAGS = { "all-projects": bool("the jobs of all projects"), json };
+
 export const list = defineCommand({
   about: "List the jobs: state, next time, how the last run ended",
-  flags: { "all-projects": bool("the jobs of all projects"), json },
+  flags: LIST_FLAGS,
   examples: [
     { line: "rnix cron list", about: "of this project; below it, why a job is paused or blocked" },
     { line: "rnix cron list --all-projects --json", about: "for programs" },
   ],
-  async run(io, flags) {
-    const all = flags["all-projects"];
-    const jobs = await cronCall<JobInfo[]>(io, "list", { all_projects: all });
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(jobs, null, 2)}\n`);
-      return EXIT.ok;
-    }
-    if (jobs.length === 0) {
-      io.stderr.write(`no jobs${all ? "" : " in this project"}; rnix cron add makes one\n`);
-      return EXIT.ok;
-    }
-    const style = styleOf(io, io.stdout);
-    io.stdout.write(table(jobs, columns(Date.now(), all), io.stdout, style));
-    for (const { name, state, reason } of jobs) {
-      if (reason === null || state === "done") continue;
-      const why = oneLine(reason.startsWith(state) ? reason : `${state}: ${reason}`, WIDTH).replace(
-        /\.$/,
-        "",
-      );
-      io.stdout.write(`${style.yellow(name)} is ${why}${againText(name, state)}\n`);
-    }
-    const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
-    if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
-    return EXIT.ok;
-  },
+  run: listJobs,
 });
+
+export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Promise<number> {
+  const all = flags["all-projects"];
+  const jobs = await cronCall<JobInfo[]>(io, "list", { all_projects: all });
+  if (flags.json) {
+    io.stdout.write(`${JSON.stringify(jobs, null, 2)}\n`);
+    return EXIT.ok;
+  }
+  if (jobs.length === 0) {
+    io.stderr.write(`no jobs${all ? "" : " in this project"}; rnix cron add makes one\n`);
+    return EXIT.ok;
+  }
+  const style = styleOf(io, io.stdout);
+  io.stdout.write(table(jobs, columns(Date.now(), all), io.stdout, style));
+  for (const { name, state, reason } of jobs) {
+    if (reason === null || state === "done") continue;
+    const why = oneLine(reason.startsWith(state) ? reason : `${state}: ${reason}`, WIDTH).replace(/\.$/, "");
+    io.stdout.write(`${style.yellow(name)} is ${why}${againText(name, state)}\n`);
+  }
+  const waiting = jobs.filter(({ last }) => last?.state === "parked").length;
+  if (waiting > 0) io.stdout.write(`${plural(waiting, "job")} wait for an answer: rnix asks\n`);
+  return EXIT.ok;
+}
 
 function columns(now: number, all: boolean): Column<JobInfo>[] {
   const project: Column<JobInfo> = { title: "PROJECT", value: (job) => basename(job.project), flexible: 8 };
