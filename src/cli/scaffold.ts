@@ -80,7 +80,7 @@ const TYPES: readonly (readonly [string, string])[] = [
 
 function configFile(settings: SettingLine[]): string {
   const lines = settings
-    .filter(({ works, scope }) => works && scope === "run")
+    .filter(({ scope }) => scope === "run")
     .map((setting) => `# ${setting.about}\n# ${setting.key}: ${setting.default}\n`);
   return `# Settings of this project; \`rnix config\` shows all of them. These are the defaults.\n\n${lines.join("\n")}`;
 }

@@ -13,8 +13,6 @@ export interface Setting extends Bounds {
    * it records less or allows more restarts, it needs trust.
    */
   smaller?: "is not safer";
-  /** What it limits is not in this version. It is listed, and refused in a file. */
-  later?: true;
 }
 
 const S = 1000;
@@ -189,22 +187,24 @@ export const SETTINGS = {
     max: 1000,
   },
   supervisor_window: { ...run("duration", 60 * S, "the supervisor's window"), smaller: "is not safer" },
-  cron_grace: later("duration", MIN, "how late a scheduled run is still on time"),
+  cron_grace: run(
+    "duration",
+    MIN,
+    "how late a scheduled run is still on time; as it is when the job is made",
+  ),
 } as const satisfies Record<string, Setting>;
 
 type Table = typeof SETTINGS;
 export type SettingKey = keyof Table;
 type KeyWith<Property> = { [K in SettingKey]: Table[K] extends Property ? K : never }[SettingKey];
-/** A setting that a file may have in this version. */
-export type UsableKey = Exclude<SettingKey, KeyWith<{ later: true }>>;
 
 /** The value of every setting by its name. Durations are in milliseconds, sizes in bytes. */
 export type SettingValues = {
-  readonly [K in UsableKey]: Table[K] extends { unlimited: true } ? number | null : number;
+  readonly [K in SettingKey]: Table[K] extends { unlimited: true } ? number | null : number;
 };
 
 /** The values that count for one run and that a project's file may set. */
-export type RunSettings = Pick<SettingValues, UsableKey & KeyWith<{ scope: "run" }>>;
+export type RunSettings = Pick<SettingValues, KeyWith<{ scope: "run" }>>;
 
 function run(measure: Bounds["measure"], value: number | null, about: string) {
   return { measure, default: value, about, scope: "run" } as const;
@@ -212,8 +212,4 @@ function run(measure: Bounds["measure"], value: number | null, about: string) {
 
 function user(measure: Bounds["measure"], value: number | null, about: string) {
   return { measure, default: value, about, scope: "user" } as const;
-}
-
-function later(measure: Bounds["measure"], value: number, about: string) {
-  return { ...run(measure, value, about), later: true } as const;
 }

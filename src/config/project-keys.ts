@@ -97,8 +97,7 @@ function settingRules(): Record<string, KeyRule> {
   return Object.assign({}, ...settings.map(([key, setting]) => settingRule(key, setting)));
 }
 
-function settingRule(key: string, { scope, later, smaller }: Setting): Record<string, KeyRule> {
-  if (later) return {};
+function settingRule(key: string, { scope, smaller }: Setting): Record<string, KeyRule> {
   if (scope === "user") return userOnly(key);
   return smaller === "is not safer" ? trusted("your value counts", key) : limits(key);
 }

@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Limit } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "./config-sources.ts";
-import { SETTINGS, type Setting, type SettingKey, type SettingValues, type UsableKey } from "./defaults.ts";
+import { SETTINGS, type Setting, type SettingKey, type SettingValues } from "./defaults.ts";
 import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
 import { formatLimit, limit, strict } from "./values.ts";
@@ -34,7 +34,7 @@ export interface Settings {
   /** What trust is asked for in the project's file, trusted or not. */
   asked: AskedSetting[];
   /** File, line and column of each setting that a file has. */
-  sources: ReadonlyMap<UsableKey | WordKey, string>;
+  sources: ReadonlyMap<SettingKey | WordKey, string>;
 }
 
 /** A key of a project's config.yaml that counts once the project is trusted. */
@@ -55,7 +55,6 @@ export interface SettingLine {
   source: string;
   about: string;
   scope: Setting["scope"];
-  works: boolean;
 }
 
 /** Without a project, or with one of kind "none", only the user's file counts. */
@@ -73,7 +72,7 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
   const values = defaultValues();
-  const sources = new Map<UsableKey | WordKey, string>();
+  const sources = new Map<SettingKey | WordKey, string>();
   if (user) apply(values, sources, user);
   const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
   const asked = own === null ? [] : askedSettings(own, values, yours);
@@ -101,18 +100,17 @@ export function describeSettings({ values, words, sources }: Settings): SettingL
   const ofWords = WORD_KEYS.map((key): SettingLine => {
     const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
     const source = sources.get(key) ?? "default";
-    return { key, value, default: usual, source, about: WORD_ABOUTS[key], scope: "run", works: true };
+    return { key, value, default: usual, source, about: WORD_ABOUTS[key], scope: "run" };
   });
   const ofLimits = KEYS.map((key): SettingLine => {
     const setting: Setting = SETTINGS[key];
     return {
       key,
-      value: formatLimit(isUsable(key) ? values[key] : setting.default, setting),
+      value: formatLimit(values[key], setting),
       default: formatLimit(setting.default, setting),
-      source: (isUsable(key) && sources.get(key)) || "default",
+      source: sources.get(key) ?? "default",
       about: setting.about,
       scope: setting.scope,
-      works: isUsable(key),
     };
   });
   return [...ofLimits, ...ofWords];
@@ -136,28 +134,23 @@ const Plugins = z.lazy(() =>
 /** The row of this file in the table of what a project may set. */
 const FILE = ".rnix/config.yaml";
 const KEYS = Object.keys(SETTINGS).filter(isKey);
-const USABLE = KEYS.filter(isUsable);
-const LATER = KEYS.filter((key) => !isUsable(key));
 
 export const ConfigFile = z.lazy(() =>
-  strict(
-    {
-      ...Object.fromEntries(USABLE.map((key) => [key, limit(SETTINGS[key]).optional()])),
-      ...wordSchema(),
-      plugins: Plugins.optional(),
-    },
-    LATER,
-  ).transform(({ plugins, ask, on_ask, ...numbers }) => ({
+  strict({
+    ...Object.fromEntries(KEYS.map((key) => [key, limit(SETTINGS[key]).optional()])),
+    ...wordSchema(),
+    plugins: Plugins.optional(),
+  }).transform(({ plugins, ask, on_ask, ...numbers }) => ({
     plugins: Plugins.optional().parse(plugins),
     words: WordFile.parse({ ask, on_ask }),
     numbers: Object.entries(numbers).flatMap(([key, value]) =>
-      isKey(key) && isUsable(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
+      isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
     ),
   })),
 );
 
 type ConfigFile = Checked<typeof ConfigFile>;
-type Values = Map<UsableKey, Limit>;
+type Values = Map<SettingKey, Limit>;
 
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
@@ -178,11 +171,11 @@ async function readConfig(file: string, project: Project | null): Promise<Config
 /** Overwrites `values` with the numbers of this file, except the `refused` keys. */
 function apply(
   values: Values,
-  sources: Map<UsableKey | WordKey, string>,
+  sources: Map<SettingKey | WordKey, string>,
   { value, text }: ConfigFile,
   refused: ReadonlySet<string> = new Set(),
 ): void {
-  const note = (key: UsableKey | WordKey): void => {
+  const note = (key: SettingKey | WordKey): void => {
     const { line, column } = text.position([key], "key");
     sources.set(key, `${text.file}:${line}:${column}`);
   };
@@ -223,7 +216,7 @@ function mergePlugins(
 }
 
 function defaultValues(): Values {
-  return new Map(USABLE.map((key) => [key, SETTINGS[key].default]));
+  return new Map(KEYS.map((key) => [key, SETTINGS[key].default]));
 }
 
 /** INTERNAL where a setting that needs a limit has none. */
@@ -234,16 +227,11 @@ function checked(values: Values): SettingValues {
 }
 
 function areSettings(values: Record<string, Limit>): values is SettingValues {
-  return USABLE.every((key) => typeof values[key] === "number" || allowsUnlimited(SETTINGS[key]));
+  return KEYS.every((key) => typeof values[key] === "number" || allowsUnlimited(SETTINGS[key]));
 }
 
 function allowsUnlimited({ unlimited }: Setting): boolean {
   return unlimited === true;
-}
-
-function isUsable(key: SettingKey): key is UsableKey {
-  const setting: Setting = SETTINGS[key];
-  return setting.later !== true;
 }
 
 function isKey(key: string): key is SettingKey {

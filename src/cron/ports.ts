@@ -90,6 +90,8 @@ export interface Preflight {
   problems: string[];
   /** What the run would have: the agent, provider and model that settings and defaults lead to. */
   resolved?: { agent: string; provider?: string; model?: string };
+  /** The grace of a job that names none, in ms. */
+  graceMs?: number;
 }
 
 export interface Conversation {

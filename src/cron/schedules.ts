@@ -1,6 +1,7 @@
 /** The jobs of all projects, as the service `schedule` offers them. */
 
 import type { Timer } from "../lib/clock.ts";
+import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import {
@@ -141,10 +142,11 @@ export class Schedules {
       created_at: isoOf(now),
       since: isoOf(now),
     };
-    const { problems: found, resolved } = await this.#ports.preflight(job, caller);
+    const { problems: found, resolved, graceMs } = await this.#ports.preflight(job, caller);
     if (found.length > 0) throw invalidJob(job.name, found);
     // It stays what it is, whatever the settings become.
     job.run = { ...job.run, ...resolved };
+    if (job.grace === undefined && graceMs !== undefined) job.grace = formatDuration(graceMs);
     // First the list: a project without jobs there costs nothing, one that is missing there never runs.
     await this.#projects.add(caller.project);
     const added = await jobs.change((list) => {

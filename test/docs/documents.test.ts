@@ -219,17 +219,15 @@ async function allFlags(): Promise<Set<string>> {
 }
 
 function settingsTable(): string {
-  const rows = Object.entries<Setting>(SETTINGS)
-    .filter(([, { later }]) => !later)
-    .map(([key, setting]) => {
-      const usual = formatLimit(setting.default, setting);
-      const notes = [
-        ...(setting.unlimited && usual !== "unlimited" ? ["`unlimited`"] : []),
-        ...(setting.none ? ["`none`"] : []),
-      ];
-      const scope = setting.scope === "user" ? "you only" : "";
-      return `| \`${key}\` | ${usual} | ${notes.join(", ")} | ${scope} | ${setting.about} |\n`;
-    });
+  const rows = Object.entries<Setting>(SETTINGS).map(([key, setting]) => {
+    const usual = formatLimit(setting.default, setting);
+    const notes = [
+      ...(setting.unlimited && usual !== "unlimited" ? ["`unlimited`"] : []),
+      ...(setting.none ? ["`none`"] : []),
+    ];
+    const scope = setting.scope === "user" ? "you only" : "";
+    return `| \`${key}\` | ${usual} | ${notes.join(", ")} | ${scope} | ${setting.about} |\n`;
+  });
   return ["| setting | default | or | set by | what it is |\n|---|---|---|---|---|\n", ...rows].join("");
 }
 

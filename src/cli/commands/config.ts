@@ -21,7 +21,7 @@ export default defineCommand({
     for (const part of withheld) io.stderr.write(`not trusted, so left out: ${part}; rnix trust shows it\n`);
     return printCatalog(
       io,
-      lines.filter(({ works }) => works),
+      lines,
       [
         { title: "SETTING", value: ({ key }) => key },
         { title: "VALUE", value: ({ value }) => value },

@@ -171,6 +171,7 @@ export async function preflightJob(
     return {
       problems: [],
       resolved: { agent: name, ...(provider && { provider: provider.name, model: provider.model }) },
+      graceMs: opts.limits.cron_grace,
     };
   } catch (thrown) {
     if (!(thrown instanceof SyscallError) || thrown.code === "INTERNAL") throw thrown;
