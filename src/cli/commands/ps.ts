@@ -148,7 +148,7 @@ function columns(
     { title: "TOKENS", value: ({ info }) => formatCount(info.tokens_used), right: true, leftOut: 2 },
     { title: "COST", value: ({ info }) => formatCost(info.cost_usd), right: true, leftOut: 5 },
     { title: "ELAPSED", value: ({ info }) => formatElapsed(info.elapsed_ms), right: true, leftOut: 6 },
-    { title: "DOING", value: ({ info }) => doingOf(info, pids, now, style), flexible: 24 },
+    { title: "DOING", value: ({ info }) => doingOf(info, pids, now, style), flexible: 12 },
     { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: 12, leftOut: 7 },
   ];
 }
