@@ -32,7 +32,7 @@ export function strayFiles(root: string): string[] {
 
 /** A spawn that was killed before its first record leaves a folder, which `rnix gc` removes when it is a day old. */
 function isOfUnrecordedRun(path: string, files: readonly string[]): boolean {
-  const [, folder] = /^(.*\/steps\/[^/]+\/)~proc-info\.json\.tmp$/.exec(path) ?? [];
+  const [, folder] = /^(.*\/steps\/[^/]+\/)~(?:proc-info|process-meta)\.json\.tmp$/.exec(path) ?? [];
   return folder !== undefined && !files.some((file) => file.endsWith(`/${folder}proc-info.json`));
 }
 
