@@ -10,7 +10,7 @@ const ENTRIES = 100_000;
 const PER_FILE = 100;
 const QUERIES = 300;
 /** Ended runs that are listed. */
-const RUNS = [10_000];
+const RUNS = [10_000, 100_000];
 const PAGE = 50;
 const MIB = 1024 * 1024;
 
