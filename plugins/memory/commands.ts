@@ -8,6 +8,9 @@ const SCOPE: Record<string, CommandFlag> = {
 };
 const TEXT = { as: "text" };
 
+/** What the actions on entries share. */
+const ENTRIES = { flags: SCOPE, call: { path: "/dev/memory/commit" }, text_input: TEXT } as const;
+
 export const COMMANDS: CommandSpec[] = [
   {
     name: "memory",
@@ -17,10 +20,8 @@ export const COMMANDS: CommandSpec[] = [
       show: {
         summary: "Show the entries of this project, of all projects, and your profile",
         example: "rnix memory show --profile",
-        flags: SCOPE,
-        call: { path: "/dev/memory/commit" },
+        ...ENTRIES,
         input: { action: "show" },
-        text_input: TEXT,
       },
       add: {
         summary: "Add an entry to the notes of this project",
@@ -34,10 +35,8 @@ export const COMMANDS: CommandSpec[] = [
             field: "content",
           },
         ],
-        flags: SCOPE,
-        call: { path: "/dev/memory/commit" },
+        ...ENTRIES,
         input: { action: "add" },
-        text_input: TEXT,
       },
       rm: {
         summary: "Remove an entry",
@@ -51,10 +50,8 @@ export const COMMANDS: CommandSpec[] = [
             field: "old",
           },
         ],
-        flags: SCOPE,
-        call: { path: "/dev/memory/commit" },
+        ...ENTRIES,
         input: { action: "remove" },
-        text_input: TEXT,
       },
       search: {
         summary: "Search entries and the conversations of past runs",

@@ -36,7 +36,7 @@ function job(more: Partial<JobInfo>): JobInfo {
   return {
     id: "n",
     name: "nightly",
-    project: "/work/shop",
+    project: "/projects/shop",
     trigger: { cron: "0 3 * * *" },
     intent: "x",
     run: {},
@@ -79,7 +79,7 @@ function report(): MorningReport {
         uuid: "01a20300-0000-7000-8000-000000000009",
         pid: 9,
         agent: "coder",
-        project: "/work/shop",
+        project: "/projects/shop",
         intent: "fix it",
         state: "dead",
         exit_code: 1,
