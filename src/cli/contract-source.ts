@@ -2,7 +2,18 @@
 
 import { readFileSync } from "node:fs";
 
-/** The plugin contract as text. Called as a macro: the build holds its result, for a machine without sources. */
+/**
+ * The plugin contract as one file that imports nothing. Called as a macro: the build holds its result, for a machine
+ * without sources.
+ */
 export function contractSource(): string {
-  return readFileSync(new URL("../plugin/index.ts", import.meta.url), "utf8");
+  const index = source("./index.ts");
+  const parts = [...index.matchAll(/^export (?:type )?\* from "(.+)";$/gm)].map(([, file = ""]) =>
+    source(file).replaceAll(/^import [^;]+;\n+/gm, ""),
+  );
+  return [index.slice(0, index.indexOf("\n\n") + 1), ...parts].join("\n");
+}
+
+function source(file: string): string {
+  return readFileSync(new URL(file, new URL("../plugin/", import.meta.url)), "utf8");
 }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { contractSource } from "../../src/cli/contract-source.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { SERVICES } from "../../src/plugin/host/wire.ts";
 import { CODES } from "../../src/plugin/index.ts";
@@ -97,7 +98,7 @@ describe("docs/plugins.md", () => {
   });
 
   test("names every code, service and field of the contract", () => {
-    const contract = readFileSync(join(ROOT, "src/plugin/index.ts"), "utf8");
+    const contract = contractSource();
     const wanted = [
       "ToolSpec",
       "Plugin",
@@ -132,7 +133,7 @@ function fieldsOf(source: string, name: string): string[] {
   return [...body.matchAll(/^ {2}(?:readonly )?(\w+)\??[(:]/gm)].map((match) => match[1] ?? "");
 }
 
-/** What tsc says of the folder's sources against the contract; "" for nothing. */
+/** What tsc reports for the folder's sources with the contract that `rnix plugins new` writes; "" for nothing. */
 function typeErrors(scratch: Scratch): string {
   const compilerOptions = {
     target: "ESNext",
@@ -143,7 +144,7 @@ function typeErrors(scratch: Scratch): string {
     types: [],
     lib: ["ESNext", "DOM"],
     allowImportingTsExtensions: true,
-    paths: { "rnix/plugin": [join(ROOT, "src/plugin/index.ts")] },
+    paths: { "rnix/plugin": [scratch.write("types/plugin.ts", contractSource())] },
   };
   scratch.write("tsconfig.json", JSON.stringify({ compilerOptions }));
   const tsc = join(ROOT, "node_modules/.bin/tsc");

@@ -1,0 +1,44 @@
+/** The service `exec`: programs that a driver starts. */
+
+import type { Data } from "./file.ts";
+
+export interface ExecRequest {
+  argv: string[];
+  /** Absolute. By default the run's folder. */
+  cwd?: string;
+  /** Added to the run's environment. */
+  env?: Record<string, string>;
+  /** Data to send before the end; "pipe" to use Child.write; absent for /dev/null. */
+  stdin?: Data | "pipe";
+  pty?: boolean;
+  timeoutMs?: number;
+  /** The limit of bytes kept on disk, of stdout and stderr together. The rest is counted and dropped. */
+  maxOutput?: number;
+  /** The owner: this call, the process, or a shared key. A shared program ends after `idleMs` without use. */
+  life: "call" | "process" | { shared: string; idleMs: number };
+}
+
+export interface Child {
+  pid: number;
+  /** A shared program that was already running. */
+  reused: boolean;
+  write(data: Data): Promise<void>;
+  /** Ends its stdin. */
+  end(): Promise<void>;
+  /** The next output; null when the program has exited and all its output was read. */
+  read(): Promise<{ fd: 1 | 2; data: Uint8Array } | null>;
+  exited(): Promise<ExitInfo>;
+  /** Sends TERM to the group, waits the grace, sends KILL to the group, then kills remaining descendants. */
+  kill(): Promise<void>;
+}
+
+export interface ExitInfo {
+  code: number | null;
+  signal: string | null;
+  timedOut: boolean;
+  /** Absolute path of the whole output, if it was larger than the part kept in memory. */
+  outputFile?: string;
+  /** All bytes of output, and how many of them were dropped at the limit. */
+  outputBytes: number;
+  droppedBytes: number;
+}
