@@ -6,9 +6,17 @@ import { COMMANDS, DEVICES, loadCommands } from "./commands.ts";
 import type { Io } from "./io.ts";
 import { type Style, styleOf } from "./output/style.ts";
 
+/** Columns of a line in a pipe, and the most at a terminal. */
+const PIPE_COLUMNS = 80;
+const MAX_COLUMNS = 100;
+/** Names up to this width have their text on the same line. */
+const NAME_COLUMNS = 24;
+const GAP = 2;
+
 /** The list of all commands. */
 export async function rootHelp(io: Io): Promise<string> {
   const style = styleOf(io, io.stdout);
+  const columns = columnsOf(io);
   const commands = new Map(await loadCommands());
   const usage = await render(
     definition("rnix", {
@@ -21,23 +29,24 @@ export async function rootHelp(io: Io): Promise<string> {
   );
   const groups = Map.groupBy(commands.keys(), (name) => COMMANDS[name]?.group ?? DEVICES);
   const lists = [...groups].map(([group, names]) => {
-    const rows = names.map((name): [string, string] => [name, commands.get(name)?.about ?? ""]);
-    return section(group.toUpperCase(), columns(rows, style), style);
+    const list = names.map((name): Row => [style.cyan(name), commands.get(name)?.about ?? ""]);
+    return section(group.toUpperCase(), rows(list, columns), style);
   });
-  return `${usage}${lists.join("")}${section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style)}Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;
+  return `${fitted(usage, columns)}${lists.join("")}${section("EXAMPLES", ROOT_EXAMPLES.map((line) => `  ${line}`).join("\n"), style)}Use ${style.cyan("rnix <command> --help")} for a command's flags and examples.\n`;
 }
 
 /** The help of one command. `words`: its name, two words for a subcommand. */
 export async function commandHelp(words: string[], command: Command, io: Io): Promise<string> {
   const style = styleOf(io, io.stdout);
+  const columns = columnsOf(io);
   const name = words.at(-1) ?? "";
   const parent = { meta: { name: ["rnix", ...words.slice(0, -1)].join(" ") } };
   const usage = await render(definition(name, command), parent, style);
   const examples = command.examples
-    .map(({ line, about }) => `  ${line}\n      ${style.dim(about)}`)
+    .map(({ line, about }) => `  ${line}\n${style.dim(wrapped(about, 6, columns))}`)
     .join("\n");
-  const notes = (command.notes ?? []).map((note) => `${note}\n\n`).join("");
-  return `${usage}${notes}${section("EXAMPLES", examples, style)}`;
+  const notes = (command.notes ?? []).map((note) => `${wrapped(note, 0, columns)}\n\n`).join("");
+  return `${fitted(usage, columns)}${notes}${section("EXAMPLES", examples, style)}`;
 }
 
 const ROOT_EXAMPLES = [
@@ -81,17 +90,60 @@ async function render(
   style: Style,
 ): Promise<string> {
   const text = await renderUsage(command, parent);
-  // citty checks neither the terminal nor every value of NO_COLOR, and pads its columns with spaces.
-  return `${style.bold("x") === "x" ? Bun.stripANSI(text) : text}\n`
-    .replace(/ +$/gm, "")
-    .replace(/\n\n+$/, "\n\n");
+  // citty checks neither the terminal nor every value of NO_COLOR.
+  return style.bold("x") === "x" ? Bun.stripANSI(text) : text;
 }
 
 function section(title: string, body: string, style: Style): string {
   return `${style.bold(title)}\n\n${body}\n\n`;
 }
 
-function columns(rows: [string, string][], style: Style): string {
-  const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.map(([name, about]) => `  ${style.cyan(name.padEnd(width))}  ${about}`).join("\n");
+/** A name, which may be coloured, and its meaning. */
+type Row = [name: string, about: string];
+
+function columnsOf({ stdout }: Io): number {
+  return stdout.isTTY ? Math.min(stdout.columns, MAX_COLUMNS) : PIPE_COLUMNS;
+}
+
+/** The text of citty in lines that fit: citty knows no width, and aligns names at their right. */
+function fitted(text: string, columns: number): string {
+  const lines = text.split("\n").map((line) => line.trim());
+  const blocks: string[] = [];
+  for (let at = 0; at < lines.length; at++) {
+    const list: Row[] = [];
+    for (let row = rowOf(lines[at]); row !== null; row = rowOf(lines[++at])) list.push(row);
+    if (list.length > 0) blocks.push(rows(list, columns));
+    blocks.push(wrapped(lines[at] ?? "", 0, columns));
+  }
+  return blocks.join("\n").replace(/\n*$/, "\n\n");
+}
+
+/** citty puts four spaces between a name and its text. */
+function rowOf(line = ""): Row | null {
+  const [, name, about] = /^(\S.*?) {4}(\S.*)$/.exec(line) ?? [];
+  return name === undefined || about === undefined ? null : [name, about];
+}
+
+/** Names in one column and their texts in the next; a wide name has its text below it. */
+function rows(list: readonly Row[], columns: number): string {
+  const hasShort = list.some(([name]) => /^-\w, /.test(Bun.stripANSI(name)));
+  const named = list.map(([name, about]): Row => {
+    return [hasShort && Bun.stripANSI(name).startsWith("--") ? `    ${name}` : name, about];
+  });
+  const widths = named.map(([name]) => Bun.stringWidth(name)).filter((width) => width <= NAME_COLUMNS);
+  const indent = Math.max(0, ...widths) + 2 * GAP;
+  return named
+    .map(([name, about]) => {
+      const text = wrapped(about, indent, columns);
+      const left = indent - GAP - Bun.stringWidth(name);
+      const gap = left < GAP ? `\n${" ".repeat(indent)}` : " ".repeat(left);
+      return `${" ".repeat(GAP)}${name}${gap}${text.slice(indent)}`;
+    })
+    .join("\n");
+}
+
+/** The text in lines of whole words, each indented. */
+function wrapped(text: string, indent: number, columns: number): string {
+  const width = Math.max(NAME_COLUMNS, columns - indent);
+  return Bun.wrapAnsi(text, width).replaceAll(/^(?=.)/gm, " ".repeat(indent));
 }

@@ -123,12 +123,16 @@ describe("every command", () => {
     const { code, out, err } = await run(...words.split(" "), "--help");
     expect(code).toBe(0);
     expect(err).toBe("");
-    expect(out).toContain(command.about);
+    expect(out.replace(/\s+/g, " ")).toContain(command.about);
     for (const [name, flag] of Object.entries(command.flags)) {
       if (flag.hidden) expect(out).not.toContain(`--${name}`);
       else expect(out).toContain(`--${name}`);
     }
     for (const { line } of command.examples) expect(out).toContain(line);
+    // An example is one line, so that it can be copied.
+    const examples = new Set(command.examples.map(({ line }) => `  ${line}`));
+    const lines = out.split("\n").filter((line) => !examples.has(line));
+    expect(lines.filter((line) => line.length > 80)).toEqual([]);
   });
 
   test.each(COMMANDS)("%s: its examples are valid command lines", async (words, command) => {
@@ -240,9 +244,9 @@ describe("the root", () => {
   test("rnix --help lists every command with what it does", async () => {
     const { code, out } = await run("--help");
     expect(code).toBe(0);
-    for (const [name, { about }] of await loadCommands()) {
-      expect(out).toMatch(new RegExp(`\\n  ${name} +${about.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}\\n`));
-    }
+    const text = out.replace(/\s+/g, " ");
+    for (const [name, { about }] of await loadCommands()) expect(text).toContain(` ${name} ${about} `);
+    expect(out.split("\n").filter((line) => line.length > 80)).toEqual([]);
   });
 
   test("rnix without a command fails and prints its help to stderr", async () => {
