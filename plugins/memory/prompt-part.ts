@@ -2,7 +2,7 @@
 
 import type { OpenContext, PromptPart } from "rnix/plugin";
 import { lengthOf, Memory, type Note, type Notes } from "./memory.ts";
-import { PLACES } from "./scopes.ts";
+import { PLACES, type Place } from "./scopes.ts";
 
 const TITLE = "Remembered notes";
 const HEAD =
@@ -11,12 +11,10 @@ const HEAD =
 /** null when nothing is remembered. */
 export async function promptPart(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null> {
   const memory = new Memory(context);
-  const parts: string[] = [];
-  for (const place of [PLACES.profile, PLACES.global_memory, PLACES.memory]) {
-    const notes = await memory.read(place, signal);
-    const part = shown(notes, place.inPrompt(memory.limits));
-    if (part !== null) parts.push(part);
-  }
+  const read = async (place: Place): Promise<string | null> =>
+    shown(await memory.read(place, signal), place.inPrompt(memory.limits));
+  const places = [PLACES.profile, PLACES.global_memory, PLACES.memory];
+  const parts = (await Promise.all(places.map(read))).filter((part) => part !== null);
   return parts.length === 0 ? null : { title: TITLE, text: [HEAD, ...parts].join("\n\n") };
 }
 

@@ -88,8 +88,9 @@ export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
 /** The nearest agent of this name. Fails with NOT_FOUND, which lists the others, or INVALID with file, line and column. */
 export async function loadAgent(name: string, sources: ConfigSources): Promise<Agent> {
   const untrusted: string[] = [];
-  for (const found of sourcesOf(name, sources)) {
-    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
+  const all = sourcesOf(name, sources);
+  for (const found of all) {
+    const known = outrankedBy(found, all, sources.trust);
     if (known) {
       if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known, "agent"));
       continue;

@@ -1,6 +1,6 @@
 /** Decides whether a project's content is trusted. */
 
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
@@ -24,6 +24,15 @@ export function followedBelow(userDataDir: string, dir: string): { id: string; d
     if (!record?.follow || !record.project.startsWith(join(dir, "/"))) return [];
     return [{ id: name.slice(0, -".json".length), dir: record.project }];
   });
+}
+
+/** Whether the user has ever trusted anything of this project. */
+export function hasTrustRecord(userDataDir: string, projectId: string): boolean {
+  return existsSync(recordFile(userDataDir, projectId));
+}
+
+function recordFile(userDataDir: string, projectId: string): string {
+  return join(userDataDir, "trust", `${projectId}.json`);
 }
 
 /** Decides whether a project's content may run code or redirect a key (design §5, "Trust"). */
@@ -106,7 +115,7 @@ export class Trust implements TrustView {
   ) {
     this.#hasRuns = hasRuns;
     this.#roots = [...(definitions === undefined ? [] : [definitions]), project.dir];
-    this.#file = join(userDataDir, "trust", `${project.id}.json`);
+    this.#file = recordFile(userDataDir, project.id);
     this.#project = project;
     this.#record = project.kind === "none" ? null : records.get(this.#file);
   }

@@ -10,6 +10,7 @@ import type { ProcessBuilder } from "./lifetime/process-builder.ts";
 import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
 import type { StartMounts } from "./lifetime/start-mounts.ts";
 import type { Process } from "./process/process.ts";
+import { identityOf, type ProcessIdentity } from "./process/process-info.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
 import { assertSignal, type Disposition, type SignalManager } from "./signal-manager.ts";
@@ -155,6 +156,11 @@ export class ProcessManager {
 
   info(pid: PID): ProcInfo {
     return this.#ports.table.get(pid).info();
+  }
+
+  /** The facts of `info` that are fixed for the life of a process. It costs much less. */
+  identity(pid: PID): ProcessIdentity {
+    return identityOf(this.#ports.table.get(pid));
   }
 
   /** Live processes. */

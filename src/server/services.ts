@@ -106,7 +106,7 @@ export type KernelApi = Pick<
 > & {
   readonly processes: Pick<
     Kernel["processes"],
-    "spawn" | "kill" | "listProcs" | "infos" | "info" | "count" | "flushEvents" | "inherited"
+    "spawn" | "kill" | "listProcs" | "infos" | "info" | "identity" | "count" | "flushEvents" | "inherited"
   >;
   readonly signals: Pick<Kernel["signals"], "signalTree">;
   readonly lifecycle: Pick<

@@ -49,6 +49,8 @@ export class PluginStore implements Store {
 
   async read(scope: Scope, doc: string): Promise<{ text: string; version: string } | null> {
     const path = this.#path(scope, doc);
+    // Most runs have no documents of most plugins, and each asks for them.
+    if (this.#fs.stat(dirname(path)) === null) return null;
     await this.#recover(scope, dirname(path));
     return readDocument(path, this.#fs);
   }

@@ -61,6 +61,10 @@ export class Permissions {
   readonly #facts: Facts;
   /** Its own list and the rules of its mounts. */
   readonly #own: Layer;
+  // Computed once, because these rights never change and each record of a run lists them.
+  readonly #shown = new Map<string, boolean>();
+  #allowedTools: readonly string[] | undefined;
+  #allowedDevices: readonly string[] | undefined;
   /** All lists that must allow a call. */
   readonly #limits: readonly Layer[];
   /** All deny rules. */
@@ -289,6 +293,14 @@ export class Permissions {
 
   /** Returns true when some input of this tool could be covered, so that it is shown to the model. */
   showsTool(name: string): boolean {
+    const known = this.#shown.get(name);
+    if (known !== undefined) return known;
+    const shows = this.#shows(name);
+    this.#shown.set(name, shows);
+    return shows;
+  }
+
+  #shows(name: string): boolean {
     const tool = this.#facts.tools.find((candidate) => candidate.name === name);
     if (!tool) return false;
     if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
@@ -306,8 +318,8 @@ export class Permissions {
 
   /** Lists the tools that can be used, for display: `Read`, and with conditions `Bash(git *)`. */
   allowedTools(): string[] {
-    const shown = this.#facts.tools.filter((tool) => this.showsTool(tool.name));
-    return [...new Set(shown.flatMap((tool) => this.#describe(tool)))].sort();
+    this.#allowedTools ??= [...new Set(this.#shownTools().flatMap((tool) => this.#describe(tool)))].sort();
+    return [...this.#allowedTools];
   }
 
   /** Lists all deny rules, which take precedence over every allow rule. */
@@ -317,10 +329,19 @@ export class Permissions {
 
   /** Lists the devices of which the process can reach something: through a tool, or by opening them. */
   allowedDevices(): string[] {
-    const paths = this.#facts.tools.filter(({ name }) => this.showsTool(name)).map(({ path }) => path);
+    this.#allowedDevices ??= this.#reachedDevices();
+    return [...this.#allowedDevices];
+  }
+
+  #reachedDevices(): string[] {
+    const paths = this.#shownTools().map(({ path }) => path);
     return this.#facts.devices
       .filter((device) => paths.some((path) => isAtOrBelow(path, device)) || this.#opensDevice(device))
       .toSorted();
+  }
+
+  #shownTools(): ToolFacts[] {
+    return this.#facts.tools.filter(({ name }) => this.showsTool(name));
   }
 
   /** Returns the record of these rights, which is saved and restored as one unit. */

@@ -87,6 +87,14 @@ export function procInfoOf(proc: Process): ProcInfo {
   };
 }
 
+/** The facts of a process that never change. */
+export type ProcessIdentity = Pick<ProcInfo, "pid" | "uuid" | "kind" | "agent" | "project" | "chat" | "job">;
+
+export function identityOf({ pid, uuid, spec: { kind, agent, opts } }: Process): ProcessIdentity {
+  const { project, chat = false, job = null } = opts;
+  return { pid, uuid, kind, agent: agent.name, project: project.dir, chat, job };
+}
+
 /** Parallel children end in any order. A UUID begins with the time of the spawn. */
 function inSpawnOrder(children: ChildResult[]): ChildResult[] {
   return children.sort((a, b) => (a.uuid < b.uuid ? -1 : 1));

@@ -39,7 +39,7 @@ export function openCron(parts: SchedulesParts): OpenedCron {
     return (await opened).schedules;
   };
   const changed = (pid: number): void => {
-    const { job, uuid } = port.kernel.processes.info(pid);
+    const { job, uuid } = port.kernel.processes.identity(pid);
     if (job === null) return;
     loaded?.schedules.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
   };

@@ -78,7 +78,7 @@ export function startKernel(
       workspaces,
       clock,
       notifier,
-      projectOf: (pid) => port.kernel.processes.info(pid).project,
+      projectOf: (pid) => port.kernel.processes.identity(pid).project,
       logger,
     }),
     mailed: (uuid) => events.onMail(uuid),
@@ -87,6 +87,6 @@ export function startKernel(
   });
   port.connect(kernel);
   machine.keepLockFileIf(() => kernel.lifecycle.handsOver);
-  events.add(runLog({ info: (pid) => kernel.processes.info(pid), logger }));
+  events.add(runLog({ identity: (pid) => kernel.processes.identity(pid), logger }));
   return { kernel, events };
 }

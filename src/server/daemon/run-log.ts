@@ -1,6 +1,7 @@
 /** Logs the beginnings and the ends of runs. */
 
-import type { KernelCallbacks, PID, ProcInfo } from "../../kernel/types.ts";
+import type { ProcessIdentity } from "../../kernel/process/process-info.ts";
+import type { KernelCallbacks, PID } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
 
 /** Maximum characters of an intent that are logged. The run's own record has all of it. */
@@ -9,15 +10,15 @@ const MESSAGE = 300;
 
 interface RunLogPorts {
   /** A process of the table; one that has just ended is still there. */
-  info(pid: PID): ProcInfo;
+  identity(pid: PID): ProcessIdentity;
   logger: Logger;
 }
 
 /** Logs which runs began and how they ended. */
-export function runLog({ info, logger }: RunLogPorts): KernelCallbacks {
+export function runLog({ identity, logger }: RunLogPorts): KernelCallbacks {
   return {
     onSpawn(pid, intent, provider, model) {
-      const { uuid, kind, agent } = info(pid);
+      const { uuid, kind, agent } = identity(pid);
       const who = kind === "agent" ? `agent ${agent} on ${provider}/${model}` : kind;
       logger.info(`PID ${pid}`, `spawned ${uuid}, ${who}: ${oneLine(intent, INTENT)}`);
     },

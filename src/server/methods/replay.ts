@@ -24,7 +24,7 @@ export const replay = streamMethod({
       services.plan(request, caller.unit()),
     );
     const pid = await services.kernel.processes.spawn(run.info.intent, agent, { ...opts, notices });
-    const ref = refOf(services.kernel.processes.info(pid));
+    const ref = refOf(services.kernel.processes.identity(pid));
     const answers = canAnswer(payload, caller);
     await streamRun<BegunRun>(services, ref, { because: `plays ${run.info.uuid}`, answers }, out);
   },

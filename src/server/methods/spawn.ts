@@ -19,7 +19,7 @@ export const spawn = streamMethod({
     const request = unit === undefined ? payload : { ...payload, attended: undefined };
     const { agent, opts, notices } = await services.plan(request, unit);
     const pid = await services.kernel.processes.spawn(payload.intent, agent, { ...opts, notices });
-    const ref = refOf(services.kernel.processes.info(pid));
+    const ref = refOf(services.kernel.processes.identity(pid));
     if (payload.detach) return answerRun<BegunRun>(services, ref, out);
     const answers = canAnswer(payload, caller);
     await streamRun<BegunRun>(services, ref, { because: opts.provider?.because, answers }, out);

@@ -2,7 +2,7 @@
 
 import { pathExists } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
-import { followedBelow, Trust, type TrustItem } from "../../config/trust.ts";
+import { followedBelow, hasTrustRecord, Trust, type TrustItem } from "../../config/trust.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 
@@ -87,8 +87,9 @@ export class RunWatch {
     await Promise.all([this.#last(project), ...below.map((inner) => this.end(inner))]);
   }
 
-  async #first({ dir }: WatchedProject): Promise<void> {
-    const { kernelId, kernelAlive } = this.#ports;
+  async #first({ id, dir }: WatchedProject): Promise<void> {
+    const { kernelId, kernelAlive, userDataDir } = this.#ports;
+    if (!hasTrustRecord(userDataDir, id)) return;
     const project = this.#ports.project(dir);
     if (!this.#trust(project).follows) return;
     try {
@@ -104,7 +105,8 @@ export class RunWatch {
     }
   }
 
-  async #last({ dir }: WatchedProject): Promise<void> {
+  async #last({ id, dir }: WatchedProject): Promise<void> {
+    if (!hasTrustRecord(this.#ports.userDataDir, id)) return;
     // Removed by the run: its mark stays, and a run in the next folder of this path settles it.
     if (!pathExists(dir)) return;
     const project = this.#ports.project(dir);

@@ -17,10 +17,10 @@ export function wakerListener(
 ): Pick<KernelCallbacks, "onSpawn" | "onComplete"> & { onMail(uuid: string): void } {
   return {
     onSpawn(pid) {
-      waker.began(processes.info(pid).uuid);
+      waker.began(processes.identity(pid).uuid);
     },
     onComplete(pid, _result, { suspended }) {
-      const { uuid, chat } = processes.info(pid);
+      const { uuid, chat } = processes.identity(pid);
       if (!suspended) waker.ended(uuid);
       else if (isWoken(suspended.wake, chat))
         waker.suspended({ uuid, wake: suspended.wake, inMemory: processes.inherited(pid) });

@@ -10,7 +10,7 @@ test("the start and the end of a run are logged, with its error; its steps at de
   await using h: KernelHarness = new KernelHarness({
     model: script(says("The answer is in the record.")),
     callbacks: runLog({
-      info: (pid) => h.kernel.processes.info(pid),
+      identity: (pid) => h.kernel.processes.identity(pid),
       logger: loggerTo((...line) => lines.push(line.join(" "))),
     }),
   });
@@ -29,7 +29,7 @@ test("the start and the end of a run are logged, with its error; its steps at de
 function logged(o: { intent?: string; message?: string; kind?: "supervisor" }): string[] {
   const lines: string[] = [];
   const log = runLog({
-    info: () => procInfo({ uuid: "u", agent: "coder", kind: o.kind ?? "agent" }),
+    identity: () => procInfo({ uuid: "u", agent: "coder", kind: o.kind ?? "agent" }),
     logger: loggerTo((_level, _source, text) => lines.push(text)),
   });
   const error = o.message === undefined ? undefined : new SyscallError("DRIVER", o.message);

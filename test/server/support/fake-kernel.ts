@@ -242,6 +242,10 @@ export class FakeKernel implements KernelApi {
     return this.#get(pid).info;
   }
 
+  identity(pid: PID): ProcInfo {
+    return this.info(pid);
+  }
+
   detail(pid: PID): ProcessDetail {
     const { info } = this.#get(pid);
     return {

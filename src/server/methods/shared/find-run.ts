@@ -55,8 +55,8 @@ export function isLive({ live, info }: FoundRun): boolean {
   return live || (info.ended_at_ms === null && info.state !== "suspended");
 }
 
-export function refOf(info: ProcInfo): ProcRef {
-  return { pid: info.pid, uuid: info.uuid };
+export function refOf({ pid, uuid }: ProcRef): ProcRef {
+  return { pid, uuid };
 }
 
 /** Where the records of a process are, live or not. */

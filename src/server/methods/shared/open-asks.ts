@@ -19,7 +19,7 @@ export async function openAsks(services: Services): Promise<ListedAsk[]> {
   const suspended = await history.asking();
   // Read after the disk, because a run may have been resumed meanwhile.
   const live = kernel.asks.list().map((one): ListedAsk => {
-    const { project } = kernel.processes.info(one.pid);
+    const { project } = kernel.processes.identity(one.pid);
     return { ...askOf(one), state: "live", project };
   });
   const held = new Set(live.map(({ request_id }) => request_id));
