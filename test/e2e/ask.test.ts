@@ -367,7 +367,7 @@ describe("in the live view", () => {
     await terminal.until(/touch b/);
     await Bun.sleep(HELD_MS);
     // The input line holds what came too early: an arrow says that the question is meant.
-    terminal.type("\x1b[B\x1b[A1");
+    terminal.type("\x1b[B\x1b[A1\r");
     expect((await terminal.done).code).toBe(0);
     expect([machine.has("a"), machine.has("b")]).toEqual([false, true]);
     expect(model.requests.flatMap(toolResults).join()).toContain(

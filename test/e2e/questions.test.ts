@@ -115,23 +115,48 @@ describe.concurrent("at a terminal", () => {
     await chat.done;
   });
 
-  test("words whose first letter is a key of a permission answer nothing, and reach the agent", async () => {
+  test.each([
+    ["spawn", ["spawn", "do it", "--ask", "Bash"], ""],
+    ["chat", ["chat", "--ask", "Bash"], "do it\r"],
+  ])(
+    "of %s, words that begin with a key of a permission answer nothing, however slowly they are typed",
+    async (_, args, first) => {
+      await using machine = new Machine();
+      await machine.model(scenes({ "do it": [calls(["Bash", { command: "touch a" }]), says("done")] }));
+      await using terminal = live(machine, args);
+      if (first !== "") await terminal.until(/a message/);
+      terminal.type(first);
+      await terminal.until(/› 1 Yes[\s\S]*4 No/);
+      await Bun.sleep(HELD_MS);
+      terminal.type("n");
+      await terminal.until(/› 4 No/);
+      await Bun.sleep(HELD_MS);
+      terminal.type("ot yet");
+      const shown = await terminal.until(/not yet[\s\S]*next step/);
+      expect(shown).toMatch(/Waiting for permission|Enter sends your message/);
+      terminal.type("\r");
+      await terminal.until(/next step: not yet/);
+      expect((await theAsk(machine)).state).toBe("live");
+      expect(machine.has("a")).toBe(false);
+      await machine.run(["answer", (await theAsk(machine)).request_id, "no"]);
+      await terminal.until(/› not yet[\s\S]*done/);
+      expect(machine.has("a")).toBe(false);
+    },
+  );
+
+  test("a question takes typed words as the person's own answer", async () => {
     await using machine = new Machine();
-    await machine.model(scenes({ "do it": [calls(["Bash", { command: "touch a" }]), says("done")] }));
-    await using terminal = live(machine, ["spawn", "do it", "--ask", "Bash"]);
-    await terminal.until(/4 No/);
+    const scripted = await model(machine, DATABASE);
+    await using terminal = live(machine, ["spawn", "do it"]);
+    await terminal.until(/Database: Which database\?/);
     await Bun.sleep(HELD_MS);
-    for (const key of "yes, but later") {
-      terminal.type(key);
-      await Bun.sleep(20);
-    }
-    await terminal.until(/yes, but later/);
-    expect(machine.has("a")).toBe(false);
-    await machine.run(["answer", (await theAsk(machine)).request_id, "no"]);
-    await terminal.until((text) => !text.includes("4 No"));
-    terminal.type("\x03");
-    await terminal.done;
-    expect(machine.has("a")).toBe(false);
+    terminal.type("2");
+    await terminal.until(/› 2 SQLite/);
+    terminal.type(" of them");
+    await terminal.until(/your answer: 2 of them/);
+    terminal.type("\r");
+    expect((await terminal.done).code).toBe(0);
+    expect(reply(scripted).answers).toEqual([["2 of them"]]);
   });
 });
 

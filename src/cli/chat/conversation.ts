@@ -166,7 +166,7 @@ export class Conversation {
         below: this.#p.below,
         changed: this.#p.changed,
         stop: () => this.#p.stop(),
-        holdsText: () => !this.#p.line.isEmpty,
+        line: this.#p.line,
         turnEnded: (ended, o) => this.#turnEnded(ended, o),
         over: (ended, end) => this.#p.report(this.#over(ended, end)),
       },

@@ -83,8 +83,8 @@ export class RunInput {
     return this.#below.frame(size);
   }
 
-  get holdsText(): boolean {
-    return !this.#line.isEmpty;
+  get isEmpty(): boolean {
+    return this.#line.isEmpty;
   }
 
   /** The events that the view gets for one of the stream. */

@@ -6,6 +6,7 @@ import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Activity } from "../../protocol/stream.ts";
 import { environment, type Io } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
+import type { InputLine } from "../terminal/input-line.ts";
 import { type Below, LiveView } from "../terminal/run-view.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";
@@ -28,8 +29,8 @@ interface SessionPorts {
   below: Below;
   /** Something that is drawn below has changed. */
   changed(): void;
-  /** The input line holds text: Enter sends it, and answers no question. */
-  holdsText(): boolean;
+  /** Gets what is typed and answers no question. */
+  line: InputLine;
   /** Stops what the run does, as the user has refused a call. */
   stop(): void;
   /** The model has answered, or asks, after this time. */
@@ -67,7 +68,7 @@ export class RunSession {
       await ports.link.request("answer_user", { request_id, answers, via: "terminal" });
     });
     this.view.onInterrupt = () => ports.stop();
-    this.view.holdsText = () => ports.holdsText();
+    this.view.unused = ports.line;
     this.outbox = new Outbox({
       send: (message, when) => this.#send(message, when),
       takeBack: (seq) => ports.link.request("take_back_message", { ...this.#target(), seq }),

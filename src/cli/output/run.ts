@@ -38,8 +38,8 @@ export interface InputSlot {
   unused: {
     key(data: string): void;
     paste(text: string): void;
-    /** Something is typed and not sent: Ctrl-D is a key of the text. */
-    readonly holdsText?: boolean;
+    /** False: something is typed and not sent, and Ctrl-D is a key of the text. */
+    readonly isEmpty?: boolean;
   } | null;
   /** What the view shows of an event. */
   filter: ((event: StreamEvent) => readonly StreamEvent[]) | null;

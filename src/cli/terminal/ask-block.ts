@@ -17,6 +17,8 @@ export interface AskState {
   marked: readonly string[];
   /** The text that is typed: added to the selected option, or the person's own answer. null: none is typed. */
   text: string | null;
+  /** Numbers or a letter that have just chosen options, which may turn out to begin words; and the state before them. */
+  typed: { keys: string; before: AskState } | null;
 }
 
 /** The state of the question after those in `given`: its default is chosen, and one without options takes a text. */
@@ -25,45 +27,57 @@ export function freshAsk({ questions }: AskUser, given: readonly AskAnswer[] = [
   const isPermission = options.some(({ id }) => id === "no");
   const at = isPermission ? 0 : options.findIndex(({ id }) => usual.includes(id));
   const marked = multi ? usual : [];
-  return { given, selected: Math.max(0, at), marked, text: options.length === 0 ? "" : null };
+  return { given, selected: Math.max(0, at), marked, text: options.length === 0 ? "" : null, typed: null };
 }
 
-/** What a key did: a new state, all answers, or nothing. `interrupts`: the person wants to say something else. */
+/** What a key did: a new state, all answers, or null: it is no key of the question. `interrupts`: the person wants to say something else. */
 export type AskResult = { state: AskState } | { answers: AskAnswer[]; interrupts?: boolean } | null;
 
 /** The letters of a permission's choices. */
 const LETTERS: Readonly<Record<string, string>> = { y: "yes", a: "always", p: "always_project", n: "no" };
-/** These are chosen in two steps, so that the person has read what they allow and for how long. */
-const CONFIRMED: ReadonlySet<string> = new Set(["always", "always_project"]);
 
+/** Only Enter answers, and Esc: a number or a letter selects an option, because it may begin a sentence. */
 export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
   const question = questionOf(ask, state);
   if (state.text !== null) return textKey(ask, state, state.text, data);
+  if (isPrintable(data)) return typedKey(ask, question, state, data);
   if (matchesKey(data, "escape")) return refused(ask);
   if (matchesKey(data, "up") || matchesKey(data, "shift+tab")) return moved(ask, state, -1);
   if (matchesKey(data, "down")) return moved(ask, state, 1);
   if (matchesKey(data, "left")) return back(ask, state);
-  if (matchesKey(data, "tab")) return question.text ? { state: { ...state, text: "" } } : null;
-  if (matchesKey(data, "enter")) return chosen(ask, state);
-  if (question.multi && data === " ") return { state: toggled(question, state) };
-  const at = optionOf(ask, question, data);
-  if (at < 0) return null;
-  const next = { ...state, selected: at };
-  const id = question.options[at]?.id ?? "";
-  if (question.multi) return { state: toggled(question, next) };
-  return CONFIRMED.has(id) && state.selected !== at ? { state: next } : chosen(ask, next);
+  if (matchesKey(data, "tab")) return question.text ? { state: { ...state, text: "", typed: null } } : null;
+  if (matchesKey(data, "backspace")) return state.typed === null ? null : { state: state.typed.before };
+  return matchesKey(data, "enter") ? chosen(ask, state) : null;
 }
 
-/** A pasted text is part of the instruction, and chooses nothing. */
-export function askPaste(state: AskState, text: string): AskResult {
-  return state.text === null ? null : { state: { ...state, text: state.text + text.replaceAll("\n", " ") } };
+/** A pasted text chooses nothing: it is part of the text, or the person's own answer; null beside a permission. */
+export function askPaste(ask: AskUser, state: AskState, text: string): AskResult {
+  const line = text.replaceAll("\n", " ");
+  if (state.text !== null) return { state: { ...state, text: state.text + line } };
+  return ask.call === null ? ownWords(questionOf(ask, state), state, line) : null;
 }
 
-/** The block, at most `rows` lines. `waiting`: how many questions there are with this one. */
+/** One character that could be part of a text. */
+export function isPrintable(data: string): boolean {
+  return /^[^\p{Cc}]/u.test(data);
+}
+
+interface AskSize {
+  columns: number;
+  rows: number;
+  /** How many questions there are with this one. */
+  waiting: number;
+  /** The time until its default counts. */
+  left: string;
+  /** The input line below holds a message, which Enter sends. */
+  isBeside?: boolean;
+}
+
+/** The block, at most `rows` lines. */
 export function askLines(
   ask: AskUser,
   state: AskState,
-  { columns, rows, waiting, left }: { columns: number; rows: number; waiting: number; left: string },
+  { columns, rows, waiting, left, isBeside = false }: AskSize,
   look: Look,
 ): string[] {
   const question = questionOf(ask, state);
@@ -72,7 +86,11 @@ export function askLines(
   const offered = rowsOf(ask, question).map((_, at) => optionLines(ask, question, state, at, columns, look));
   const options = offered.flat();
   const hint = look.dim(
-    cutTo(`  ${hintOf(ask, question, state)}${look.glyph.dot}${left} left`, columns, look),
+    cutTo(
+      `  ${isBeside ? BESIDE : hintOf(ask, question, state)}${look.glyph.dot}${left} left`,
+      columns,
+      look,
+    ),
   );
   const typed =
     state.text === null
@@ -99,6 +117,29 @@ export function askLines(
   );
 }
 
+const BESIDE = "Enter sends your message, an arrow key turns to the question";
+
+/** A number or a letter selects. Other words are the person's own answer to a question, or null: a message. */
+function typedKey(ask: AskUser, question: AskQuestion, state: AskState, key: string): AskResult {
+  const { keys, before } = state.typed ?? { keys: "", before: state };
+  const typed = { keys: keys + key, before };
+  if (question.multi && key === " ") return { state: { ...toggled(question, state), typed } };
+  // Several numbers select one after the other; a second letter makes a word.
+  const isChoice = keys === "" || /^[\d ]+$/.test(typed.keys);
+  const at = isChoice ? optionOf(ask, question, key) : -1;
+  if (at < 0) return ask.call === null ? ownWords(question, state, key) : null;
+  if (at === question.options.length) return { state: { ...state, selected: at, text: "", typed: null } };
+  const next = { ...state, selected: at };
+  return { state: { ...(question.multi ? toggled(question, next) : next), typed } };
+}
+
+/** What is typed becomes an answer of its own, with the keys that seemed to choose. */
+function ownWords({ options }: AskQuestion, state: AskState, text: string): AskResult {
+  const { keys, before } = state.typed ?? { keys: "", before: state };
+  const words = (keys + text).trimStart();
+  return { state: words === "" ? state : { ...before, selected: options.length, text: words } };
+}
+
 function textKey(ask: AskUser, state: AskState, text: string, data: string): AskResult {
   const isOnly = questionOf(ask, state).options.length === 0;
   if (matchesKey(data, "escape") && isOnly) return refused(ask);
@@ -108,8 +149,7 @@ function textKey(ask: AskUser, state: AskState, text: string, data: string): Ask
   if (matchesKey(data, "left") && text === "") return back(ask, state);
   if (matchesKey(data, "backspace")) return { state: { ...state, text: [...text].slice(0, -1).join("") } };
   if (matchesKey(data, "ctrl+u")) return { state: { ...state, text: "" } };
-  if (isControl(data)) return { state };
-  return { state: { ...state, text: text + data } };
+  return { state: isPrintable(data) ? { ...state, text: text + data } : state };
 }
 
 function chosen(ask: AskUser, state: AskState): AskResult {
@@ -145,7 +185,7 @@ function refused({ call, questions }: AskUser): AskResult {
 
 function moved(ask: AskUser, state: AskState, by: number): AskResult {
   const count = Math.max(1, rowsOf(ask, questionOf(ask, state)).length);
-  return { state: { ...state, selected: (state.selected + by + count) % count } };
+  return { state: { ...state, selected: (state.selected + by + count) % count, typed: null } };
 }
 
 /** To the question before. */
@@ -220,9 +260,4 @@ function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: As
 
 function questionOf({ questions }: AskUser, { given }: AskState): AskQuestion {
   return questions[given.length] ?? { question: "", options: [], multi: false, text: true };
-}
-
-function isControl(data: string): boolean {
-  const code = data.codePointAt(0) ?? 0;
-  return code < 0x20 || code === 0x7f;
 }

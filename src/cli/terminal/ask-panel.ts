@@ -1,17 +1,23 @@
-/** The questions of a run in the live view: which one is shown, and when its keys count. */
+/** The questions of a run in the live view: which one is shown, and which keys are for it. */
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
 import type { SendAnswer } from "../output/run.ts";
-import { type AskResult, type AskState, askKey, askLines, askPaste, freshAsk } from "./ask-block.ts";
+import {
+  type AskResult,
+  type AskState,
+  askKey,
+  askLines,
+  askPaste,
+  freshAsk,
+  isPrintable,
+} from "./ask-block.ts";
 import { cutTo, type Look } from "./look.ts";
 
 /** A question takes no key while the person types, and for this time after the last key. */
 const HELD_MS = 1_000;
-/** A letter or number answers when no other follows in this time: then it began the words of a message. */
-const LETTER_MS = 500;
 
 interface AskPanelPorts {
   send: SendAnswer;
@@ -25,7 +31,6 @@ interface AskPanelPorts {
   holdsText(): boolean;
   /** Gives a key to the input line. */
   type(key: string): void;
-  timer(ms: number, f: () => void): { cancel(): void };
 }
 
 export class AskPanel {
@@ -34,8 +39,6 @@ export class AskPanel {
   #state: AskState | null = null;
   /** A key has turned to the question: what follows is meant for it. */
   #isMeant = false;
-  /** A first letter or number, which may also begin the words of a message. */
-  #letter: { key: string; timer: { cancel(): void } } | null = null;
   /** The question that has been answered here, until its end is known. */
   #sent: string | null = null;
   #shownAt = 0;
@@ -75,77 +78,43 @@ export class AskPanel {
 
   /** Returns whether the question has taken the key. */
   key(data: string): boolean {
+    return this.#take((ask, state) => (this.#isForLine(data) ? null : askKey(ask, state, data)), data);
+  }
+
+  /** The same for a pasted text. */
+  paste(text: string): boolean {
+    return this.#take((ask, state) => (this.#isForLine(text) ? null : askPaste(ask, state, text)), text);
+  }
+
+  #take(read: (ask: AskUser, state: AskState) => AskResult, data: string): boolean {
     const ask = this.#current;
     if (ask === undefined || !this.isActive) {
       this.#lastKeyAt = this.#ports.now();
       return false;
     }
-    const letter = this.#takeLetter();
-    if (letter !== null && isPrintable(data)) {
-      this.#ports.type(letter);
-      this.#lastKeyAt = this.#ports.now();
-      return false;
+    this.#state ??= freshAsk(ask);
+    const result = read(ask, this.#state);
+    if (result !== null) {
+      this.#did(ask, result);
+      return true;
     }
-    if (letter !== null && this.#choose(ask, letter)) return true;
-    const state = this.#stateOf(ask);
-    const result = this.#isForText(data) ? null : askKey(ask, state, data);
-    if (result === null && (this.#ports.holdsText() || isPrintable(data))) {
-      this.#lastKeyAt = this.#ports.now();
-      return false;
-    }
-    if (this.#maybeMessage(ask, state, data)) this.#holdLetter(ask, data);
-    else this.#did(ask, result);
-    return true;
+    if (isPrintable(data)) this.#beginMessage(this.#state);
+    if (isPrintable(data) || this.#ports.holdsText()) this.#lastKeyAt = this.#ports.now();
+    return false;
   }
 
   /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
-  #isForText(data: string): boolean {
+  #isForLine(data: string): boolean {
     if (this.#isMeant || !this.#ports.holdsText()) return false;
     return !(["up", "down", "tab", "escape"] as const).some((key) => matchesKey(data, key));
   }
 
-  /** Whether this key may be the first one of a message: of several marks, each is a key of its own. */
-  #maybeMessage({ questions }: AskUser, { given, text }: AskState, data: string): boolean {
-    const isMarked = questions[given.length]?.multi === true;
-    return !this.#isMeant && text === null && !isMarked && isPrintable(data);
-  }
-
-  #holdLetter(ask: AskUser, key: string): void {
-    const timer = this.#ports.timer(LETTER_MS, () => {
-      this.#letter = null;
-      if (this.#current === ask) this.#choose(ask, key);
-    });
-    this.#letter = { key, timer };
-  }
-
-  #takeLetter(): string | null {
-    const letter = this.#letter;
-    this.#letter = null;
-    letter?.timer.cancel();
-    return letter?.key ?? null;
-  }
-
-  /** Returns whether the key has answered. */
-  #choose(ask: AskUser, key: string): boolean {
-    this.#did(ask, askKey(ask, this.#stateOf(ask), key));
-    return this.#sent !== null;
-  }
-
-  #stateOf(ask: AskUser): AskState {
-    this.#state ??= freshAsk(ask);
-    return this.#state;
-  }
-
-  paste(text: string): boolean {
-    const ask = this.#current;
-    if (ask === undefined || !this.isActive) {
-      this.#lastKeyAt = this.#ports.now();
-      return false;
-    }
-    const result = askPaste(this.#stateOf(ask), text);
-    if (result === null && ask.kind === "question") return false;
-    this.#did(ask, result);
-    return true;
+  /** What seemed to choose an option was the beginning of a message. */
+  #beginMessage({ typed }: AskState): void {
+    this.#isMeant = false;
+    if (typed === null) return;
+    this.#state = typed.before;
+    for (const key of typed.keys) this.#ports.type(key);
   }
 
   /** The block of the current question, or a line while the person types; empty when nothing is asked. */
@@ -158,7 +127,9 @@ export class AskPanel {
       return [look.yellow(cutTo(what, size.columns, look))];
     }
     const left = formatElapsed(Math.max(0, ask.until_ms - this.#ports.now()));
-    return askLines(ask, this.#stateOf(ask), { ...size, waiting: this.#queue.length, left }, look);
+    const isBeside = !this.#isMeant && this.#ports.holdsText();
+    const state = this.#state ?? freshAsk(ask);
+    return askLines(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
   }
 
   /** Whether the block takes the place of an input line. */
@@ -176,15 +147,13 @@ export class AskPanel {
   }
 
   #begin(): void {
-    this.#takeLetter();
     this.#state = null;
     this.#isMeant = false;
     this.#sent = null;
     this.#shownAt = this.#ports.now();
   }
 
-  #did(ask: AskUser, result: AskResult): void {
-    if (result === null) return;
+  #did(ask: AskUser, result: NonNullable<AskResult>): void {
     this.#isMeant = true;
     if ("state" in result) {
       this.#state = result.state;
@@ -202,9 +171,4 @@ export class AskPanel {
       if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
     });
   }
-}
-
-/** One character that could be part of a text. */
-function isPrintable(data: string): boolean {
-  return /^[^\p{Cc}]/u.test(data);
 }

@@ -59,8 +59,6 @@ export class LiveView implements RunOutput, InputSlot {
   /** Takes the keys that are not the view's. */
   unused: InputSlot["unused"] = null;
   filter: InputSlot["filter"] = null;
-  /** Whether an input line that is not `unused` holds text. */
-  holdsText: (() => boolean) | null = null;
   /** Esc at a question: it is refused, and the user wants to say something else. */
   onInterrupt: (() => void) | null = null;
   #asks: AskPanel | null = null;
@@ -139,9 +137,8 @@ export class LiveView implements RunOutput, InputSlot {
       now: () => this.#clock.now(),
       say: (line) => this.say(line),
       interrupt: () => this.onInterrupt?.(),
-      holdsText: () => this.holdsText?.() ?? this.unused?.holdsText ?? false,
+      holdsText: () => this.unused?.isEmpty === false,
       type: (key) => this.unused?.key(key),
-      timer: (ms, f) => this.#clock.timer(ms, f),
     });
   }
 
@@ -163,7 +160,7 @@ export class LiveView implements RunOutput, InputSlot {
   key(data: string): boolean {
     this.#pace?.hurry();
     if (matchesKey(data, "ctrl+o")) this.toggleFull();
-    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave && !this.unused?.holdsText)
+    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave && this.unused?.isEmpty !== false)
       this.#left.resolve(null);
     else return false;
     return true;

@@ -4,7 +4,7 @@ import { AskPanel } from "../../../src/cli/terminal/ask-panel.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
 import type { AskAnswer, AskUser } from "../../../src/protocol/methods.ts";
-import { FakeClock, settled } from "../../support/fake-clock.ts";
+import { settled } from "../../support/fake-clock.ts";
 
 const LOOK = lookOf({ env: { RNIX_ASCII: "1", NO_COLOR: "1" }, stdout: { isTTY: true } as never });
 const [ENTER, ESC, TAB, UP, DOWN, BACK] = ["\r", "\x1b", "\t", "\x1b[A", "\x1b[B", "\x7f"];
@@ -64,9 +64,14 @@ function after(
 
 describe("the keys of a permission", () => {
   test.each([
-    [["1"], [{ choices: ["yes"] }]],
-    [["y"], [{ choices: ["yes"] }]],
-    [["n"], [{ choices: ["no"] }]],
+    [["1", ENTER], [{ choices: ["yes"] }]],
+    [["y", ENTER], [{ choices: ["yes"] }]],
+    [["n", ENTER], [{ choices: ["no"] }]],
+    [["N", ENTER], [{ choices: ["no"] }]],
+    [["2", "3", ENTER], [{ choices: ["no"] }]],
+    [["n", BACK, ENTER], [{ choices: ["yes"] }]],
+    [["y", DOWN, ENTER], [{ choices: ["always"] }]],
+    [["n", TAB, "x", ENTER], [{ choices: ["no"], text: "x" }]],
     [[ENTER], [{ choices: ["yes"] }]],
     [[UP, ENTER], [{ choices: ["no"] }]],
     [[DOWN, DOWN, ENTER], [{ choices: ["no"] }]],
@@ -74,14 +79,12 @@ describe("the keys of a permission", () => {
     [[TAB, "x", "é", BACK, " ", "y", ENTER], [{ choices: ["yes"], text: "x y" }]],
     [[UP, TAB, "n", "o", ENTER], [{ choices: ["no"], text: "no" }]],
     [[TAB, "1", ENTER], [{ choices: ["yes"], text: "1" }]],
-    // What is allowed for longer is chosen in two steps.
     [["a", ENTER], [{ choices: ["always"] }]],
-    [["2", "2"], [{ choices: ["always"] }]],
   ])("%j answers %j", (keys, answers) => {
     expect(after(permission(), ...keys)).toEqual({ answers });
   });
 
-  test.each([[["2"]], [["a"]], [["9"]], [["x"]], [["\x1b[5~"]], [[TAB, "n", ESC]]])(
+  test.each([[["1"]], [["2", "2"]], [["y"]], [["n"]], [["9"]], [["x"]], [["\x1b[5~"]], [[TAB, "n", ESC]]])(
     "%j answers nothing",
     (keys) => {
       expect(after(permission(), ...keys)).toHaveProperty("state");
@@ -114,12 +117,26 @@ describe("the keys of a model's question", () => {
   const words = question({});
   test.each([
     ["the default is chosen first", which, [ENTER], [{ choices: ["2"] }]],
-    ["a number chooses", which, ["3"], [{ choices: ["3"] }]],
+    ["a number and Enter choose", which, ["3", ENTER], [{ choices: ["3"] }]],
+    ["the last of several numbers", which, ["3", "1", ENTER], [{ choices: ["1"] }]],
+    ["own words, without Tab", which, ["n", "o", "n", "e", ENTER], [{ choices: [], text: "none" }]],
+    [
+      "own words that begin with a number",
+      which,
+      ["3", "2", " ", "a", ENTER],
+      [{ choices: [], text: "32 a" }],
+    ],
     ["own words, by Tab", which, [TAB, "p", "i", "n", "k", ENTER], [{ choices: [], text: "pink" }]],
     ["own words, by the last row", which, [UP, UP, ENTER, "x", ENTER], [{ choices: [], text: "x" }]],
     ["own words, by its number", which, ["4", "x", ENTER], [{ choices: [], text: "x" }]],
     ["several", several, ["1", "3", ENTER], [{ choices: ["1", "3"] }]],
     ["several, by Space", several, [" ", DOWN, DOWN, " ", ENTER], [{ choices: ["1", "3"] }]],
+    [
+      "of several, own words that begin with a number",
+      several,
+      ["3", " ", "a", ENTER],
+      [{ choices: [], text: "3 a" }],
+    ],
     ["several and own words", several, ["1", TAB, "x", ENTER], [{ choices: ["1"], text: "x" }]],
     ["only words", words, ["h", "i", ENTER], [{ choices: [], text: "hi" }]],
     ["no answer, by Esc", question({}, {}), [ESC], [{ choices: [] }, { choices: [] }]],
@@ -133,7 +150,7 @@ describe("the keys of a model's question", () => {
     [
       "one after the other, and back again",
       question({ options: options("a", "b") }, { options: options("c", "d") }, {}),
-      ["1", "\x1b[D", "2", "2", "o", "k", ENTER],
+      ["1", ENTER, "\x1b[D", "2", ENTER, "2", ENTER, "o", "k", ENTER],
       [{ choices: ["2"] }, { choices: ["2"] }, { choices: [], text: "ok" }],
     ],
   ] as const)("%s", (_title, ask, keys, answers) => {
@@ -142,6 +159,8 @@ describe("the keys of a model's question", () => {
 
   test.each([
     ["y is no choice", which, ["y"]],
+    ["a number alone is none", which, ["1"]],
+    ["a space alone is none", which, [" "]],
     ["Enter marks nothing", several, [ENTER]],
     ["an unmarked option is none", several, ["1", "1", ENTER]],
     ["an empty text is none", words, [ENTER]],
@@ -219,7 +238,6 @@ describe("a panel", () => {
   function panel() {
     const sent: [string, AskAnswer[]][] = [];
     const clock = { now: 0, typed: "" };
-    const time = new FakeClock();
     let interrupts = 0;
     const made = new AskPanel({
       send: async (id, answers) => void sent.push([id, answers]),
@@ -230,10 +248,9 @@ describe("a panel", () => {
       type: (key) => {
         clock.typed += key;
       },
-      timer: (ms, f) => time.timer(ms, f),
     });
     const lines = () => made.lines({ columns: 80, rows: 20 }, LOOK);
-    return { made, sent, clock, time, lines, interrupts: () => interrupts };
+    return { made, sent, clock, lines, interrupts: () => interrupts };
   }
 
   test("takes no key before it was seen, nor while the person types; Enter ends the words only", () => {
@@ -271,55 +288,70 @@ describe("a panel", () => {
     expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
   });
 
-  test.each(["y", "n", "1", "a"])(
+  test.each(["y", "n", "1", "a", "12"])(
     "%s may begin a message: then it is typed, and answers nothing",
-    async (key) => {
-      const { made, sent, clock, time } = panel();
+    (keys) => {
+      const { made, sent, clock, lines } = panel();
       made.ask(permission());
-      clock.now += 2_000;
-      expect([made.key(key), clock.typed]).toEqual([true, ""]);
-      expect([made.key("o"), clock.typed]).toEqual([false, key]);
-      await time.advance(10_000);
-      expect(sent).toEqual([]);
+      for (const key of keys) {
+        clock.now += 2_000;
+        expect([made.key(key), clock.typed]).toEqual([true, ""]);
+      }
+      clock.now += 60_000;
+      expect([made.key("o"), clock.typed]).toEqual([false, keys]);
+      clock.typed += "o";
+      clock.now += 60_000;
+      expect(lines().join("\n")).toMatch(
+        /> 1 Yes[^]*Enter sends your message, an arrow key turns to the question/,
+      );
+      expect([made.key("\r"), sent]).toEqual([false, []]);
     },
   );
 
-  test.each([
-    ["y", [{ choices: ["yes"] }]],
-    ["n", [{ choices: ["no"] }]],
-    ["1", [{ choices: ["yes"] }]],
-  ])("%s alone answers", async (key, answers) => {
-    const { made, sent, clock, time } = panel();
+  test("a letter selects, and Enter answers", () => {
+    const { made, sent, clock, lines } = panel();
     made.ask(permission());
     clock.now += 2_000;
-    made.key(key);
-    expect(sent).toEqual([]);
-    await time.advance(500);
-    expect(sent).toEqual([["a1", answers]]);
+    expect([made.key("n"), sent.length, lines().join()]).toEqual([
+      true,
+      0,
+      expect.stringContaining("> 3 No"),
+    ]);
+    clock.now += 60_000;
+    expect([made.key("\r"), sent]).toEqual([true, [["a1", [{ choices: ["no"] }]]]]);
   });
 
-  test("a letter that Enter follows answers at once, and one after an arrow, too", async () => {
+  test("a letter does not select an option of the next question", () => {
+    const { made, sent, clock } = panel();
+    made.ask(permission());
+    made.ask(permission({ request_id: "a2" }));
+    clock.now += 2_000;
+    made.key("n");
+    made.over({ pid: 3, uuid: "u", request_id: "a1", verdict: "no", by: "user" });
+    clock.now += 2_000;
+    made.key("\r");
+    expect(sent).toEqual([["a2", [{ choices: ["yes"] }]]]);
+  });
+
+  test("a pasted text is a message beside a permission, and an answer to a question", () => {
     const { made, sent, clock } = panel();
     made.ask(permission());
     clock.now += 2_000;
-    expect([made.key("n"), made.key("\r")]).toEqual([true, true]);
-    expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
+    made.key("n");
+    expect([made.paste("pasted\ntext"), clock.typed]).toEqual([false, "n"]);
+    clock.typed = "";
     made.over({ pid: 3, uuid: "u", request_id: "a1", verdict: "no", by: "user" });
-    made.ask(permission({ request_id: "a2" }));
+    made.ask(question({ options: options("red", "green") }));
     clock.now += 2_000;
-    expect([made.key("\x1b[B"), made.key("y")]).toEqual([true, true]);
-    expect(sent[1]).toEqual(["a2", [{ choices: ["yes"] }]]);
+    expect([made.paste("pasted\ntext"), made.key("\r")]).toEqual([true, true]);
+    expect(sent).toEqual([["a1", [{ choices: [], text: "pasted text" }]]]);
   });
 
-  test("a letter that waits does not answer the next question", async () => {
-    const { made, sent, clock, time } = panel();
+  test.each(["\x0f", "\x04", "\x13"])("%j is no key of a question", (key) => {
+    const { made, clock } = panel();
     made.ask(permission());
-    made.ask(permission({ request_id: "a2" }));
     clock.now += 2_000;
-    made.key("y");
-    made.over({ pid: 3, uuid: "u", request_id: "a1", verdict: "no", by: "user" });
-    await time.advance(10_000);
-    expect(sent).toEqual([]);
+    expect([made.key(key), made.isActive]).toEqual([false, true]);
   });
 
   test("shows the next question when one is over, wherever it was answered, and begins anew", () => {
