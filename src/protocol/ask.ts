@@ -17,6 +17,8 @@ export interface AskUser {
   depth: number;
   intent: string;
   step: number;
+  /** The tool call that waits; null for a call that no step has. */
+  call_id: string | null;
   asked_at_ms: number;
   /** When its default counts. */
   until_ms: number;

@@ -1,4 +1,4 @@
-/** Makes the block of a tool call from its log entry. */
+/** The block of a tool call, from its log entry. */
 
 import type { LogEntry } from "../output/log.ts";
 import type { CallBlock } from "./transcript.ts";
@@ -14,6 +14,7 @@ export function callBlock(call: LoggedCall, now: number): CallBlock {
     name,
     input,
     startedMs,
+    askedMs: null,
     state,
     result,
     error,
@@ -22,4 +23,9 @@ export function callBlock(call: LoggedCall, now: number): CallBlock {
     tail: "",
     lines: 0,
   };
+}
+
+/** How long a call has run, without the time it waits for a person. */
+export function runningMs({ startedMs, askedMs }: CallBlock, now: number): number {
+  return Math.max(0, (askedMs ?? now) - startedMs);
 }

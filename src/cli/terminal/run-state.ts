@@ -1,10 +1,10 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
 import type { ChecklistItem } from "../../plugin/index.ts";
-import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { AskClosed, AskUser, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
-import { callBlock, type LoggedCall } from "./call-block.ts";
+import { callBlock, type LoggedCall, runningMs } from "./call-block.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunClock } from "./run-clock.ts";
 import type { CallBlock, Change, ChildRun, RunHead } from "./transcript.ts";
@@ -67,6 +67,8 @@ export class RunState {
   /** The last text of the model. */
   #answer = "";
   readonly #notices = new Set<string>();
+  /** The calls that a person is asked about, by question. */
+  readonly #asked = new Map<string, { callId: string; sinceMs: number }>();
   /** The calls of the present step, in the order of their start. */
   readonly #order = new Map<string, number>();
 
@@ -95,7 +97,11 @@ export class RunState {
         this.#output(event.payload);
         return [];
       case "ask_user":
+        this.#asks(event.payload);
+        return [];
       case "ask_closed":
+        this.#answered(event.payload, now);
+        return [];
       case "error":
       case "syscall_event":
       case "eof":
@@ -108,6 +114,22 @@ export class RunState {
     if (call === undefined) return;
     call.tail = (call.tail + text).slice(-TAIL_CHARS);
     call.lines = lines;
+  }
+
+  /** The clock of a call stands still while a person is asked about it. */
+  #asks({ request_id, uuid, call_id, asked_at_ms }: AskUser): void {
+    if (uuid !== this.head?.uuid || call_id === null) return;
+    this.#asked.set(request_id, { callId: call_id, sinceMs: asked_at_ms });
+    const call = this.calls.get(call_id);
+    if (call !== undefined) call.askedMs = Math.max(call.startedMs, asked_at_ms);
+  }
+
+  #answered({ request_id }: AskClosed, now: number): void {
+    const call = this.calls.get(this.#asked.get(request_id)?.callId ?? "");
+    this.#asked.delete(request_id);
+    if (call === undefined || call.askedMs === null) return;
+    call.startedMs += now - call.askedMs;
+    call.askedMs = null;
   }
 
   /** A notice that was shown before the run began: its event repeats it. */
@@ -219,7 +241,7 @@ export class RunState {
   }
 
   /** The model answers again: the failed attempts become one line. */
-  #answered(): Change[] {
+  #modelAnswered(): Change[] {
     const { retry } = this;
     if (retry === null) return [];
     this.retry = null;
@@ -228,7 +250,7 @@ export class RunState {
   }
 
   #reasoning({ step, text }: Delta, now: number): Change[] {
-    const done = [...this.#answered(), ...this.#endAnswer(), ...this.#flushReads()];
+    const done = [...this.#modelAnswered(), ...this.#endAnswer(), ...this.#flushReads()];
     this.#thoughtStep = step;
     this.thought ??= { text: "", sinceMs: now };
     this.thought.text = (this.thought.text + text).slice(-THOUGHT_CHARS);
@@ -239,7 +261,7 @@ export class RunState {
     if (text === "") return [];
     // White space before a call is not an answer.
     if (!this.isAnswering && text.trim() === "") return [];
-    const done = [...this.#answered(), ...this.#endThought(now), ...this.#flushReads()];
+    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#flushReads()];
     if (!this.isAnswering) this.#answer = "";
     this.isAnswering = true;
     this.#textStep = step;
@@ -272,16 +294,18 @@ export class RunState {
   }
 
   #callStarted(call: LoggedCall, now: number): Change[] {
-    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#endAnswer()];
     const block = callBlock(call, now);
     if (this.#isPlayed) block.startedMs = now;
+    const asked = [...this.#asked.values()].find(({ callId }) => callId === call.id);
+    if (asked !== undefined) block.askedMs = Math.max(block.startedMs, asked.sinceMs);
     if (!this.calls.has(call.id)) this.calls.set(call.id, block);
     this.#order.set(call.id, this.#order.size);
     return done;
   }
 
   #callEnded(call: LoggedCall, now: number): Change[] {
-    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#endAnswer()];
     this.calls.delete(call.id);
     const block = callBlock(call, now);
     if (GROUPED.has(call.name) && call.state === "done") {
@@ -313,7 +337,7 @@ export class RunState {
     const done = this.#settle(now);
     // Calls that the end of the run cut off have no result.
     for (const call of this.calls.values()) {
-      const cut: CallBlock = { ...call, state: "cancelled", ms: now - call.startedMs };
+      const cut: CallBlock = { ...call, state: "cancelled", ms: runningMs(call, now) };
       done.push({ type: "block", block: { kind: "call", call: cut, agents: this.#takeChildren(call.id) } });
     }
     this.calls.clear();

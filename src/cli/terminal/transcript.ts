@@ -9,8 +9,10 @@ export interface CallBlock {
   id: string;
   name: string;
   input: Record<string, unknown>;
-  /** Unix ms. */
+  /** Unix ms; later by the time that it has waited for a person's answers. */
   startedMs: number;
+  /** While a person is asked about it: since when. */
+  askedMs: number | null;
   state: NonNullable<LogEntry["call"]>["state"];
   result: string | null;
   error: string | null;

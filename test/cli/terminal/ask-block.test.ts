@@ -19,6 +19,7 @@ function permission(more: Partial<AskUser> = {}, command = "git push"): AskUser 
     depth: 1,
     intent: "do",
     step: 1,
+    call_id: "c1",
     asked_at_ms: 0,
     until_ms: 300_000,
     call: {
@@ -302,7 +303,7 @@ describe("a panel", () => {
       clock.typed += "o";
       clock.now += 60_000;
       expect(lines().join("\n")).toMatch(
-        /> 1 Yes[^]*Enter sends your message, an arrow key turns to the question/,
+        /> 1 Yes[\s\S]*Enter sends your message, an arrow key turns to the question/,
       );
       expect([made.key("\r"), sent]).toEqual([false, []]);
     },

@@ -12,7 +12,7 @@ const ASK: StreamEvent = {
   payload: {
     ...REF,
     ...{ request_id: "1", kind: "permission" as const, agent: "default", depth: 0, intent: "do it", step: 1 },
-    ...{ asked_at_ms: 0, until_ms: 0, call: null, questions: [] },
+    ...{ call_id: null, asked_at_ms: 0, until_ms: 0, call: null, questions: [] },
   },
 };
 

@@ -80,6 +80,23 @@ export function retry(attempt: number, message = "OpenAI answered 529: overloade
   };
 }
 
+/** A question about a call to a person, asked one second after the call's start. */
+export function asks(one: Call): StreamEvent {
+  const payload = {
+    ...{ request_id: `ask-${one.id}`, kind: "permission" as const, ...REF, agent: "coder", depth: 0 },
+    ...{ intent: "do", step: 1, call_id: one.id, asked_at_ms: NOW + 1000, until_ms: NOW + 300_000 },
+    ...{ call: null, questions: [] },
+  };
+  return { type: "ask_user", payload };
+}
+
+export function isAnswered(one: Call): StreamEvent {
+  return {
+    type: "ask_closed",
+    payload: { ...REF, request_id: `ask-${one.id}`, verdict: "yes", by: "user" },
+  };
+}
+
 export function activity(
   kind: Extract<
     Extract<StreamEvent, { type: "progress" }>["payload"],

@@ -1,14 +1,18 @@
 import { describe, expect, test } from "bun:test";
+import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
+import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { RunState } from "../../../src/cli/terminal/run-state.ts";
 import type { Change } from "../../../src/cli/terminal/transcript.ts";
 import type { StreamEvent } from "../../../src/protocol/methods.ts";
-import { delta, entry, receipt, step } from "../support.ts";
+import { delta, entry, FakeOutput, receipt, step } from "../support.ts";
 import {
   activity,
+  asks,
   call,
   child,
   complete,
   ended,
+  isAnswered,
   NOW,
   output,
   REF,
@@ -45,6 +49,7 @@ function brief(change: Change): string {
   }
 }
 
+const ASCII = lookOf({ env: { NO_COLOR: "1", RNIX_ASCII: "1" }, stdout: new FakeOutput(true) });
 const BASH = call("Bash", { command: "npm test" });
 const READ = call("Read", { path: "a.ts" });
 const OTHER = call("Read", { path: "b.ts" });
@@ -253,6 +258,28 @@ describe("what a run does now", () => {
     expect(state.elapsedMs(NOW + 60_000)).toBe(5000);
     state.apply(activity("model", "gpt-5"), NOW + 60_000);
     expect(state.elapsedMs(NOW + 61_000)).toBe(6000);
+  });
+
+  const running = started(BASH);
+  test.each([
+    ["after its start", [running, asks(BASH)]],
+    ["before its start, as a client that attaches gets it", [asks(BASH), running]],
+  ])("the time of a call stands still while a person is asked about it: %s", (_, events) => {
+    const state = new RunState(NOW);
+    const shown = (now: number): string[] => {
+      const size = { columns: 60, rows: 12, now, full: false, hints: [], isBelowText: false };
+      return liveLines(state, { ...size, answer: () => [] }, ASCII).filter((line) => line.includes("Bash"));
+    };
+    play([SPAWNED, ...events, activity("ask", "waiting for your answer")], state);
+    expect(shown(NOW + 60_000)).toEqual(["o Bash npm test - 1s"]);
+    state.apply(isAnswered(BASH), NOW + 61_000);
+    state.apply(activity("tool", "Bash npm test"), NOW + 61_000);
+    expect(shown(NOW + 63_000)).toEqual([
+      expect.stringMatching(/[^o] Bash npm test - 3s/),
+      expect.stringContaining("running Bash - 3s"),
+    ]);
+    state.apply(asks({ ...BASH, id: "other" }), NOW + 63_000);
+    expect(shown(NOW + 64_000)).toEqual([expect.stringContaining("- 4s"), expect.stringContaining("- 4s")]);
   });
 
   test("queued messages are known until the model has read them", () => {

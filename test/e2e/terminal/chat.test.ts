@@ -231,7 +231,7 @@ describe("typing while the agent works", () => {
     expect(machine.has("approved")).toBe(false);
     await terminal.until(/needs your answer/);
     await Bun.sleep(1200);
-    terminal.type("4");
+    terminal.type(`4${ENTER}`);
     await terminal.until(/as you say/);
     await leave(terminal);
     expect(machine.has("approved")).toBe(false);

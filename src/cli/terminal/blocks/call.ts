@@ -2,6 +2,7 @@
 
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, plural } from "../../output/format.ts";
+import { runningMs } from "../call-block.ts";
 import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import type { CallBlock } from "../transcript.ts";
 import { diffLines } from "./diff.ts";
@@ -46,9 +47,9 @@ export function runningLines(
   { columns, full = false, rows, now }: BlockSize & { rows: number; now: number },
   look: Look,
 ): string[] {
-  const elapsed = now - call.startedMs;
+  const elapsed = runningMs(call, now);
   const status = elapsed < 1000 ? [] : [look.dim(formatSeconds(elapsed))];
-  const mark = look.cyan(spinnerAt(look, now));
+  const mark = call.askedMs === null ? look.cyan(spinnerAt(look, now)) : look.yellow(look.mark.waiting);
   const title = titleLines(call, { mark, status, columns, most: Math.min(ARGUMENT_LINES, rows) }, look);
   const room = Math.min(full ? rows : TAIL_LINES + 1, rows - title.length);
   return [...title, ...tailLines(call, { columns, rows: room }, look)];

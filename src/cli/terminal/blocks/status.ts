@@ -2,6 +2,7 @@
 
 import { callLine } from "../../output/call-text.ts";
 import { formatCost, formatCount, formatElapsed, oneLine } from "../../output/format.ts";
+import { runningMs } from "../call-block.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import type { RunState } from "../run-state.ts";
 import type { CallBlock } from "../transcript.ts";
@@ -63,17 +64,15 @@ function doing(state: RunState, { now, showsCalls }: Place, look: Look): Doing {
   // A program that is the model calls tools while it answers.
   const isWork = activity === null || activity.kind === "tool" || activity.kind === "model";
   if (first !== undefined && showsCalls && isWork) {
-    return moving(
-      callsText([...calls.values()]),
-      Math.min(...[...calls.values()].map(({ startedMs }) => startedMs)),
-    );
+    const ran = [...calls.values()].map((call) => runningMs(call, now));
+    return moving(callsText([...calls.values()]), now - Math.max(...ran));
   }
   if (activity === null) {
     if (first === undefined)
       return moving(state.head === null ? "starting" : "waiting for the model", state.openedMs);
     return moving(
       calls.size === 1 ? callLine(first.name, first.input, 200, look.cwd) : `${calls.size} calls`,
-      first.startedMs,
+      now - runningMs(first, now),
     );
   }
   const isStill = ["paused", "input", "ask"].includes(activity.kind);

@@ -74,21 +74,9 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
 
 /** A question in the form of the protocol. */
 export function askOf({ pid, uuid, agent, depth, intent, ask }: LiveAsk): AskUser {
-  const { id, kind, step, asked_at_ms, until_ms, call, questions } = ask;
-  return {
-    request_id: id,
-    kind,
-    pid,
-    uuid,
-    agent,
-    depth,
-    intent,
-    step,
-    asked_at_ms,
-    until_ms,
-    call,
-    questions,
-  };
+  const { id, kind, step, call_id, asked_at_ms, until_ms, call, questions } = ask;
+  const asked = { step, call_id, asked_at_ms, until_ms, call, questions };
+  return { request_id: id, kind, pid, uuid, agent, depth, intent, ...asked };
 }
 
 /** `because` says why this provider was taken; it is known to the spawn itself only. */
