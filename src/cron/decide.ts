@@ -4,12 +4,13 @@ import { formatDuration } from "../lib/duration.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { NOT_RUN } from "./due.ts";
 import type { Policies, StoredJob } from "./job.ts";
+import { isoOf } from "./timetable.ts";
 
 /** Maximum instants of a job that wait for their turn. */
-export const MAX_QUEUED = 100;
+const MAX_QUEUED = 100;
 
 /** What is known when the due rows of a job are decided. */
-export interface Situation {
+interface Situation {
   now: number;
   job: StoredJob | undefined;
   policies: Policies | undefined;
@@ -121,7 +122,7 @@ export function retryOf(
     ...NOT_RUN,
     attempt: row.attempt + 1,
     queued: true,
-    not_before: new Date(at).toISOString(),
+    not_before: isoOf(at),
   };
 }
 

@@ -3,7 +3,7 @@
 import { messageOf } from "../lib/error-detail.ts";
 import { type DeliveryState, type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
-import type { Ledger } from "./ledger.ts";
+import { attemptKey, type Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
 
 /** Waits before the second and later tries. */
@@ -48,7 +48,7 @@ export class Deliveries {
     if (this.#closed || !this.#ports.deliver) return;
     for (const row of this.#ports.ledger.open()) {
       if (!row.delivery?.some(({ state }) => state === "due")) continue;
-      const key = `${row.job_id} ${row.due} ${row.attempt}`;
+      const key = attemptKey(row);
       if (this.#underWay.has(key) || (this.#waiting.get(key) ?? now) > now) continue;
       const work = this.#deliver(row, key).catch((thrown: unknown) =>
         this.#ports.log("warn", `job ${row.job}`, `a delivery could not be counted: ${String(thrown)}`),

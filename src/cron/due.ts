@@ -5,7 +5,7 @@ import type { StoredJob } from "./job.ts";
 import { isoOf, type Timetable } from "./timetable.ts";
 
 /** Maximum rows of single instants that one look makes; older ones share a row. */
-export const MAX_SINGLE = 100;
+const MAX_SINGLE = 100;
 /** Instants that are counted exactly; of more, a row has a lower bound. */
 const MAX_COUNTED = 20_000;
 /** Instants after which other work gets a turn. */

@@ -29,7 +29,7 @@ export interface Seal {
   isSealed(file: string, text: string): boolean;
 }
 
-export interface JobFilePorts {
+interface JobFilePorts {
   fs?: FsPort;
   seal: Seal;
   /** A lock that several kernels share. */

@@ -1,7 +1,7 @@
 /** What is shown of a job. */
 
 import type { JobInfo, LedgerRow } from "../plugin/index.ts";
-import type { StoredJob } from "./job.ts";
+import { isScheduled, type StoredJob } from "./job.ts";
 import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
 
 /** Maximum instants that are computed for one answer. */
@@ -9,7 +9,7 @@ const MAX_NEXT = 1000;
 
 export function jobInfo(job: StoredJob, last: LedgerRow | null, now: number): JobInfo {
   const { rights: _, since: __, conversation: ___, silent: ____, held: _____, ...shown } = job;
-  const [next = null] = job.state === "enabled" || job.state === "blocked" ? nextInstants(job, now, 1) : [];
+  const [next = null] = isScheduled(job) ? nextInstants(job, now, 1) : [];
   return { ...shown, next_at: next, last };
 }
 

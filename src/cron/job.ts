@@ -1,7 +1,7 @@
 /** A job on disk: its schema, its defaults and the checks that need no run. */
 
 import { z } from "zod";
-import { formatDuration, MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
+import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
@@ -106,6 +106,11 @@ export const StoredJob = z.lazy(() =>
 );
 export type StoredJob = z.infer<typeof StoredJob>;
 
+/** Whether the job waits for its next instant. A blocked one tries again then. */
+export function isScheduled({ state }: Pick<StoredJob, "state">): boolean {
+  return state === "enabled" || state === "blocked";
+}
+
 /** Returns every problem that the request itself has. */
 export function problemsOf(request: unknown, now: number): string[] {
   const parsed = Request.safeParse(request);
@@ -190,14 +195,4 @@ function readPolicies(job: StoredJob): Policies {
         }
       : null,
   };
-}
-
-/** A trigger in words, for messages. */
-export function triggerText(trigger: JobTrigger): string {
-  if ("cron" in trigger) return trigger.tz ? `${trigger.cron} (${trigger.tz})` : trigger.cron;
-  if ("every" in trigger) return `every ${formatDuration(parseDuration(trigger.every, MAX_AGE_MS))}`;
-  if ("at" in trigger) return `at ${trigger.at}`;
-  if ("on_change" in trigger) return `on change of ${trigger.on_change.join(", ")}`;
-  if ("on_hook" in trigger) return `on hook ${trigger.on_hook}`;
-  return `after ${trigger.after}`;
 }

@@ -115,7 +115,7 @@ export class Ledger {
     return { damaged };
   }
 
-  /** Appends rows, all or none. They survive a kill when this returns, and a power loss after `sync`. */
+  /** Appends rows, all or none. They survive a kill when this returns, and a power loss after the next `write`. */
   append(...rows: LedgerRow[]): void {
     if (rows.length === 0) return;
     makeFolder(this.#dir, this.#fs);
@@ -124,9 +124,12 @@ export class Ledger {
     for (const row of rows) this.#index(row);
   }
 
-  /** Survives a power loss: the rows, and once the names of the file and its folder. */
-  async sync(): Promise<void> {
+  /** Appends rows, all or none. They survive a power loss when this returns. */
+  async write(...rows: LedgerRow[]): Promise<void> {
+    if (rows.length === 0) return;
+    this.append(...rows);
     await this.#log.sync();
+    // Once, the names of the file and its folder.
     if (this.#named) return;
     await syncDirectory(this.#dir, this.#fs);
     await syncDirectory(dirname(this.#dir), this.#fs);
@@ -142,6 +145,13 @@ export class Ledger {
       if (until !== undefined && Date.parse(from) <= due && due <= Date.parse(until)) return true;
     }
     return false;
+  }
+
+  /** The first instant from `from` on without a row: two events of one millisecond are two instants. */
+  freeInstant(jobId: string, from: number): number {
+    let due = from;
+    while (this.accounts(jobId, due)) due++;
+    return due;
   }
 
   /** Whether an event, such as the delivery of a hook, has its row. */
@@ -186,7 +196,7 @@ export class Ledger {
   last(jobId: string): LedgerRow | null {
     let last: LedgerRow | null = null;
     for (const row of this.#jobs.get(jobId)?.rows.values() ?? []) {
-      if (last === null || order(row) >= order(last)) last = row;
+      if (last === null || byInstant(row, last) >= 0) last = row;
     }
     return last;
   }
@@ -194,13 +204,11 @@ export class Ledger {
   /** Leaves old rows out when the file is long. Unfinished rows and the newest of each job stay. */
   async compact(): Promise<void> {
     if (this.#lines < MAX_LINES) return;
-    const newest = this.all()
-      .sort((a, b) => order(a).localeCompare(order(b)))
-      .slice(-KEPT_ROWS);
+    const newest = this.all().sort(byInstant).slice(-KEPT_ROWS);
     const kept = new Set(newest);
     const floor: Record<string, string> = {};
     for (const [id, job] of this.#jobs) {
-      const rows = [...job.rows.values()].sort((a, b) => order(a).localeCompare(order(b)));
+      const rows = [...job.rows.values()].sort(byInstant);
       for (const row of rows.slice(-KEPT_PER_JOB)) kept.add(row);
       for (const row of rows) if (!isSettled(row)) kept.add(row);
       const left = rows.filter((row) => !kept.has(row));
@@ -281,7 +289,16 @@ function keyOf({ due, attempt }: Pick<LedgerRow, "due" | "attempt">): string {
   return `${due} ${attempt}`;
 }
 
-/** Sorts rows by instant and attempt. */
-export function order({ due, attempt }: Pick<LedgerRow, "due" | "attempt">): string {
-  return `${due} ${String(attempt).padStart(4, "0")}`;
+/** Compares rows by instant and attempt. */
+export function byInstant(
+  a: Pick<LedgerRow, "due" | "attempt">,
+  b: Pick<LedgerRow, "due" | "attempt">,
+): number {
+  if (a.due === b.due) return a.attempt - b.attempt;
+  return a.due < b.due ? -1 : 1;
+}
+
+/** Identifies an attempt among those of all jobs. */
+export function attemptKey(row: Pick<LedgerRow, "job_id" | "due" | "attempt">): string {
+  return `${row.job_id} ${keyOf(row)}`;
 }

@@ -51,29 +51,23 @@ export class ProjectList {
     }));
   }
 
+  /** Adds the project in place of an earlier one with its data folder. */
   async add(project: JobProject): Promise<void> {
-    await this.#change((all) =>
-      all.some((one) => one.dataDir === project.dataDir && one.dir === project.dir)
-        ? all
-        : [...all.filter((one) => one.dataDir !== project.dataDir), project].slice(-MAX_PROJECTS),
-    );
-  }
-
-  async #change(change: (all: JobProject[]) => JobProject[]): Promise<void> {
-    const before = await this.read();
-    if (change(before).length === before.length && change(before).every((one) => before.includes(one)))
-      return;
+    if (isListed(project, await this.read())) return;
     makeFolder(dirname(this.#path), this.#fs);
     const lock = await this.#ports.lock(`${this.#path}.lock`);
     try {
-      const projects = change(await this.read()).map(({ id, dir, dataDir }) => ({
-        id,
-        dir,
-        data_dir: dataDir,
-      }));
+      const others = (await this.read()).filter(({ dataDir }) => dataDir !== project.dataDir);
+      const projects = [...others, project]
+        .slice(-MAX_PROJECTS)
+        .map(({ id, dir, dataDir }) => ({ id, dir, data_dir: dataDir }));
       await replaceDocument(this.#path, `${JSON.stringify({ v: 1, projects }, null, 2)}\n`, this.#fs);
     } finally {
       lock.release();
     }
   }
+}
+
+function isListed({ dir, dataDir }: JobProject, all: readonly JobProject[]): boolean {
+  return all.some((one) => one.dataDir === dataDir && one.dir === dir);
 }

@@ -1,7 +1,7 @@
 /** What the end of a run means for its row, and for the jobs after it. Pure functions. */
 
 import type { LedgerRow } from "../plugin/index.ts";
-import type { StoredJob } from "./job.ts";
+import { isScheduled, type StoredJob } from "./job.ts";
 import type { RunOutcome } from "./ports.ts";
 import { isoOf } from "./timetable.ts";
 
@@ -66,7 +66,7 @@ export function followOf(
   ended: LedgerRow,
 ): string | null {
   if (!("after" in trigger) || !job || trigger.after !== job.name) return null;
-  if (state !== "enabled" && state !== "blocked") return null;
+  if (!isScheduled({ state })) return null;
   const on = trigger.on ?? "success";
   const fits = on === "any" || (on === "success") === (ended.state === "ran");
   return fits ? `${ended.job_id} ${ended.due}` : null;

@@ -5,30 +5,26 @@ import type { Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
+import { latestMissed, SET_BACK_MS, waitAgain } from "./clock-set-back.ts";
 import { CRON } from "./cron-folder.ts";
 import { type Decision, decide } from "./decide.ts";
 import { dueRow, dueRows } from "./due.ts";
-import { policiesOf, type StoredJob } from "./job.ts";
+import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { JobFile, JobList } from "./job-file.ts";
-import { isOfClock, type Ledger, order } from "./ledger.ts";
-import type { JobEvent, SchedulerPorts } from "./ports.ts";
+import { JobReview } from "./job-review.ts";
+import { byInstant, type Ledger } from "./ledger.ts";
+import type { SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
-import { type ClockTrigger, isClockTrigger, isoOf, type Timetable, timetableOf } from "./timetable.ts";
+import { isoOf } from "./timetable.ts";
+import { Timetables } from "./timetables.ts";
 import { Triggers } from "./triggers.ts";
 
 /** The longest wait between two looks: the clock may be set, or stop while the machine sleeps. */
 const MAX_WAIT_MS = 10_000;
-/** A clock that goes back by less is adjusted, not set. */
-const SET_BACK_MS = 60_000;
 /** Between two tries to become the scheduler of a project that another daemon has. */
 const LOCK_RETRY_MS = 10_000;
-
-interface Clockwork {
-  key: string;
-  table: Timetable;
-}
 
 /**
  * One project's scheduler. Exactly one daemon is: it holds the project's scheduler lock. Each look at the clock first
@@ -41,9 +37,9 @@ export class Scheduler {
   readonly #jobs: JobFile;
   readonly #runs: Runs;
   readonly #triggers: Triggers;
+  readonly #review: JobReview;
+  readonly #timetables = new Timetables();
   readonly #fs: FsPort;
-  readonly #tableOfJob = new WeakMap<StoredJob, Timetable>();
-  readonly #tables = new Map<string, Clockwork>();
   #list: JobList = { v: 1, jobs: [], removed: [] };
   #byId = new Map<string, StoredJob>();
   #lock: { release(): void } | null = null;
@@ -64,17 +60,20 @@ export class Scheduler {
     this.#jobs = jobs;
     this.#ports = ports;
     this.#fs = ports.fs ?? realFs;
+    const change = (id: string, edit: (job: StoredJob) => void) => this.#change(id, edit);
+    this.#review = new JobReview({ notify: ports.notify, ledger, timetables: this.#timetables, change });
     this.#runs = new Runs({
       ...ports,
       project,
       ledger,
+      review: this.#review,
       job: (id) => this.#byId.get(id),
       jobs: () => this.#list.jobs,
-      change: (id, change) => this.#change(id, change),
+      change,
       look: () => this.look(),
       ranOver: (id, files) => this.#triggers.ranOver(id, files),
       // What they write into watched folders would start the job again, without end.
-      gate: (job, command) => this.#triggers.during(job.id, () => ports.gate(job, command)),
+      gate: async (job, command) => this.#triggers.during(job.id, () => ports.gate(job, command)),
       deliver:
         ports.deliver &&
         ((job, ...rest) => this.#triggers.during(job.id, async () => ports.deliver?.(job, ...rest))),
@@ -90,20 +89,14 @@ export class Scheduler {
     });
   }
 
-  /** This daemon runs the project's schedules. */
-  get holds(): boolean {
-    return this.#lock !== null;
-  }
-
-  /** Its ledger is in memory and complete. */
+  /** This daemon runs the project's schedules: its ledger is in memory and complete. */
   get isReady(): boolean {
     return this.#lock !== null && this.#loaded;
   }
 
   /** The daemon stays for it: something may become due, or is live. */
   get busy(): boolean {
-    const waits = (job: StoredJob): boolean => job.state === "enabled" || job.state === "blocked";
-    return this.#list.jobs.some(waits) || this.#runs.size > 0 || this.ledger.open().length > 0;
+    return this.#list.jobs.some(isScheduled) || this.#runs.isBusy || this.ledger.open().length > 0;
   }
 
   /** Looks at the clock now: jobs have changed, a run has ended. */
@@ -122,7 +115,7 @@ export class Scheduler {
 
   /** Resolves when nothing is under way but runs. For tests, and for the answer to `run`. */
   async idle(): Promise<void> {
-    while (this.#looking || this.#runs.beginning > 0) {
+    while (this.#looking || this.#runs.isWorking) {
       await this.#looking;
       await this.#runs.settled();
     }
@@ -135,14 +128,10 @@ export class Scheduler {
 
   /** Adds one instant that no clock has. It is durable when this returns; null: it was there already. */
   async accept(job: StoredJob, more: Partial<LedgerRow>): Promise<LedgerRow | null> {
-    if (!this.#lock || !this.#loaded) throw notHere(this.project);
+    if (!this.isReady) throw notHere(this.project);
     if (more.cause !== undefined && this.ledger.hasCause(job.id, more.cause)) return null;
-    let due = this.#ports.clock.now();
-    // Two in one millisecond are two instants.
-    while (this.ledger.accounts(job.id, due)) due++;
-    const row = dueRow(job, due, more);
-    this.ledger.append(row);
-    await this.ledger.sync();
+    const row = dueRow(job, this.ledger.freeInstant(job.id, this.#ports.clock.now()), more);
+    await this.ledger.write(row);
     this.look();
     return row;
   }
@@ -166,7 +155,9 @@ export class Scheduler {
         this.#warned = "";
       } catch (thrown) {
         // A broken disk or file: the next look tries again, and nothing is lost because nothing was written.
-        this.#warnOnce(messageOf(thrown));
+        const text = messageOf(thrown);
+        if (text !== this.#warned) this.#warn(text);
+        this.#warned = text;
         return;
       }
     } while (this.#again && !this.#closed);
@@ -184,10 +175,8 @@ export class Scheduler {
     }
     if (this.#loaded) return true;
     const { damaged } = await this.ledger.load();
-    if (damaged > 0) {
-      const what = `${damaged} lines of ${this.ledger.path} are damaged; the instants around them are whole`;
-      this.#ports.log("warn", `schedules of ${this.project.dir}`, what);
-    }
+    if (damaged > 0)
+      this.#warn(`${damaged} lines of ${this.ledger.path} are damaged; the instants around them are whole`);
     await this.#runs.recover();
     this.#loaded = true;
     return true;
@@ -198,45 +187,23 @@ export class Scheduler {
     await this.#checkClock(now);
     const rows: LedgerRow[] = [];
     for (const job of this.#list.jobs) rows.push(...(await this.#due(job, now)));
-    if (rows.length > 0) {
-      this.ledger.append(...rows);
-      await this.ledger.sync();
-    }
+    await this.ledger.write(...rows);
     this.#triggers.update(this.#list.jobs);
     await this.#decide(now);
     await this.#runs.watch(now);
-    await this.#review(now);
+    for (const job of this.#list.jobs) await this.#review.byClock(job, now);
     await this.ledger.compact();
   }
 
   /** The rows of the instants that have become due. */
   async #due(job: StoredJob, now: number): Promise<LedgerRow[]> {
-    if (job.state !== "enabled" && job.state !== "blocked") return [];
-    const table = this.#tableOf(job);
+    const table = isScheduled(job) ? this.#timetables.of(job) : undefined;
     if (!table) return [];
     const after = Math.max(Date.parse(job.since), this.ledger.lastDue(job.id, now));
     const next = table.next(after);
     if (next === null || next > now) return [];
     const isAccounted = (due: number): boolean => this.ledger.accounts(job.id, due);
     return dueRows(job, table, { after, now, isAccounted });
-  }
-
-  #tableOf(job: StoredJob): Timetable | undefined {
-    const ready = this.#tableOfJob.get(job);
-    if (ready || !isClockTrigger(job.trigger)) return ready;
-    const table = this.#makeTable(job, job.trigger);
-    this.#tableOfJob.set(job, table);
-    return table;
-  }
-
-  /** The jobs are read again after each change: most triggers stay. */
-  #makeTable(job: StoredJob, trigger: ClockTrigger): Timetable {
-    const key = JSON.stringify([job.trigger, job.created_at]);
-    const known = this.#tables.get(job.id);
-    if (known?.key === key) return known.table;
-    const table = cached(timetableOf(trigger, Date.parse(job.created_at)));
-    this.#tables.set(job.id, { key, table });
-    return table;
   }
 
   /** Decides the due rows of each job, writes the decisions, then begins runs. */
@@ -248,7 +215,7 @@ export class Scheduler {
     const decisions: Decision[] = [];
     for (const [id, rows] of byJob) {
       const job = this.#byId.get(id);
-      rows.sort((a, b) => order(a).localeCompare(order(b)));
+      rows.sort(byInstant);
       const live = this.#runs.liveOf(id);
       const retries = rows.filter((row) => row.attempt > 1);
       const spent = job ? spentToday(job, this.ledger, live, now).over : null;
@@ -256,77 +223,26 @@ export class Scheduler {
       decisions.push(...decide(rows, { now, job, policies, live: [...live, ...retries], spent }));
     }
     const written = decisions.flatMap((one) => (one.do === "write" ? [one.row] : []));
-    if (written.length > 0) {
-      this.ledger.append(...written);
-      await this.ledger.sync();
-      for (const row of written) this.#runs.passed(row);
-    }
+    await this.ledger.write(...written);
+    for (const row of written) this.#runs.passed(row);
     for (const decision of decisions) {
       if (decision.do === "begin") this.#runs.begin(decision.row);
       if (decision.do === "replace") this.#runs.replace(decision.row);
     }
   }
 
-  /** Jobs that are done, have expired or are silent. */
-  async #review(now: number): Promise<void> {
-    for (const job of this.#list.jobs) {
-      if (job.state === "done" || job.state === "disabled") continue;
-      const { expiresAt, expectEveryMs } = policiesOf(job);
-      if (!this.ledger.isOpen(job.id) && job.state !== "paused") {
-        const table = this.#tableOf(job);
-        const over = table && table.next(Math.max(now, Date.parse(job.since))) === null;
-        const expired = expiresAt !== null && expiresAt <= now;
-        if (over || expired) {
-          const reason = expired ? "it has expired" : "its last instant has passed";
-          await this.#change(job.id, (one) => Object.assign(one, { state: "done", reason }));
-          continue;
-        }
-      }
-      if (expectEveryMs !== null && !job.silent) await this.#checkSilence(job, expectEveryMs, now);
-    }
-  }
-
-  async #checkSilence(job: StoredJob, expectEveryMs: number, now: number): Promise<void> {
-    const rows = this.ledger.rows(job.id);
-    const last = rows.findLast((row) => row.state === "ran");
-    const since = Math.max(Date.parse(job.since), last?.ended ? Date.parse(last.ended) : 0);
-    if (now - since < expectEveryMs) return;
-    await this.#change(job.id, (one) => Object.assign(one, { silent: true }));
-    const reason = `no successful run since ${isoOf(since)}, expected every ${job.expect_every}`;
-    this.#notify({ event: "silent", job, row: rows.at(-1) ?? null, reason });
-  }
-
   /** Instants that a clock set ahead has passed over wait for their time again. */
   async #checkClock(now: number): Promise<void> {
-    const wasAt = this.#newest ?? this.#latestMissed();
-    this.#newest = wasAt > now + SET_BACK_MS ? now : Math.max(now, this.#newest ?? now);
-    if (wasAt <= now + SET_BACK_MS) return;
-    const rows: LedgerRow[] = [];
-    for (const row of this.ledger.all()) {
-      if (row.state !== "missed" || !isOfClock(row)) continue;
-      const { until, count: _, ...single } = row;
-      if (Date.parse(row.due) > now) rows.push({ ...single, state: "due", reason: null, late_ms: 0 });
-      else if (until !== undefined && Date.parse(until) > now) rows.push({ ...row, until: isoOf(now) });
-    }
-    this.#ports.log("warn", `schedules of ${this.project.dir}`, `the clock was set back to ${isoOf(now)}`);
-    if (rows.length > 0) {
-      this.ledger.append(...rows);
-      await this.ledger.sync();
-    }
+    const wasAt = this.#newest ?? latestMissed(this.ledger.all());
+    const isSetBack = wasAt > now + SET_BACK_MS;
+    this.#newest = isSetBack ? now : Math.max(now, this.#newest ?? now);
+    if (!isSetBack) return;
+    this.#warn(`the clock was set back to ${isoOf(now)}`);
+    await this.ledger.write(...waitAgain(this.ledger.all(), now));
     for (const job of this.#list.jobs) {
       if (Date.parse(job.since) > now)
         await this.#change(job.id, (one) => Object.assign(one, { since: isoOf(now) }));
     }
-  }
-
-  /** The last missed instant: one that has not come yet shows that the clock was ahead before a restart. */
-  #latestMissed(): number {
-    let latest = Number.NEGATIVE_INFINITY;
-    for (const row of this.ledger.all()) {
-      if (row.state === "missed" && isOfClock(row))
-        latest = Math.max(latest, Date.parse(row.until ?? row.due));
-    }
-    return latest;
   }
 
   /** Changes a job on disk, unless it was removed. */
@@ -345,13 +261,8 @@ export class Scheduler {
     this.#byId = new Map(list.jobs.map((job) => [job.id, job]));
   }
 
-  #warnOnce(text: string): void {
-    if (text !== this.#warned) this.#ports.log("warn", `schedules of ${this.project.dir}`, text);
-    this.#warned = text;
-  }
-
-  #notify(event: JobEvent): void {
-    this.#ports.notify(event);
+  #warn(text: string): void {
+    this.#ports.log("warn", `schedules of ${this.project.dir}`, text);
   }
 
   /** Sets the timer for whatever comes first. */
@@ -361,10 +272,9 @@ export class Scheduler {
     const now = clock.now();
     let next = this.#runs.nextWatch(now);
     if (this.#lock) {
-      for (const job of this.#list.jobs) {
-        if (job.state !== "enabled" && job.state !== "blocked") continue;
+      for (const job of this.#list.jobs.filter(isScheduled)) {
         const after = Math.max(Date.parse(job.since), now);
-        next = Math.min(next, this.#tableOf(job)?.next(after) ?? next);
+        next = Math.min(next, this.#timetables.of(job)?.next(after) ?? next);
       }
       for (const row of this.ledger.open()) {
         // A row that is due already waits for the end of a run.
@@ -375,21 +285,6 @@ export class Scheduler {
     const wait = Math.min(Math.max(0, next - now), maxWaitMs);
     this.#timer = clock.timer(wait, () => this.look());
   }
-}
-
-/** Remembers the last answer: between two instants it is asked for many times. */
-function cached(table: Timetable): Timetable {
-  let from = Number.NaN;
-  let found: number | null = null;
-  return {
-    warnings: table.warnings,
-    next(after) {
-      if (after >= from && found !== null && after < found) return found;
-      found = table.next(after);
-      from = after;
-      return found;
-    },
-  };
 }
 
 function notHere({ dir }: JobProject): SyscallError {

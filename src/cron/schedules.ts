@@ -9,21 +9,21 @@ import {
   type HookAddress,
   type JobInfo,
   type JobRequest,
-  type JobTrigger,
   type LedgerRow,
   type NextInstants,
   type Schedule,
   SyscallError,
 } from "../plugin/index.ts";
-import { MAX_JOBS, parseRequest, problemsOf, type StoredJob } from "./job.ts";
-import { JobFile, type JobList } from "./job-file.ts";
+import { parseRequest, problemsOf, type StoredJob } from "./job.ts";
+import { disableJob, enableJob, insertJob, jobNamed, requireNoCycle, withZone } from "./job-edits.ts";
+import { JobFile } from "./job-file.ts";
 import { jobInfo, nextInstants } from "./job-info.ts";
-import { Ledger, order } from "./ledger.ts";
+import { byInstant, Ledger } from "./ledger.ts";
 import type { JobCaller, SchedulesPorts } from "./ports.ts";
-import { hasOwnData, type JobProject, ProjectList } from "./project-list.ts";
+import { type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
 import { Scheduler } from "./scheduler.ts";
-import { isClockTrigger, isoOf, isZone, localZone, timetableOf } from "./timetable.ts";
+import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
 
 const SHOWN_NEXT = 5;
 /** How often the list of projects is read again. */
@@ -55,7 +55,6 @@ export class Schedules {
 
   /** The service, as this process sees it. */
   of(caller: JobCaller): Schedule {
-    const { project } = caller;
     return {
       add: (job) => this.#add(job, caller),
       list: async (query) => {
@@ -64,25 +63,10 @@ export class Schedules {
       },
       remove: (name) => this.#remove(name, caller),
       enable: (name) =>
-        this.#change(name, caller, (job) => {
-          if (job.held && caller.run) throw heldByUser(name);
-          if (hasOwnData(project)) moveTo(project.dir, job);
-          Object.assign(job, {
-            state: "enabled",
-            reason: null,
-            since: isoOf(this.#ports.clock.now()),
-            held: undefined,
-          });
-        }),
-      disable: (name) =>
-        this.#change(name, caller, (job) => {
-          const by = caller.run ? `the run ${caller.run.uuid}` : "the user";
-          Object.assign(job, {
-            state: "disabled",
-            reason: `disabled by ${by}`,
-            held: caller.run ? undefined : true,
-          });
-        }),
+        this.#change(name, caller, (job) =>
+          enableJob(job, caller.project, caller.run, this.#ports.clock.now()),
+        ),
+      disable: (name) => this.#change(name, caller, (job) => disableJob(job, caller.run)),
       run: async (name) => this.#run(name, caller),
       history: (query) => this.#history(query, caller),
       next: (query) => this.#next(query, caller),
@@ -152,7 +136,7 @@ export class Schedules {
     const added = await jobs.change((list) => {
       requireMayAdd(job, list, caller, replace ?? false);
       requireNoCycle(job, list);
-      return insert(job, list);
+      return insertJob(job, list);
     });
     this.#open(caller.project).scheduler?.look();
     const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
@@ -175,7 +159,7 @@ export class Schedules {
     const { jobs, project, scheduler } = this.#open(caller.project);
     const now = this.#ports.clock.now();
     const job = await jobs.change((list) => {
-      const job = named(name, list);
+      const job = jobNamed(name, list);
       requireMayChange(job, caller, "removed");
       list.jobs = list.jobs.filter((one) => one !== job);
       list.removed.push({ name, id: job.id, at: isoOf(now), by: caller.run ? "run" : "user" });
@@ -192,7 +176,7 @@ export class Schedules {
   async #change(name: string, caller: JobCaller, change: (job: StoredJob) => void): Promise<JobInfo> {
     const { jobs, project, scheduler } = this.#open(caller.project);
     const job = await jobs.change((list) => {
-      const job = named(name, list);
+      const job = jobNamed(name, list);
       requireMayChange(job, caller, "changed");
       change(job);
       return job;
@@ -204,7 +188,7 @@ export class Schedules {
 
   async #run(name: string, caller: JobCaller): Promise<LedgerRow> {
     const { jobs, scheduler } = this.#open(caller.project);
-    const job = named(name, await jobs.read());
+    const job = jobNamed(name, await jobs.read());
     requireMayChange(job, caller, "run");
     if (!scheduler) {
       throw new SyscallError(
@@ -238,7 +222,7 @@ export class Schedules {
     const from = since_ms === undefined ? "" : isoOf(since_ms);
     return rows
       .filter((row) => (row.ended ?? row.until ?? row.due) >= from)
-      .sort((a, b) => order(a).localeCompare(order(b)))
+      .sort(byInstant)
       .slice(-Math.min(Math.max(1, limit), MAX_HISTORY));
   }
 
@@ -248,7 +232,7 @@ export class Schedules {
   ): Promise<NextInstants> {
     const now = this.#ports.clock.now();
     if (name !== undefined) {
-      const job = named(name, await this.#open(caller.project).jobs.read());
+      const job = jobNamed(name, await this.#open(caller.project).jobs.read());
       const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
       return { instants: nextInstants(job, now, count), warnings };
     }
@@ -310,21 +294,6 @@ export class Schedules {
   }
 }
 
-/** The zone of the caller, which the daemon may not have. */
-function withZone(trigger: JobTrigger, zone: string | undefined): JobTrigger {
-  const needsOne = ("cron" in trigger && !/^@every /.test(trigger.cron)) || "at" in trigger;
-  if (!needsOne || trigger.tz !== undefined) return trigger;
-  return { ...trigger, tz: zone && isZone(zone) ? zone : localZone() };
-}
-
-/** Takes the job over into this folder: its project was moved or copied. */
-function moveTo(dir: string, job: StoredJob): void {
-  const { cwd } = job.run;
-  if (typeof cwd === "string" && (cwd === job.project || cwd.startsWith(`${job.project}/`)))
-    job.run = { ...job.run, cwd: dir + cwd.slice(job.project.length) };
-  job.project = dir;
-}
-
 /** Stands for the jobs of a project whose files can't be read, so that lists of all projects name it. */
 function unreadable({ id, dir }: JobProject, reason: string, now: number): JobInfo {
   return {
@@ -343,66 +312,9 @@ function unreadable({ id, dir }: JobProject, reason: string, now: number): JobIn
   };
 }
 
-/** Puts the job in the place of the one with its name, or at the end. An edited job keeps what it was. */
-function insert(job: StoredJob, list: JobList): StoredJob {
-  const at = list.jobs.findIndex(({ name }) => name === job.name);
-  const before = list.jobs[at];
-  if (!before) {
-    if (list.jobs.length >= MAX_JOBS)
-      throw new SyscallError("EXHAUSTED", `A project has at most ${MAX_JOBS} jobs.`);
-    list.jobs.push(job);
-    list.removed = list.removed.filter(({ name }) => name !== job.name);
-    return job;
-  }
-  // The same instants go on counting; another trigger begins now.
-  const sameTrigger = JSON.stringify(before.trigger) === JSON.stringify(job.trigger);
-  const { id, created_at, since, conversation } = before;
-  const edited = {
-    ...job,
-    id,
-    created_at: sameTrigger ? created_at : job.created_at,
-    since: sameTrigger && before.state === "enabled" ? since : job.since,
-    ...(conversation !== undefined && job.continue && { conversation }),
-  };
-  list.jobs[at] = edited;
-  return edited;
-}
-
-function named(name: string, { jobs }: JobList): StoredJob {
-  const job = jobs.find((one) => one.name === name || one.id === name);
-  if (job) return job;
-  const known = jobs.map((one) => one.name).slice(0, 20);
-  throw new SyscallError(
-    "NOT_FOUND",
-    `There is no job ${name} in this project. ${known.length === 0 ? "It has none." : `It has ${known.join(", ")}.`}`,
-  );
-}
-
-/** Fails with INVALID when jobs would start each other without end. */
-function requireNoCycle(job: StoredJob, { jobs }: JobList): void {
-  const way = [job.name];
-  for (let at: StoredJob | undefined = job; at && "after" in at.trigger; ) {
-    const { after }: { after: string } = at.trigger;
-    way.push(after);
-    if (after === job.name)
-      throw new SyscallError("INVALID", `These jobs would start each other: ${way.join(" after ")}.`);
-    at = jobs.find(({ name }) => name === after);
-    if (!at && way.length === 2)
-      throw new SyscallError("INVALID", `after: there is no job ${after} in this project. Add it first.`);
-    if (way.length > jobs.length + 2) return;
-  }
-}
-
 function invalidJob(name: string, problems: readonly string[]): SyscallError {
   return new SyscallError(
     "INVALID",
     `The job ${name} can't run:\n${problems.map((one) => `- ${one}`).join("\n")}`,
-  );
-}
-
-function heldByUser(name: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `The user has disabled the job ${name}: only the user can enable it.`,
   );
 }

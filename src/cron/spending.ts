@@ -5,7 +5,7 @@ import type { StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 import { dayOf, localZone } from "./timetable.ts";
 
-export interface DayLeft {
+interface DayLeft {
   /** null: no limit. */
   tokens: number | null;
   cost: number | null;

@@ -1,7 +1,7 @@
 /** The event triggers of one project's jobs: watched files and hooks, while their jobs are enabled. */
 
-import type { JobTrigger, LedgerRow } from "../plugin/index.ts";
-import type { StoredJob } from "./job.ts";
+import type { LedgerRow } from "../plugin/index.ts";
+import { isScheduled, type StoredJob } from "./job.ts";
 import type { EventSource, SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 
@@ -68,14 +68,8 @@ export class Triggers {
   }
 }
 
-export function isEventTrigger(
-  trigger: JobTrigger,
-): trigger is Extract<JobTrigger, { on_change: string[] } | { on_hook: string }> {
-  return "on_change" in trigger || "on_hook" in trigger;
-}
-
-function waitsForEvents({ trigger, state }: StoredJob): boolean {
-  return isEventTrigger(trigger) && (state === "enabled" || state === "blocked");
+function waitsForEvents(job: StoredJob): boolean {
+  return isScheduled(job) && ("on_change" in job.trigger || "on_hook" in job.trigger);
 }
 
 function keyOf({ trigger, name }: StoredJob): string {

@@ -522,12 +522,12 @@ test("two daemons: one runs the schedules, the other takes over when it ends", a
   await world.add({ trigger: { every: "1h" } });
   const first = await world.start();
   const second = await world.start();
-  expect([first.holds, second.holds]).toEqual([true, false]);
+  expect([first.isReady, second.isReady]).toEqual([true, false]);
   await world.pass(2 * HOUR + MINUTE);
   expect(world.starts).toHaveLength(2);
   await first.close();
   await world.pass(HOUR);
-  expect(second.holds).toBe(true);
+  expect(second.isReady).toBe(true);
   expect(world.starts).toHaveLength(3);
 });
 

@@ -2,7 +2,7 @@
 
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { Ledger, order } from "../../../src/cron/ledger.ts";
+import { byInstant, Ledger } from "../../../src/cron/ledger.ts";
 import type { AddedJob, JobRequest, LedgerRow } from "../../../src/plugin/index.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "./machine.ts";
@@ -76,5 +76,5 @@ export class CronMachine extends Machine {
 export async function ledgerOf(project: string): Promise<LedgerRow[]> {
   const ledger = new Ledger(join(project, ".rnix", "data"));
   await ledger.load();
-  return ledger.all().sort((a, b) => order(a).localeCompare(order(b)));
+  return ledger.all().sort(byInstant);
 }
