@@ -25,17 +25,8 @@ export function withOutput(error: SyscallError, output: string | undefined): Sys
   return new SyscallError(error.code, error.message, { ...detailOf(error), output });
 }
 
-function detailOf(error: SyscallError): SyscallErrorDetail {
+/** What an error says beside its code and message. */
+export function detailOf(error: SyscallError): SyscallErrorDetail {
   const { cause, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = error;
-  return {
-    cause,
-    retryAfterMs,
-    resetAtMs,
-    retryable,
-    tooLong,
-    output,
-    syscall,
-    pid,
-    device,
-  };
+  return { cause, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device };
 }

@@ -32,6 +32,17 @@ const RUN: RunInfo = {
   exit_code: 0,
   exit_reason: "completed",
 };
+const missing = async (): Promise<never> => {
+  throw new SyscallError("NOT_FOUND", "There is no such job.");
+};
+const NO_JOBS = {
+  add: missing,
+  remove: missing,
+  enable: missing,
+  disable: missing,
+  run: missing,
+  history: missing,
+};
 const places: { kept: string; real: RealContext; index: SearchIndex }[] = [];
 
 describePlugin("services", () => import("./support/services.ts"), {
@@ -63,6 +74,11 @@ describePlugin("services", () => import("./support/services.ts"), {
           if (uuid === "none") throw new SyscallError("NOT_FOUND", "There is no such run.");
           return [{ step: after + 1, max }];
         },
+      },
+      schedule: {
+        ...NO_JOBS,
+        next: async ({ expression, count }) => ({ instants: Array(count).fill(expression), warnings: [] }),
+        list: async () => [],
       },
       ask: {
         ask: async ([first]) => {
@@ -224,6 +240,19 @@ describePlugin("services", () => import("./support/services.ts"), {
       device: DEVICE,
       input: { op: "no search", doc: "../out" },
       error: "INVALID",
+    },
+    {
+      title: "schedule answers for an expression, and lists jobs",
+      device: DEVICE,
+      input: { op: "schedule", doc: "@daily" },
+      answer: (answer) =>
+        expect(JSON.parse(answer)).toEqual([{ instants: ["@daily", "@daily"], warnings: [] }, []]),
+    },
+    {
+      title: "schedule of a job that is not there keeps its code",
+      device: DEVICE,
+      input: { op: "no schedule", doc: "nightly" },
+      error: "NOT_FOUND",
     },
     {
       title: "ask brings the questions to the user, and the reply back",

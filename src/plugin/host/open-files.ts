@@ -1,7 +1,14 @@
 /** The open files and mounts of a Worker, as the kernel's thread sees them. */
 
 import { type Child, type OpenContext, SyscallError } from "../index.ts";
-import type { Answer, ContextEvent, ServiceAnswers, ServiceCall } from "./wire.ts";
+import {
+  type Answer,
+  type ContextEvent,
+  REMOTE_METHODS,
+  type RemoteOwner,
+  type ServiceAnswers,
+  type ServiceCall,
+} from "./wire.ts";
 
 interface HeldChild {
   child: Child;
@@ -53,83 +60,15 @@ export class OpenFiles {
 
   /** Runs a service call of a driver for the process that opened the file. Fails with CLOSED after its close. */
   async serve(file: number, call: ServiceCall): Promise<Answer<ServiceAnswers, ServiceCall["m"]>> {
-    switch (call.m) {
-      case "child.write":
-        return this.#child(call.child).write(call.data);
-      case "child.end":
-        return this.#child(call.child).end();
-      case "child.read":
-        return this.#child(call.child).read();
-      case "child.exited":
-        return this.#child(call.child).exited();
-      case "child.kill":
-        return this.#child(call.child).kill();
+    if (call.m === "exec") {
+      const { request } = call;
+      const child = await offered(this.#context(file).exec, "exec")(request);
+      return this.#hold(file, child, request.life === "call");
     }
+    const { of, method, args, child = 0 } = call;
+    if (of === "child") return invoke(this.#child(child), of, method, args);
     const context = this.#context(file);
-    switch (call.m) {
-      case "exec":
-        return this.#hold(
-          file,
-          await offered(context.exec, "exec")(call.request),
-          call.request.life === "call",
-        );
-      case "store.read":
-        return offered(context.store, "store").read(call.scope, call.doc);
-      case "store.replace":
-        return offered(context.store, "store").replace(call.scope, call.doc, call.text, call.ifVersion);
-      case "store.append":
-        return offered(context.store, "store").append(call.scope, call.log, call.line);
-      case "store.path":
-        return offered(context.store, "store").path(call.scope, call.doc);
-      case "store.lines":
-        return offered(context.store, "store").lines(call.scope, call.log, call.after, call.max);
-      case "secret":
-        return offered(context.secret, "secret")(call.name);
-      case "tools.list":
-        return offered(context.tools, "tools").list();
-      case "tools.call":
-        return offered(context.tools, "tools").call(call.name, call.input);
-      case "history.runs":
-        return offered(context.history, "history").runs(call.query);
-      case "history.steps":
-        return offered(context.history, "history").steps(call.uuid, call.after, call.max);
-      case "search.sources":
-        return offered(context.search, "search").sources(call.scope, call.collection);
-      case "search.put":
-        return offered(context.search, "search").put(
-          call.scope,
-          call.collection,
-          call.source,
-          call.version,
-          call.documents,
-        );
-      case "search.find":
-        return offered(context.search, "search").find(call.query);
-      case "schedule.add":
-        return offered(context.schedule, "schedule").add(call.job);
-      case "schedule.list":
-        return offered(context.schedule, "schedule").list(call.query);
-      case "schedule.change":
-        return offered(context.schedule, "schedule")[call.what](call.name);
-      case "schedule.run":
-        return offered(context.schedule, "schedule").run(call.name);
-      case "schedule.history":
-        return offered(context.schedule, "schedule").history(call.query);
-      case "schedule.next":
-        return offered(context.schedule, "schedule").next(call.query);
-      case "ask":
-        return offered(context.ask, "ask").ask(call.questions);
-      case "llm":
-        return offered(context.llm, "llm").ask(call.request);
-      case "spill":
-        return context.spill(call.name, call.data);
-      case "inbox":
-        return context.inbox(call.text);
-      case "changing":
-        return context.changing(call.file);
-      case "access":
-        return context.access(call.paths, call.also);
-    }
+    return invoke(of === "context" ? context : offered(context[of], of), of, method, args);
   }
 
   #context(file: number): OpenContext {
@@ -149,6 +88,14 @@ export class OpenFiles {
     if (!held) throw new SyscallError("CLOSED", "The call that started this program has ended.");
     return held.child;
   }
+}
+
+/** Calls a method that a driver may call. */
+function invoke(owner: object, of: RemoteOwner, method: string, args: unknown[]): unknown {
+  if (!Object.hasOwn(REMOTE_METHODS[of], method)) {
+    throw new SyscallError("INVALID", `${of} has no method ${method}.`);
+  }
+  return Reflect.apply(offered(Reflect.get(owner, method), method), owner, args);
 }
 
 function offered<T>(service: T | undefined, name: string): T {

@@ -1,36 +1,19 @@
 /** The messages between the kernel's thread and a plugin's Worker, sent as structured clones. */
 
+import { detailOf } from "../../lib/error-detail.ts";
 import {
-  type AddedJob,
-  type AskQuestion,
-  type AskReply,
   type ChecklistItem,
+  type Child,
   type Code,
   type Data,
   type ExecRequest,
-  type ExitInfo,
   type FileStat,
-  type History,
-  type JobInfo,
-  type JobRequest,
-  type LedgerRow,
-  type LlmReply,
-  type LlmRequest,
-  type NextInstants,
   type OpenContext,
   type OpenFlag,
   type PromptPart,
-  type RunInfo,
-  type Schedule,
-  type Scope,
-  type SearchDocument,
-  type SearchQuery,
-  type SearchResult,
-  type SearchScope,
   type Services,
   SyscallError,
-  type ToolDef,
-  type ToolOutcome,
+  type SyscallErrorDetail,
 } from "../index.ts";
 
 export type ToWorker =
@@ -101,79 +84,47 @@ export interface DriverAnswers {
   dispose(): void;
 }
 
+/** The methods that a driver in a Worker calls in the kernel's thread: of its context, its programs and its services. */
+export interface RemoteMethods
+  extends Required<Pick<Services, "store" | "tools" | "history" | "search" | "schedule" | "ask" | "llm">> {
+  context: Pick<OpenContext, "spill" | "inbox" | "changing" | "access" | "secret">;
+  child: Pick<Child, "write" | "end" | "read" | "exited" | "kill">;
+}
+
+export type RemoteOwner = keyof RemoteMethods;
+
+/** All of their names: no other method can be called. */
+export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyof RemoteMethods[O], true>> } =
+  {
+    context: { spill: true, inbox: true, changing: true, access: true, secret: true },
+    child: { write: true, end: true, read: true, exited: true, kill: true },
+    store: { read: true, replace: true, append: true, path: true, lines: true },
+    tools: { list: true, call: true },
+    history: { runs: true, steps: true },
+    search: { sources: true, put: true, find: true },
+    schedule: {
+      add: true,
+      list: true,
+      remove: true,
+      enable: true,
+      disable: true,
+      run: true,
+      history: true,
+      next: true,
+    },
+    ask: { ask: true },
+    llm: { ask: true },
+  };
+
 /** What a driver asks of the system, through the context of one open file. */
 export type ServiceCall =
   | { m: "exec"; request: ExecRequest }
-  | { m: "child.write"; child: number; data: Data }
-  | { m: "child.end"; child: number }
-  | { m: "child.read"; child: number }
-  | { m: "child.exited"; child: number }
-  | { m: "child.kill"; child: number }
-  | { m: "store.read"; scope: Scope; doc: string }
-  | { m: "store.replace"; scope: Scope; doc: string; text: string; ifVersion: string | null }
-  | { m: "store.append"; scope: Scope; log: string; line: object }
-  | { m: "store.path"; scope: Scope; doc: string }
-  | { m: "store.lines"; scope: Scope; log: string; after: number; max: number }
-  | { m: "secret"; name?: string }
-  | { m: "tools.list" }
-  | { m: "tools.call"; name: string; input: Record<string, unknown> }
-  | { m: "history.runs"; query: Parameters<History["runs"]>[0] }
-  | { m: "history.steps"; uuid: string; after: number; max: number }
-  | { m: "search.sources"; scope: SearchScope; collection: string }
-  | {
-      m: "search.put";
-      scope: SearchScope;
-      collection: string;
-      source: string;
-      version: string;
-      documents: SearchDocument[];
-    }
-  | { m: "search.find"; query: SearchQuery }
-  | { m: "schedule.add"; job: JobRequest }
-  | { m: "schedule.list"; query: Parameters<Schedule["list"]>[0] }
-  | { m: "schedule.change"; what: "remove" | "enable" | "disable"; name: string }
-  | { m: "schedule.run"; name: string }
-  | { m: "schedule.history"; query: Parameters<Schedule["history"]>[0] }
-  | { m: "schedule.next"; query: Parameters<Schedule["next"]>[0] }
-  | { m: "ask"; questions: AskQuestion[] }
-  | { m: "llm"; request: LlmRequest }
-  | { m: "spill"; name: string; data: Data }
-  | { m: "inbox"; text: string }
-  | { m: "changing"; file: string }
-  | { m: "access"; paths: readonly string[]; also?: readonly string[] };
+  /** `child`: the number of the program, for a method of it. */
+  | { m: "method"; of: RemoteOwner; method: string; args: unknown[]; child?: number };
 
 export interface ServiceAnswers {
   exec(): { child: number; pid: number; reused: boolean };
-  "child.write"(): void;
-  "child.end"(): void;
-  "child.read"(): { fd: 1 | 2; data: Uint8Array } | null;
-  "child.exited"(): ExitInfo;
-  "child.kill"(): void;
-  "store.read"(): { text: string; version: string } | null;
-  "store.replace"(): string;
-  "store.append"(): void;
-  "store.path"(): string;
-  "store.lines"(): object[];
-  secret(): string;
-  "tools.list"(): ToolDef[];
-  "tools.call"(): ToolOutcome;
-  "history.runs"(): RunInfo[];
-  "history.steps"(): object[];
-  "search.sources"(): { source: string; version: string }[];
-  "search.put"(): void;
-  "search.find"(): SearchResult;
-  "schedule.add"(): AddedJob;
-  "schedule.list"(): JobInfo[];
-  "schedule.change"(): JobInfo;
-  "schedule.run"(): LedgerRow;
-  "schedule.history"(): LedgerRow[];
-  "schedule.next"(): NextInstants;
-  ask(): AskReply;
-  llm(): LlmReply;
-  spill(): string;
-  inbox(): void;
-  changing(): void;
-  access(): (string | null)[];
+  method(): unknown;
 }
 
 export type ContextEvent =
@@ -213,20 +164,13 @@ export interface SourcePosition {
 }
 
 export interface WireError {
-  /** Absent if the thrown value was no SyscallError. */
+  /** Absent, as `detail` is, if the thrown value was no SyscallError. */
   code?: Code;
+  detail?: Omit<SyscallErrorDetail, "cause">;
   name: string;
   message: string;
   stack?: string;
   place?: SourcePosition;
-  retryAfterMs?: number;
-  resetAtMs?: number;
-  retryable?: boolean;
-  tooLong?: boolean;
-  output?: string;
-  syscall?: string;
-  pid?: number;
-  device?: string;
   cause?: WireError;
 }
 
@@ -240,8 +184,8 @@ export function toWire(thrown: unknown, depth = 0): WireError {
   const wire: WireError = { name: name ?? "", message, stack, place: placeOf(thrown) };
   if (thrown.cause !== undefined && depth < MAX_CAUSE_DEPTH) wire.cause = toWire(thrown.cause, depth + 1);
   if (!(thrown instanceof SyscallError)) return wire;
-  const { code, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = thrown;
-  return { ...wire, code, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device };
+  const { cause: _, ...detail } = detailOf(thrown);
+  return { ...wire, code: thrown.code, detail };
 }
 
 /** Parses an error that arrived only as Bun's printed text: the source, "Name: message", the frames. */
@@ -259,19 +203,8 @@ export function fromWire(wire: WireError, plugin: string): SyscallError {
   if (wire.code === undefined) {
     return new SyscallError("DRIVER", `Plugin ${plugin}: ${described(wire)}`, { cause: plainError(wire) });
   }
-  const { code, message, retryAfterMs, resetAtMs, retryable, tooLong, output, syscall, pid, device } = wire;
-  const cause = wire.cause && plainError(wire.cause);
-  return new SyscallError(code, message, {
-    cause,
-    retryAfterMs,
-    resetAtMs,
-    retryable,
-    tooLong,
-    output,
-    syscall,
-    pid,
-    device,
-  });
+  const { code, message, detail, cause } = wire;
+  return new SyscallError(code, message, { ...detail, cause: cause && plainError(cause) });
 }
 
 /** The error on one line, with file and line if they are known. */

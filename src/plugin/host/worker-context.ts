@@ -2,10 +2,10 @@
 
 import {
   type Child,
+  type ExecRequest,
   type ExitInfo,
   type OpenContext,
-  type Schedule,
-  type Store,
+  type Services,
   SyscallError,
 } from "../index.ts";
 import { coalesced } from "./coalesced.ts";
@@ -15,6 +15,9 @@ import {
   type Answer,
   type ContextEvent,
   fromWire,
+  REMOTE_METHODS,
+  type RemoteMethods,
+  type RemoteOwner,
   type ServiceAnswers,
   type ServiceCall,
   type ToHost,
@@ -49,95 +52,59 @@ export class HostServices {
       info: limited((text) => emit({ n: "log", level: "info", text })),
       warn: limited((text) => emit({ n: "log", level: "warn", text })),
     };
-    const context: OpenContext = {
+    const { secret, ...own } = this.#remote(file, "context");
+    const offered = <O extends keyof Services & RemoteOwner>(service: O): RemoteMethods[O] | undefined =>
+      services.includes(service) ? this.#remote(file, service) : undefined;
+    return {
       ...data,
+      ...own,
       env: Object.freeze({ ...data.env }),
       progress,
       output: coalesced((text, skipped) => emit({ n: "output", text, skipped })),
       checklist: (items) => emit({ n: "checklist", items }),
-      changing: (path) => this.#ask(file, { m: "changing", file: path }),
       changed: (path) => emit({ n: "changed", file: path }),
       log: (level, text) => log[level](text),
-      spill: (name, bytes) => this.#ask(file, { m: "spill", name, data: bytes }),
-      inbox: (text) => this.#ask(file, { m: "inbox", text }),
-      access: (paths, also) => this.#ask(file, { m: "access", paths, also }),
+      exec: services.includes("exec") ? (request) => this.#exec(file, request) : undefined,
+      secret: services.includes("secret") ? secret : undefined,
+      store: offered("store"),
+      tools: offered("tools"),
+      history: offered("history"),
+      search: offered("search"),
+      schedule: offered("schedule"),
+      ask: offered("ask"),
+      llm: offered("llm"),
     };
-    if (services.includes("exec")) context.exec = (request) => this.#exec(file, request);
-    if (services.includes("store")) context.store = this.#store(file);
-    if (services.includes("secret")) context.secret = (name) => this.#ask(file, { m: "secret", name });
-    if (services.includes("history")) {
-      context.history = {
-        runs: (query) => this.#ask(file, { m: "history.runs", query }),
-        steps: (uuid, after, max) => this.#ask(file, { m: "history.steps", uuid, after, max }),
-      };
-    }
-    if (services.includes("search")) {
-      context.search = {
-        sources: (scope, collection) => this.#ask(file, { m: "search.sources", scope, collection }),
-        put: (scope, collection, source, version, documents) =>
-          this.#ask(file, { m: "search.put", scope, collection, source, version, documents }),
-        find: (query) => this.#ask(file, { m: "search.find", query }),
-      };
-    }
-    if (services.includes("schedule")) context.schedule = this.#schedule(file);
-    if (services.includes("ask"))
-      context.ask = { ask: (questions) => this.#ask(file, { m: "ask", questions }) };
-    if (services.includes("llm")) context.llm = { ask: (request) => this.#ask(file, { m: "llm", request }) };
-    if (services.includes("tools")) {
-      context.tools = {
-        list: () => this.#ask(file, { m: "tools.list" }),
-        call: (name, input) => this.#ask(file, { m: "tools.call", name, input }),
-      };
-    }
-    return context;
   }
 
-  async #exec(file: number, request: Parameters<NonNullable<OpenContext["exec"]>>[0]): Promise<Child> {
-    const { child, pid, reused } = await this.#ask(file, { m: "exec", request });
+  async #exec(file: number, request: ExecRequest): Promise<Child> {
+    const { child, pid, reused } = await this.#ask(file, { m: "exec", request }, "exec");
+    const methods = this.#remote(file, "child", child);
     let exit: Promise<ExitInfo> | undefined;
     return {
+      ...methods,
       pid,
       reused,
-      write: (data) => this.#ask(file, { m: "child.write", child, data }),
-      end: () => this.#ask(file, { m: "child.end", child }),
-      read: () => this.#ask(file, { m: "child.read", child }),
       exited: () => {
-        exit ??= this.#ask(file, { m: "child.exited", child });
+        exit ??= methods.exited();
         return exit;
       },
-      kill: () => this.#ask(file, { m: "child.kill", child }),
     };
   }
 
-  #schedule(file: number): Schedule {
-    const change = (what: "remove" | "enable" | "disable", name: string) =>
-      this.#ask(file, { m: "schedule.change", what, name });
-    return {
-      add: (job) => this.#ask(file, { m: "schedule.add", job }),
-      list: (query) => this.#ask(file, { m: "schedule.list", query }),
-      remove: (name) => change("remove", name),
-      enable: (name) => change("enable", name),
-      disable: (name) => change("disable", name),
-      run: (name) => this.#ask(file, { m: "schedule.run", name }),
-      history: (query) => this.#ask(file, { m: "schedule.history", query }),
-      next: (query) => this.#ask(file, { m: "schedule.next", query }),
-    };
-  }
-
-  #store(file: number): Store {
-    return {
-      read: (scope, doc) => this.#ask(file, { m: "store.read", scope, doc }),
-      replace: (scope, doc, text, ifVersion) =>
-        this.#ask(file, { m: "store.replace", scope, doc, text, ifVersion }),
-      append: (scope, log, line) => this.#ask(file, { m: "store.append", scope, log, line }),
-      path: (scope, doc) => this.#ask(file, { m: "store.path", scope, doc }),
-      lines: (scope, log, after, max) => this.#ask(file, { m: "store.lines", scope, log, after, max }),
-    };
+  /** The methods of an owner: each asks the kernel's thread. */
+  #remote<O extends RemoteOwner>(file: number, of: O, child?: number): RemoteMethods[O] {
+    const methods = Object.keys(REMOTE_METHODS[of]).map((method) => [
+      method,
+      (...args: unknown[]) => this.#ask(file, { m: "method", of, method, args, child }, `${of}.${method}`),
+    ]);
+    // The table has all their names, and both sides belong to this program.
+    return Object.fromEntries(methods) as RemoteMethods[O];
   }
 
   async #ask<M extends ServiceCall["m"]>(
     file: number,
     call: Extract<ServiceCall, { m: M }>,
+    what: string,
   ): Promise<Answer<ServiceAnswers, M>> {
     if (this.#calls.size >= MAX_CALLS) {
       throw new SyscallError(
@@ -152,7 +119,7 @@ export class HostServices {
       // A function or a class instance in a request can't cross.
       this.#calls.fail(
         id,
-        new SyscallError("INVALID", `${call.m}: only data can be passed to a service.`, { cause }),
+        new SyscallError("INVALID", `${what}: only data can be passed to a service.`, { cause }),
       );
     }
     return answer;

@@ -3,7 +3,7 @@ import { definePlugin, type OpenContext, SyscallError, type VFSFile } from "rnix
 /** A driver that calls the services its input names, and answers their results. */
 export default definePlugin({
   name: "services",
-  needs: ["exec", "store", "secret", "tools", "history", "search", "ask", "llm"],
+  needs: ["exec", "store", "secret", "tools", "history", "search", "schedule", "ask", "llm"],
   devices: { "/dev/services": { factory: (_subpath, _flags, context) => new ServicesFile(context) } },
 });
 
@@ -45,11 +45,11 @@ function parsed(text: string): { op: string; doc: string; argv: string[] } {
 }
 
 async function run(
-  { exec, store, secret, tools, history, search, ask, llm, access }: OpenContext,
+  { exec, store, secret, tools, history, search, schedule, ask, llm, access }: OpenContext,
   op: string,
   input: { doc: string; argv: string[] },
 ): Promise<unknown> {
-  if (!exec || !store || !secret || !tools || !history || !search || !ask || !llm)
+  if (!exec || !store || !secret || !tools || !history || !search || !schedule || !ask || !llm)
     throw new SyscallError("UNAVAILABLE", "A service that was named is not there.");
   switch (op) {
     case "exec": {
@@ -99,6 +99,10 @@ async function run(
       ];
     case "no search":
       return await search.sources("project", input.doc);
+    case "schedule":
+      return [await schedule.next({ expression: input.doc, count: 2 }), await schedule.list()];
+    case "no schedule":
+      return await schedule.remove(input.doc);
     case "ask":
       return await ask.ask([
         { question: input.doc, options: [{ label: "a", description: "b" }], default: "a" },
