@@ -6,7 +6,7 @@ import { type HostOptions, type HostProject, PluginHost } from "../../src/plugin
 import type { HostLease } from "../../src/plugin/host/lease.ts";
 import { type PluginReport, problemText } from "../../src/plugin/host/report.ts";
 import type { FileDigest } from "../../src/plugin/host/stock-files.ts";
-import { WORKER_LIMITS } from "../../src/plugin/host/worker-link.ts";
+import { WORKER_LIMITS } from "../../src/plugin/host/worker-options.ts";
 import { SyscallError, type VFSFile } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { exchange, failure } from "../support/conformance/vfs-file.ts";

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { PluginWorker } from "../../src/plugin/host/plugin-worker.ts";
 import { problemText } from "../../src/plugin/host/report.ts";
 import { staticCheck } from "../../src/plugin/host/static-check.ts";
-import { WORKER_LIMITS, type WorkerOptions } from "../../src/plugin/host/worker-link.ts";
+import { WORKER_LIMITS, type WorkerOptions } from "../../src/plugin/host/worker-options.ts";
 import {
   type Child,
   type Code,

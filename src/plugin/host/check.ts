@@ -2,7 +2,7 @@
 
 import type { DiskPorts } from "./disk-plugin.ts";
 import { PluginWorker } from "./plugin-worker.ts";
-import { asProblem, type CheckReport, devicesOf } from "./report.ts";
+import { asProblem, type CheckReport, declaredBy } from "./report.ts";
 import { staticCheck } from "./static-check.ts";
 import type { FileDigest } from "./stock-files.ts";
 import type { StockPlugins } from "./stock-plugins.ts";
@@ -22,10 +22,7 @@ export async function checkPlugin(
     ok: false,
     loaded: false,
     files: files.map(({ path }) => path),
-    needs: [],
-    secrets: [],
-    devices: [],
-    mounts: null,
+    ...declaredBy({}),
     takes: [],
     problems: [...problems],
     warnings: [],
@@ -35,10 +32,7 @@ export async function checkPlugin(
   report.loaded = true;
   try {
     const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
-    report.needs = worker.plugin.needs ?? [];
-    report.secrets = worker.plugin.secrets ?? [];
-    report.devices = devicesOf(worker.plugin);
-    report.mounts = worker.plugin.mount?.type ?? null;
+    Object.assign(report, declaredBy(worker.plugin));
     report.takes = await stock.takenBy(name, worker.plugin);
     report.warnings = [...worker.problems];
     await worker.end();

@@ -8,7 +8,7 @@ import type { Problem } from "./report.ts";
 import { Stamps } from "./stamps.ts";
 import { type StaticCheck, staticCheck } from "./static-check.ts";
 import type { Timers } from "./timers.ts";
-import type { WorkerOptions } from "./worker-link.ts";
+import type { WorkerOptions } from "./worker-options.ts";
 
 /** A plugin that was read without problems. */
 export type Loadable = Pick<StaticCheck, "files"> & { code: string };

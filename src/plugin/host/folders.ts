@@ -129,7 +129,7 @@ function contentDigest(file: string): string | null {
 }
 
 /**
- * The plugin folders of design §5, farthest first. `beside`: the folder of the binary, if there is one. If the binary is
+ * The plugin folders, farthest first. `beside`: the folder of the binary, if there is one. If the binary is
  * inside the project, the plugins beside it belong to the project and need trust. They are left out if the project's
  * plugins are those of another revision.
  */

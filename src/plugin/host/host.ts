@@ -9,7 +9,7 @@ import { pluginSettings } from "./plugin-settings.ts";
 import {
   asProblem,
   type CheckReport,
-  describe,
+  declaredBy,
   newReport,
   type PluginReport,
   type Problem,
@@ -68,7 +68,7 @@ const MOST_ATTEMPTS = 3;
 const IDLE_MS = 5 * 60_000;
 
 /**
- * Finds, checks, loads and reloads plugins (design §5). Stock plugins run in this thread and are imported on first use.
+ * Finds, checks, loads and reloads plugins . Stock plugins run in this thread and are imported on first use.
  * Plugins from disk have a Worker per version. A broken, untrusted or hanging plugin is reported and affects no other.
  */
 export class PluginHost {
@@ -192,7 +192,7 @@ export class PluginHost {
       release = loading.held.release;
       const config = pluginSettings(plugin, settings?.[plugin.name]);
       if (report.runs === "worker") report.takes = await this.#stock.takenBy(plugin.name, plugin);
-      describe(report, plugin);
+      Object.assign(report, { state: "loaded", ...declaredBy(plugin) });
       return { report, plugin, config, release };
     } catch (thrown) {
       release?.();

@@ -49,22 +49,39 @@ export function leaseOf(reports: PluginReport[], loaded: readonly Mountable[]): 
   };
 }
 
-function commandsOf(loaded: readonly Mountable[]): PluginCommand[] {
-  const commands = new Map<string, PluginCommand & { layer: string }>();
-  for (const layer of ["project", "user", "stock"] as const) {
-    for (const { plugin, report } of loaded) {
-      if (report.layer !== layer) continue;
-      for (const command of plugin.commands ?? []) {
-        const taken = commands.get(command.name);
-        if (taken?.layer === layer) {
-          const message = `Its command ${command.name} is not offered: plugin ${taken.plugin} of the same layer has one of that name.`;
-          report.problems.push({ message });
-        }
-        if (!taken) commands.set(command.name, { ...command, plugin: plugin.name, layer });
+const NEAREST_FIRST = ["project", "user", "stock"] as const;
+
+/**
+ * What the plugins offer by name. The nearer layer counts, and within a layer the first; the second gets the problem
+ * `conflict`.
+ */
+function nearest<T extends { plugin: string }>(
+  loaded: readonly Mountable[],
+  offers: (one: Mountable) => [name: string, offer: T][],
+  conflict: (name: string, first: T) => string,
+): Map<string, T> {
+  const taken = new Map<string, { offer: T; layer: string }>();
+  for (const layer of NEAREST_FIRST) {
+    for (const one of loaded.filter(({ report }) => report.layer === layer)) {
+      for (const [name, offer] of offers(one)) {
+        const first = taken.get(name);
+        if (!first) taken.set(name, { offer, layer });
+        else if (first.layer === layer) one.report.problems.push({ message: conflict(name, first.offer) });
       }
     }
   }
-  return [...commands.values()].map(({ layer: _, ...command }) => command);
+  return new Map([...taken].map(([name, { offer }]) => [name, offer]));
+}
+
+function commandsOf(loaded: readonly Mountable[]): PluginCommand[] {
+  const commands = nearest<PluginCommand>(
+    loaded,
+    ({ plugin: { name: plugin, commands = [] } }) =>
+      commands.map((command) => [command.name, { ...command, plugin }]),
+    (name, { plugin }) =>
+      `Its command ${name} is not offered: plugin ${plugin} of the same layer has one of that name.`,
+  );
+  return [...commands.values()];
 }
 
 function promptOf({ plugin, config, report: { layer, source } }: Mountable): PromptSource[] {
@@ -89,7 +106,7 @@ function noticesOf(report: PluginReport): string[] {
 
 /** The tables of the three layers, nearest first. Within a layer, a second device path or tool name is refused. */
 function mount(plugins: readonly Mountable[]): Namespace {
-  const layers = (["project", "user", "stock"] as const).map((layer) => {
+  const layers = NEAREST_FIRST.map((layer) => {
     const table = new DeviceRegistry();
     const offered = new Map<string, string>();
     for (const one of plugins) if (one.report.layer === layer) mountOne(one, table, offered);
@@ -98,25 +115,15 @@ function mount(plugins: readonly Mountable[]): Namespace {
   return new Namespace(layers);
 }
 
-/** The mount types. The nearer layer counts, and within a layer the first. */
-function mountTypes(plugins: readonly Mountable[]): ReadonlyMap<string, MountOpener> {
-  const types = new Map<string, MountOpener & { layer: string }>();
-  for (const layer of ["project", "user", "stock"] as const) {
-    for (const { plugin, config, report } of plugins) {
-      if (report.layer !== layer || !plugin.mount) continue;
-      const { type } = plugin.mount;
-      const taken = types.get(type);
-      if (taken?.layer === layer) {
-        const message = `It can't be mounted: plugin ${taken.plugin} of the same layer has the type ${type}.`;
-        report.problems.push({ message });
-      }
-      if (taken) continue;
-      const isStock = report.source === EMBEDDED;
-      const needs = plugin.needs ?? [];
-      types.set(type, { plugin: plugin.name, isStock, needs, config, type: plugin.mount, layer });
-    }
-  }
-  return types;
+function mountTypes(loaded: readonly Mountable[]): ReadonlyMap<string, MountOpener> {
+  return nearest<MountOpener>(
+    loaded,
+    ({ plugin: { name: plugin, needs = [], mount }, config, report }) =>
+      mount
+        ? [[mount.type, { plugin, isStock: report.source === EMBEDDED, needs, config, type: mount }]]
+        : [],
+    (type, { plugin }) => `It can't be mounted: plugin ${plugin} of the same layer has the type ${type}.`,
+  );
 }
 
 function mountOne(

@@ -16,7 +16,8 @@ import type {
 import type { Problem } from "./report.ts";
 import { judge, judgeMounted, type PluginShape } from "./shape.ts";
 import { type DriverCall, SERVICES, type WireContext } from "./wire.ts";
-import { WorkerLink, type WorkerOptions } from "./worker-link.ts";
+import { WorkerLink } from "./worker-link.ts";
+import type { WorkerOptions } from "./worker-options.ts";
 
 /**
  * The kernel's side of one plugin version in its own Worker. The kernel uses `plugin` like any other plugin. A call past

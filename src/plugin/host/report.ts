@@ -1,6 +1,6 @@
 /** The report about one plugin, for `rnix plugins` and for notices of a run. */
 
-import { type Plugin, type Services, SyscallError } from "../index.ts";
+import { type Device, type Plugin, type Services, SyscallError } from "../index.ts";
 import { errorText, placeText, type SourcePosition, toWire } from "./wire.ts";
 
 /** The layer in which a plugin was found. The nearer one wins. */
@@ -38,8 +38,18 @@ interface DeviceReport {
   keys: string[];
 }
 
+/** What a loaded plugin declares. */
+interface Declared {
+  needs: readonly (keyof Services)[];
+  /** The names of its keys. */
+  secrets: readonly string[];
+  devices: DeviceReport[];
+  /** Its mount type, below /mnt; null if it mounts nothing. */
+  mounts: string | null;
+}
+
 /** One plugin as `rnix plugins` shows it. */
-export interface PluginReport {
+export interface PluginReport extends Declared {
   name: string;
   layer: PluginLayer;
   /** "embedded" or the absolute path of its entry. */
@@ -49,19 +59,13 @@ export interface PluginReport {
   /** The first 12 digits of the digest of its files; null when they could not be read. */
   version: string | null;
   runs: "kernel" | "worker";
-  needs: readonly (keyof Services)[];
-  /** The names of its keys. */
-  secrets: readonly string[];
-  devices: DeviceReport[];
-  /** Its mount type, below /mnt; null if it mounts nothing. */
-  mounts: string | null;
   /** Device paths and tool names of stock plugins that it replaces. */
   takes: string[];
   problems: Problem[];
 }
 
 /** The result of `rnix plugins check FILE`. */
-export interface CheckReport {
+export interface CheckReport extends Declared {
   /** Whether its code was run, or only read. */
   loaded: boolean;
   name: string;
@@ -70,10 +74,6 @@ export interface CheckReport {
   ok: boolean;
   /** All its files, absolute. */
   files: string[];
-  needs: readonly (keyof Services)[];
-  secrets: readonly string[];
-  devices: DeviceReport[];
-  mounts: string | null;
   takes: string[];
   /** Problems that prevent loading. */
   problems: Problem[];
@@ -87,36 +87,26 @@ export const EMBEDDED = "embedded";
 /** A new report. Its state is broken until it is known. */
 export function newReport(name: string, layer: PluginLayer, source: string): PluginReport {
   const runs = source === EMBEDDED ? "kernel" : "worker";
+  const unknown = { version: null, ...declaredBy({}), takes: [], problems: [] };
+  return { name, layer, source, runs, state: "broken", ...unknown };
+}
+
+export function declaredBy({
+  needs = [],
+  secrets = [],
+  devices = {},
+  mount,
+}: Pick<Plugin, "needs" | "secrets" | "devices" | "mount">): Declared {
+  return { needs, secrets, devices: Object.entries(devices).map(deviceReport), mounts: mount?.type ?? null };
+}
+
+function deviceReport([path, device]: [string, Device]): DeviceReport {
+  const { match = "exact", tools = [], provider } = device;
   return {
-    name,
-    layer,
-    source,
-    runs,
-    state: "broken",
-    version: null,
-    needs: [],
-    secrets: [],
-    devices: [],
-    mounts: null,
-    takes: [],
-    problems: [],
-  };
-}
-
-export function describe(report: PluginReport, plugin: Plugin): void {
-  report.state = "loaded";
-  report.needs = plugin.needs ?? [];
-  report.secrets = plugin.secrets ?? [];
-  report.devices = devicesOf(plugin);
-  report.mounts = plugin.mount?.type ?? null;
-}
-
-export function devicesOf({ devices = {} }: Pick<Plugin, "devices">): DeviceReport[] {
-  return Object.entries(devices).map(([path, { match = "exact", tools = [], provider }]) => ({
     path,
     match,
     tools: tools.map((tool) => tool.name),
     provider: provider !== undefined,
     keys: [...(provider?.keyEnvs ?? [])],
-  }));
+  };
 }

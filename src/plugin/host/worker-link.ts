@@ -21,44 +21,7 @@ import {
   toWire,
   type WireError,
 } from "./wire.ts";
-
-/** The deadlines of a Worker, in ms. */
-interface WorkerLimits {
-  /** Import of the module until its shape is known. */
-  loadMs: number;
-  /** A factory. */
-  openMs: number;
-  /** Calls without a signal: stat, close, detect, dispose. */
-  callMs: number;
-  /** How long a driver may answer after its signal has fired. */
-  answerMs: number;
-  /** How long a Worker past a deadline may take to respond to a ping. */
-  aliveMs: number;
-}
-
-export const WORKER_LIMITS: WorkerLimits = {
-  loadMs: 5_000,
-  openMs: 30_000,
-  callMs: 10_000,
-  answerMs: 250,
-  aliveMs: 2_000,
-};
-
-export interface WorkerOptions {
-  name: string;
-  /** Absolute; for messages. */
-  entry: string;
-  /** The plugin as one module, as static-check has read it. */
-  code: string;
-  limits?: Partial<WorkerLimits>;
-  timers?: Timers;
-  /** Ends the Worker at once, for an import that is no longer needed. */
-  signal?: AbortSignal;
-  /** Logs the plugin's console output. */
-  log?(level: "debug" | "info" | "warn", plugin: string, text: string): void;
-  /** Called when a file was closed, and when the Worker has ended for any reason. */
-  onLess?(): void;
-}
+import { WORKER_LIMITS, type WorkerLimits, type WorkerOptions } from "./worker-options.ts";
 
 /** The receiver of a mount's events. */
 interface MountObserver {
