@@ -4,7 +4,7 @@ import { libc } from "./libc.ts";
 import { readCookie, readStat } from "./linux-table.ts";
 import type { Process } from "./process-table.ts";
 import { type ProcessTag, readTagOf } from "./process-tag.ts";
-import { signal } from "./signal.ts";
+import { killRepeatedly, signal } from "./signal.ts";
 import { directChildren, isSubreaper, ownsEveryOrphan } from "./subreaper.ts";
 
 /** By what an orphan is attributed to a program, without reading /proc/<pid>/stat. */
@@ -42,30 +42,20 @@ export function adoptedProcesses(): Adopted | null {
   }
 }
 
-/**
- * Kills the wanted orphans as soon as each is found, repeatedly for a few milliseconds. A program that forks and exits
- * within 0.2 ms escapes a complete list. Returns the orphans of the last scan.
- */
+/** Kills the wanted orphans: see `killRepeatedly`. */
 export function killOrphans(isWanted: (orphan: OrphanTrace) => boolean): OrphanTrace[] {
   if (!isSubreaper()) return [];
-  const end = performance.now() + SLICE_MS;
-  for (;;) {
-    const seen: OrphanTrace[] = [];
-    for (const pid of directChildren()) {
-      const orphan = traceOf(pid);
-      if (!orphan || !isWanted(orphan)) continue;
-      // The PID of a child is not reused until it is reaped here.
-      signal(pid, "SIGKILL");
-      seen.push(orphan);
-      if (libc()?.reap(pid)) knownOrphans.delete(pid);
-    }
-    if (seen.length === 0 || performance.now() > end) return seen;
-  }
+  return killRepeatedly(directChildren, (pid) => {
+    const orphan = traceOf(pid);
+    if (!orphan || !isWanted(orphan)) return null;
+    // The PID of a child is not reused until it is reaped here.
+    signal(pid, "SIGKILL");
+    if (libc()?.reap(pid)) knownOrphans.delete(pid);
+    return orphan;
+  });
 }
 
 const MAX_SCANS = 10;
-/** Maximum time that one turn blocks the thread. */
-const SLICE_MS = 3;
 
 function scanOnce(): { running: Orphan[]; ended: number } {
   const running: Orphan[] = [];

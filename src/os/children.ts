@@ -1,6 +1,7 @@
 /** Starts and ends all programs of a kernel. */
 
 import { isAbsolute, join } from "node:path";
+import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { leaders } from "./adopted-processes.ts";
@@ -20,7 +21,6 @@ import { type Spawned, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
-import type { Alarm } from "./wait.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
 
@@ -36,7 +36,7 @@ interface ProgramOwner {
   /** Time between TERM and KILL; by default the kernel's. A shared program has the kernel's. */
   graceMs?: number;
   /** The clock for deadlines of its programs; by default the system's. */
-  clock?: { timer(ms: number, ring: () => void): Alarm };
+  clock?: Pick<Clock, "timer">;
   /** Makes a redactor for one output stream. */
   redactor?(): Redactor;
 }
@@ -237,7 +237,7 @@ export class Children {
       quietMs: this.#o.quietMs ?? QUIET_MS,
       timeoutMs: request.timeoutMs,
       // A shared program outlives the process that started it.
-      clock: typeof request.life === "string" ? owner.clock : undefined,
+      clock: (typeof request.life === "string" ? owner.clock : undefined) ?? realClock,
       orphans: (of) => this.#orphans.of(of),
       killAsFound: (of) => (isSubreaper() ? this.#orphans.killAsFound(of) : killMarked(of.mark)),
       onFault,

@@ -9,14 +9,14 @@ interface EndOptions {
   table: ProcessTable;
   /** Finds the processes to end; called until it finds none. */
   find(): Promise<Process[]>;
-  /** The group to which they may belong; 0 for none. */
-  group: number;
+  /** The group to which they may belong. */
+  group?: number;
   /** Its members have received TERM already. */
-  groupAsked: boolean;
+  groupAsked?: boolean;
   /** Ms until KILL. Called repeatedly: the caller may shorten it. */
   graceLeft(): number;
   /** Reaps the zombies that this process has adopted. */
-  reap(): void;
+  reap?(): void;
   /** Kills processes that change their PID faster than `find` lists them. Returns those of its last scan. */
   killAsFound?(): readonly { pid: number }[];
 }
@@ -35,13 +35,13 @@ export async function endProcesses(o: EndOptions): Promise<{ pid: number }[]> {
   let struck = members.length > 0 ? [] : (o.killAsFound?.() ?? []);
   for (let round = 0; (members.length > 0 || struck.length > 0) && round < KILL_ROUNDS; round++) {
     members = await o.find();
-    if (o.group > 0 && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
+    if (o.group && members.some((member) => member.pgid === o.group)) signal(-o.group, "SIGKILL");
     for (const member of members) await sendKill(o.table, member);
     struck = o.killAsFound?.() ?? [];
     await allGone(o, members, countdown(KILL_WAIT_MS));
     members = await o.find();
   }
-  o.reap();
+  o.reap?.();
   return members.length > 0 ? members : [...struck];
 }
 
@@ -63,26 +63,20 @@ const FIND_PAUSE_MS = 10;
 const LONGEST_PAUSE_MS = 50;
 
 async function sendTerm(table: ProcessTable, member: Process): Promise<void> {
-  if (await isRunning(table, identityOf(table, member))) terminate(member.pid);
+  if (await isRunning(table, member)) terminate(member.pid);
 }
 
 async function sendKill(table: ProcessTable, member: Process): Promise<void> {
-  if (await isRunning(table, identityOf(table, member))) signal(member.pid, "SIGKILL");
+  if (await isRunning(table, member)) signal(member.pid, "SIGKILL");
 }
 
 async function allGone(o: EndOptions, members: Process[], timeLeft: () => number): Promise<boolean> {
   for (let wait = 1; ; wait = Math.min(wait * 2, LONGEST_PAUSE_MS)) {
-    o.reap();
-    const running = await Promise.all(
-      members.map((member) => isRunning(o.table, identityOf(o.table, member))),
-    );
+    o.reap?.();
+    const running = await Promise.all(members.map((member) => isRunning(o.table, member)));
     if (!running.includes(true)) return true;
     const left = timeLeft();
     if (left <= 0) return false;
     await pause(Math.min(wait, left));
   }
-}
-
-function identityOf(table: ProcessTable, member: Process): { pid: number; start: string; boot: string } {
-  return { pid: member.pid, start: member.start, boot: table.boot() };
 }

@@ -31,10 +31,6 @@ interface EndLine {
 }
 type Line = IntentLine | StartLine | EndLine;
 
-function ledgerPath(ledgerDir: string, kernelId: string): string {
-  return join(ledgerDir, `${kernelId}${LEDGER_SUFFIX}`);
-}
-
 export const LEDGER_SUFFIX = ".jsonl";
 
 /** Growth after which the file is rewritten with the running programs only. */
@@ -56,7 +52,7 @@ export class Ledger {
 
   constructor(ledgerDir: string, kernelId: string) {
     this.#dir = ledgerDir;
-    this.#path = ledgerPath(ledgerDir, kernelId);
+    this.#path = join(ledgerDir, `${kernelId}${LEDGER_SUFFIX}`);
   }
 
   /** Fails with UNAVAILABLE when the line can't be written: then the program must not start. */
@@ -64,11 +60,11 @@ export class Ledger {
     const intent: IntentLine = { t: "intent", ...line, argv: truncated(line.argv) };
     try {
       if (this.#fd === undefined) this.#start();
-      this.#write(intent);
+      this.#write(asText(intent));
     } catch (cause) {
       throw new SyscallError(
         "UNAVAILABLE",
-        `No program can be started: the list of running programs ${this.#path} cannot be written (${reason(cause)}). Free disk space there, or make it writable.`,
+        `No program can be started: the list of running programs ${this.#path} cannot be written (${messageOf(cause)}). Free disk space there, or make it writable.`,
         { cause },
       );
     }
@@ -79,13 +75,13 @@ export class Ledger {
   started(id: string, identity: Identity): void {
     const start: StartLine = { t: "start", id, ...identity };
     this.#open.get(id)?.push(start);
-    this.#write(start);
+    this.#write(asText(start));
   }
 
   /** Throws a write error as it is: without the line, the next kernel only searches for an ended program. */
   ended(id: string): void {
     if (!this.#open.delete(id)) return;
-    this.#write({ t: "end", id });
+    this.#write(asText({ t: "end", id }));
     if (this.#bytes > COMPACT_BYTES) this.#compact();
   }
 
@@ -100,7 +96,7 @@ export class Ledger {
   #start(): void {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
     this.#fd = openSync(this.#path, "a", 0o600);
-    this.#writeText(header());
+    this.#write(header());
   }
 
   #compact(): void {
@@ -115,12 +111,8 @@ export class Ledger {
     this.#bytes = 0;
   }
 
-  #write(line: Line): void {
-    this.#writeText(asText(line));
-  }
-
   /** One write per line: a kill leaves whole lines. Only a full disk can tear the last one. */
-  #writeText(text: string): void {
+  #write(text: string): void {
     if (this.#fd === undefined) throw new SyscallError("CLOSED", `The ledger ${this.#path} is closed.`);
     this.#bytes += writeSync(this.#fd, text);
   }
@@ -143,8 +135,4 @@ function truncated(argv: string[]): string[] {
     left -= argument.length;
   }
   return shown;
-}
-
-function reason(cause: unknown): string {
-  return messageOf(cause);
 }

@@ -1,5 +1,6 @@
 /** Orphans of a kernel's programs: attributes them to a program and ends them with it. */
 
+import { realClock, type Timer } from "../lib/clock.ts";
 import {
   type Adopted,
   adoptedProcesses,
@@ -11,7 +12,6 @@ import {
 import { countdown, endProcesses } from "./end-processes.ts";
 import type { ProcessTable } from "./process-table.ts";
 import { isSubreaper, ownsEveryOrphan } from "./subreaper.ts";
-import { type Alarm, alarm } from "./wait.ts";
 
 /** A program of this kernel, from its start until it and its descendants have ended. */
 interface OwnerProgram {
@@ -42,14 +42,14 @@ export class Orphans {
   /** Ids of the programs that may have left an orphan, by its PID. */
   readonly #candidates = new Map<number, ReadonlySet<string>>();
   readonly #onChildSignal = (): void => {
-    this.#reaping ??= alarm(REAP_PAUSE_MS, () => {
+    this.#reaping ??= realClock.timer(REAP_PAUSE_MS, () => {
       this.#reaping = undefined;
       this.#scan();
     });
   };
-  #reaping: Alarm | undefined;
+  #reaping: Timer | undefined;
   #ending: Promise<void> | undefined;
-  #retry: Alarm | undefined;
+  #retry: Timer | undefined;
   #isClosed = false;
 
   constructor(o: OrphanPorts) {
@@ -88,7 +88,7 @@ export class Orphans {
     this.#retry?.cancel();
     this.#ending = this.#end(isUnowned)
       .then((clean) => {
-        if (!clean && !this.#isClosed) this.#retry = alarm(RETRY_MS, () => this.endUnowned());
+        if (!clean && !this.#isClosed) this.#retry = realClock.timer(RETRY_MS, () => this.endUnowned());
       })
       .finally(() => {
         this.#ending = undefined;
@@ -111,8 +111,6 @@ export class Orphans {
     const left = await endProcesses({
       table: this.#o.table,
       find: async () => this.#scan().running.filter(which),
-      group: 0,
-      groupAsked: false,
       graceLeft: countdown(this.#o.graceMs),
       reap: () => void this.#scan(),
       killAsFound: () => killOrphans(which),

@@ -2,6 +2,7 @@
 
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
+import { errnoOf } from "../lib/regular-file.ts";
 
 const NAME = "rnix";
 
@@ -58,7 +59,7 @@ function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    if (errnoOf(error) === "ENOENT") return [];
     throw error;
   }
 }

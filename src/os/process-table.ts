@@ -44,11 +44,13 @@ export interface ProcessTable {
 /** The environment variable of every program of Rnix; its value is the program's id. */
 export const COOKIE = "RNIX_CHILD";
 
-/** Returns true when this same process runs. A zombie does not run. */
-export async function isRunning(table: ProcessTable, identity: Identity): Promise<boolean> {
-  if (identity.boot !== table.boot()) return false;
-  const found = await table.find(identity.pid);
-  return found !== null && found.start === identity.start && !found.zombie;
+/** Returns true when this same process of the present boot runs. A zombie does not run. */
+export async function isRunning(
+  table: ProcessTable,
+  { pid, start }: Pick<Process, "pid" | "start">,
+): Promise<boolean> {
+  const found = await table.find(pid);
+  return found !== null && found.start === start && !found.zombie;
 }
 
 /** Returns `found` with all descendants of its members. */

@@ -1,5 +1,6 @@
 /** One program of a kernel, until it and all its descendants have ended. */
 
+import type { Clock, Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Data, type ExitInfo, SyscallError } from "../plugin/index.ts";
 import type { Adopted } from "./adopted-processes.ts";
@@ -10,7 +11,7 @@ import type { ByteReader } from "./pipe-reader.ts";
 import { type Identity, isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { signal, terminate } from "./signal.ts";
 import type { Exit, Spawned } from "./spawn.ts";
-import { type Alarm, alarm, pause, settles } from "./wait.ts";
+import { pause, settles } from "./wait.ts";
 
 interface RunningChildOptions {
   id: string;
@@ -21,8 +22,8 @@ interface RunningChildOptions {
   graceMs: number;
   quietMs: number;
   timeoutMs: number | undefined;
-  /** The clock of `timeoutMs`; by default the system's. */
-  clock: { timer(ms: number, ring: () => void): Alarm } | undefined;
+  /** The clock of `timeoutMs`. */
+  clock: Pick<Clock, "timer">;
   /** Returns the orphans of this program; null when this process is no subreaper. */
   orphans(child: RunningChild): Adopted | null;
   /** Kills what the program left as soon as it is found; see `EndOptions`. */
@@ -48,7 +49,7 @@ export class RunningChild {
   readonly #info: Promise<ExitInfo>;
   #pieces = 0;
   #inputEnded = false;
-  #timer: Alarm | undefined;
+  #timer: Timer | undefined;
   #timedOut = false;
   #ending: Promise<void> | undefined;
   /** Ms left until KILL, after its group was asked to end. */
@@ -70,11 +71,10 @@ export class RunningChild {
     this.#info = this.#finish();
     this.gone = this.#clear();
     if (options.timeoutMs !== undefined) {
-      const ring = (): void => {
+      this.#timer = options.clock.timer(options.timeoutMs, () => {
         this.#timedOut = true;
         void this.end();
-      };
-      this.#timer = options.clock?.timer(options.timeoutMs, ring) ?? alarm(options.timeoutMs, ring);
+      });
     }
   }
 
@@ -289,7 +289,7 @@ export class RunningChild {
     const found = new Map((await this.#lookFor()).map((member) => [member.pid, member]));
     for (const orphan of this.#o.orphans(this)?.running ?? []) found.set(orphan.pid, orphan);
     for (const seen of this.#seen) {
-      if (await isRunning(this.#o.table, { ...seen, boot: this.#o.table.boot() })) found.set(seen.pid, seen);
+      if (await isRunning(this.#o.table, seen)) found.set(seen.pid, seen);
     }
     return [...found.values()];
   }

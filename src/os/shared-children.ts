@@ -1,13 +1,13 @@
 /** Programs that several processes use under one key, such as a language server. */
 
+import { realClock, type Timer } from "../lib/clock.ts";
 import type { RunningChild } from "./running-child.ts";
-import { type Alarm, alarm } from "./wait.ts";
 
 interface Shared {
   child: RunningChild;
   idleMs: number;
   users: Set<string>;
-  idle: Alarm | undefined;
+  idle: Timer | undefined;
 }
 
 /** A use ends with its tool call, or with its process outside a call. A program without users ends after its idle time. */
@@ -51,7 +51,7 @@ export class SharedChildren {
   }
 
   #idle(shared: Shared): void {
-    shared.idle = alarm(shared.idleMs, () => void shared.child.end());
+    shared.idle = realClock.timer(shared.idleMs, () => void shared.child.end());
   }
 }
 

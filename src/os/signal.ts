@@ -1,15 +1,16 @@
 /** Sends signals to processes. */
 
+import { errnoOf } from "../lib/regular-file.ts";
+
 /** Sends a signal to a process, or to a group with a negative number. Returns false when there is none. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   try {
     process.kill(pid, name);
     return true;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
     // EPERM: the process exists, but is another user's now.
-    if (code === "EPERM") return true;
-    if (code === "ESRCH") return false;
+    if (errnoOf(error) === "EPERM") return true;
+    if (errnoOf(error) === "ESRCH") return false;
     throw error;
   }
 }
@@ -17,4 +18,20 @@ export function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 /** Asks a process to end. SIGCONT wakes a stopped one, so that it receives the signal. */
 export function terminate(pid: number): void {
   if (signal(pid, "SIGTERM")) signal(pid, "SIGCONT");
+}
+
+/** Maximum time that one turn blocks the thread. */
+const SLICE_MS = 3;
+
+/**
+ * Kills processes as soon as each is found, repeatedly for a few milliseconds: a program that forks and exits within
+ * 0.2 ms escapes a complete list. `kill` returns null for a process that it spares. Returns the killed ones of the last
+ * scan.
+ */
+export function killRepeatedly<T>(list: () => readonly number[], kill: (pid: number) => T | null): T[] {
+  const end = performance.now() + SLICE_MS;
+  for (;;) {
+    const killed = list().flatMap((pid) => kill(pid) ?? []);
+    if (killed.length === 0 || performance.now() > end) return killed;
+  }
 }

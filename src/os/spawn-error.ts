@@ -3,6 +3,7 @@
 import { accessSync, constants, type Stats, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
 import { messageOf } from "../lib/error-detail.ts";
+import { errnoOf } from "../lib/regular-file.ts";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
 /** Returns the error of a failed start, with its cause and what to do. */
@@ -12,7 +13,7 @@ export function spawnError(
   cwd: string,
   path: string | undefined,
 ): SyscallError {
-  const [code, message] = explain(errno(cause), argv[0] ?? "", cwd, path) ?? [
+  const [code, message] = explain(errnoOf(cause), argv[0] ?? "", cwd, path) ?? [
     "INTERNAL",
     `The program "${argv[0]}" could not be started: ${messageOf(cause)}`,
   ];
@@ -20,7 +21,7 @@ export function spawnError(
 }
 
 function explain(
-  error: string,
+  error: string | undefined,
   program: string,
   cwd: string,
   path: string | undefined,
@@ -84,8 +85,4 @@ function look(path: string): Stats | null {
   } catch {
     return null;
   }
-}
-
-function errno(cause: unknown): string {
-  return cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "";
 }

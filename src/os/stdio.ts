@@ -2,6 +2,7 @@
 
 import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
+import { errnoOf } from "../lib/regular-file.ts";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { libc } from "./libc.ts";
 import { type ByteReader, PipeReader } from "./pipe-reader.ts";
@@ -81,7 +82,7 @@ const END_OF_TRANSMISSION = "\x04";
 
 /** The program has closed its input already, which is no error. */
 function ignoreBrokenPipe(error: unknown): void {
-  if (!(error instanceof Error && "code" in error && error.code === "EPIPE")) throw error;
+  if (errnoOf(error) !== "EPIPE") throw error;
 }
 
 function linkOf(fd: number): string {

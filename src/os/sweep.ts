@@ -4,11 +4,12 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { errnoOf } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { killMarked, markedProcesses } from "./kill-marked.ts";
 import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
-import type { Process, ProcessTable, Trace } from "./process-table.ts";
+import { isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
 
 /** A program that a dead kernel left running. */
@@ -162,20 +163,11 @@ async function endPrograms(
       const left = await endProcesses({
         table,
         find: () => findAgain(table, trace, members),
-        group: trace.leader?.pid ?? 0,
-        groupAsked: false,
+        group: trace.leader?.pid,
         graceLeft: countdown(graceMs),
-        reap: () => {},
         killAsFound: () => killMarked(trace.mark, (pid) => pids.add(pid)),
       });
-      return {
-        kernelId,
-        uuid,
-        call,
-        argv,
-        pids: [...pids].slice(0, MAX_PIDS),
-        ended: left.length === 0,
-      };
+      return { kernelId, uuid, call, argv, pids: [...pids].slice(0, MAX_PIDS), ended: left.length === 0 };
     }),
   );
   return all.filter(({ pids }) => pids.length > 0);
@@ -192,10 +184,7 @@ async function endUnknown(kernelId: string, table: ProcessTable, graceMs: number
   const left = await endProcesses({
     table,
     find: async () => markedProcesses(mark),
-    group: 0,
-    groupAsked: false,
     graceLeft: countdown(graceMs),
-    reap: () => {},
     killAsFound: () => killMarked(mark, (pid) => pids.add(pid)),
   });
   return [{ ...unknownOf(kernelId, [...pids].slice(0, MAX_PIDS)), ended: left.length === 0 }];
@@ -213,8 +202,7 @@ function unknownOf(kernelId: string, pids: number[]): Omit<SweptProgram, "ended"
 async function findAgain(table: ProcessTable, trace: Trace, before: Process[]): Promise<Process[]> {
   const found = new Map((await table.members([trace])).get(trace.id)?.map((member) => [member.pid, member]));
   for (const member of before) {
-    const now = await table.find(member.pid);
-    if (now && !now.zombie && now.start === member.start) found.set(member.pid, member);
+    if (await isRunning(table, member)) found.set(member.pid, member);
   }
   return [...found.values()];
 }
@@ -223,7 +211,7 @@ async function textOf(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (thrown) {
-    if (thrown instanceof Error && "code" in thrown && thrown.code === "ENOENT") return "";
+    if (errnoOf(thrown) === "ENOENT") return "";
     throw thrown;
   }
 }

@@ -5,6 +5,13 @@ import { spawnError } from "./spawn-error.ts";
 
 type Environment = Record<string, string | undefined>;
 
+interface BoundedRun {
+  cwd: string;
+  env: Environment;
+  timeoutMs: number;
+  maxBytes: number;
+}
+
 /** Runs a program at this terminal until it ends. Returns its exit code; null when a signal ended it. */
 export async function runAtTerminal(
   argv: readonly string[],
@@ -18,21 +25,9 @@ export async function runAtTerminal(
 }
 
 /** The output of a program that ends by itself; null when it fails, takes longer or prints more than allowed. */
-export async function outputOf(
-  argv: readonly string[],
-  o: { cwd: string; env: Environment; timeoutMs: number; maxBytes: number },
-): Promise<Uint8Array | null> {
+export async function outputOf(argv: readonly string[], o: BoundedRun): Promise<Uint8Array | null> {
   const started = start(argv, o.cwd, o.env, () =>
-    Bun.spawn([...argv], {
-      cwd: o.cwd,
-      env: o.env,
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "ignore",
-      timeout: o.timeoutMs,
-      killSignal: "SIGKILL",
-      maxBuffer: o.maxBytes,
-    }),
+    Bun.spawn([...argv], { ...bounded(o), stdout: "pipe", stderr: "ignore" }),
   );
   const output = new Uint8Array(await new Response(started.stdout).arrayBuffer());
   await started.exited;
@@ -42,25 +37,27 @@ export async function outputOf(
 /** The exit code and the output, with its errors, of a program that ends by itself; null when it is not there. */
 export async function resultOf(
   argv: readonly string[],
-  o: { cwd: string; env: Environment; timeoutMs: number; maxBytes: number },
+  o: BoundedRun,
 ): Promise<{ code: number | null; output: string } | null> {
   const program = Bun.which(argv[0] ?? "", { PATH: o.env.PATH ?? "" });
   if (program === null) return null;
   const started = start(argv, o.cwd, o.env, () =>
-    Bun.spawn([program, ...argv.slice(1)], {
-      cwd: o.cwd,
-      env: o.env,
-      stdin: "ignore",
-      stdout: "pipe",
-      stderr: "pipe",
-      timeout: o.timeoutMs,
-      killSignal: "SIGKILL",
-      maxBuffer: o.maxBytes,
-    }),
+    Bun.spawn([program, ...argv.slice(1)], { ...bounded(o), stdout: "pipe", stderr: "pipe" }),
   );
   const texts = await Promise.all([started.stdout, started.stderr].map((one) => new Response(one).text()));
   await started.exited;
   return { code: started.exitCode, output: texts.join("").trim() };
+}
+
+function bounded({ cwd, env, timeoutMs, maxBytes }: BoundedRun) {
+  return {
+    cwd,
+    env,
+    stdin: "ignore",
+    timeout: timeoutMs,
+    killSignal: "SIGKILL",
+    maxBuffer: maxBytes,
+  } as const;
 }
 
 /** Fails with NOT_FOUND or another code that says why the program could not be started. */

@@ -1,22 +1,4 @@
-/** Timers: alarms of any length, pauses, and waits with a deadline. */
-
-/** setTimeout counts in 32 bits. */
-const LONGEST_MS = 2 ** 31 - 1;
-
-export interface Alarm {
-  cancel(): void;
-}
-
-/** Calls `ring` once after this time, however long. */
-export function alarm(ms: number, ring: () => void): Alarm {
-  let timer: ReturnType<typeof setTimeout>;
-  const set = (left: number): void => {
-    const piece = Math.min(left, LONGEST_MS);
-    timer = setTimeout(() => (left > piece ? set(left - piece) : ring()), piece);
-  };
-  set(ms);
-  return { cancel: () => clearTimeout(timer) };
-}
+/** Pauses, and waits with a deadline. */
 
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { realClock } from "../../src/lib/clock.ts";
 import { Output } from "../../src/os/output.ts";
 import type { ByteReader } from "../../src/os/pipe-reader.ts";
 import { RunningChild } from "../../src/os/running-child.ts";
@@ -56,7 +57,7 @@ test("what a program has printed is taken whole, however late the thread comes t
     graceMs: 0,
     quietMs: 1,
     timeoutMs: undefined,
-    clock: undefined,
+    clock: realClock,
     orphans: () => null,
     killAsFound: () => [],
     onFault: (fault) => bench.faults.push(fault),
