@@ -55,61 +55,6 @@ export class Debugger {
   }
 
   /**
-   * A call that PID 0 makes: for a user's command or the kernel itself. The record of the process that it is about has
-   * the event, while that process lives.
-   */
-  callByPid0<T>(
-    about: Process | undefined,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => T,
-    result: (value: T) => unknown = () => undefined,
-  ): T {
-    return outcomeOf(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
-  }
-
-  /** The same for an asynchronous call: recorded when it is over. */
-  awaitByPid0<T>(
-    about: Process | undefined,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => Promise<T>,
-    result: (value: T) => unknown = () => undefined,
-  ): Promise<T> {
-    return awaitOutcome(run, result, syscall, about?.pid ?? 0, this.#ofPid0Call(about, syscall, args));
-  }
-
-  /** Records a failed call that left no process. */
-  failed(
-    about: Process | undefined,
-    syscall: string,
-    args: Record<string, unknown>,
-    error: SyscallError,
-  ): void {
-    this.#ofPid0Call(about, syscall, args)({ error: error.message, error_code: error.code });
-  }
-
-  /** Records a failure of the process that no call of it brought about. */
-  failure(proc: Process, name: string, args: Record<string, unknown>, error: SyscallError): void {
-    this.#callOf(proc, name, args)({ error: error.message, error_code: error.code });
-  }
-
-  /**
-   * A synchronous call, recorded for the process `by`, or for PID 0 without one.
-   */
-  callNow<T>(
-    by: Process | undefined,
-    about: Process | undefined,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => T,
-    result: (value: T) => unknown = () => undefined,
-  ): T {
-    if (!by) return this.callByPid0(about, syscall, args, run, result);
-    return outcomeOf(run, result, syscall, about?.pid ?? by.pid, this.#callOf(by, syscall, args));
-  }
-
-  /**
    * Runs one syscall and records its outcome. Rethrows an error as a SyscallError that names the syscall, the process
    * and the device; `result` gives the short form for the record.
    */
@@ -118,25 +63,80 @@ export class Debugger {
     syscall: string,
     args: Record<string, unknown>,
     run: () => Promise<T> | T,
+    result?: (value: T) => unknown,
+  ): Promise<T> {
+    return this.callFor(proc, proc, syscall, args, run, result);
+  }
+
+  /**
+   * A call for the process `by`, or for PID 0 without one: for a user's command or the kernel itself. A call of PID 0 is
+   * in the record of the process that it is about, while that process lives.
+   */
+  async callFor<T>(
+    by: Process | undefined,
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => Promise<T> | T,
     result: (value: T) => unknown = () => undefined,
   ): Promise<T> {
-    return awaitOutcome(run, result, syscall, proc.pid, this.#callOf(proc, syscall, args));
-  }
-
-  /** Starts a call of a process; the returned function records its outcome. */
-  #callOf(proc: Process, syscall: string, args: Record<string, unknown>): (outcome: SyscallOutcome) => void {
-    if (proc.pid === 0) {
-      const record = this.#ofPid0Call(undefined, syscall, args);
-      return ({ error, ...outcome }) =>
-        record({ ...outcome, ...(error && { error: proc.secrets.hide(error) }) });
+    const record = this.#begin(by, about, syscall, args);
+    try {
+      const value = await run();
+      record({ result: result(value) });
+      return value;
+    } catch (thrown) {
+      throw failedOutcome(thrown, syscall, about ?? by, record);
     }
-    const startedMs = proc.sinceSpawnMs();
-    return (outcome) =>
-      this.#emit(proc, eventOf(proc.pid, syscall, args, startedMs, proc.sinceSpawnMs(), outcome));
   }
 
-  /** The same for a call of PID 0. */
-  #ofPid0Call(
+  /** The same for a synchronous call. */
+  callNow<T>(
+    by: Process | undefined,
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+    run: () => T,
+    result: (value: T) => unknown = () => undefined,
+  ): T {
+    const record = this.#begin(by, about, syscall, args);
+    try {
+      const value = run();
+      record({ result: result(value) });
+      return value;
+    } catch (thrown) {
+      throw failedOutcome(thrown, syscall, about ?? by, record);
+    }
+  }
+
+  /** Records a failure outside a call: of the process `by`, or of a call of PID 0 that left no process. */
+  failed(
+    by: Process | undefined,
+    about: Process | undefined,
+    name: string,
+    args: Record<string, unknown>,
+    { message, code }: SyscallError,
+  ): void {
+    this.#begin(by, about, name, args)({ error: message, error_code: code });
+  }
+
+  /** Starts a call; the returned function records its outcome. */
+  #begin(
+    by: Process | undefined,
+    about: Process | undefined,
+    syscall: string,
+    args: Record<string, unknown>,
+  ): (outcome: SyscallOutcome) => void {
+    if (!by) return this.#beginOfPid0(about, syscall, args);
+    if (by.pid === 0) {
+      const record = this.#beginOfPid0(undefined, syscall, args);
+      return (outcome) => record(redacted(by, outcome));
+    }
+    const startedMs = by.sinceSpawnMs();
+    return (outcome) => this.#emit(by, eventOf(by.pid, syscall, args, startedMs, by.sinceSpawnMs(), outcome));
+  }
+
+  #beginOfPid0(
     about: Process | undefined,
     syscall: string,
     args: Record<string, unknown>,
@@ -147,21 +147,15 @@ export class Debugger {
     return (outcome) => {
       const live = about && (about.state === "created" || about.state === "running") ? about : undefined;
       const shift = live ? spawnedMs : 0;
-      const event = eventOf(
-        live?.pid ?? 0,
-        syscall,
-        { ...args, by: 0 },
-        startedMs - shift,
-        since() - shift,
-        outcome,
-      );
+      const own = { ...args, by: 0 };
+      const event = eventOf(live?.pid ?? 0, syscall, own, startedMs - shift, since() - shift, outcome);
       if (live) this.#emit(live, event);
       else this.#keepOfPid0(event);
     };
   }
 
   #emit(proc: Process, made: SyscallEvent): void {
-    const event = made.error ? { ...made, error: proc.secrets.hide(made.error) } : made;
+    const event = redacted(proc, made);
     this.#keep(proc, event);
     for (const tracer of proc.tracers) tracer.push(event);
   }
@@ -185,48 +179,19 @@ export class Debugger {
   }
 }
 
-/** Runs a call to its end, records its outcome, and rethrows its error with its name. */
-function outcomeOf<T>(
-  run: () => T,
-  result: (value: T) => unknown,
-  syscall: string,
-  pid: number,
-  record: (outcome: SyscallOutcome) => void,
-): T {
-  try {
-    const value = run();
-    record({ result: result(value) });
-    return value;
-  } catch (thrown) {
-    throw failedOutcome(thrown, syscall, pid, record);
-  }
-}
-
-async function awaitOutcome<T>(
-  run: () => Promise<T> | T,
-  result: (value: T) => unknown,
-  syscall: string,
-  pid: number,
-  record: (outcome: SyscallOutcome) => void,
-): Promise<T> {
-  try {
-    const value = await run();
-    record({ result: result(value) });
-    return value;
-  } catch (thrown) {
-    throw failedOutcome(thrown, syscall, pid, record);
-  }
-}
-
 function failedOutcome(
   thrown: unknown,
   syscall: string,
-  pid: number,
+  proc: Process | undefined,
   record: (outcome: SyscallOutcome) => void,
 ): SyscallError {
-  const error = namedError(thrown, syscall, pid);
+  const error = namedError(thrown, syscall, proc?.pid ?? 0);
   record({ error: error.message, error_code: error.code });
   return error;
+}
+
+function redacted<T extends SyscallOutcome>({ secrets }: Process, outcome: T): T {
+  return outcome.error ? { ...outcome, error: secrets.hide(outcome.error) } : outcome;
 }
 
 function eventOf(
@@ -244,10 +209,6 @@ function eventOf(
     args,
     ...outcome,
     // Most syscalls take less than a ms.
-    duration_ms: roundMs(endedMs - startedMs),
+    duration_ms: Math.round((endedMs - startedMs) * 1000) / 1000,
   };
-}
-
-function roundMs(ms: number): number {
-  return Math.round(ms * 1000) / 1000;
 }

@@ -37,7 +37,8 @@ export class InitManager {
    */
   async initBoot(plan: InitPlan): Promise<void> {
     const args = { project: plan.project, units: plan.units.map(({ name }) => name) };
-    const boot = this.#ports.debug.awaitByPid0(
+    const boot = this.#ports.debug.callFor(
+      undefined,
       undefined,
       "InitBoot",
       args,
@@ -55,7 +56,7 @@ export class InitManager {
   /** Every unit of every plan, in the order of their start. */
   initStatus(): InitUnitStatus[] {
     const look = (): InitUnitStatus[] => [...this.#plans.values()].flat().map((unit) => unit.status());
-    return this.#ports.debug.callByPid0(undefined, "InitStatus", {}, look, ({ length }) => length);
+    return this.#ports.debug.callNow(undefined, undefined, "InitStatus", {}, look, ({ length }) => length);
   }
 
   /** Whether the process belongs to a unit, and so ends with it at shutdown. */

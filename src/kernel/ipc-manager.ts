@@ -58,10 +58,8 @@ export class IpcManager {
     const { table, debug } = this.#ports;
     const args = { to, size: data.length };
     const seq = (message: ProcessMessage): number => message.seq;
-    if (from === 0)
-      return debug.awaitByPid0(table.find(to), "Send", args, () => this.#send(null, to, data), seq);
-    const sender = table.get(from);
-    return debug.call(sender, "Send", args, () => this.#send(sender, to, data), seq);
+    const sender = from === 0 ? undefined : table.get(from);
+    return debug.callFor(sender, table.find(to), "Send", args, () => this.#send(sender, to, data), seq);
   }
 
   /**
@@ -222,7 +220,7 @@ export class IpcManager {
       .then((seq) => seq !== null);
   }
 
-  async #send(sender: Process | null, to: PID, data: Data): Promise<ProcessMessage> {
+  async #send(sender: Process | undefined, to: PID, data: Data): Promise<ProcessMessage> {
     const { table, inboxes, clock } = this.#ports;
     const target = table.get(to);
     if (sender) checkSameProject(sender, target);

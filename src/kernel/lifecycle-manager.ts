@@ -67,9 +67,7 @@ export class LifecycleManager {
       await proc.record.sync();
       return { uuid: proc.uuid, step };
     };
-    return by
-      ? debug.call(by, "Checkpoint", { pid }, save, ({ step }) => step)
-      : debug.awaitByPid0(table.find(pid), "Checkpoint", { pid }, save, ({ step }) => step);
+    return await debug.callFor(by, table.find(pid), "Checkpoint", { pid }, save, ({ step }) => step);
   }
 
   /**
@@ -111,7 +109,7 @@ export class LifecycleManager {
    * run is not suspended. Fails with INVALID while another caller resumes it.
    */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
-    await this.#ports.debug.awaitByPid0(undefined, "Suspend", { uuid, reason, wake }, () =>
+    await this.#ports.debug.callFor(undefined, undefined, "Suspend", { uuid, reason, wake }, () =>
       this.#suspended.setWake(uuid, dataDir, reason, wake),
     );
   }
@@ -121,7 +119,7 @@ export class LifecycleManager {
     const { provider, effort } = choice;
     const args = { uuid, provider: provider?.name, model: provider?.model, effort };
     const set = (): Promise<ProcInfo | null> => this.#suspended.setModel(uuid, dataDir, choice);
-    return this.#ports.debug.awaitByPid0(undefined, "SetModel", args, set);
+    return this.#ports.debug.callFor(undefined, undefined, "SetModel", args, set);
   }
 
   /**
@@ -149,7 +147,7 @@ export class LifecycleManager {
       return (await this.#suspended.end(info, dataDir, killed(signal, false), tree)).ended;
     };
     const args = { uuid: info.uuid, signal, tree };
-    return await this.#ports.debug.awaitByPid0(undefined, "Kill", args, end, (ended) => ended);
+    return await this.#ports.debug.callFor(undefined, undefined, "Kill", args, end, (ended) => ended);
   }
 
   /**

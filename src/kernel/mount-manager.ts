@@ -171,7 +171,8 @@ export class MountManager implements ResourceHolder {
   ): Promise<string> {
     const path = mountPath(request);
     const args = { path, type: request.type, scope: scopeKey(scope) };
-    return this.#ports.debug.awaitByPid0(
+    return this.#ports.debug.callFor(
+      undefined,
       undefined,
       "Mount",
       args,
@@ -217,14 +218,14 @@ export class MountManager implements ResourceHolder {
   }
 
   unmountShared(scope: ScopeRef, path: string): Promise<void> {
-    return this.#ports.debug.awaitByPid0(undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
+    return this.#ports.debug.callFor(undefined, undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
       this.#unmount(pointAt(this.#tables.scope(scope), path)),
     );
   }
 
   /** Unmounts everything when the kernel ends. Nothing can be mounted afterwards. */
   unmountAll(): Promise<void> {
-    return this.#ports.debug.awaitByPid0(undefined, "UnmountAll", {}, async () => {
+    return this.#ports.debug.callFor(undefined, undefined, "UnmountAll", {}, async () => {
       this.#closing = true;
       const points = this.#tables.all().flatMap((table) => [...table.points.values()]);
       await Promise.all(

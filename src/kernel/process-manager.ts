@@ -131,22 +131,13 @@ export class ProcessManager {
       return exit;
     };
     const short = ({ code, reason }: ExitStatus): unknown => ({ code, reason });
-    return by
-      ? debug.call(by, "Wait", { pid }, wait, short)
-      : debug.awaitByPid0(undefined, "Wait", { pid }, wait, short);
+    return await debug.callFor(by, undefined, "Wait", { pid }, wait, short);
   }
 
   /** Snapshots: they do not change with the processes. */
   listProcs(by?: Process): ProcInfo[] {
-    const { debug } = this.#ports;
-    return debug.callNow(
-      by,
-      undefined,
-      "ListProcs",
-      {},
-      () => this.infos(),
-      (infos) => infos.length,
-    );
+    const list = (): ProcInfo[] => this.infos();
+    return this.#ports.debug.callNow(by, undefined, "ListProcs", {}, list, ({ length }) => length);
   }
 
   /** The snapshots of ListProcs, without a recorded syscall. */
@@ -206,14 +197,8 @@ export class ProcessManager {
 
   getPid(proc: Process): PID {
     const { debug } = this.#ports;
-    return debug.callNow(
-      proc,
-      proc,
-      "GetPID",
-      {},
-      () => proc.pid,
-      (pid) => pid,
-    );
+    const pid = (): PID => proc.pid;
+    return debug.callNow(proc, proc, "GetPID", {}, pid, pid);
   }
 
   /** Refuses new processes from now on. */
@@ -251,7 +236,7 @@ export class ProcessManager {
   #failed(syscall: "Spawn" | "Resume", opts: SpawnOpts, error: SyscallError): SyscallError {
     const { debug, table } = this.#ports;
     const parent = opts.parentPid ? table.find(opts.parentPid) : undefined;
-    debug.failed(parent, syscall, { provider: opts.provider?.name ?? "" }, error);
+    debug.failed(undefined, parent, syscall, { provider: opts.provider?.name ?? "" }, error);
     return error;
   }
 

@@ -51,7 +51,7 @@ export class SupervisorManager {
    * status when it is reaped. A suspension as `status` suspends its agents.
    */
   async stopSupervisor(pid: PID, by?: Process, status?: ExitStatus): Promise<ExitStatus> {
-    const { table, runner } = this.#ports;
+    const { debug, table, runner } = this.#ports;
     const stop = async (): Promise<ExitStatus> => {
       this.#supervisor(pid);
       const proc = table.get(pid);
@@ -60,7 +60,7 @@ export class SupervisorManager {
       await runner.reap(proc);
       return exit;
     };
-    return await this.#call(by, pid, "StopSupervisor", { pid }, stop, ({ reason }) => reason);
+    return await debug.callFor(by, table.find(pid), "StopSupervisor", { pid }, stop, ({ reason }) => reason);
   }
 
   /** The children in the order of their start, ended ones too. */
@@ -76,8 +76,10 @@ export class SupervisorManager {
    * child that had run is then restarted like any failed one.
    */
   async restartChild(pid: PID, id: string, by?: Process): Promise<PID> {
+    const { debug, table } = this.#ports;
+    const args = { pid, child: id };
     const restart = async (): Promise<PID> => await this.#supervisor(pid).restartChild(id);
-    return await this.#call(by, pid, "RestartChild", { pid, child: id }, restart, (started) => started);
+    return await debug.callFor(by, table.find(pid), "RestartChild", args, restart, (started) => started);
   }
 
   /** SupervisorChildren without a recorded syscall, also of an ended supervisor. */
@@ -137,21 +139,6 @@ export class SupervisorManager {
     } finally {
       this.#live.delete(proc);
     }
-  }
-
-  /** Records the call for the calling process, or for PID 0. */
-  #call<T>(
-    by: Process | undefined,
-    pid: PID,
-    syscall: string,
-    args: Record<string, unknown>,
-    run: () => Promise<T>,
-    result: (value: T) => unknown,
-  ): Promise<T> {
-    const { table, debug } = this.#ports;
-    return by
-      ? debug.call(by, syscall, args, run, result)
-      : debug.awaitByPid0(table.find(pid), syscall, args, run, result);
   }
 
   #supervisor(pid: PID): Supervisor {

@@ -31,7 +31,7 @@ test("the runtime's own abort reasons have a code", async () => {
   const { kernel } = computer;
   const failure = async (reason: unknown): Promise<string> => {
     const thrown = await kernel.debug
-      .awaitByPid0(undefined, "Wait", {}, () => Promise.reject(reason))
+      .callFor(undefined, undefined, "Wait", {}, () => Promise.reject(reason))
       .catch((error: unknown) => error);
     if (!(thrown instanceof SyscallError)) throw new Error("expected a SyscallError");
     return thrown.code;

@@ -186,6 +186,6 @@ export class ChatControl {
     result: (value: T) => unknown,
   ): Promise<T> {
     const { debug, table } = this.#ports;
-    return debug.awaitByPid0(table.find(pid), syscall, args, work, result);
+    return debug.callFor(undefined, table.find(pid), syscall, args, work, result);
   }
 }

@@ -20,7 +20,8 @@ export class ManualCompaction {
    */
   compact(pid: PID): Promise<AppliedCompaction> {
     const { table, debug } = this.#ports;
-    return debug.awaitByPid0(
+    return debug.callFor(
+      undefined,
       table.find(pid),
       "Compact",
       { pid },

@@ -27,7 +27,7 @@ const FAILED = 1;
 const BUDGET_EXCEEDED = 2;
 
 interface ProcessRunnerPorts {
-  debug: Pick<Debugger, "failure">;
+  debug: Pick<Debugger, "failed">;
   table: ProcessTable;
   files: FileSystem;
   mounts: MountManager;
@@ -172,7 +172,7 @@ export class ProcessRunner {
   /** The trace of a run that a limit, a check or an error ended says so at its end (seeds 4.4). */
   #trace(proc: Process, { code, reason, error }: ExitStatus): void {
     if (error === undefined || (code !== FAILED && code !== BUDGET_EXCEEDED)) return;
-    this.#ports.debug.failure(proc, "Exit", { action: reason, code }, error);
+    this.#ports.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
   }
 
   /** Makes the end durable. A failure is logged; the verdict stands all the same. */

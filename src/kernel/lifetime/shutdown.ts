@@ -49,7 +49,7 @@ export class Shutdown {
       if (!now && drainMs > 0) await drain.settle(drainMs);
       await this.#endAll(now, cause);
     };
-    await debug.awaitByPid0(undefined, "Shutdown", args, end);
+    await debug.callFor(undefined, undefined, "Shutdown", args, end);
   }
 
   /** Whether a run that the shutdown suspended resumes by itself when rnix starts again. */
