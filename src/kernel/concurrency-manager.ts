@@ -2,6 +2,7 @@
 
 import { onceAborted } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
 import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
 import { TaskTable } from "./concurrency/task-table.ts";
@@ -195,10 +196,7 @@ export class ConcurrencyManager {
     const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
     for (const task of tasks) task.cancel(reason);
     const { grace } = proc.spec.opts.limits;
-    const late = Promise.withResolvers<void>();
-    const timer = this.#ports.clock.timer(grace, late.resolve);
-    await Promise.race([Promise.all(tasks.map((task) => task.ended)), late.promise]);
-    timer.cancel();
+    await withTimeout(this.#ports.clock, grace, Promise.all(tasks.map((task) => task.ended)));
     const deaf = tasks.filter((task) => task.live);
     if (deaf.length === 0) return;
     const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, INTENT_SHOWN))).join(", ");

@@ -3,6 +3,7 @@
 import { withDeadline, withGrace } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
+import { withTimeout } from "../lib/timeout.ts";
 import {
   type Data,
   type FileStat,
@@ -216,19 +217,14 @@ export class FileSystem {
   }
 
   /** A question to a driver outside a call has the deadline of a call. */
-  async #inTime<T>(
+  #inTime<T>(
     proc: Process,
     { plugin, device }: Omit<OpenDevice, "file">,
     run: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const ms = proc.spec.opts.limits.tool_timeout;
     const late = `Plugin ${plugin} did not describe ${device} within ${ms} ms.`;
-    const deadline = withDeadline(proc.clock, proc.signal, ms, late);
-    try {
-      return await run(deadline.signal);
-    } finally {
-      deadline.release();
-    }
+    return withDeadline(proc.clock, proc.signal, ms, late, run);
   }
 
   /** Closes all open files when a process ends (seeds 2.17). */
@@ -276,20 +272,9 @@ export class FileSystem {
   }
 
   async #closeFile(proc: Process, { file, plugin, device }: OpenDevice): Promise<void> {
-    const giveUp = new AbortController();
-    const timer = this.#clock.timer(patience(proc), () =>
-      giveUp.abort(new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`)),
-    );
-    try {
-      await withGrace(
-        driver(plugin, device, () => file.close()),
-        giveUp.signal,
-        this.#clock,
-        0,
-      );
-    } finally {
-      timer.cancel();
-    }
+    const closed = driver(plugin, device, () => file.close());
+    if (await withTimeout(this.#clock, patience(proc), closed)) return;
+    throw new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`);
   }
 
   /** Runs one operation on an open file, under its grant. Fails with INVALID while another one runs. */

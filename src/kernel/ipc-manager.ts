@@ -1,6 +1,6 @@
 /** The syscalls of messages and pipes between processes. */
 
-import { withDeadline } from "../lib/cancellation.ts";
+import { sleep, withDeadline } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
@@ -78,8 +78,7 @@ export class IpcManager {
       if (uuid === undefined) break;
       if (await this.#mail(sender, uuid, data))
         return `the run ${uuid}, which is suspended and resumes with it`;
-      await new Promise<void>((resolve) => void this.#ports.clock.timer(MAIL_LOOK_MS, resolve));
-      sender.signal.throwIfAborted();
+      await sleep(this.#ports.clock, MAIL_LOOK_MS, sender.signal);
     }
     // The same error as for a missing run.
     const target = this.addressee(sender, to);
@@ -118,15 +117,11 @@ export class IpcManager {
       proc,
       "Recv",
       { timeout_ms: ms },
-      async () => {
-        const limit = withDeadline(proc.clock, proc.signal, ms, noMessage(ms));
-        try {
-          const signals = o.signal ? [limit.signal, o.signal] : [limit.signal];
+      () =>
+        withDeadline(proc.clock, proc.signal, ms, noMessage(ms), async (limit) => {
+          const signals = o.signal ? [limit, o.signal] : [limit];
           return asMessage(await inboxes.of(proc).receive(...signals));
-        } finally {
-          limit.release();
-        }
-      },
+        }),
       ({ seq }) => seq,
     );
   }
@@ -149,15 +144,14 @@ export class IpcManager {
       { timeout_ms: timeoutMs },
       async () => {
         if (timeoutMs <= 0 && !inbox.hasMessage) return { messages: [], left: 0 };
-        const limit = withDeadline(proc.clock, signal, timeoutMs, noMessage(timeoutMs));
-        try {
-          return await inbox.lend(callId, limit.signal);
-        } catch (thrown) {
-          if (signal.aborted || thrown !== limit.signal.reason) throw thrown;
-          return { messages: [], left: 0 };
-        } finally {
-          limit.release();
-        }
+        return withDeadline(proc.clock, signal, timeoutMs, noMessage(timeoutMs), async (limit) => {
+          try {
+            return await inbox.lend(callId, limit);
+          } catch (thrown) {
+            if (signal.aborted || thrown !== limit.reason) throw thrown;
+            return { messages: [], left: 0 };
+          }
+        });
       },
       ({ messages }) => messages.map(({ seq }) => seq),
     );

@@ -4,24 +4,23 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Clock } from "./clock.ts";
 import { withOutput } from "./error-detail.ts";
 
-interface LimitedSignal {
-  signal: AbortSignal;
-  /** Stops the timer and detaches from the parent. The caller of `withDeadline` must always call it. */
-  release(): void;
-}
-
-/** A signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
-export function withDeadline(clock: Clock, parent: AbortSignal, ms: number, message: string): LimitedSignal {
+/** Does work under a signal that aborts with `parent`, or after `ms` with TIMEOUT and this message. */
+export async function withDeadline<T>(
+  clock: Clock,
+  parent: AbortSignal,
+  ms: number,
+  message: string,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
   const abort = new Abort();
   const ignore = onceAborted(parent, () => abort.abort(parent.reason));
   const timer = clock.timer(ms, () => abort.abort(new SyscallError("TIMEOUT", message)));
-  return {
-    signal: abort.signal,
-    release(): void {
-      timer.cancel();
-      ignore();
-    },
-  };
+  try {
+    return await work(abort.signal);
+  } finally {
+    timer.cancel();
+    ignore();
+  }
 }
 
 /**

@@ -1,8 +1,9 @@
 /** Starts, watches and stops one unit of init.yaml. */
 
-import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
+import { orAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { MountManager, MountScope } from "../mount-manager.ts";
@@ -77,20 +78,19 @@ export class InitUnit {
   async start(signal: AbortSignal): Promise<void> {
     this.#closing = signal;
     const late = `It did not come up within ${START_MS / 1000} s.`;
-    const deadline = withDeadline(this.#ports.clock, signal, START_MS, late);
     this.#become("starting");
-    try {
-      await this.#bringUp(this.plan.start, deadline.signal);
-      if (this.plan.required) await this.#settle(deadline.signal);
-      if (this.#state === "starting") this.#become("running");
-    } catch (thrown) {
-      const why: unknown = deadline.signal.aborted ? deadline.signal.reason : thrown;
-      await this.stop();
-      this.#become("failed", messageOf(why));
-      throw why;
-    } finally {
-      deadline.release();
-    }
+    await withDeadline(this.#ports.clock, signal, START_MS, late, async (limited) => {
+      try {
+        await this.#bringUp(this.plan.start, limited);
+        if (this.plan.required) await this.#settle(limited);
+        if (this.#state === "starting") this.#become("running");
+      } catch (thrown) {
+        const why: unknown = limited.aborted ? limited.reason : thrown;
+        await this.stop();
+        this.#become("failed", messageOf(why));
+        throw why;
+      }
+    });
   }
 
   /** Ends it in order and logs failures. With a status its agents are suspended, not terminated. */
@@ -126,40 +126,28 @@ export class InitUnit {
   async #settle(signal: AbortSignal): Promise<void> {
     const proc = this.#proc;
     if (!proc) return;
-    const over = Promise.withResolvers<undefined>();
-    const timer = this.#ports.clock.timer(SETTLE_MS, () => over.resolve(undefined));
-    const ignore = onceAborted(signal, () => over.resolve(undefined));
-    await Promise.race([proc.done, over.promise]);
-    timer.cancel();
-    ignore();
+    await orAborted(withTimeout(this.#ports.clock, SETTLE_MS, proc.done), signal);
+    const failed = await this.#failedChild(proc, signal);
     signal.throwIfAborted();
-    const fallen = await this.#fallen(proc, signal);
-    signal.throwIfAborted();
-    if (fallen) {
-      throw new SyscallError("UNAVAILABLE", `${fallen.id} ended as it started: ${wordsOf(fallen.exit)}`);
+    if (failed) {
+      throw new SyscallError("UNAVAILABLE", `${failed.id} ended as it started: ${wordsOf(failed.exit)}`);
     }
     if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
   }
 
   /** Waits for programs that have ended by now: on a busy machine the notice of their end comes late. */
-  async #fallen(
+  async #failedChild(
     supervisor: Process,
     signal: AbortSignal,
   ): Promise<{ id: string; exit: ExitStatus } | undefined> {
     const { supervisors, table, programs } = this.#ports;
-    const aborted = Promise.withResolvers<undefined>();
-    const ignore = onceAborted(signal, () => aborted.resolve(undefined));
-    try {
-      for (const { id, kind, pid, exit } of supervisors.childrenOf(supervisor)) {
-        const child = kind === "command" && pid !== null ? table.find(pid) : undefined;
-        const hasEnded = child !== undefined && !(await programs.isRunning(child.uuid));
-        const end = hasEnded ? await Promise.race([child.done, aborted.promise]) : exit;
-        if (end && end.code !== 0) return { id, exit: end };
-      }
-      return undefined;
-    } finally {
-      ignore();
+    for (const { id, kind, pid, exit } of supervisors.childrenOf(supervisor)) {
+      const child = kind === "command" && pid !== null ? table.find(pid) : undefined;
+      const hasEnded = child !== undefined && !(await programs.isRunning(child.uuid));
+      const end = hasEnded ? await orAborted(child.done, signal) : exit;
+      if (end && end.code !== 0) return { id, exit: end };
     }
+    return undefined;
   }
 
   /** A unit that has just ended by itself needs no stop. */

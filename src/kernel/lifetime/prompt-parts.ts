@@ -53,14 +53,11 @@ function usableSources(proc: Process): PromptSource[] {
 
 async function ask(proc: Process, source: PromptSource, makeContext: MakeContext): Promise<AskedPart[]> {
   const late = `it took more than ${DEADLINE_MS} ms`;
-  const { signal, release } = withDeadline(proc.clock, proc.signal, DEADLINE_MS, late);
-  try {
-    const context = makeContext(proc, entryOf(source), { kind: "kernel" }, noAccess);
-    const part = await orAborted(Promise.resolve(source.prompt(context, signal)), signal);
-    return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
-  } finally {
-    release();
-  }
+  const context = makeContext(proc, entryOf(source), { kind: "kernel" }, noAccess);
+  const part = await withDeadline(proc.clock, proc.signal, DEADLINE_MS, late, (signal) =>
+    orAborted(Promise.resolve(source.prompt(context, signal)), signal),
+  );
+  return part === null || part.text.trim() === "" ? [] : [checked(proc, source.plugin, part)];
 }
 
 function checked(proc: Process, plugin: string, { title, text }: PromptPart): AskedPart {

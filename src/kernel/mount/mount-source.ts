@@ -3,6 +3,7 @@
 import { withDeadline, withGrace } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import {
   type Device,
   type Mounted,
@@ -139,32 +140,31 @@ export class MountSource {
   }
 
   /** Opens it within the time limit. A failed attempt leaves nothing running. */
-  async #open(attempt: MountAttempt): Promise<void> {
+  #open(attempt: MountAttempt): Promise<void> {
     const { clock } = this.#ports;
     const { timeoutMs, config, opener } = this.#spec;
     const late = `${this.label} did not start within ${timeoutMs} ms. Increase its timeout where it is declared.`;
-    const deadline = withDeadline(clock, attempt.abort.signal, timeoutMs, late);
-    const over = AbortSignal.any([attempt.abort.signal, deadline.signal]);
-    const context = this.#context(attempt, over);
-    const opening = this.#guarded(() => opener.type.open(config, context, deadline.signal));
-    try {
-      const mounted = await withGrace(opening, deadline.signal, clock, 0);
-      deadline.signal.throwIfAborted();
-      attempt.mounted = mounted;
-      this.#onMounted(attempt, mounted);
-    } catch (thrown) {
-      // If it opens after the deadline, it must be closed here.
-      opening
-        .then(
-          (mounted) => (attempt.mounted === mounted ? undefined : this.#unmount(mounted)),
-          () => undefined,
-        )
-        .catch((fault) => this.#warn(fault));
-      await this.#end(attempt).catch((fault) => this.#warn(fault));
-      throw thrown;
-    } finally {
-      deadline.release();
-    }
+    return withDeadline(clock, attempt.abort.signal, timeoutMs, late, async (limited) => {
+      const over = AbortSignal.any([attempt.abort.signal, limited]);
+      const context = this.#context(attempt, over);
+      const opening = this.#guarded(() => opener.type.open(config, context, limited));
+      try {
+        const mounted = await withGrace(opening, limited, clock, 0);
+        limited.throwIfAborted();
+        attempt.mounted = mounted;
+        this.#onMounted(attempt, mounted);
+      } catch (thrown) {
+        // If it opens after the deadline, it must be closed here.
+        opening
+          .then(
+            (mounted) => (attempt.mounted === mounted ? undefined : this.#unmount(mounted)),
+            () => undefined,
+          )
+          .catch((fault) => this.#warn(fault));
+        await this.#end(attempt).catch((fault) => this.#warn(fault));
+        throw thrown;
+      }
+    });
   }
 
   /** Registers an open connection. Its later events count only while it is the current one. */
@@ -232,19 +232,13 @@ export class MountSource {
   }
 
   async #unmount(mounted: Mounted): Promise<void> {
-    const { clock } = this.#ports;
-    const late = `${this.label}: plugin ${this.#spec.opener.plugin} did not unmount it within ${UNMOUNT_MS} ms.`;
-    const deadline = withDeadline(clock, new AbortController().signal, UNMOUNT_MS, late);
-    try {
-      await withGrace(
-        this.#guarded(() => mounted.unmount()),
-        deadline.signal,
-        clock,
-        0,
-      );
-    } finally {
-      deadline.release();
-    }
+    const unmounted = this.#guarded(() => mounted.unmount());
+    if (await withTimeout(this.#ports.clock, UNMOUNT_MS, unmounted)) return;
+    const { plugin } = this.#spec.opener;
+    throw new SyscallError(
+      "TIMEOUT",
+      `${this.label}: plugin ${plugin} did not unmount it within ${UNMOUNT_MS} ms.`,
+    );
   }
 
   #context({ uuid }: MountAttempt, signal: AbortSignal): OpenContext {

@@ -1,6 +1,6 @@
 /** Starts the process of a supervisor's child. */
 
-import { onceAborted, withDeadline } from "../../lib/cancellation.ts";
+import { onceAborted, orAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Child, ExecRequest } from "../../plugin/index.ts";
@@ -127,20 +127,16 @@ export async function planned<T extends { opts: SpawnOpts }>(
   plan: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const message = `Its plan could not be read within ${PLAN_MS / 1000} s.`;
-  const limited = withDeadline(clock, signal, PLAN_MS, message);
-  const plans = (async () => await plan(limited.signal))();
-  const givenUp = Promise.withResolvers<never>();
-  const ignore = onceAborted(limited.signal, () => givenUp.reject(limited.signal.reason));
-  try {
-    return await Promise.race([plans, givenUp.promise]);
-  } catch (thrown) {
-    void plans.then(
-      ({ opts }) => opts.devices.release(),
-      () => undefined, // That is what was thrown.
-    );
-    throw thrown;
-  } finally {
-    ignore();
-    limited.release();
-  }
+  return withDeadline(clock, signal, PLAN_MS, message, async (limited) => {
+    const plans = (async () => await plan(limited))();
+    try {
+      return await orAborted(plans, limited);
+    } catch (thrown) {
+      void plans.then(
+        ({ opts }) => opts.devices.release(),
+        () => undefined, // That is what was thrown.
+      );
+      throw thrown;
+    }
+  });
 }

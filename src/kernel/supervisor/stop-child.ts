@@ -1,6 +1,7 @@
 /** Stops a child of a supervisor. */
 
 import type { Clock } from "../../lib/clock.ts";
+import { withTimeout } from "../../lib/timeout.ts";
 import type { ProcessRunner } from "../lifetime/process-runner.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
@@ -32,25 +33,14 @@ export async function stopChild(
   if (shutdown !== "brutal_kill") {
     if (ask === "terminate") ports.signals.signalAll([child], SIGTERM, supervisor);
     else suspendTree(ports.table, child, ask);
-    await endsWithin(ports.clock, child, shutdown, hurry);
+    const ended = Promise.race([child.done, hurry]);
+    await (shutdown === "infinity" ? ended : withTimeout(ports.clock, shutdown, ended));
   }
   const dies = child.exit === undefined;
   if (dies) ports.signals.signalAll(ports.table.tree(child), SIGKILL, supervisor);
   const exit = await child.done;
   await ports.runner.reap(child);
   return { exit, killed: dies };
-}
-
-async function endsWithin(
-  clock: Clock,
-  child: Process,
-  ms: number | "infinity",
-  hurry: Promise<void>,
-): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = ms === "infinity" ? undefined : clock.timer(ms, late.resolve);
-  await Promise.race([child.done, late.promise, hurry]);
-  timer?.cancel();
 }
 
 /** A nested supervisor suspends its own children, in its order. */

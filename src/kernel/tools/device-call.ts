@@ -4,6 +4,7 @@ import { withDeadline } from "../../lib/cancellation.ts";
 import { type Data, O_RDONLY, O_RDWR, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import type { FileSystem } from "../file-system.ts";
+import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 
@@ -33,51 +34,60 @@ export async function callDevice(
 ): Promise<string> {
   const ms = target.tool.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
   const late = `${call.name} did not answer within ${ms} ms and was ended.`;
-  const deadline = withDeadline(proc.clock, until, ms, late);
-  const subject = subjectOf(target, call);
+  const as: OpenAs = {
+    kind: "tool",
+    tool: call.name,
+    callId: call.id,
+    deadlineMs: ms,
+    subject: subjectOf(target, call),
+    input: call.input,
+  };
+  // A file of /proc takes no input. The tool's rules hold for it.
+  const plain = isOfProc(path);
+  const by = plain ? { ...as, device: target.entry.path } : as;
+  const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
+  const exchanged = { path, by, input: plain ? undefined : input, ms, late };
   try {
-    const as = {
-      kind: "tool",
-      tool: call.name,
-      callId: call.id,
-      deadlineMs: ms,
-      subject,
-      input: call.input,
-    } as const;
-    // A file of /proc takes no input. The tool's rules hold for it.
-    const plain = isOfProc(path);
-    const by = plain ? { ...as, device: target.entry.path } : as;
-    const input = JSON.stringify({ op: target.tool.op ?? target.tool.name, ...call.input });
-    return await exchange(
-      files,
-      proc,
-      { path, by, input: plain ? undefined : input },
-      deadline.signal,
-      async (fd) => proc.secrets.hide(await readText(files, proc, fd, deadline.signal)),
+    return await exchange(files, proc, exchanged, until, async (fd, signal) =>
+      proc.secrets.hide(await readText(files, proc, fd, signal)),
     );
-  } catch (thrown) {
-    throw proc.secrets.hideIn(thrown);
   } finally {
-    deadline.release();
     await endCall(proc.uuid, call.id);
   }
 }
 
-/** Opens a path, writes the input if there is one, reads with `read` and closes. */
+interface Exchange {
+  path: string;
+  by: OpenAs;
+  /** Absent: nothing is written. */
+  input: string | undefined;
+  /** Maximum time of all, and the message of TIMEOUT. */
+  ms: number;
+  late: string;
+}
+
+/** Opens a path, writes the input if there is one, reads with `read` and closes. Redacts keys in errors. */
 export async function exchange<T>(
   files: FileSystem,
   proc: Process,
-  { path, by, input }: { path: string; by: Parameters<FileSystem["open"]>[3]; input: string | undefined },
-  signal: AbortSignal,
-  read: (fd: number) => Promise<T>,
+  { path, by, input, ms, late }: Exchange,
+  until: AbortSignal,
+  read: (fd: number, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const fd = await files.open(proc, path, input === undefined ? O_RDONLY : O_RDWR, by, signal);
+  const work = async (signal: AbortSignal): Promise<T> => {
+    const fd = await files.open(proc, path, input === undefined ? O_RDONLY : O_RDWR, by, signal);
+    try {
+      if (input !== undefined) await files.write(proc, fd, input, signal);
+      return await read(fd, signal);
+    } finally {
+      // A failing close is in the trace, and does not change the result.
+      await files.close(proc, fd).catch(() => undefined);
+    }
+  };
   try {
-    if (input !== undefined) await files.write(proc, fd, input, signal);
-    return await read(fd);
-  } finally {
-    // A failing close is in the trace, and does not change the result.
-    await files.close(proc, fd).catch(() => undefined);
+    return await withDeadline(proc.clock, until, ms, late, work);
+  } catch (thrown) {
+    throw proc.secrets.hideIn(thrown);
   }
 }
 

@@ -1,6 +1,5 @@
 /** Calls of a path without a model. */
 
-import { withDeadline } from "../../lib/cancellation.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
@@ -14,7 +13,7 @@ const MAX_BYTES = 4 * 1024 * 1024;
  * Opens a path, writes the input if there is one, reads the answer and closes. The process's rights must cover the path
  * itself. Text stays text; keys are redacted.
  */
-export async function callPath(
+export function callPath(
   { files }: { files: FileSystem },
   proc: Process,
   path: string,
@@ -22,16 +21,10 @@ export async function callPath(
   until: AbortSignal,
 ): Promise<{ result: Data; truncated: boolean }> {
   const ms = proc.spec.opts.limits.tool_timeout;
-  const deadline = withDeadline(proc.clock, until, ms, `${path} did not answer within ${ms} ms.`);
-  try {
-    return await exchange(files, proc, { path, by: { kind: "process" }, input }, deadline.signal, (fd) =>
-      readAll(files, proc, fd, deadline.signal),
-    );
-  } catch (thrown) {
-    throw proc.secrets.hideIn(thrown);
-  } finally {
-    deadline.release();
-  }
+  const late = `${path} did not answer within ${ms} ms.`;
+  return exchange(files, proc, { path, by: { kind: "process" }, input, ms, late }, until, (fd, signal) =>
+    readAll(files, proc, fd, signal),
+  );
 }
 
 async function readAll(
