@@ -1,7 +1,7 @@
 /** The name by which the user starts this binary from the current folder. */
 
 import { realpathSync } from "node:fs";
-import { isAbsolute, relative } from "node:path";
+import { innerPath } from "../lib/inner-path.ts";
 import type { Io } from "./io.ts";
 
 /** "rnix" where the PATH finds this binary, else the path to it, such as "./rnix". */
@@ -10,10 +10,8 @@ export function ownName({ env, cwd }: Pick<Io, "env" | "cwd">, binary = process.
   if (/(^|\/)bun(\.exe)?$/.test(binary)) return "rnix";
   const found = Bun.which("rnix", { PATH: env.PATH ?? "", cwd });
   if (found !== null && isSame(found, binary)) return "rnix";
-  const path = relative(cwd, binary);
-  const isBelow = !path.startsWith("..") && !isAbsolute(path);
-  const shown = isBelow ? `./${path}` : binary;
-  return shellWord(shown);
+  const path = innerPath(cwd, binary);
+  return shellWord(path === null ? binary : `./${path}`);
 }
 
 /** A word as a shell reads it: quoted where that is needed. */

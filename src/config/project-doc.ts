@@ -1,6 +1,7 @@
 /** Finds the AGENTS.md of a run. */
 
-import { dirname, join, relative } from "node:path";
+import { dirname, join } from "node:path";
+import { isWithin } from "../lib/inner-path.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { refuseEscape } from "./config-sources.ts";
 import { readText } from "./file.ts";
@@ -48,7 +49,7 @@ function readOther(file: string, project: Project, notices: string[]): ProjectDo
 
 /** From `cwd` up to the project. Only the project when `cwd` is outside it. */
 function foldersUpTo(top: string, cwd: string): string[] {
-  if (relative(top, cwd).startsWith("..")) return [top];
+  if (!isWithin(top, cwd)) return [top];
   const folders = [cwd];
   for (let dir = cwd; dir !== top && dir !== dirname(dir); dir = dirname(dir)) folders.push(dirname(dir));
   return folders;

@@ -128,6 +128,16 @@ class BoundedBuffer {
   }
 }
 
+/** The result of a call of the file system; null where the system has refused it, such as a missing file. */
+export async function unlessSystemError<T>(call: Promise<T>): Promise<T | null> {
+  try {
+    return await call;
+  } catch (thrown) {
+    if (errnoOf(thrown) === undefined) throw thrown;
+    return null;
+  }
+}
+
 /** The system's code of an error (ENOENT, EACCES); undefined for an error of another kind. */
 export function errnoOf(thrown: unknown): string | undefined {
   if (thrown instanceof SyscallError || !(thrown instanceof Error) || !("code" in thrown)) return undefined;

@@ -16,6 +16,11 @@ describe("AGENTS.md", () => {
     expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: near, text: "near" });
     expect(loadProjectDoc(box.project(), box.projectDir)?.text).toBe("top");
     expect(loadProjectDoc(box.project(), box.dir)?.text).toBe("top");
+    const odd = box.write(
+      "home/work/..drafts/AGENTS.md",
+      "a folder of the project, whatever its name begins with",
+    );
+    expect(loadProjectDoc(box.project(), box.folder("home/work/..drafts"))?.file).toBe(odd);
   });
 
   test("is refused where it is a link that leads back to itself", () => {

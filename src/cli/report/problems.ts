@@ -1,8 +1,9 @@
 /** Finds the places that compilers, linters and test runners name in the output of a failed check. */
 
 import { statSync } from "node:fs";
-import { isAbsolute, join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { failedCheck } from "../../lib/check-attempts.ts";
+import { innerPath } from "../../lib/inner-path.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { printable } from "../output/format.ts";
 
@@ -56,8 +57,8 @@ export function problemsOf({ checks }: Pick<Receipt, "checks">, folder: string):
 
 /** The path relative to the folder; null for a path outside it, and for one that is no file. */
 function fileIn(folder: string, named: string): string | null {
-  const path = relative(folder, resolve(folder, named));
-  if (path === "" || path.startsWith("..") || isAbsolute(path)) return null;
+  const path = innerPath(folder, resolve(folder, named));
+  if (!path) return null;
   return statSync(join(folder, path), { throwIfNoEntry: false })?.isFile()
     ? path.replaceAll("\\", "/")
     : null;

@@ -2,15 +2,16 @@
 
 import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative } from "node:path";
+import { dirname, isAbsolute, join } from "node:path";
 import { messageOf } from "../../lib/error-detail.ts";
+import { innerPath } from "../../lib/inner-path.ts";
 import { eachParallel } from "../../lib/parallel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
 import { sameState } from "../../store/changes/same-state.ts";
 import { stateOfEntry } from "./committed-state.ts";
 import type { FileStates } from "./file-states.ts";
-import { type CallOptions, isWithin } from "./git-repository.ts";
+import type { CallOptions } from "./git-repository.ts";
 import type { Listing, WorkTree } from "./git-work-tree.ts";
 import { type ChangeOf, type FoundChange, isEntry, MAX_PARALLEL, TreeSnapshot } from "./tree-snapshot.ts";
 
@@ -303,7 +304,7 @@ export class ChangeTracker {
   }
 
   #shown(file: string): string {
-    return isWithin(this.#p.dir, file) ? relative(this.#p.dir, file) : file;
+    return innerPath(this.#p.dir, file) ?? file;
   }
 
   #ts(): string {

@@ -2,7 +2,7 @@
 
 import { constants, type Stats } from "node:fs";
 import { lstat, open, readlink } from "node:fs/promises";
-import { errnoOf, kindOf, readOpened } from "../../lib/regular-file.ts";
+import { errnoOf, kindOf, readOpened, unlessSystemError } from "../../lib/regular-file.ts";
 import { formatSize } from "../../lib/size.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileState } from "../../store/changes/change-log.ts";
@@ -46,9 +46,10 @@ export class FileStates {
    * kept.
    */
   async read(path: string): Promise<SeenFile | null> {
-    const found = await statOf(path);
+    const found = await unlessSystemError(lstat(path));
     if (found === null || found.isDirectory()) return null;
-    if (found.isSymbolicLink()) return this.#kept("link", undefined, found, () => targetOf(path));
+    if (found.isSymbolicLink())
+      return this.#kept("link", undefined, found, () => readlink(path, { encoding: "buffer" }));
     if (!found.isFile()) return { state: other(kindOf(found)), usersName: null };
     const kind = found.mode & EXECUTABLE ? "exec" : "file";
     return this.#kept(kind, found.mode & PERMISSIONS, found, () => this.#content(path, found));
@@ -56,7 +57,7 @@ export class FileStates {
 
   /** What a file is, without its content. */
   async glance(path: string, lost: string): Promise<SeenFile | null> {
-    const found = await statOf(path);
+    const found = await unlessSystemError(lstat(path));
     if (found === null || found.isDirectory()) return null;
     if (!found.isFile() && !found.isSymbolicLink()) return this.read(path);
     const kind = found.isSymbolicLink() ? "link" : found.mode & EXECUTABLE ? "exec" : "file";
@@ -120,19 +121,6 @@ export class FileStates {
 /** What is never touched. */
 export function other(what: string): FileState {
   return { kind: "other", oid: null, size: 0, lost: `it is ${what}, which is left alone` };
-}
-
-async function targetOf(path: string): Promise<Uint8Array> {
-  return readlink(path, { encoding: "buffer" });
-}
-
-async function statOf(path: string): Promise<Stats | null> {
-  try {
-    return await lstat(path);
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return null;
-  }
 }
 
 function reasonOf(thrown: unknown): string {

@@ -8,10 +8,12 @@
 
 import { constants } from "node:fs";
 import { access, type FileHandle, mkdir, open, realpath, rm, stat, writeFile } from "node:fs/promises";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
-import { errnoOf, openRegular, readRegular } from "../../lib/regular-file.ts";
+import { dirname, isAbsolute, join, resolve } from "node:path";
+import { isWithin } from "../../lib/inner-path.ts";
+import { errnoOf, openRegular, readRegular, unlessSystemError } from "../../lib/regular-file.ts";
 import type { Child, Data, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
+import { readToEnd } from "./run-program.ts";
 
 const TIMEOUT_MS = 10_000;
 /** For a stopped run: the caller waits for its end. */
@@ -138,15 +140,7 @@ export class Git {
       maxOutput: 0,
       life: "call",
     });
-    // The end of its owner ends it again and reports an error of that.
-    const end = (): void => void child.kill().catch(() => undefined);
-    signal?.addEventListener("abort", end, { once: true });
-    if (signal?.aborted) end();
-    try {
-      return await collect(child, most);
-    } finally {
-      signal?.removeEventListener("abort", end);
-    }
+    return collect(child, most, signal);
   }
 }
 
@@ -168,22 +162,22 @@ interface RunOptions extends CallOptions {
   timeoutMs?: number;
 }
 
-async function collect(child: Child, most: number): Promise<GitResult> {
+async function collect(child: Child, most: number, signal?: AbortSignal): Promise<GitResult> {
   const output: Uint8Array[] = [];
   const errors: Uint8Array[] = [];
   let bytes = 0;
   let errorBytes = 0;
-  for (let piece = await child.read(); piece !== null; piece = await child.read()) {
-    if (piece.fd === 2) {
-      if (errorBytes < MAX_ERROR_BYTES) errors.push(piece.data);
-      errorBytes += piece.data.length;
+  const take = (fd: number, data: Uint8Array): void => {
+    if (fd === 2) {
+      if (errorBytes < MAX_ERROR_BYTES) errors.push(data);
+      errorBytes += data.length;
     } else {
-      bytes += piece.data.length;
-      if (bytes <= most) output.push(piece.data);
+      bytes += data.length;
+      if (bytes <= most) output.push(data);
     }
-  }
+  };
   return {
-    exit: await child.exited(),
+    exit: await readToEnd(child, take, signal),
     output: Buffer.concat(output),
     cut: bytes > most,
     errors: Buffer.concat(errors).toString(),
@@ -324,26 +318,10 @@ async function findGit(path: string, untrusted: readonly string[]): Promise<stri
 }
 
 async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return false;
-  }
+  return (await unlessSystemError(stat(path))) !== null;
 }
 
 /** Returns null when the file is missing or not readable. Fails when it is no regular file. */
 export async function readIfThere(path: string): Promise<string | null> {
-  try {
-    return (await readRegular(path, MAX_TEXT_BYTES)).toString();
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return null;
-  }
-}
-
-export function isWithin(folder: string, path: string): boolean {
-  const inner = relative(folder, path);
-  return inner !== ".." && !inner.startsWith("../") && !isAbsolute(inner);
+  return (await unlessSystemError(readRegular(path, MAX_TEXT_BYTES)))?.toString() ?? null;
 }

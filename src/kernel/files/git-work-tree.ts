@@ -2,8 +2,9 @@
 
 import type { Stats } from "node:fs";
 import { lstat, mkdir, writeFile } from "node:fs/promises";
-import { isAbsolute, join, relative } from "node:path";
-import { errnoOf } from "../../lib/regular-file.ts";
+import { isAbsolute, join } from "node:path";
+import { innerPath } from "../../lib/inner-path.ts";
+import { unlessSystemError } from "../../lib/regular-file.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { parseBatch } from "./git-contents.ts";
@@ -11,7 +12,6 @@ import {
   type CallOptions,
   Git,
   type GitOptions,
-  isWithin,
   type OwnRepository,
   openIndex,
   openRepository,
@@ -196,8 +196,8 @@ export class WorkTree {
   async #ignorePatterns(own: OwnRepository, call: CallOptions): Promise<string> {
     const { root, exclude } = this.#repository;
     const parts = [await this.#usersOwn(own, call), exclude];
-    const scratch = relative(root, this.#o.scratch);
-    if (isWithin(root, this.#o.scratch)) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
+    const scratch = innerPath(root, this.#o.scratch);
+    if (scratch !== null) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
@@ -221,7 +221,7 @@ export class WorkTree {
     const left = [...paths];
     while (left.length > 0) {
       const part = left.splice(-STATS_AT_ONCE);
-      const found = await Promise.all(part.map((path) => statOf(join(this.#o.dir, path))));
+      const found = await Promise.all(part.map((path) => unlessSystemError(lstat(join(this.#o.dir, path)))));
       part.forEach((path, i) => {
         const stat = found[i];
         files.set(path, stat ? versionOf(stat) : DELETED);
@@ -323,13 +323,4 @@ async function userIgnore({ HOME = "/", XDG_CONFIG_HOME }: WorkTreeOptions["env"
   );
   const all = configs.join("\n");
   return { text: text ?? null, mayBeNamed: /excludesfile|include/i.test(all), configs: all };
-}
-
-async function statOf(path: string): Promise<Stats | null> {
-  try {
-    return await lstat(path);
-  } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
-    return null;
-  }
 }

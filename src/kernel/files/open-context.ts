@@ -1,6 +1,6 @@
 /** The context and services that a driver gets at Open. */
 
-import { isAbsolute, relative } from "node:path";
+import { innerPath } from "../../lib/inner-path.ts";
 import type { Children } from "../../os/children.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
@@ -291,6 +291,5 @@ function sourceOf(proc: Process, entry: DeviceEntry): string {
 
 /** Stores a path inside the project relative to it, so that a receipt is the same on every machine. */
 function addChangedFile(proc: Process, file: string): void {
-  const inside = relative(proc.spec.opts.project.dir, file);
-  proc.filesChanged.add(inside.startsWith("..") || isAbsolute(inside) ? file : inside);
+  proc.filesChanged.add(innerPath(proc.spec.opts.project.dir, file) ?? file);
 }

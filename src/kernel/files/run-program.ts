@@ -1,62 +1,44 @@
 /** Runs one program to its end for the kernel: a check, or git. */
 
+import { onceAborted } from "../../lib/cancellation.ts";
+import { TextTail } from "../../lib/text-tail.ts";
 import type { Child, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 
 interface ProgramResult {
   exit: ExitInfo;
-  /** The end of stdout and stderr together; with `apart`, of stdout alone. */
+  /** The end of stdout and stderr together. */
   output: string;
-  /** The end of stderr with `apart`; "" otherwise. */
-  errors: string;
 }
 
-/**
- * Waits for the program's end; the signal ends it earlier. Returns the last `tailBytes` of its output. `apart`: returns
- * stderr separately.
- */
+/** Waits for the program's end; the signal ends it earlier. Returns the last `maxChars` of its output. */
 export async function runProgram(
   exec: (request: ExecRequest) => Promise<Child>,
   request: ExecRequest,
-  tailBytes: number,
+  maxChars: number,
   signal?: AbortSignal,
-  { apart = false }: { apart?: boolean } = {},
 ): Promise<ProgramResult> {
-  const child = await exec(request);
+  const decoder = new TextDecoder();
+  const output = new TextTail(maxChars);
+  const take = (_fd: number, data: Uint8Array): void => output.add(decoder.decode(data, { stream: true }));
+  const exit = await readToEnd(await exec(request), take, signal);
+  return { exit, output: output.text };
+}
+
+/** Reads all output of a program and waits for its end; the signal ends it earlier. */
+export async function readToEnd(
+  child: Child,
+  take: (fd: number, data: Uint8Array) => void,
+  signal?: AbortSignal,
+): Promise<ExitInfo> {
   // The end of its owner ends it again and reports an error of that.
   const end = (): void => void child.kill().catch(() => undefined);
-  signal?.addEventListener("abort", end, { once: true });
-  if (signal?.aborted) end();
+  const ignore = signal && onceAborted(signal, end);
   try {
-    return await collect(child, tailBytes, apart);
+    for (let piece = await child.read(); piece !== null; piece = await child.read()) {
+      take(piece.fd, piece.data);
+    }
+    return await child.exited();
   } finally {
-    signal?.removeEventListener("abort", end);
-  }
-}
-
-async function collect(child: Child, tailBytes: number, apart: boolean): Promise<ProgramResult> {
-  const output = new Tail(tailBytes);
-  const errors = new Tail(tailBytes);
-  for (let piece = await child.read(); piece !== null; piece = await child.read()) {
-    (apart && piece.fd === 2 ? errors : output).add(piece.data);
-  }
-  return { exit: await child.exited(), output: output.text(), errors: errors.text() };
-}
-
-class Tail {
-  readonly #max: number;
-  readonly #decoder = new TextDecoder();
-  #text = "";
-
-  constructor(max: number) {
-    this.#max = max;
-  }
-
-  add(data: Uint8Array): void {
-    this.#text += this.#decoder.decode(data, { stream: true });
-    if (this.#text.length > 2 * this.#max) this.#text = this.text();
-  }
-
-  text(): string {
-    return this.#text.slice(-this.#max);
+    ignore?.();
   }
 }

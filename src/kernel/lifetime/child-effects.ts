@@ -1,8 +1,9 @@
 /** Checks that a parent may have the effects of a child's options. */
 
+import { isWithin } from "../../lib/inner-path.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
-import { foldersOf, isInside, realOrSame } from "./spawn-limits.ts";
+import { foldersOf, realOrSame } from "./spawn-limits.ts";
 
 /** The effects of a child's options outside of its own tool calls. */
 export interface ChildEffects {
@@ -40,9 +41,9 @@ function readRefusal(parent: Process, file: string, guarded: readonly GuardedFol
   const path = realOrSame(file);
   const quoted = `'${path.replaceAll("'", "'\\''")}'`;
   if (parent.permissions.toolRefusal("Bash", `cat ${quoted}`) === null) return null;
-  const hidden = guarded.some(({ dir, readable }) => !readable && isInside(realOrSame(dir), path));
+  const hidden = guarded.some(({ dir, readable }) => !readable && isWithin(realOrSame(dir), path));
   const folders = foldersOf(parent.spec.opts).map(realOrSame);
-  if (hidden || !folders.some((folder) => isInside(folder, path))) {
+  if (hidden || !folders.some((folder) => isWithin(folder, path))) {
     return `It is outside of what the parent may read: ${folders.join(", ")}.`;
   }
   return parent.permissions.toolRefusal("Read", path);

@@ -1,7 +1,7 @@
 /** Checks and computes the folders, rights and limits of a new process. */
 
 import { realpathSync } from "node:fs";
-import { relative } from "node:path";
+import { isWithin } from "../../lib/inner-path.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
@@ -18,7 +18,7 @@ export function requireWithinParent(given: SpawnOpts, parent: Process): void {
   const { opts } = parent.spec;
   const folders = foldersOf(opts).map(realOrSame);
   const outside = foldersOf(given).find(
-    (dir) => !folders.some((folder) => isInside(folder, realOrSame(dir))),
+    (dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))),
   );
   if (outside !== undefined) {
     throw new SyscallError(
@@ -30,11 +30,6 @@ export function requireWithinParent(given: SpawnOpts, parent: Process): void {
 
 export function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
   return [project.dir, ...folders];
-}
-
-export function isInside(folder: string, path: string): boolean {
-  const inner = relative(folder, path);
-  return inner !== ".." && !inner.startsWith("../");
 }
 
 export function realOrSame(dir: string): string {

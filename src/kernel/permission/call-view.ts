@@ -1,7 +1,8 @@
 /** One call as the rules see it: its tool, the files it means, its command line. */
 
 import { existsSync, realpathSync } from "node:fs";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
+import { innerPath } from "../../lib/inner-path.ts";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { segments } from "./glob.ts";
 import type { PathSegments } from "./path-segments.ts";
@@ -189,9 +190,8 @@ export function isAtOrBelow(path: string, device: string): boolean {
 }
 
 function split(project: string, path: string): PathSegments {
-  const inside = relative(project, path);
-  const outside = inside === ".." || inside.startsWith("../");
-  return { absolute: segments(path), relative: outside ? null : segments(inside) };
+  const inner = innerPath(project, path);
+  return { absolute: segments(path), relative: inner === null ? null : segments(inner) };
 }
 
 /** Resolves links in the existing part of the path. */

@@ -8,9 +8,10 @@ import { systemCode } from "../../config/file.ts";
 import type { NamedFiles } from "../../config/named-files.ts";
 import type { Env } from "../../config/paths.ts";
 import type { Project } from "../../config/project.ts";
-import { Git, isWithin, openRepository, type Repository, rootOf } from "../../kernel/files/git-repository.ts";
+import { Git, openRepository, type Repository, rootOf } from "../../kernel/files/git-repository.ts";
 import type { RunBase } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { innerPath, isWithin } from "../../lib/inner-path.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -78,7 +79,7 @@ export class BaseRevisions {
         const tree = (folder: string) => GitTree.open(own, commit, folder, repository.format);
         await requireSameProject(await tree(""), project, repository.root, cwd, ref);
         const ofProject = await tree(relative(repository.root, project.dir));
-        const within = isWithin(project.dir, cwd) ? relative(project.dir, cwd) : "";
+        const within = innerPath(project.dir, cwd) ?? "";
         const wanted = await definitionsOf(ofProject, within);
         const dir = await this.#place(commit, relative(repository.root, project.dir), within, wanted);
         return {

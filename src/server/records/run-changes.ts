@@ -8,6 +8,7 @@ import { GitDiff, type LineCounts } from "../../kernel/files/git-diff.ts";
 import { Git } from "../../kernel/files/git-repository.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { isWithin } from "../../lib/inner-path.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, RunDiff, StepChanges, UndoReport } from "../../protocol/methods.ts";
@@ -309,10 +310,7 @@ function fileOf(
 function isChosen({ info }: ReadRun, path: string, files: readonly string[]): boolean {
   if (files.length === 0) return true;
   const file = isAbsolute(path) ? path : join(info.project, path);
-  return files.some((one) => {
-    const inner = relative(one, file);
-    return inner === "" || (!inner.startsWith("../") && inner !== ".." && !isAbsolute(inner));
-  });
+  return files.some((one) => isWithin(one, file));
 }
 
 /** Fails with NOT_FOUND for a named file that the run has not changed. */
