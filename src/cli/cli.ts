@@ -82,6 +82,7 @@ async function find(
   const command = entry ? (await entry.load()).default : await ofDevice(name, args, io);
   words.push(name);
   const [word] = args;
+  if (command.lists && (word === "list" || word === "ls")) return { command, rest: args.slice(1) };
   if (command.subcommands === undefined || word === undefined || word.startsWith("-")) {
     return { command, rest: args };
   }

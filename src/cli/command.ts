@@ -33,6 +33,8 @@ interface Description {
   /** Paragraphs after the flags. */
   notes?: readonly string[];
   hidden?: boolean;
+  /** It lists things: `list` after its name, as other programs want it, says the same. */
+  lists?: boolean;
   /** Explains an unknown flag better than the nearest name does. */
   explainFlag?(flag: string): string | undefined;
   subcommands?: Readonly<Record<string, Command>>;

@@ -30,7 +30,14 @@ const OTHER_WORDS: Readonly<Record<string, Meant>> = {
   describe: { command: "show", to: "see what a run does" },
   list: { command: "ps", to: "list the runs" },
   ls: { command: "ps", to: "list the runs" },
-  jobs: { command: "ps", to: "list the runs" },
+  jobs: { command: "cron", to: "list the scheduled jobs" },
+  schedule: { command: "cron add", to: "schedule a run", alone: "cron" },
+  schedules: { command: "cron", to: "list the scheduled jobs" },
+  todo: { command: "tasks", to: "see the tasks of a run" },
+  todos: { command: "tasks", to: "see the tasks of a run" },
+  remember: { command: "memory add", to: "let agents remember something", alone: "memory" },
+  mcp: { command: "tools", to: "see the tools of the MCP servers that mcp.yaml names" },
+  sessions: { command: "ps -a", to: "list the runs" },
   runs: { command: "ps -a", to: "list the runs" },
   history: { command: "ps -a", to: "list the runs" },
   fork: { command: "resume --fork", to: "start a new run from the steps of another" },
@@ -96,7 +103,8 @@ export function meantCommand(name: string, args: readonly string[], more: readon
   const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;
   const other = Object.hasOwn(OTHER_WORDS, name) ? OTHER_WORDS[name] : undefined;
   if (other !== undefined && !isText) return otherWord(other, args);
-  const near = other === undefined ? nearestName(name, [...Object.keys(COMMANDS), ...more]) : undefined;
+  const near =
+    other === undefined ? nearestName(name, [...Object.keys(COMMANDS), "help", ...more]) : undefined;
   const sentence = asSentence(name, args);
   if (near !== undefined) {
     const also = isText ? `\nor, for an agent:${sentence}` : "";

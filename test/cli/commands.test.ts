@@ -273,6 +273,21 @@ describe("the root", () => {
     expect(err).toContain(`unknown command "${typed}"; did you mean ${meant}?`);
   });
 
+  test.each(["list", "ls"])("rnix config %s is rnix config", async (word) => {
+    expect(await run("config", word)).toMatchObject({ code: 0, out: (await run("config")).out });
+    expect((await run("config", word, "--json")).out).toBe((await run("config", "--json")).out);
+    expect((await run("config", word, "more")).code).toBe(64);
+  });
+
+  test.each(["agents", "skills", "plugins", "asks", "ps", "models", "providers", "tools"])(
+    "rnix %s list asks the daemon what the command alone asks",
+    async (name) => {
+      const asked = async (...argv: string[]): Promise<unknown> => (await run(...argv)).io.asked;
+      expect(await asked(name, "list")).toEqual(await asked(name));
+      expect(await asked(name, "list")).not.toEqual([]);
+    },
+  );
+
   test.each(["toString", "__proto__", "constructor"])("rnix %s is an unknown command", async (name) => {
     expect((await run(name)).code).toBe(64);
     expect((await run("daemon", name)).code).toBe(64);

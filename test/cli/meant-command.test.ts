@@ -47,6 +47,11 @@ describe("a command line without a command", () => {
     [["fork", "01975a2e", "try it $HOME"], "rnix resume --fork 01975a2e 'try it $HOME'"],
     [["cancel", "3"], "rnix kill 3"],
     [["list"], "rnix ps"],
+    [["halp"], "rnix help"],
+    [["jobs"], "rnix cron"],
+    [["schedule", "fix it"], 'rnix cron add "fix it"'],
+    [["todos"], "rnix tasks"],
+    [["mcp"], "rnix tools"],
     [["login"], "rnix setup"],
     [["tail", "3"], "rnix log -f 3"],
     [["spwan", "do it"], 'rnix spawn "do it"'],
@@ -73,7 +78,7 @@ describe("a command line without a command", () => {
     const words =
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
-      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace";
+      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember mcp sessions";
     const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {

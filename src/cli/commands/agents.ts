@@ -35,6 +35,7 @@ const create = defineCommand({
 
 export default defineCommand({
   about: "List the agents that can be run here, and where each comes from",
+  lists: true,
   flags: { json },
   examples: [
     { line: "rnix agents", about: "the project's, yours and the stock ones" },

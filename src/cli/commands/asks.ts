@@ -17,6 +17,7 @@ const ASKED_WIDTH = 200;
 
 export default defineCommand({
   about: "List the questions of live and suspended runs that wait for your answer",
+  lists: true,
   flags: { json },
   examples: [
     { line: "rnix asks", about: "of all projects, the oldest first" },

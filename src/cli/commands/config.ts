@@ -7,6 +7,7 @@ import { printCatalog } from "../output/catalog.ts";
 
 export default defineCommand({
   about: "Print every setting, its value here and where it was set",
+  lists: true,
   flags: { json },
   examples: [
     {

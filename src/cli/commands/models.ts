@@ -16,6 +16,7 @@ const ANSWER_MS = 60_000;
 
 export default defineCommand({
   about: "List the models, with context window and prices, and which one a run uses here and why",
+  lists: true,
   flags: {
     provider: text("only the models of this provider, with or without a key", "NAME"),
     refresh: bool(

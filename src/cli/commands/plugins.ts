@@ -80,6 +80,7 @@ const create = defineCommand({
 
 export default defineCommand({
   about: "List the plugins that a run loads here, where they come from, and why any failed",
+  lists: true,
   flags: { json },
   examples: [
     { line: "rnix plugins", about: "stock ones, yours and the project's" },

@@ -14,6 +14,7 @@ const WHY_WIDTH = 36;
 
 export default defineCommand({
   about: "List the model providers, and which one a run uses here and why",
+  lists: true,
   flags: { probe: bool("send a request to each usable provider; this may cost a few tokens"), json },
   examples: [
     {

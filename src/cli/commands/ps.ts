@@ -24,6 +24,7 @@ const INTENT_WIDTH = 1000;
 
 export default defineCommand({
   about: "List processes",
+  lists: true,
   flags: {
     all: bool("include ended and suspended processes", { short: "a" }),
     tree: bool("show children below their parents, and the origin of each fork"),

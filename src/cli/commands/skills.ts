@@ -32,6 +32,7 @@ const create = defineCommand({
 
 export default defineCommand({
   about: "List the skills that agents can use here, or check your own",
+  lists: true,
   flags: { json },
   examples: [
     { line: "rnix skills", about: "the project's, yours and the stock ones" },

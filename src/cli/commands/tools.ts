@@ -14,6 +14,7 @@ const SERVERS_MS = 30 * 60_000;
 
 export default defineCommand({
   about: "List the tools a run has here, with their devices and plugins",
+  lists: true,
   flags: { agent: text("show what this agent may use", "NAME"), json },
   examples: [
     { line: "rnix tools", about: "everything that is loaded, without MCP servers" },
