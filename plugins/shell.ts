@@ -7,14 +7,13 @@ import {
   definePlugin,
   type ExitInfo,
   type FileStat,
-  O_RDONLY,
-  O_WRONLY,
   type OpenContext,
-  type OpenFlag,
   SyscallError,
   type ToolDef,
   type VFSFile,
 } from "rnix/plugin";
+import { cancelled, throwIfAborted } from "./_lib/cancelled.ts";
+import { isObject } from "./_lib/is-object.ts";
 
 const BASH: ToolDef = {
   name: "Bash",
@@ -49,7 +48,7 @@ export default definePlugin({
   devices: {
     "/dev/shell": {
       tools: [BASH],
-      factory: (_subpath, flags, context) => new ShellFile(flags, context),
+      factory: (_subpath, _flags, context) => new ShellFile(context),
     },
   },
 });
@@ -70,7 +69,6 @@ interface Command {
 }
 
 class ShellFile implements VFSFile {
-  readonly #flags: OpenFlag;
   readonly #context: OpenContext;
   #child: Child | undefined;
   #timeoutMs = DEFAULT_TIMEOUT_MS;
@@ -78,20 +76,13 @@ class ShellFile implements VFSFile {
   #at = 0;
   #closed = false;
 
-  constructor(flags: OpenFlag, context: OpenContext) {
-    this.#flags = flags;
+  constructor(context: OpenContext) {
     this.#context = context;
   }
 
   /** Starts the command; `read` waits for its output. */
   async write(data: Data, signal: AbortSignal): Promise<void> {
-    if (this.#flags === O_RDONLY) {
-      throw new SyscallError(
-        "PERMISSION",
-        "/dev/shell is open for reading only: a command can't be written.",
-      );
-    }
-    if (signal.aborted) throw cancelled(signal);
+    throwIfAborted(signal);
     if (this.#child) {
       throw new SyscallError(
         "INVALID",
@@ -123,9 +114,6 @@ class ShellFile implements VFSFile {
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    if (this.#flags === O_WRONLY) {
-      throw new SyscallError("PERMISSION", "/dev/shell is open for writing only: the output can't be read.");
-    }
     if (this.#answer === undefined) {
       if (!this.#child) throw new SyscallError("INVALID", "/dev/shell: write a command first.");
       this.#answer = await this.#finish(this.#child, signal);
@@ -163,7 +151,7 @@ class ShellFile implements VFSFile {
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-    const reason = cancelled(signal);
+    const reason = cancelled(signal.reason);
     const ended = this.#end();
     if (reason.code !== "TIMEOUT") {
       // What it has printed may still be in its pipe.
@@ -325,7 +313,7 @@ function objectOf(text: string): Record<string, unknown> | undefined {
   if (!text.trimStart().startsWith("{")) return undefined;
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...value } : undefined;
+    return isObject(value) ? value : undefined;
   } catch (thrown) {
     // `{ echo a; echo b; }` is a command.
     if (thrown instanceof SyntaxError) return undefined;
@@ -351,12 +339,6 @@ let cachedShell: { path: string; shell: string } | undefined;
 
 function timedOut(ms: number): string {
   return `[timed out after ${ms} ms: the command and its child processes were ended; the output until then is above]`;
-}
-
-function cancelled(signal: AbortSignal): SyscallError {
-  const reason: unknown = signal.reason;
-  if (reason instanceof SyscallError) return reason;
-  return new SyscallError("CANCELLED", "The command was cancelled.", { cause: reason });
 }
 
 /** The text without half a surrogate pair at its end. */

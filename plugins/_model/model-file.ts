@@ -11,6 +11,7 @@ import {
   SyscallError,
   type VFSFile,
 } from "rnix/plugin";
+import { cancelled, throwIfAborted } from "../_lib/cancelled.ts";
 import { asksForModels, parseRequest } from "./request.ts";
 
 /** How a model driver answers one request. Throws SyscallErrors, and never retries. */
@@ -119,7 +120,7 @@ class Answer {
   /** Does one part of the work under a call's signal. A failure or an abort ends the answer and its request. */
   async during<T>(signal: AbortSignal, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
     try {
-      if (signal.aborted) throw cancelled(signal.reason);
+      throwIfAborted(signal);
       this.#listenTo(signal);
       const aborted = Promise.withResolvers<never>();
       this.#reject = aborted.reject;
@@ -148,8 +149,3 @@ async function* single(answer: LLMAnswer | ModelList): AsyncGenerator<string> {
 }
 
 async function* nothing(): AsyncGenerator<string> {}
-
-function cancelled(reason: unknown): SyscallError {
-  if (reason instanceof SyscallError) return reason;
-  return new SyscallError("CANCELLED", "the model call was cancelled", { cause: reason });
-}

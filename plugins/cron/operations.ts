@@ -9,6 +9,7 @@ import {
   SyscallError,
 } from "rnix/plugin";
 import { isObject } from "../_lib/is-object.ts";
+import { jsonObject } from "../_lib/json-object.ts";
 
 type Input = Record<string, unknown>;
 type Operation = (input: Input, schedule: Schedule) => Promise<unknown>;
@@ -53,9 +54,10 @@ const OPERATIONS: Readonly<Record<string, Operation>> = {
 
 /** Runs the operation of this text. Fails with INVALID for anything else than `{"op": "…", …}`. */
 export async function answer(text: string, schedule: Schedule): Promise<string> {
-  const { op, ...input } = requestOf(text);
+  const expected = `{"op": "…", …} with one of ${Object.keys(OPERATIONS).join(", ")}`;
+  const { op, ...input } = jsonObject("/dev/cron", text, expected);
   const run = typeof op === "string" && Object.hasOwn(OPERATIONS, op) ? OPERATIONS[op] : undefined;
-  if (!run) throw wrongRequest(text);
+  if (!run) throw new SyscallError("INVALID", `/dev/cron: expected ${expected}, got ${text.slice(0, 100)}`);
   const result = await run(input, schedule);
   return typeof result === "string" ? result : JSON.stringify(result);
 }
@@ -130,8 +132,17 @@ function lastText({ due, state, reason }: LedgerRow): string {
   return `${due} ${state}${reason === null ? "" : ` (${reason})`}`;
 }
 
-/** The job of this name. Fails with NOT_FOUND and the names that there are. */
-export function named(jobs: readonly JobInfo[], name: string): JobInfo {
+/** One job with its last runs. */
+export async function jobAndRuns(
+  name: string,
+  schedule: Schedule,
+): Promise<{ job: JobInfo; runs: LedgerRow[] }> {
+  const job = named(await schedule.list(), name);
+  return { job, runs: await schedule.history({ name: job.name, limit: ROWS }) };
+}
+
+/** The job of this name or id. Fails with NOT_FOUND and the names that there are. */
+function named(jobs: readonly JobInfo[], name: string): JobInfo {
   const job = jobs.find((one) => one.name === name || one.id === name);
   if (job) return job;
   const known = jobs.map((one) => one.name).slice(0, 20);
@@ -158,23 +169,4 @@ function nameOf({ name }: Input): string {
 
 function numberOf(value: unknown, usual: number): number {
   return typeof value === "number" && Number.isInteger(value) && value > 0 ? value : usual;
-}
-
-function requestOf(text: string): Input {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch (cause) {
-    throw wrongRequest(text, cause);
-  }
-  throw wrongRequest(text);
-}
-
-function wrongRequest(text: string, cause?: unknown): SyscallError {
-  const known = Object.keys(OPERATIONS).join(", ");
-  return new SyscallError(
-    "INVALID",
-    `/dev/cron: expected {"op": "…", …} with one of ${known}, got ${text.slice(0, 100)}`,
-    { cause },
-  );
 }

@@ -16,14 +16,6 @@ export function errnoOf(thrown: unknown): string {
   return typeof thrown.code === "string" ? thrown.code : "";
 }
 
-/** Throws the signal's reason once it has fired. */
-export function throwIfAborted(signal: AbortSignal): void {
-  if (!signal.aborted) return;
-  const reason: unknown = signal.reason;
-  if (reason instanceof SyscallError) throw reason;
-  throw new SyscallError("CANCELLED", "The operation was cancelled.", { cause: reason });
-}
-
 const MEANING: Readonly<Record<string, [Code, string]>> = {
   ENOENT: ["NOT_FOUND", "it does not exist"],
   ENOTDIR: ["INVALID", "a part of the path is a file, not a folder"],

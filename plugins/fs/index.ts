@@ -1,6 +1,7 @@
 /** The driver of /dev/fs: the files of the project. */
 
 import { definePlugin } from "rnix/plugin";
+import { AnswerFile } from "../_lib/answer-file.ts";
 import { EDIT, GLOB, GREP, READ, WRITE } from "./tools.ts";
 
 /**
@@ -16,8 +17,11 @@ export default definePlugin({
       tools: [READ, WRITE, EDIT, GLOB, GREP],
       factory: async (subpath, flags, context) => {
         if (subpath === "" || subpath === "/") {
-          const { OperationFile } = await import("./operation-file.ts");
-          return new OperationFile(flags, context);
+          const { runOperation } = await import("./run-operation.ts");
+          return new AnswerFile({
+            device: "/dev/fs",
+            answer: (text, signal) => runOperation(text, context, signal),
+          });
         }
         const { openPlainFile } = await import("./plain-file.ts");
         return openPlainFile(subpath, flags, context);

@@ -3,6 +3,7 @@
 import { SyscallError } from "rnix/plugin";
 import { z } from "zod";
 import { issueText } from "../_lib/issue-text.ts";
+import { jsonObject } from "../_lib/json-object.ts";
 
 const path = z.string().min(1);
 
@@ -45,7 +46,7 @@ export type Input<Op extends Operation["op"]> = Omit<Extract<Operation, { op: Op
 
 /** Parses an operation. INVALID for any other text; the message lists what is wrong. */
 export function parseOperation(text: string): Operation {
-  const parsed = operation.safeParse(parseJson(text));
+  const parsed = operation.safeParse(jsonObject("/dev/fs", text, EXPECTED));
   if (parsed.success) return parsed.data;
   throw new SyscallError(
     "INVALID",
@@ -53,14 +54,5 @@ export function parseOperation(text: string): Operation {
   );
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new SyscallError(
-      "INVALID",
-      `/dev/fs expects one operation as JSON like {"op":"read","path":"README.md"}, got ${JSON.stringify(text.slice(0, 100))}. To write a file's content open /dev/fs/<path>.`,
-      { cause },
-    );
-  }
-}
+const EXPECTED =
+  'one operation as JSON such as {"op":"read","path":"README.md"} (a file\'s content is written to /dev/fs/<path>)';

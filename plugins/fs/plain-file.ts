@@ -6,15 +6,14 @@ import {
   type Data,
   type FileStat,
   O_RDONLY,
-  O_WRONLY,
   type OpenContext,
   type OpenFlag,
-  SyscallError,
   type VFSFile,
 } from "rnix/plugin";
+import { throwIfAborted } from "../_lib/cancelled.ts";
 import { CHUNK_BYTES } from "./content/read-chunks.ts";
 import { replaceFile } from "./content/replace-file.ts";
-import { errnoOf, systemError, throwIfAborted } from "./errors.ts";
+import { errnoOf, systemError } from "./errors.ts";
 import { Confinement, type OpenedFile } from "./paths/confinement.ts";
 
 /** Opens /dev/fs/<path>. To read, it must exist; to write, its path must be allowed. */
@@ -50,8 +49,7 @@ class PlainFile implements VFSFile {
   }
 
   async write(data: Data, signal: AbortSignal): Promise<void> {
-    const { path, devicePath, flags, context, confinement } = this.#request;
-    if (flags === O_RDONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for reading only.`);
+    const { path, context, confinement } = this.#request;
     const target = await confinement.target(path);
     const content = typeof data === "string" ? Buffer.from(data) : data;
     context.changed(await replaceFile(confinement, target, content, signal));
@@ -59,8 +57,7 @@ class PlainFile implements VFSFile {
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    const { path, devicePath, flags, confinement } = this.#request;
-    if (flags === O_WRONLY) throw new SyscallError("PERMISSION", `${devicePath} is open for writing only.`);
+    const { path, devicePath, confinement } = this.#request;
     throwIfAborted(signal);
     if (this.#opened) await confinement.recheck(this.#opened);
     else this.#opened = await confinement.open(path);

@@ -2,7 +2,8 @@
 
 import type { Client, Resource, Tool } from "@modelcontextprotocol/client";
 import { type Device, type Mounted, type OpenContext, SyscallError, type ToolDef } from "rnix/plugin";
-import { AnswerFile } from "./answer-file.ts";
+import { AnswerFile } from "../_lib/answer-file.ts";
+import { jsonObject } from "../_lib/json-object.ts";
 import { type Connection, connect } from "./connect.ts";
 import { failure, isGone } from "./failure.ts";
 import { resourceText, resultText } from "./result.ts";
@@ -136,8 +137,9 @@ class Server implements Mounted {
       tools: [this.#definition(tool, op)],
       factory: (_subpath, _flags, context) =>
         new AnswerFile({
-          name: tool.name,
-          write: async (input, signal) => {
+          device: tool.name,
+          answer: async (text, signal) => {
+            const input = jsonObject(tool.name, text);
             // `op` is the kernel's name of the tool, unless the tool has a field of that name.
             const { op: given, ...rest } = input;
             const args = given === op ? rest : input;
@@ -147,9 +149,9 @@ class Server implements Mounted {
                 { ...options, onprogress: progress(context), toolDefinition: unchecked },
               ),
             );
-            const text = await resultText(result, context);
-            if (result.isError) throw new SyscallError("DRIVER", text || `${name}: ${tool.name} failed.`);
-            return text;
+            const answer = await resultText(result, context);
+            if (result.isError) throw new SyscallError("DRIVER", answer || `${name}: ${tool.name} failed.`);
+            return answer;
           },
         }),
     };
@@ -183,7 +185,7 @@ class Server implements Mounted {
         if (text === undefined) {
           throw new SyscallError("NOT_FOUND", `MCP server ${this.#settings.name} has nothing at ${subpath}.`);
         }
-        return new AnswerFile({ name: subpath || "/", read: async () => text });
+        return new AnswerFile({ device: subpath || "/", content: async () => text });
       },
     };
   }
@@ -203,11 +205,13 @@ class Server implements Mounted {
       tools: RESOURCE_TOOLS.filter(({ name }) => !taken.has(name)),
       factory: (subpath, _flags, context) => {
         const uri = uriOf(subpath);
-        if (uri !== "") return new AnswerFile({ name: uri, read: (signal) => readOne(uri, context, signal) });
+        if (uri !== "")
+          return new AnswerFile({ device: uri, content: (signal) => readOne(uri, context, signal) });
         return new AnswerFile({
-          name: "/resources",
-          read: async () => JSON.stringify(await list()),
-          write: async ({ op, uri: wanted }, signal) => {
+          device: "/resources",
+          content: async () => JSON.stringify(await list()),
+          answer: async (text, signal) => {
+            const { op, uri: wanted } = jsonObject("/resources", text);
             if (op === LIST) return JSON.stringify(await list());
             if (typeof wanted === "string" && wanted !== "") return readOne(wanted, context, signal);
             throw new SyscallError("INVALID", `expected {"uri": …}, or the operation ${LIST}.`);

@@ -2,8 +2,15 @@
 
 import { stat } from "node:fs/promises";
 import { type Scope, type Store, SyscallError } from "rnix/plugin";
+import { isObject } from "../_lib/is-object.ts";
 
-export interface Stored {
+/** A document by its scope of the store and its name. */
+export interface DocumentName {
+  storage: Scope;
+  doc: string;
+}
+
+interface Stored {
   text: string;
   version: string | null;
 }
@@ -24,8 +31,9 @@ const MISSING_MS = 1_000;
 const written = new Map<string, { version: string; othersAt: number }>();
 const MAX_WRITTEN = 1_000;
 
-export async function readStored(store: Store, scope: Scope, doc: string): Promise<Stored> {
-  return (await store.read(scope, doc)) ?? { text: "", version: null };
+/** The document; an empty text for a missing one. */
+export async function readStored(store: Store, { storage, doc }: DocumentName): Promise<Stored> {
+  return (await store.read(storage, doc)) ?? { text: "", version: null };
 }
 
 /**
@@ -34,11 +42,11 @@ export async function readStored(store: Store, scope: Scope, doc: string): Promi
  */
 export async function changeStored(
   store: Store,
-  at: { scope: Scope; doc: string },
+  at: DocumentName,
   change: (text: string) => string | null,
   { signal, holds }: { signal: AbortSignal; holds?: (text: string) => boolean },
 ): Promise<void> {
-  const path = holds && (await store.path(at.scope, at.doc));
+  const path = holds && (await store.path(at.storage, at.doc));
   for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
     signal.throwIfAborted();
     const now = await present(store, at, path);
@@ -53,7 +61,7 @@ export async function changeStored(
     if (!holds || path === undefined) return;
     remember(path, { version, othersAt: others });
     await pause(Date.now() - others < JUST_MS ? SETTLE_BESIDE_OTHERS_MS : SETTLE_MS);
-    const later = await readStored(store, at.scope, at.doc);
+    const later = await readStored(store, at);
     if (later.version === version || holds(later.text)) return;
   }
   throw new SyscallError(
@@ -64,14 +72,10 @@ export async function changeStored(
 }
 
 /** The document; where it was a moment ago and is missing, it is waited for. */
-async function present(
-  store: Store,
-  { scope, doc }: { scope: Scope; doc: string },
-  path: string | undefined,
-): Promise<Stored> {
+async function present(store: Store, at: DocumentName, path: string | undefined): Promise<Stored> {
   const giveUp = performance.now() + MISSING_MS;
   for (;;) {
-    const now = await readStored(store, scope, doc);
+    const now = await readStored(store, at);
     const isMissing = now.version === null && path !== undefined && written.has(path);
     if (!isMissing || performance.now() >= giveUp) return now;
     await pause(5);
@@ -100,12 +104,12 @@ function remember(path: string, last: { version: string; othersAt: number }): vo
 /** Returns null when another writer was faster. */
 async function replaced(
   store: Store,
-  { scope, doc }: { scope: Scope; doc: string },
+  { storage, doc }: DocumentName,
   text: string,
   version: string | null,
 ): Promise<string | null> {
   try {
-    return await store.replace(scope, doc, text, version);
+    return await store.replace(storage, doc, text, version);
   } catch (thrown) {
     // A service of a Worker gives errors of its own class.
     if (thrown instanceof SyscallError && thrown.code === "INVALID" && thrown.retryable === true) return null;
@@ -118,11 +122,34 @@ function pause(ms: number): Promise<void> {
 }
 
 /** Reads a JSON document of the plugin's own; `empty` for a missing or damaged one, which the next change replaces. */
-export function parsedOr<T extends object>(text: string, empty: T): T {
+export async function readJson<T extends object>(store: Store, at: DocumentName, empty: T): Promise<T> {
+  return parsedOr((await readStored(store, at)).text, empty);
+}
+
+/** Changes a JSON document of the plugin's own. `change` returns null when nothing is left to do. */
+export async function changeJson<T extends object>(
+  store: Store,
+  at: DocumentName,
+  empty: T,
+  change: (document: T) => T | null,
+  signal: AbortSignal,
+): Promise<void> {
+  const edit = (text: string): string | null => {
+    const changed = change(parsedOr(text, empty));
+    return changed && `${JSON.stringify(changed, null, 1)}\n`;
+  };
+  await changeStored(store, at, edit, { signal });
+}
+
+function parsedOr<T extends object>(text: string, empty: T): T {
   if (text === "") return empty;
   try {
     const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? { ...empty, ...value } : empty;
+    if (!isObject(value)) return empty;
+    const hasLists = Object.entries(empty).every(([key, list]) => {
+      return !Array.isArray(list) || value[key] === undefined || Array.isArray(value[key]);
+    });
+    return hasLists ? { ...empty, ...value } : empty;
   } catch {
     return empty; // A person may have edited it.
   }

@@ -1,9 +1,9 @@
 /** The plugin memory: what agents remember from run to run. */
 
 import { type Device, definePlugin, type OpenContext, type ToolDef } from "rnix/plugin";
+import { AnswerFile, type Answers } from "../_lib/answer-file.ts";
 import { COMMANDS } from "./commands.ts";
 import { LIMITS } from "./limits.ts";
-import type { Answers } from "./request-file.ts";
 import { MEMORY_COMMIT, MEMORY_PROFILE, MEMORY_RECALL } from "./tools.ts";
 
 /** /dev/memory/*: what agents remember from run to run (seeds 2.6 to 2.8), in Markdown files that a person edits too. */
@@ -40,9 +40,6 @@ export default definePlugin({
 function device(tools: ToolDef[], open: (context: OpenContext) => Promise<Answers>): Device {
   return {
     tools,
-    factory: async (_subpath, flags, context) => {
-      const { RequestFile } = await import("./request-file.ts");
-      return new RequestFile(flags, await open(context));
-    },
+    factory: async (_subpath, _flags, context) => new AnswerFile(await open(context)),
   };
 }

@@ -14,6 +14,14 @@ export interface Limits {
   recall_all_projects: boolean;
 }
 
+const DEFAULTS: Limits = {
+  notes: 200_000,
+  profile: 20_000,
+  notes_in_prompt: 4_096,
+  profile_in_prompt: 2_048,
+  recall_all_projects: false,
+};
+
 const count = (byDefault: number, maximum: number): object => ({
   type: "integer",
   minimum: 0,
@@ -24,26 +32,18 @@ const count = (byDefault: number, maximum: number): object => ({
 export const LIMITS = {
   type: "object",
   properties: {
-    notes: count(200_000, 1_000_000),
-    profile: count(20_000, 100_000),
-    notes_in_prompt: count(4_096, 6_000),
-    profile_in_prompt: count(2_048, 3_000),
-    recall_all_projects: { type: "boolean", default: false },
+    notes: count(DEFAULTS.notes, 1_000_000),
+    profile: count(DEFAULTS.profile, 100_000),
+    notes_in_prompt: count(DEFAULTS.notes_in_prompt, 6_000),
+    profile_in_prompt: count(DEFAULTS.profile_in_prompt, 3_000),
+    recall_all_projects: { type: "boolean", default: DEFAULTS.recall_all_projects },
   },
   additionalProperties: false,
 } satisfies InputSchema & object;
 
-/** The settings of a context. The kernel has checked them, and filled in defaults. */
+/** The settings of a context, which the kernel has checked. */
 export function limitsOf(config: unknown): Limits {
-  const given = typeof config === "object" && config !== null ? config : {};
-  return {
-    notes: 200_000,
-    profile: 20_000,
-    notes_in_prompt: 4_096,
-    profile_in_prompt: 2_048,
-    recall_all_projects: false,
-    ...given,
-  };
+  return { ...DEFAULTS, ...(typeof config === "object" && config) };
 }
 
 /** Characters of one entry: one that is larger would fill the prompt alone. */

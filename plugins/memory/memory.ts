@@ -1,7 +1,7 @@
 /** The entries of one scope of memory, and the changes that a run or a person makes to them. */
 
 import { type OpenContext, type Store, SyscallError } from "rnix/plugin";
-import { changeStored, parsedOr, readStored } from "./document.ts";
+import { changeJson, changeStored, type DocumentName, readJson, readStored } from "./document.ts";
 import {
   type Entry,
   idOf,
@@ -17,22 +17,22 @@ import { mergeRecovered } from "./recovered.ts";
 import { approvedOf, decide, quarantine } from "./review-list.ts";
 import type { Finding } from "./scan/scan.ts";
 import { scanned } from "./scan-cache.ts";
-import type { Place } from "./scopes.ts";
+import type { MemoryScope } from "./scopes.ts";
 
-/** An entry with what is known of it. */
-export interface Note extends Entry {
+/** An entry of a memory file, with what is known of it. */
+export interface MemoryEntry extends Entry {
   /** Why it is held back until a person has decided; null for an entry that is used. */
   held: string | null;
   /** null for an entry that a person wrote into the file. */
   written: { at: string; agent: string; run: string } | null;
 }
 
-/** The state of a scope at one moment. */
-export interface Notes {
-  place: Place;
+/** The entries of a scope at one moment. */
+export interface ScopeContent {
+  scope: MemoryScope;
   /** Entries that are used, in the file's order: the newest last. */
-  used: Note[];
-  held: Note[];
+  used: MemoryEntry[];
+  held: MemoryEntry[];
   characters: number;
   limit: number;
 }
@@ -54,127 +54,113 @@ const MAX_FILE = 2_000_000;
 const UNATTENDED = "a run without a user wrote it, and it would count in all projects";
 
 export class Memory {
+  readonly store: Store;
+  readonly limits: Limits;
   readonly #context: OpenContext;
-  readonly #store: Store;
-  readonly #limits: Limits;
 
   constructor(context: OpenContext) {
     if (!context.store)
       throw new SyscallError("UNAVAILABLE", "Memory can't be stored here (no store service).");
     this.#context = context;
-    this.#store = context.store;
-    this.#limits = limitsOf(context.config);
+    this.store = context.store;
+    this.limits = limitsOf(context.config);
   }
 
-  get limits(): Limits {
-    return this.#limits;
+  /** The path of the memory file, for the user. */
+  pathOf({ storage, doc }: MemoryScope): Promise<string> {
+    return this.store.path(storage, doc);
   }
 
-  get store(): Store {
-    return this.#store;
-  }
-
-  /** Where the entries are, for the user. */
-  pathOf({ scope, doc }: Place): Promise<string> {
-    return this.#store.path(scope, doc);
-  }
-
-  async read(place: Place, signal: AbortSignal): Promise<Notes> {
-    await mergeRecovered(this.#store, place, signal);
-    const { text } = await readStored(this.#store, place.scope, place.doc);
-    const limit = place.limit(this.#limits);
+  async read(scope: MemoryScope, signal: AbortSignal): Promise<ScopeContent> {
+    await mergeRecovered(this.store, scope, signal);
+    const { text } = await readStored(this.store, scope);
+    const limit = scope.limit(this.limits);
     const characters = lengthOf(text);
     if (characters > MAX_FILE) {
       throw new SyscallError(
         "EXHAUSTED",
-        `${await this.pathOf(place)} has ${characters} characters; at most ${MAX_FILE} are read. Shorten it.`,
+        `${await this.pathOf(scope)} has ${characters} characters; at most ${MAX_FILE} are read. Shorten it.`,
       );
     }
     const { entries } = parseEntries(text);
-    if (entries.length === 0) return { place, used: [], held: [], characters, limit };
-    const isForeign = place.scope === "project" && !(await isOwned(this.#store));
-    const { entries: writers } = await this.#journal(place);
-    const approved = once(() => approvedOf(this.#store));
-    const notes: Note[] = [];
+    if (entries.length === 0) return { scope, used: [], held: [], characters, limit };
+    const isForeign = scope.storage === "project" && !(await isOwned(this.store));
+    const { entries: writers } = await readJson(this.store, journalOf(scope), NO_WRITERS);
+    const approved = once(() => approvedOf(this.store));
+    const all: MemoryEntry[] = [];
     for (const entry of entries) {
       const why = isForeign ? FOREIGN : findingText(await scanned(entry.text, signal));
       const held = why !== null && (await approved()).has(entry.text) ? null : why;
-      notes.push({ ...entry, held, written: writers[entry.id] ?? null });
+      all.push({ ...entry, held, written: writers[entry.id] ?? null });
     }
-    const used = notes.filter(({ held }) => held === null);
-    return { place, used, held: notes.filter(({ held }) => held !== null), characters, limit };
+    const used = all.filter(({ held }) => held === null);
+    return { scope, used, held: all.filter(({ held }) => held !== null), characters, limit };
   }
 
-  async add(place: Place, content: string, signal: AbortSignal): Promise<Change> {
-    await mergeRecovered(this.#store, place, signal);
+  async add(scope: MemoryScope, content: string, signal: AbortSignal): Promise<Change> {
+    await mergeRecovered(this.store, scope, signal);
     const text = checkedText(content);
-    const why = await this.#objection(place, text, signal);
-    if (why !== null) return this.#wait(place, text, why, signal);
-    await this.#prepare(place, text, signal);
-    let isAdded = false;
-    const holds = (now: string): boolean => entryWith(now, text) !== undefined;
-    const change = (now: string): string | null => {
-      if (holds(now)) return null;
-      isAdded = true;
-      return this.#within(place, now, withEntry(parseEntries(now), text));
-    };
-    await this.#change(place, change, holds, signal);
-    if (isAdded) await this.#sign(place, text, signal);
-    return this.#changed(place, idOf(text), isAdded ? "added" : "there already");
+    const why = await this.#objection(scope, text, signal);
+    if (why !== null) return this.#wait(scope, text, why, signal);
+    const isAdded = await this.insert(scope, text, signal);
+    if (isAdded) await this.#sign(scope, text, signal);
+    return this.#changed(scope, idOf(text), isAdded ? "added" : "there already");
   }
 
-  async replace(place: Place, old: string, content: string, signal: AbortSignal): Promise<Change> {
+  async replace(scope: MemoryScope, old: string, content: string, signal: AbortSignal): Promise<Change> {
     const text = checkedText(content);
+    const { used, held } = await this.read(scope, signal);
     // A call that is repeated after a crash finds its own result.
-    const seen = await this.read(place, signal);
-    const { used, held } = seen;
-    if (used.some((note) => note.text === text) && matching(used, old).length === 0) {
-      return this.#changed(place, idOf(text), "there already");
+    if (used.some((entry) => entry.text === text) && matching(used, old).length === 0) {
+      return this.#changed(scope, idOf(text), "there already");
     }
-    const target = this.#find(seen.place, this.#context.process.operator ? [...used, ...held] : used, old);
-    const why = await this.#objection(place, text, signal);
-    if (why !== null) return this.#wait(place, text, why, signal);
-    await this.#prepare(place, text, signal);
-    const holds = (now: string): boolean =>
-      entryWith(now, text) !== undefined && entryWith(now, target.text) === undefined;
+    const target = this.#find({ scope, used, held }, old);
+    const why = await this.#objection(scope, text, signal);
+    if (why !== null) return this.#wait(scope, text, why, signal);
+    await this.#prepare(scope, text, signal);
+    const holds = (now: string): boolean => hasEntry(now, text) && !hasEntry(now, target.text);
     const change = (now: string): string | null => {
       const file = parseEntries(now);
       const there = entryWith(now, target.text);
-      if (there) return this.#within(place, now, replaceEntry(file, there, text));
-      return entryWith(now, text) ? null : this.#within(place, now, withEntry(file, text));
+      if (there) return this.#within(scope, now, replaceEntry(file, there, text));
+      return hasEntry(now, text) ? null : this.#within(scope, now, withEntry(file, text));
     };
-    await this.#change(place, change, holds, signal);
-    await this.#sign(place, text, signal);
-    return this.#changed(place, idOf(text), "replaced");
+    await changeStored(this.store, scope, change, { signal, holds });
+    await this.#sign(scope, text, signal);
+    return this.#changed(scope, idOf(text), "replaced");
   }
 
-  async remove(place: Place, old: string, signal: AbortSignal): Promise<Change> {
-    const { used, held } = await this.read(place, signal);
-    const target = this.#find(place, this.#context.process.operator ? [...used, ...held] : used, old);
-    await this.removeText(place, target.text, signal);
-    return this.#changed(place, target.id, "removed");
+  async remove(scope: MemoryScope, old: string, signal: AbortSignal): Promise<Change> {
+    const target = this.#find(await this.read(scope, signal), old);
+    await this.removeText(scope, target.text, signal);
+    return this.#changed(scope, target.id, "removed");
   }
 
-  async removeText(place: Place, text: string, signal: AbortSignal): Promise<void> {
-    const holds = (now: string): boolean => entryWith(now, text) === undefined;
+  async removeText(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+    const holds = (now: string): boolean => !hasEntry(now, text);
     const change = (now: string): string | null => {
       const there = entryWith(now, text);
       return there ? withoutEntry(parseEntries(now), there) : null;
     };
-    await this.#change(place, change, holds, signal);
+    await changeStored(this.store, scope, change, { signal, holds });
   }
 
-  /** Adds a text that a person has approved. */
-  async addApproved(place: Place, text: string, signal: AbortSignal): Promise<void> {
-    await this.#prepare(place, text, signal);
-    const change = (now: string): string | null =>
-      entryWith(now, text) ? null : this.#within(place, now, withEntry(parseEntries(now), text));
-    const holds = (now: string): boolean => entryWith(now, text) !== undefined;
-    await this.#change(place, change, holds, signal);
+  /** Adds a text that may be written, unless it is there. Returns whether it was added. */
+  async insert(scope: MemoryScope, text: string, signal: AbortSignal): Promise<boolean> {
+    await this.#prepare(scope, text, signal);
+    let isAdded = false;
+    const holds = (now: string): boolean => hasEntry(now, text);
+    const change = (now: string): string | null => {
+      if (holds(now)) return null;
+      isAdded = true;
+      return this.#within(scope, now, withEntry(parseEntries(now), text));
+    };
+    await changeStored(this.store, scope, change, { signal, holds });
+    return isAdded;
   }
 
   /** Why the text must wait for a person; null when it may be written. Throws for what is never stored. */
-  async #objection(place: Place, text: string, signal: AbortSignal): Promise<string | null> {
+  async #objection(scope: MemoryScope, text: string, signal: AbortSignal): Promise<string | null> {
     const finding = await scanned(text, signal);
     const { operator, attended } = this.#context.process;
     if (finding && finding.kind !== "instructions") {
@@ -183,48 +169,50 @@ export class Memory {
         `Not remembered, because the text has ${findingText(finding)}. Write it again without.`,
       );
     }
-    const isAlone = place.scope === "user" && !operator && !attended;
+    const isAlone = scope.storage === "user" && !operator && !attended;
     const why = findingText(finding) ?? (isAlone ? UNATTENDED : null);
-    return why !== null && (await approvedOf(this.#store)).has(text) ? null : why;
+    return why !== null && (await approvedOf(this.store)).has(text) ? null : why;
   }
 
-  async #wait(place: Place, text: string, why: string, signal: AbortSignal): Promise<Change> {
+  async #wait(scope: MemoryScope, text: string, why: string, signal: AbortSignal): Promise<Change> {
     const { process, project } = this.#context;
     const by = process.operator ? { agent: "", run: "" } : { agent: process.agent, run: process.uuid };
     const id = await quarantine(
-      this.#store,
-      { target: place.target, text, why, project: project.dir, ...by },
+      this.store,
+      { target: scope.target, text, why, project: project.dir, ...by },
       signal,
     );
-    return { ...(await this.#changed(place, id, "waits for review")), why };
+    return { ...(await this.#changed(scope, id, "waits for review")), why };
   }
 
   /** A first entry makes the project's memory the user's own; in a memory that came with the files, only this entry is. */
-  async #prepare(place: Place, text: string, signal: AbortSignal): Promise<void> {
-    if (place.scope !== "project" || (await isOwned(this.#store))) return;
-    const { text: there } = await readStored(this.#store, place.scope, place.doc);
-    if (parseEntries(there).entries.length === 0) await own(this.#store, this.#context.project.dir, signal);
-    else await decide(this.#store, { approve: [text], ids: [] }, signal);
+  async #prepare(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+    if (scope.storage !== "project" || (await isOwned(this.store))) return;
+    const { text: there } = await readStored(this.store, scope);
+    if (parseEntries(there).entries.length === 0) await own(this.store, this.#context.project.dir, signal);
+    else await decide(this.store, { approve: [text], ids: [] }, signal);
   }
 
-  #within(place: Place, before: string, after: string): string {
-    const limit = place.limit(this.#limits);
+  #within(scope: MemoryScope, before: string, after: string): string {
+    const limit = scope.limit(this.limits);
     const length = lengthOf(after);
     if (length <= limit || length <= lengthOf(before)) return after;
     throw new SyscallError(
       "EXHAUSTED",
-      `The ${place.what} are full: ${lengthOf(before)} of ${limit} characters are used, and ${length} would be. Remove or replace entries that are no longer needed, or put several into a shorter one.`,
+      `The ${scope.what} are full: ${lengthOf(before)} of ${limit} characters are used, and ${length} would be. Remove or replace entries that are no longer needed, or put several into a shorter one.`,
     );
   }
 
-  #find(place: Place, notes: readonly Note[], old: string): Note {
-    const found = matching(notes, old);
+  /** The one entry that `old` names. A person may name those that wait, too. */
+  #find({ scope, used, held }: Pick<ScopeContent, "scope" | "used" | "held">, old: string): MemoryEntry {
+    const { operator } = this.#context.process;
+    const found = matching(operator ? [...used, ...held] : used, old);
     const [first, second] = found;
     if (first && !second) return first;
     if (!first) {
       throw new SyscallError(
         "NOT_FOUND",
-        `No entry of the ${place.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. ${this.#context.process.operator ? "`rnix memory show`" : "The action snapshot"} lists all.`,
+        `No entry of the ${scope.what} matches ${JSON.stringify(old.slice(0, 100))}: expected its id, its text or a part of it. ${operator ? "`rnix memory show`" : "The action snapshot"} lists all.`,
       );
     }
     const list = found.slice(0, 5).map(({ id, text }) => `${id}: ${text.split("\n")[0]?.slice(0, 60)}`);
@@ -234,59 +222,42 @@ export class Memory {
     );
   }
 
-  async #changed(place: Place, id: string, state: Change["state"]): Promise<Change> {
-    const { text } = await readStored(this.#store, place.scope, place.doc);
-    return { id, state, characters: lengthOf(text), limit: place.limit(this.#limits) };
+  async #changed(scope: MemoryScope, id: string, state: Change["state"]): Promise<Change> {
+    const { text } = await readStored(this.store, scope);
+    return { id, state, characters: lengthOf(text), limit: scope.limit(this.limits) };
   }
 
-  async #change(
-    { scope, doc }: Place,
-    change: (now: string) => string | null,
-    holds: (now: string) => boolean,
-    signal: AbortSignal,
-  ): Promise<void> {
-    await changeStored(this.#store, { scope, doc }, change, { signal, holds });
-  }
-
-  async #journal({ scope, doc }: Place): Promise<Journal> {
-    const { text } = await readStored(this.#store, scope, journalDoc(doc));
-    return parsedOr<Journal>(text, { v: 1, entries: {} });
-  }
-
-  /** Notes who wrote an entry. Of entries that are gone nothing is kept. */
-  async #sign({ scope, doc }: Place, text: string, signal: AbortSignal): Promise<void> {
-    const { process } = this.#context;
-    const written = {
-      at: new Date().toISOString(),
-      agent: process.operator ? "" : process.agent,
-      run: process.operator ? "" : process.uuid,
-    };
-    const now = parseEntries((await readStored(this.#store, scope, doc)).text);
+  /** Records who wrote an entry. The records of entries that are gone are dropped. */
+  async #sign(scope: MemoryScope, text: string, signal: AbortSignal): Promise<void> {
+    const { agent, uuid, operator } = this.#context.process;
+    const at = new Date().toISOString();
+    const written = operator ? { at, agent: "", run: "" } : { at, agent, run: uuid };
+    const now = parseEntries((await readStored(this.store, scope)).text);
     const ids = new Set(now.entries.map(({ id }) => id));
-    const change = (before: string): string => {
-      const { entries } = parsedOr<Journal>(before, { v: 1, entries: {} });
+    const signed = ({ entries }: Journal): Journal => {
       const kept = Object.entries(entries).filter(([id]) => ids.has(id));
-      const all = { ...Object.fromEntries(kept), [idOf(text)]: written };
-      return `${JSON.stringify({ v: 1, entries: all }, null, 1)}\n`;
+      return { v: 1, entries: { ...Object.fromEntries(kept), [idOf(text)]: written } };
     };
-    await changeStored(this.#store, { scope, doc: journalDoc(doc) }, change, { signal });
+    await changeJson(this.store, journalOf(scope), NO_WRITERS, signed, signal);
   }
 }
 
 /** Who wrote an entry and when. */
 interface Journal {
   v: 1;
-  entries: Record<string, NonNullable<Note["written"]>>;
+  entries: Record<string, NonNullable<MemoryEntry["written"]>>;
+}
+
+const NO_WRITERS: Journal = { v: 1, entries: {} };
+
+/** Beside the file of the entries, hidden from listings. */
+function journalOf({ storage, doc }: MemoryScope): DocumentName {
+  return { storage, doc: `.${doc}.json` };
 }
 
 /** As a part of a sentence. */
 function findingText(finding: Finding | null): string | null {
   return finding && `${finding.kind}: ${finding.what}`;
-}
-
-/** Beside the file of the entries, hidden from listings. */
-function journalDoc(doc: string): string {
-  return `.${doc}.json`;
 }
 
 function checkedText(content: string): string {
@@ -304,11 +275,15 @@ function entryWith(file: string, text: string): Entry | undefined {
   return parseEntries(file).entries.find((entry) => entry.text === text);
 }
 
-function matching(notes: readonly Note[], old: string): Note[] {
+function hasEntry(file: string, text: string): boolean {
+  return entryWith(file, text) !== undefined;
+}
+
+function matching(entries: readonly MemoryEntry[], old: string): MemoryEntry[] {
   const wanted = normalized(old);
   if (wanted === "") return [];
-  const exact = notes.filter(({ id, text }) => text === wanted || id === wanted);
-  return exact.length > 0 ? exact.slice(0, 1) : notes.filter(({ text }) => text.includes(wanted));
+  const exact = entries.filter(({ id, text }) => text === wanted || id === wanted);
+  return exact.length > 0 ? exact.slice(0, 1) : entries.filter(({ text }) => text.includes(wanted));
 }
 
 /** Code points. */

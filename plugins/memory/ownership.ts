@@ -1,12 +1,12 @@
 /** Whether the memory in a project's data was written here, or came with the project's files. */
 
 import type { Store } from "rnix/plugin";
-import { changeStored, parsedOr, readStored } from "./document.ts";
+import { changeJson, changeStored, readJson, readStored } from "./document.ts";
 
 /** Beside the project's memory. A repository can bring the file, but no token that this user's list has. */
-const OWNER = ".owner";
+const OWNER = { storage: "project", doc: ".owner" } as const;
 /** In the user's data. */
-const OWNED = "owned.json";
+const OWNED = { storage: "user", doc: "owned.json" } as const;
 /** The oldest are dropped: their memory has to be approved again. */
 const MAX_OWNED = 10_000;
 
@@ -15,32 +15,23 @@ interface Owned {
   tokens: { token: string; project: string; since: string }[];
 }
 
+const NONE: Owned = { v: 1, tokens: [] };
+
 export async function isOwned(store: Store): Promise<boolean> {
-  const { text } = await readStored(store, "project", OWNER);
-  if (text === "") return false;
-  const token = text.trim();
-  return (await ownedOf(store)).tokens.some((one) => one.token === token);
+  const token = (await readStored(store, OWNER)).text.trim();
+  if (token === "") return false;
+  const { tokens } = await readJson(store, OWNED, NONE);
+  return tokens.some((one) => one.token === token);
 }
 
 /** Makes the memory of this project the user's own. The list has the token before the project does. */
 export async function own(store: Store, project: string, signal: AbortSignal): Promise<void> {
   if (await isOwned(store)) return;
   const token = crypto.randomUUID();
-  await changeStored(store, { scope: "user", doc: OWNED }, (text) => listed(text, token, project), {
-    signal,
-  });
-  await changeStored(store, { scope: "project", doc: OWNER }, () => `${token}\n`, { signal });
-}
-
-function listed(text: string, token: string, project: string): string {
-  const { tokens } = parsedOr<Owned>(text, { v: 1, tokens: [] });
   const since = new Date().toISOString();
-  const all = [...tokens, { token, project, since }].slice(-MAX_OWNED);
-  return `${JSON.stringify({ v: 1, tokens: all }, null, 1)}\n`;
-}
-
-async function ownedOf(store: Store): Promise<Owned> {
-  const { text } = await readStored(store, "user", OWNED);
-  const owned = parsedOr<Owned>(text, { v: 1, tokens: [] });
-  return Array.isArray(owned.tokens) ? owned : { v: 1, tokens: [] };
+  const listed = ({ tokens }: Owned): Owned => {
+    return { v: 1, tokens: [...tokens, { token, project, since }].slice(-MAX_OWNED) };
+  };
+  await changeJson(store, OWNED, NONE, listed, signal);
+  await changeStored(store, OWNER, () => `${token}\n`, { signal });
 }

@@ -1,8 +1,8 @@
 /** The part of the prompt's head: what is remembered, as data. */
 
 import type { OpenContext, PromptPart } from "rnix/plugin";
-import { lengthOf, Memory, type Note, type Notes } from "./memory.ts";
-import { PLACES, type Place } from "./scopes.ts";
+import { lengthOf, Memory, type MemoryEntry, type ScopeContent } from "./memory.ts";
+import { type MemoryScope, SCOPES } from "./scopes.ts";
 
 const TITLE = "Remembered notes";
 const HEAD =
@@ -11,27 +11,28 @@ const HEAD =
 /** null when nothing is remembered. */
 export async function promptPart(context: OpenContext, signal: AbortSignal): Promise<PromptPart | null> {
   const memory = new Memory(context);
-  const read = async (place: Place): Promise<string | null> =>
-    shown(await memory.read(place, signal), place.inPrompt(memory.limits));
-  const places = [PLACES.profile, PLACES.global_memory, PLACES.memory];
-  const parts = (await Promise.all(places.map(read))).filter((part) => part !== null);
+  const read = async (scope: MemoryScope): Promise<string | null> =>
+    shown(await memory.read(scope, signal), scope.inPrompt(memory.limits));
+  const scopes = [SCOPES.profile, SCOPES.global_memory, SCOPES.memory];
+  const parts = (await Promise.all(scopes.map(read))).filter((part) => part !== null);
   return parts.length === 0 ? null : { title: TITLE, text: [HEAD, ...parts].join("\n\n") };
 }
 
 /** The newest entries that fit, in their order; null when there is none. */
-function shown({ place, used }: Notes, limit: number): string | null {
+function shown({ scope, used }: ScopeContent, limit: number): string | null {
   const inside = newestThatFit(used, limit);
   if (inside.length === 0) return null;
   const rest = used.length - inside.length;
   const more = rest === 0 ? [] : [`(${rest} more: use MemoryRecall)`];
-  const lines = [`<memory of="${place.what}">`, ...inside.map(itemOf), ...more, "</memory>"];
+  const lines = [`<memory of="${scope.what}">`, ...inside.map(itemOf), ...more, "</memory>"];
   return lines.join("\n");
 }
 
-export function newestThatFit(notes: readonly Note[], limit: number): Note[] {
+/** The newest entries that `limit` characters of a prompt hold, in their order. */
+export function newestThatFit(entries: readonly MemoryEntry[], limit: number): MemoryEntry[] {
   let left = limit;
-  const inside = notes.toReversed().filter((note) => {
-    const length = lengthOf(itemOf(note)) + 1;
+  const inside = entries.toReversed().filter((entry) => {
+    const length = lengthOf(itemOf(entry)) + 1;
     if (length > left) return false;
     left -= length;
     return true;
@@ -40,7 +41,7 @@ export function newestThatFit(notes: readonly Note[], limit: number): Note[] {
 }
 
 /** Indented, so that no line of an entry looks like a part of the prompt. */
-function itemOf({ text }: Note): string {
+function itemOf({ text }: MemoryEntry): string {
   const plain = text.replace(/<(?=\/?memory\b)/gi, "&lt;");
   return `- ${plain.split("\n").join("\n  ")}`;
 }

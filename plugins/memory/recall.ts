@@ -1,32 +1,37 @@
 /** /dev/memory/recall: searches entries and the conversations of past runs. */
 
 import { type OpenContext, type Search, type SearchHit, SyscallError } from "rnix/plugin";
+import type { Answers } from "../_lib/answer-file.ts";
 import { hashOf } from "./entry-file.ts";
-import type { Found } from "./found.ts";
-import { Memory, type Note, type Notes } from "./memory.ts";
+import { Memory, type MemoryEntry, type ScopeContent } from "./memory.ts";
 import { momentOf } from "./moment.ts";
-import type { Request } from "./request.ts";
-import type { Answers } from "./request-file.ts";
+import { Request } from "./request.ts";
 import { withoutHidden } from "./scan/hidden.ts";
-import { PLACES, type Place, TARGETS } from "./scopes.ts";
+import { SCOPES, TARGETS } from "./scopes.ts";
 import { summaryOf } from "./summary.ts";
-import { shortUuid } from "./texts.ts";
+import { type Recalled, type RecalledRun, recallText } from "./texts.ts";
 
-export const RECALL = "/dev/memory/recall";
+const RECALL = "/dev/memory/recall";
 
 const COLLECTION = "entries";
 const MAX_RESULTS = 100;
-/** Of the entries that were found, so much text is returned whole; of the others the part with the words. */
+/** Several steps of one run are one result, so more hits are asked for. */
+const HITS_PER_RESULT = 5;
+const MAX_HITS = 1_000;
+/** Further steps of one run. */
+const MAX_MORE = 3;
+/** Entries are returned whole up to this many characters together, then the part with the words. */
 const MAX_TEXT = 12_000;
 
 export function recall(context: OpenContext): Answers {
   return {
     device: RECALL,
-    async answer(request, signal) {
+    async answer(text, signal) {
+      const request = new Request(RECALL, text);
       const query = request.needed("query", "the words to search for");
       const { results, pending } = await find(context, query, request, signal);
       const summary = request.flag("summarize") ? await summaryOf(context, query, results) : {};
-      if (request.text("as") === "text") return resultText(results, pending, summary);
+      if (request.text("as") === "text") return recallText(results, pending, summary);
       return JSON.stringify({ results, pending, ...summary }, null, 1);
     },
   };
@@ -37,7 +42,7 @@ async function find(
   query: string,
   request: Request,
   signal: AbortSignal,
-): Promise<{ results: Found[]; pending: number }> {
+): Promise<{ results: Recalled[]; pending: number }> {
   const { search } = context;
   if (!search)
     throw new SyscallError("UNAVAILABLE", `${RECALL}: nothing can be searched here (no search service).`);
@@ -50,64 +55,97 @@ async function find(
     since_ms: momentOf("since", request.text("since"), now),
     until_ms: momentOf("until", request.text("until"), now),
   };
-  const known = new Map<string, Notes>();
+  const known = new Map<string, ScopeContent>();
   for (const target of TARGETS) {
-    const notes = await memory.read(PLACES[target], signal);
-    known.set(await synced(search, context, notes), notes);
+    const content = await memory.read(SCOPES[target], signal);
+    known.set(await synced(search, context, content), content);
   }
-  // The run's own conversation is no memory, and entries of another project that shares the index are left out.
   const { hits, pending } = await search.find({
     text: query,
     collections: [COLLECTION],
     runs: true,
     project,
     ...filters,
-    limit: Math.min(1_000, limit * 2 + 10),
+    limit: Math.min(MAX_HITS, limit * HITS_PER_RESULT + 10),
   });
-  const results: Found[] = [];
+  return { results: resultsOf(hits, known, context).slice(0, limit), pending };
+}
+
+/**
+ * The results in the order of their best hits, one for each run. The run's own conversation is no memory, and entries of
+ * another project that shares the index are left out.
+ */
+function resultsOf(
+  hits: readonly SearchHit[],
+  known: ReadonlyMap<string, ScopeContent>,
+  { process }: OpenContext,
+): Recalled[] {
+  const results: Recalled[] = [];
+  const runs = new Map<string, RecalledRun>();
   let left = MAX_TEXT;
   for (const hit of hits) {
-    if (results.length === limit) break;
-    const one = hit.run ? runFound(hit, context) : entryFound(hit, known.get(hit.source), left);
-    if (!one) continue;
-    left -= one.text.length;
-    results.push(one);
+    if (hit.run) {
+      if (hit.run.uuid !== process.uuid) addStep(hit, hit.run, runs, results);
+      continue;
+    }
+    const { scope, used = [] } = known.get(hit.source) ?? {};
+    const entry = used.find(({ id }) => id === hit.id);
+    if (!entry || !scope) continue;
+    const text = entry.text.length <= left ? entry.text : hit.snippet;
+    left -= text.length;
+    results.push({
+      kind: "entry",
+      id: entry.id,
+      target: scope.target,
+      time: entry.written?.at ?? null,
+      text,
+    });
   }
-  return { results, pending };
+  return results;
+}
+
+/** Adds the step of a run to the result of this run, or a new result. */
+function addStep(
+  { snippet, time_ms }: SearchHit,
+  { step, ...run }: NonNullable<SearchHit["run"]>,
+  runs: Map<string, RecalledRun>,
+  results: Recalled[],
+): void {
+  const time = time_ms === null ? null : new Date(time_ms).toISOString();
+  const found = { step, time, text: withoutHidden(snippet) };
+  const known = runs.get(run.uuid);
+  if (known) {
+    const { more = [] } = known;
+    if (more.length < MAX_MORE) known.more = [...more, found];
+    return;
+  }
+  const result: RecalledRun = { kind: "run", ...run, ...found };
+  runs.set(run.uuid, result);
+  results.push(result);
 }
 
 /** Writes entries that changed since into the index; returns the name of their source. */
-async function synced(search: Search, { project }: OpenContext, { place, used }: Notes): Promise<string> {
-  const source = place.scope === "project" ? `${project.id}/${place.doc}` : place.doc;
+async function synced(
+  search: Search,
+  { project }: OpenContext,
+  { scope, used }: ScopeContent,
+): Promise<string> {
+  const source = scope.storage === "project" ? `${project.id}/${scope.doc}` : scope.doc;
   const version = hashOf(used.map(({ id, written }) => `${id} ${written?.at ?? ""}`).join("\n"));
-  const there = (await search.sources(place.scope, COLLECTION)).find((one) => one.source === source);
+  const there = (await search.sources(scope.storage, COLLECTION)).find((one) => one.source === source);
   if (there?.version === version || (!there && used.length === 0)) return source;
   const documents = uniqueById(used).map(({ id, text, written }) => ({
     id,
     text,
     ...(written && { time_ms: Date.parse(written.at) }),
-    fields: { target: place.target, ...(written?.agent && { agent: written.agent }) },
+    fields: { target: scope.target, ...(written?.agent && { agent: written.agent }) },
   }));
-  await search.put(place.scope, COLLECTION, source, version, documents);
+  await search.put(scope.storage, COLLECTION, source, version, documents);
   return source;
 }
 
-function uniqueById(notes: readonly Note[]): Note[] {
-  return [...new Map(notes.map((note) => [note.id, note])).values()];
-}
-
-function entryFound(hit: SearchHit, notes: Notes | undefined, left: number): Found | null {
-  const note = notes?.used.find(({ id }) => id === hit.id);
-  if (!note || !notes) return null;
-  const text = note.text.length <= left ? note.text : hit.snippet;
-  return { kind: "entry", id: note.id, target: notes.place.target, time: note.written?.at ?? null, text };
-}
-
-function runFound({ run, snippet, time_ms }: SearchHit, { process }: OpenContext): Found | null {
-  if (!run || run.uuid === process.uuid) return null;
-  const { uuid, pid, agent, project, step } = run;
-  const time = time_ms === null ? null : new Date(time_ms).toISOString();
-  return { kind: "run", uuid, pid, agent, project, step, time, text: withoutHidden(snippet) };
+function uniqueById(entries: readonly MemoryEntry[]): MemoryEntry[] {
+  return [...new Map(entries.map((entry) => [entry.id, entry])).values()];
 }
 
 /** The folder to search in; undefined for all. Runs search in their own project, unless the user allows more. */
@@ -124,28 +162,4 @@ function projectOf(
     );
   }
   return wanted === "*" ? undefined : wanted;
-}
-
-function resultText(
-  results: readonly Found[],
-  pending: number,
-  { summary, no_summary }: { summary?: string; no_summary?: string },
-): string {
-  const rest = pending === 0 ? [] : [`${pending} runs are not indexed yet: a later search may find more.`];
-  if (results.length === 0) return ["Nothing found.", ...rest].join("\n");
-  const lines = results.map(({ kind, id, target, uuid, agent, time, text }) => {
-    const of =
-      kind === "run" ? `run ${shortUuid(uuid)}, ${agent}` : `${id}, ${placeOf(target)?.what ?? target}`;
-    return `${of}${time === null ? "" : `, ${time.slice(0, 10)}`}\n${text.replace(/^(?=.)/gm, "  ")}`;
-  });
-  return [
-    ...(summary === undefined ? [] : [summary]),
-    ...lines,
-    ...(no_summary ? [no_summary] : []),
-    ...rest,
-  ].join("\n\n");
-}
-
-function placeOf(target: string | undefined): Place | undefined {
-  return TARGETS.map((one) => PLACES[one]).find((place) => place.target === target);
 }

@@ -4,19 +4,15 @@ import { rm } from "node:fs/promises";
 import type { Store } from "rnix/plugin";
 import { changeStored } from "./document.ts";
 import { parseEntries, withEntry } from "./entry-file.ts";
-import type { Place } from "./scopes.ts";
+import type { MemoryScope } from "./scopes.ts";
 
 /** The store keeps at most this many. */
 const MAX_KEPT = 10;
 
-export async function mergeRecovered(
-  store: Store,
-  { scope, doc }: Place,
-  signal: AbortSignal,
-): Promise<void> {
+export async function mergeRecovered(store: Store, scope: MemoryScope, signal: AbortSignal): Promise<void> {
   for (let n = 0; n < MAX_KEPT; n++) {
-    const kept = `${doc}.recovered${n === 0 ? "" : `-${n}`}`;
-    const there = await store.read(scope, kept);
+    const kept = `${scope.doc}.recovered${n === 0 ? "" : `-${n}`}`;
+    const there = await store.read(scope.storage, kept);
     if (!there) return;
     const texts = parseEntries(there.text).entries.map(({ text }) => text);
     const missing = (now: string): string[] => {
@@ -27,7 +23,7 @@ export async function mergeRecovered(
       const more = missing(now);
       return more.length === 0 ? null : more.reduce((file, text) => withEntry(parseEntries(file), text), now);
     };
-    await changeStored(store, { scope, doc }, change, { signal, holds: (now) => missing(now).length === 0 });
-    await rm(await store.path(scope, kept), { force: true });
+    await changeStored(store, scope, change, { signal, holds: (now) => missing(now).length === 0 });
+    await rm(await store.path(scope.storage, kept), { force: true });
   }
 }

@@ -1,16 +1,16 @@
 /** Reads the requests that are written to the devices of memory. */
 
-import { type Data, SyscallError } from "rnix/plugin";
-import { isObject } from "../_lib/is-object.ts";
+import { SyscallError } from "rnix/plugin";
+import { jsonObject } from "../_lib/json-object.ts";
 
 /** The fields of a request, checked one by one: a person may write any bytes to a device. */
 export class Request {
   readonly #fields: Record<string, unknown>;
   readonly #device: string;
 
-  constructor(device: string, data: Data) {
+  constructor(device: string, text: string) {
     this.#device = device;
-    this.#fields = fieldsOf(device, typeof data === "string" ? data : new TextDecoder().decode(data));
+    this.#fields = jsonObject(device, text);
   }
 
   text(name: string): string | undefined {
@@ -25,8 +25,8 @@ export class Request {
     throw new SyscallError("INVALID", `${this.#device}: ${name} is missing: ${what}.`);
   }
 
-  oneOf<T extends string>(name: string, values: readonly T[], byDefault?: T): T {
-    const value = this.#fields[name] ?? byDefault;
+  oneOf<T extends string>(name: string, values: readonly T[]): T {
+    const value = this.#fields[name];
     const found = values.find((one) => one === value);
     if (found !== undefined) return found;
     throw this.#wrong(name, `one of ${values.join(", ")}`, value);
@@ -48,14 +48,4 @@ export class Request {
     const got = value === undefined ? "nothing" : (JSON.stringify(value) ?? "nothing").slice(0, 100);
     return new SyscallError("INVALID", `${this.#device}: ${name}: expected ${expected}, got ${got}.`);
   }
-}
-
-function fieldsOf(device: string, text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (isObject(value)) return value;
-  } catch {
-    // Answered below.
-  }
-  throw new SyscallError("INVALID", `${device}: expected a JSON object, got ${text.slice(0, 100)}`);
 }

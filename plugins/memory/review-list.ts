@@ -1,11 +1,11 @@
 /** What waits for a person, and what a person has approved. In the user's data, where no repository writes. */
 
 import { type Store, SyscallError } from "rnix/plugin";
-import { changeStored, parsedOr, readStored } from "./document.ts";
+import { changeJson, readJson } from "./document.ts";
 import { hashOf, idOf } from "./entry-file.ts";
 import type { Target } from "./scopes.ts";
 
-const REVIEW = "review.json";
+const REVIEW = { storage: "user", doc: "review.json" } as const;
 /** A run that is refused again and again must not fill the disk. */
 const MAX_WAITING = 200;
 const MAX_APPROVED = 10_000;
@@ -30,17 +30,19 @@ interface Review {
   waiting: Waiting[];
 }
 
+const NONE: Review = { v: 1, approved: [], waiting: [] };
+
 export interface Approved {
   has(text: string): boolean;
 }
 
 export async function approvedOf(store: Store): Promise<Approved> {
-  const hashes = new Set((await reviewOf(store)).approved);
+  const hashes = new Set((await readJson(store, REVIEW, NONE)).approved);
   return { has: (text) => hashes.has(hashOf(text)) };
 }
 
 export async function waitingOf(store: Store): Promise<Waiting[]> {
-  return (await reviewOf(store)).waiting;
+  return (await readJson(store, REVIEW, NONE)).waiting;
 }
 
 export async function quarantine(
@@ -49,7 +51,7 @@ export async function quarantine(
   signal: AbortSignal,
 ): Promise<string> {
   const id = idOf(one.text);
-  await changeReview(store, signal, (review) => {
+  const added = (review: Review): Review | null => {
     if (review.waiting.some((there) => there.id === id && there.target === one.target)) return null;
     if (review.waiting.length >= MAX_WAITING) {
       throw new SyscallError(
@@ -58,7 +60,8 @@ export async function quarantine(
       );
     }
     return { ...review, waiting: [...review.waiting, { id, ...one, at: new Date().toISOString() }] };
-  });
+  };
+  await changeJson(store, REVIEW, NONE, added, signal);
   return id;
 }
 
@@ -69,31 +72,10 @@ export async function decide(
   signal: AbortSignal,
 ): Promise<void> {
   const hashes = approve.map(hashOf);
-  await changeReview(store, signal, (review) => ({
-    ...review,
-    approved: [...review.approved.filter((hash) => !hashes.includes(hash)), ...hashes].slice(-MAX_APPROVED),
-    waiting: review.waiting.filter(({ id }) => !ids.includes(id)),
-  }));
-}
-
-async function reviewOf(store: Store): Promise<Review> {
-  return readReview((await readStored(store, "user", REVIEW)).text);
-}
-
-function readReview(text: string): Review {
-  const review = parsedOr<Review>(text, { v: 1, approved: [], waiting: [] });
-  const isWhole = Array.isArray(review.approved) && Array.isArray(review.waiting);
-  return isWhole ? review : { v: 1, approved: [], waiting: [] };
-}
-
-async function changeReview(
-  store: Store,
-  signal: AbortSignal,
-  change: (review: Review) => Review | null,
-): Promise<void> {
-  const edit = (text: string): string | null => {
-    const changed = change(readReview(text));
-    return changed && `${JSON.stringify(changed, null, 1)}\n`;
-  };
-  await changeStored(store, { scope: "user", doc: REVIEW }, edit, { signal });
+  const decided = ({ v, approved, waiting }: Review): Review => ({
+    v,
+    approved: [...approved.filter((hash) => !hashes.includes(hash)), ...hashes].slice(-MAX_APPROVED),
+    waiting: waiting.filter(({ id }) => !ids.includes(id)),
+  });
+  await changeJson(store, REVIEW, NONE, decided, signal);
 }

@@ -1,17 +1,18 @@
 /** /dev/memory/review: a person decides on entries that wait. */
 
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import { FOREIGN, Memory, type Note } from "./memory.ts";
+import type { Answers } from "../_lib/answer-file.ts";
+import { FOREIGN, Memory, type MemoryEntry } from "./memory.ts";
 import { own } from "./ownership.ts";
-import type { Answers } from "./request-file.ts";
+import { Request } from "./request.ts";
 import { decide, type Waiting, waitingOf } from "./review-list.ts";
-import { PLACES, type Place, TARGETS } from "./scopes.ts";
+import { type MemoryScope, SCOPES, TARGETS } from "./scopes.ts";
 import { reviewText, shortUuid, type Waits } from "./texts.ts";
 
 export const REVIEW = "/dev/memory/review";
 
 /** An entry in a file of memory that is held back, or one that waits outside of it. */
-type Item = Waits & { place: Place; note?: Note; waiting?: Waiting };
+type Item = Waits & { scope: MemoryScope; entry?: MemoryEntry; waiting?: Waiting };
 
 export function review(context: OpenContext): Answers {
   requirePerson(context);
@@ -20,14 +21,16 @@ export function review(context: OpenContext): Answers {
     reviewText(await itemsOf(memory, context, signal));
   return {
     device: REVIEW,
-    shown: list,
-    async answer(request, signal) {
+    content: list,
+    async answer(text, signal) {
+      const request = new Request(REVIEW, text);
       const items = await itemsOf(memory, context, signal);
       const approve = chosen(items, request.text("approve"));
       const reject = chosen(items, request.text("reject"));
       if (approve.length + reject.length > 0) {
-        for (const item of approve) await keep(memory, item, signal);
-        for (const { note, place } of reject) if (note) await memory.removeText(place, note.text, signal);
+        // Outside of its file an entry is added now; in it, the approval alone counts.
+        for (const { waiting, scope, text } of approve) if (waiting) await memory.insert(scope, text, signal);
+        for (const { entry, scope, text } of reject) if (entry) await memory.removeText(scope, text, signal);
         const ids = [...approve, ...reject].map(({ id }) => id);
         await decide(memory.store, { approve: approve.map(({ text }) => text), ids }, signal);
         // All that came with the project is decided: what is written from now on needs no review.
@@ -43,34 +46,23 @@ export function review(context: OpenContext): Answers {
   };
 }
 
-/** Outside of its file an entry is added now; in it, the approval alone counts. */
-async function keep(memory: Memory, { waiting, place, text }: Item, signal: AbortSignal): Promise<void> {
-  if (waiting) await memory.addApproved(place, text, signal);
-}
-
 async function itemsOf(memory: Memory, { project }: OpenContext, signal: AbortSignal): Promise<Item[]> {
   const items: Item[] = [];
   for (const waiting of await waitingOf(memory.store)) {
-    const place = PLACES[waiting.target];
+    const scope = SCOPES[waiting.target];
     // The memory of another project is decided on there.
-    if (place.scope === "project" && waiting.project !== project.dir) continue;
+    if (scope.storage === "project" && waiting.project !== project.dir) continue;
     const by = waiting.agent === "" ? "you" : `${waiting.agent} (${shortUuid(waiting.run)})`;
     const from = `, by ${by}, ${waiting.at.slice(0, 10)}, in ${waiting.project}`;
-    items.push({
-      id: waiting.id,
-      what: place.what,
-      why: waiting.why,
-      from,
-      text: waiting.text,
-      place,
-      waiting,
-    });
+    const { id, why, text } = waiting;
+    items.push({ id, what: scope.what, why, from, text, scope, waiting });
   }
   for (const target of TARGETS) {
-    const place = PLACES[target];
-    for (const note of (await memory.read(place, signal)).held) {
-      const from = `, in ${await memory.pathOf(place)}`;
-      items.push({ id: note.id, what: place.what, why: note.held ?? "", from, text: note.text, place, note });
+    const scope = SCOPES[target];
+    for (const entry of (await memory.read(scope, signal)).held) {
+      const from = `, in ${await memory.pathOf(scope)}`;
+      const { id, held, text } = entry;
+      items.push({ id, what: scope.what, why: held ?? "", from, text, scope, entry });
     }
   }
   return items;
@@ -93,10 +85,10 @@ function idOf({ id }: Item): string {
   return id;
 }
 
-function documentOf({ id, place, why, text, waiting }: Item): object {
+function documentOf({ id, scope, why, text, waiting }: Item): object {
   return {
     id,
-    target: place.target,
+    target: scope.target,
     why,
     text,
     agent: waiting?.agent ?? null,

@@ -3,24 +3,28 @@
 import type { Scope } from "rnix/plugin";
 import type { Limits } from "./limits.ts";
 
-/** As the requests to the devices name them. */
+/** Scopes as the requests to the devices name them. */
 export const TARGETS = ["memory", "global_memory", "profile"] as const;
 export type Target = (typeof TARGETS)[number];
 
-export interface Place {
+/** One memory file: where it is, and its limits. */
+export interface MemoryScope {
   target: Target;
-  scope: Extract<Scope, "project" | "user">;
+  /** Where the store keeps its file. */
+  storage: Extract<Scope, "project" | "user">;
   doc: string;
-  /** As a sentence names it. */
+  /** Its name in a sentence. */
   what: string;
+  /** Characters that the file may have. */
   limit(limits: Limits): number;
+  /** Characters of it in a prompt. */
   inPrompt(limits: Limits): number;
 }
 
-export const PLACES: Readonly<Record<Target, Place>> = {
+export const SCOPES: Readonly<Record<Target, MemoryScope>> = {
   memory: {
     target: "memory",
-    scope: "project",
+    storage: "project",
     doc: "MEMORY.md",
     what: "notes of this project",
     limit: ({ notes }) => notes,
@@ -28,7 +32,7 @@ export const PLACES: Readonly<Record<Target, Place>> = {
   },
   global_memory: {
     target: "global_memory",
-    scope: "user",
+    storage: "user",
     doc: "GLOBAL.md",
     what: "notes for all projects",
     limit: ({ notes }) => notes,
@@ -36,7 +40,7 @@ export const PLACES: Readonly<Record<Target, Place>> = {
   },
   profile: {
     target: "profile",
-    scope: "user",
+    storage: "user",
     doc: "USER.md",
     what: "profile of the user",
     limit: ({ profile }) => profile,

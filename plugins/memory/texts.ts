@@ -1,17 +1,17 @@
 /** What the devices of memory answer, for programs and for people. */
 
-import type { Change, Note, Notes } from "./memory.ts";
+import type { Change, MemoryEntry, ScopeContent } from "./memory.ts";
 import { withoutHidden } from "./scan/hidden.ts";
-import type { Place } from "./scopes.ts";
+import { type MemoryScope, SCOPES, type Target } from "./scopes.ts";
 
 /** As JSON: the entries, or only how much there is. */
-export function notesDocument(
-  { place, used, held, characters, limit }: Notes,
-  inPrompt: readonly Note[],
+export function scopeDocument(
+  { scope, used, held, characters, limit }: ScopeContent,
+  inPrompt: number,
   withEntries: boolean,
 ): object {
   return {
-    target: place.target,
+    target: scope.target,
     ...(withEntries && {
       entries: used.map(({ id, text, written }) => ({
         id,
@@ -23,12 +23,12 @@ export function notesDocument(
     characters,
     limit,
     left: Math.max(0, limit - characters),
-    in_prompt: inPrompt.length,
+    in_prompt: inPrompt,
     waiting_for_review: held.length,
   };
 }
 
-export function changeText({ what }: Place, { id, state, why, characters, limit }: Change): string {
+export function changeText({ what }: MemoryScope, { id, state, why, characters, limit }: Change): string {
   const use = `${characters} of ${limit} characters of the ${what} are used.`;
   switch (state) {
     case "added":
@@ -45,8 +45,8 @@ export function changeText({ what }: Place, { id, state, why, characters, limit 
 }
 
 /** For a person: each entry with its id. */
-export function notesText({ place, used, held, characters, limit }: Notes, path: string): string {
-  const title = `${upperFirst(place.what)}: ${counted(used.length)}, ${characters} of ${limit} characters`;
+export function scopeText({ scope, used, held, characters, limit }: ScopeContent, path: string): string {
+  const title = `${upperFirst(scope.what)}: ${counted(used.length)}, ${characters} of ${limit} characters`;
   const wait = held.length === 0 ? [] : [`${held.length} more wait for a decision: rnix memory review`];
   return [title, path, ...used.map(entryText), ...wait].join("\n");
 }
@@ -71,7 +71,58 @@ export function reviewText(waiting: readonly Waits[]): string {
   ].join("\n\n");
 }
 
-function entryText({ id, text, written }: Note): string {
+/** A result of a recall. */
+export type Recalled = RecalledEntry | RecalledRun;
+
+interface RecalledEntry {
+  kind: "entry";
+  id: string;
+  target: Target;
+  time: string | null;
+  text: string;
+}
+
+/** A run, with the step that fits best, and with further ones. */
+export interface RecalledRun extends RecalledStep {
+  kind: "run";
+  uuid: string;
+  pid: number;
+  agent: string;
+  project: string;
+  more?: RecalledStep[];
+}
+
+interface RecalledStep {
+  step: number;
+  time: string | null;
+  text: string;
+}
+
+export interface Summary {
+  summary?: string;
+  no_summary?: string;
+}
+
+/** For a person: the summary, then each result with its text. */
+export function recallText(
+  results: readonly Recalled[],
+  pending: number,
+  { summary, no_summary }: Summary,
+): string {
+  const rest = pending === 0 ? [] : [`${pending} runs are not indexed yet: a later search may find more.`];
+  if (results.length === 0) return ["Nothing found.", ...rest].join("\n");
+  const parts = [summary, ...results.map(recalledText), no_summary, ...rest];
+  return parts.filter((part) => part !== undefined).join("\n\n");
+}
+
+function recalledText(one: Recalled): string {
+  const day = one.time === null ? "" : `, ${one.time.slice(0, 10)}`;
+  if (one.kind === "entry") return `${one.id}, ${SCOPES[one.target].what}${day}\n${indented(one.text)}`;
+  const steps = [one, ...(one.more ?? [])].map(({ step, text }) => indented(`step ${step}: ${text}`));
+  return [`run ${shortUuid(one.uuid)}, ${one.agent}${day}`, ...steps].join("\n");
+}
+
+function entryText({ id, text, written }: MemoryEntry): string {
   const by = written === null ? "" : `  ${written.at.slice(0, 10)} ${written.agent || "you"}`;
   return `\n${id}${by}\n${indented(clean(text))}`;
 }

@@ -1,6 +1,7 @@
 /** The tool SkillManage: its definition, and how its input becomes a SKILL.md. */
 
 import { SyscallError, type ToolDef } from "rnix/plugin";
+import { jsonObject } from "../_lib/json-object.ts";
 import { requireVisible } from "./visible-text.ts";
 
 export const SKILL_MANAGE: ToolDef = {
@@ -55,14 +56,7 @@ const LIMITS: Readonly<Record<keyof SkillText, number>> = {
 
 /** A raw write is checked as a call of the tool is. Fails with INVALID. */
 export function parseRequest(text: string): SkillRequest {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw invalid(`expected a JSON object, got ${JSON.stringify(text.slice(0, 100))}`, cause);
-  }
-  if (typeof value !== "object" || value === null) throw invalid("expected a JSON object");
-  const { action, name, description, allowed_tools, body } = Object.fromEntries(Object.entries(value));
+  const { action, name, description, allowed_tools, body } = jsonObject("SkillManage", text);
   if (action !== "create" && action !== "patch" && action !== "delete")
     throw invalid(`action: expected create, patch or delete, got ${JSON.stringify(action)}`);
   if (typeof name !== "string" || !NAME.test(name) || name.length > MAX_NAME)
@@ -119,6 +113,6 @@ export function readSkillFile(file: string): SkillText {
   return { description: field("description"), allowed_tools: field("allowed-tools"), body: body.trim() };
 }
 
-export function invalid(message: string, cause?: unknown): SyscallError {
-  return new SyscallError("INVALID", `SkillManage: ${message}.`, { cause });
+export function invalid(message: string): SyscallError {
+  return new SyscallError("INVALID", `SkillManage: ${message}.`);
 }

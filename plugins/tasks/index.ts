@@ -1,7 +1,7 @@
 /** `/dev/tasks`: the task list of a process tree, which its agents share. `/dev/tasks/3` is one task. */
 
 import { definePlugin } from "rnix/plugin";
-import { TasksFile } from "./tasks-file.ts";
+import { openTasks } from "./operations.ts";
 import { TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE } from "./tools.ts";
 
 export default definePlugin({
@@ -11,7 +11,7 @@ export default definePlugin({
     "/dev/tasks": {
       match: "prefix",
       tools: [TASK_CREATE, TASK_UPDATE, TASK_LIST, TASK_GET],
-      factory: (subpath, _flags, context) => new TasksFile(subpath, context),
+      factory: (subpath, _flags, context) => openTasks(subpath, context),
     },
   },
   commands: [

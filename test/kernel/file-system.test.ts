@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Device, FileStat, VFSFile } from "../../src/plugin/index.ts";
+import { type Device, type FileStat, O_RDONLY, O_WRONLY, type VFSFile } from "../../src/plugin/index.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";
 import { KernelHarness, says, script } from "../support/kernel.ts";
 import { codeOf, idle } from "./ipc/support.ts";
@@ -32,6 +32,18 @@ class Counting {
 }
 
 const never = (): Promise<never> => new Promise(() => {});
+
+test.each([
+  [O_RDONLY, "write"],
+  [O_WRONLY, "read"],
+] as const)("a file that is opened with %i refuses to %s, for every driver", async (flags, call) => {
+  await using h = new KernelHarness({ model: silent, devices: { "/dev/x": new Counting().device } });
+  const proc = await idle(h);
+  const { files } = h.kernel;
+  const fd = await files.open(proc, "/dev/x", flags);
+  const made = () => (call === "write" ? files.write(proc, fd, "x") : files.read(proc, fd, 10));
+  expect(await codeOf(made)).toBe("PERMISSION");
+});
 
 describe("Stat", () => {
   test("returns the driver's answer, leaves nothing open, and is recorded", async () => {

@@ -1,7 +1,7 @@
 /** Reads a file in chunks. */
 
 import type { FileHandle } from "node:fs/promises";
-import { throwIfAborted } from "../errors.ts";
+import { throwIfAborted } from "../../_lib/cancelled.ts";
 
 export const CHUNK_BYTES = 64 * 1024;
 

@@ -1,6 +1,6 @@
 /** Yields the thread between slices of long work. */
 
-import { throwIfAborted } from "../errors.ts";
+import { throwIfAborted } from "../../_lib/cancelled.ts";
 
 /** Work of about 2 ms on a slow machine; one unit is one byte examined. */
 const UNITS = 256 * 1024;

@@ -1,12 +1,13 @@
 /** The operation of the tool Edit. */
 
 import { type OpenContext, SyscallError } from "rnix/plugin";
+import { throwIfAborted } from "../../_lib/cancelled.ts";
 import { binaryKind } from "../content/binary-kind.ts";
 import { readChunks } from "../content/read-chunks.ts";
 import { replaceFile } from "../content/replace-file.ts";
 import { TimeSlice } from "../content/time-slice.ts";
 import { sizeText } from "../display.ts";
-import { systemError, throwIfAborted } from "../errors.ts";
+import { systemError } from "../errors.ts";
 import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";
 import type { WriteTarget } from "../paths/write-target.ts";

@@ -1,7 +1,7 @@
 /** The kernel's end of a Worker that searches. */
 
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../errors.ts";
+import { throwIfAborted } from "../../_lib/cancelled.ts";
 import type { Allows } from "./permitted-files.ts";
 import type { FromWorker, SearchRequest, ToWorker } from "./search.ts";
 

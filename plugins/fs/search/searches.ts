@@ -1,7 +1,7 @@
 /** The pool of Workers that search. */
 
 import { SyscallError } from "rnix/plugin";
-import { throwIfAborted } from "../errors.ts";
+import { throwIfAborted } from "../../_lib/cancelled.ts";
 import type { Allows } from "./permitted-files.ts";
 import { type SearchRequest, search } from "./search.ts";
 import { SearchWorker } from "./search-worker.ts";

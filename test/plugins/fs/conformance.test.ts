@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import plugin from "../../../plugins/fs/index.ts";
 import { operation } from "../../../plugins/fs/operations.ts";
-import { O_RDONLY, O_WRONLY } from "../../../src/plugin/index.ts";
+import { O_RDONLY } from "../../../src/plugin/index.ts";
 import { describePlugin } from "../../support/conformance/plugin.ts";
 
 describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
@@ -58,20 +58,6 @@ describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
       flags: O_RDONLY,
       input: null,
       answer: (text) => expect(text).toBe("hello\nworld\n"),
-    },
-    {
-      title: "refuses to write what is open for reading",
-      device: "/dev/fs/a.txt",
-      flags: O_RDONLY,
-      input: "x",
-      error: "PERMISSION",
-    },
-    {
-      title: "refuses to read what is open for writing",
-      device: "/dev/fs/a.txt",
-      flags: O_WRONLY,
-      input: null,
-      error: "PERMISSION",
     },
   ],
   unknown: "/dev/fs/no/such/file",

@@ -118,7 +118,7 @@ const PERSON = { operator: true, pid: 0 };
 class WordSearch implements Search {
   readonly puts: string[] = [];
   readonly #sources = new Map<string, { version: string; documents: SearchDocument[] }>();
-  runs: { uuid: string; text: string }[] = [];
+  runs: { uuid: string; text: string; step?: number }[] = [];
 
   async sources(scope: string) {
     const all = [...this.#sources].filter(([name]) => name.startsWith(`${scope}:`));
@@ -152,8 +152,8 @@ class WordSearch implements Search {
     });
     const runs = this.runs
       .filter((one) => has(one.text))
-      .map(({ uuid, text: snippet }) => {
-        const run = { uuid, pid: 1, agent: "coder", project: "/p", step: 1 };
+      .map(({ uuid, text: snippet, step = 1 }) => {
+        const run = { uuid, pid: 1, agent: "coder", project: "/p", step };
         return {
           kind: "run" as const,
           collection: null,
@@ -406,6 +406,31 @@ describe("recall", () => {
       { text: "postgres moved" },
     ]);
     expect(place.search.puts).toEqual(["p/MEMORY.md", "USER.md", "p/MEMORY.md"]);
+  });
+
+  test("gives each run once, with its best steps first", async () => {
+    using place = new Place();
+    const steps = ["a", "b", "c", "d", "e", "f"].map((word, at) => ({
+      uuid: "run-3",
+      step: at + 1,
+      text: `postgres ${word}`,
+    }));
+    place.search.runs = [...steps, { uuid: "run-4", text: "postgres again" }];
+    const { results } = await place.call("recall", { query: "postgres", max_results: 2 });
+    expect(results).toMatchObject([
+      {
+        uuid: "run-3",
+        step: 1,
+        text: "postgres a",
+        more: [2, 3, 4].map((step) => ({ step, text: `postgres ${"abcd"[step - 1]}` })),
+      },
+      { uuid: "run-4", text: "postgres again" },
+    ]);
+    expect(results[1]).not.toHaveProperty("more");
+    expect(await place.text("recall", { query: "postgres", as: "text" })).toBe(
+      "run run-3, coder\n  step 1: postgres a\n  step 2: postgres b\n  step 3: postgres c\n  step 4: postgres d\n\n" +
+        "run run-4, coder\n  step 1: postgres again",
+    );
   });
 
   test("stays in the run's project unless the user allows more", async () => {

@@ -1,45 +1,26 @@
-/** An open `/dev/skills/manage`: one request, and its answer as text. */
+/** Writes, changes and deletes the skills that agents have written. */
 
-import {
-  type Data,
-  type FileStat,
-  type OpenContext,
-  type Store,
-  SyscallError,
-  type VFSFile,
-} from "rnix/plugin";
+import { type OpenContext, type Store, SyscallError } from "rnix/plugin";
 import { invalid, parseRequest, readSkillFile, type SkillRequest, skillFile } from "./manage.ts";
 
 /** The names of the skills that agents have written, as JSON. */
 const NAMES = "names.json";
 const MAX_SKILLS = 100;
 
-export class SkillManageFile implements VFSFile {
+/** The skills of the project that agents have written. */
+export class WrittenSkills {
   readonly #context: OpenContext;
-  #answer = "";
 
   constructor(context: OpenContext) {
     this.#context = context;
   }
 
-  async write(data: Data, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    const text = typeof data === "string" ? data : new TextDecoder().decode(data);
+  /** Answers one request. */
+  async answer(text: string): Promise<string> {
     const request = parseRequest(text);
-    this.#answer = await this.#do(request);
+    const answer = await this.#do(request);
     this.#context.progress(`${request.name}: ${request.action}`);
-  }
-
-  async read(max: number): Promise<string> {
-    const piece = this.#answer.slice(0, max);
-    this.#answer = this.#answer.slice(piece.length);
-    return piece;
-  }
-
-  async close(): Promise<void> {}
-
-  async stat(): Promise<FileStat> {
-    return { name: "manage", size: 0, isDevice: true, devicePath: "/dev/skills/manage" };
+    return answer;
   }
 
   #do(request: SkillRequest): Promise<string> {
