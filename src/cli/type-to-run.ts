@@ -3,6 +3,8 @@
 import type { Io, Wire } from "./io.ts";
 import type { RunOutput } from "./output/run.ts";
 
+const CTRL_R = "\x12";
+
 interface TypedRun {
   uuid: string;
   /** A connection for one request. */
@@ -42,8 +44,9 @@ export function typeToRun(io: Io, view: RunOutput, { uuid, connect }: TypedRun):
   };
   slot.unused = {
     key(data) {
-      // Arrows and the like begin no message.
-      if (early !== undefined || /^[^\p{Cc}]+$/u.test(data)) take((input) => input.key(data));
+      // Arrows and the like begin no message; Ctrl-R searches the past ones.
+      if (early !== undefined || data === CTRL_R || /^[^\p{Cc}]+$/u.test(data))
+        take((input) => input.key(data));
     },
     paste: (text) => take((input) => input.paste(text)),
   };

@@ -219,7 +219,7 @@ class ChatTerminal {
       chat.picker.key("\x1b");
       return;
     }
-    if (chat.interrupted()) return;
+    if (this.#line.endSearch() || chat.interrupted()) return;
     const now = realClock.monotonic();
     if (!this.#line.isEmpty) this.#line.take(true);
     else if (now - this.#lastCtrlC < TWICE_MS) chat.leave();

@@ -334,6 +334,7 @@ const KEYS: readonly [string, string][] = [
   ["esc", "stop the agent; waiting messages return to the line"],
   ["ctrl-s", "send waiting messages now, interrupting"],
   ["up, alt-up", "edit waiting messages; past messages"],
+  ["ctrl-r", "search past messages"],
   ["ctrl-g", "write in $EDITOR"],
   ["ctrl-v", "attach the picture of the clipboard"],
   ["ctrl-o", "results in full or in short"],

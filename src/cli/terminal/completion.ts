@@ -21,7 +21,8 @@ export interface Suggestion {
 }
 
 export interface Suggestions {
-  kind: "command" | "argument" | "file";
+  /** `history`: past messages, which replace the whole text. */
+  kind: "command" | "argument" | "file" | "history";
   /** Where the typed part begins, in the line; it ends at the cursor. */
   from: number;
   items: Suggestion[];

@@ -1,22 +1,23 @@
-/** The line a person types into: several lines, history, long pastes as markers, and suggestions below it. */
+/** The line a person types into: several lines, history and its search, long pastes as markers, suggestions below it. */
 
 import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
-import { cut } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
-import { type Completer, fileMention, type Suggestion, type Suggestions } from "./completion.ts";
+import { type Completer, fileMention, type Suggestions } from "./completion.ts";
 import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
 import { EditorField } from "./editor-field.ts";
 import type { History } from "./history.ts";
+import { searchHistory } from "./history-search.ts";
+import { SuggestionMenu } from "./suggestion-menu.ts";
 
 /** Keys that mean nothing to the text. */
 const UNUSED: readonly KeyId[] = [
   ...(["escape", "tab", "shift+tab", "alt+up"] as const),
   ...(["ctrl+c", "ctrl+g", "ctrl+o", "ctrl+s", "ctrl+v"] as const),
 ];
-/** Rows of suggestions that are visible at once. */
-const MENU_ROWS = 7;
 /** Columns of the prompt before the text. */
 const PROMPT_WIDTH = 2;
+const SEARCH_KEYS = "  past messages: ctrl-r older, enter takes it, esc ends";
+const NOTHING_FOUND = "  no past message has these words";
 const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
 
 interface InputOptions {
@@ -35,12 +36,6 @@ interface InputView {
   cursor: { row: number; column: number };
 }
 
-interface Menu extends Suggestions {
-  selected: number;
-  /** The text and the cursor that it is an answer to. */
-  state: string;
-}
-
 /**
  * What a key did: it was used here, the text is to be sent ("submit"), or it means nothing here and the caller may use it.
  */
@@ -51,7 +46,9 @@ export class InputLine {
   readonly #typed: string[];
   #field: EditorField;
   #pastes = new Map<number, string>();
-  #menu: Menu | null = null;
+  #menu: SuggestionMenu | null = null;
+  /** Ctrl-R was pressed: past messages with the words of the line are offered. */
+  #isSearching = false;
   /** The text for which the menu was closed by hand. */
   #dismissed: string | null = null;
   #asked: AbortController | undefined;
@@ -68,9 +65,17 @@ export class InputLine {
     return this.#field.getText() === "";
   }
 
-  /** A key such as Escape closes the suggestions first. */
+  /** A key such as Escape closes the suggestions or the search first. */
   get hasMenu(): boolean {
-    return this.#menu !== null;
+    return this.#menu !== null || this.#isSearching;
+  }
+
+  /** Ends a search of past messages; what was typed stays. Returns false if there is none. */
+  endSearch(): boolean {
+    if (!this.#isSearching) return false;
+    this.#dismiss();
+    this.#o.redraw();
+    return true;
   }
 
   /** The whole text, pastes included. */
@@ -133,6 +138,7 @@ export class InputLine {
 
   key(data: string): KeyOutcome {
     if (isKeyRelease(data)) return "used";
+    if (isOneOf(data, ["escape", "ctrl+g"]) && this.endSearch()) return "used";
     const outcome = (this.#menu && this.#menuKey(data, this.#menu)) ?? this.#fieldKey(data);
     if (outcome === "used") this.#changed();
     return outcome;
@@ -149,7 +155,9 @@ export class InputLine {
       cursor.row++;
     }
     if (field.below > 0) lines.push(style.dim(`  … ${field.below} more below`));
-    return { lines: [...lines, ...this.#menuLines(columns)], cursor };
+    lines.push(...(this.#menu?.lines(columns, style) ?? []));
+    if (this.#isSearching) lines.push(style.dim(this.#menu === null ? NOTHING_FOUND : SEARCH_KEYS));
+    return { lines, cursor };
   }
 
   close(): void {
@@ -167,6 +175,11 @@ export class InputLine {
       field.handleInput(data);
       return "used";
     }
+    if (matchesKey(data, "ctrl+r")) {
+      this.#isSearching = true;
+      this.#suggest(this.#stateNow());
+      return "used";
+    }
     if (isOneOf(data, UNUSED)) return "unused";
     if (matchesKey(data, "ctrl+d") && this.isEmpty) return "unused";
     field.handleInput(data);
@@ -174,10 +187,10 @@ export class InputLine {
   }
 
   /** undefined: the key is for the text. */
-  #menuKey(data: string, menu: Menu): KeyOutcome | undefined {
-    const { items } = menu;
-    if (isOneOf(data, ["up", "ctrl+p"])) menu.selected = (menu.selected + items.length - 1) % items.length;
-    else if (isOneOf(data, ["down", "ctrl+n"])) menu.selected = (menu.selected + 1) % items.length;
+  #menuKey(data: string, menu: SuggestionMenu): KeyOutcome | undefined {
+    if (isOneOf(data, ["up", "ctrl+p"])) menu.move(-1);
+    else if (isOneOf(data, ["down", "ctrl+n"])) menu.move(1);
+    else if (menu.kind === "history" && matchesKey(data, "ctrl+r")) menu.move(1);
     else if (matchesKey(data, "escape")) this.#dismiss();
     else if (matchesKey(data, "tab")) this.#accept(menu);
     else if (matchesKey(data, "enter")) return this.#enter(menu);
@@ -187,23 +200,28 @@ export class InputLine {
   }
 
   /** Enter takes the selected suggestion, and sends what is complete. */
-  #enter(menu: Menu): KeyOutcome {
+  #enter(menu: SuggestionMenu): KeyOutcome {
     const typed = this.#beforeCursor().slice(menu.from);
-    const item = menu.items[menu.selected];
+    const item = menu.selected;
     const isStale = menu.state !== this.#stateNow();
-    const isWhole = menu.items.some(({ text }) => text.trim() === typed);
+    const isWhole = menu.kind !== "history" && menu.items.some(({ text }) => text.trim() === typed);
     if (item === undefined || isStale || isWhole) {
       this.#menu = null;
       return "submit";
     }
     this.#accept(menu);
-    if (menu.kind === "file" || item.needsMore) return "used";
+    if (menu.kind === "file" || menu.kind === "history" || item.needsMore) return "used";
     return "submit";
   }
 
-  #accept(menu: Menu): void {
-    const item = menu.items[menu.selected];
+  #accept(menu: SuggestionMenu): void {
+    const item = menu.selected;
     if (item === undefined || menu.state !== this.#stateNow()) return;
+    if (menu.kind === "history") {
+      this.setText(item.text);
+      this.#dismiss();
+      return;
+    }
     const typed = this.#beforeCursor().length - menu.from;
     for (let i = 0; i < typed; i++) this.#field.handleInput("\x7f");
     this.#field.insertTextAtCursor(item.text);
@@ -214,6 +232,7 @@ export class InputLine {
 
   #dismiss(): void {
     this.#menu = null;
+    this.#isSearching = false;
     this.#dismissed = this.#stateNow();
     this.#asked?.abort();
   }
@@ -231,6 +250,10 @@ export class InputLine {
   #suggest(state: string): void {
     const { completer } = this.#o;
     this.#asked?.abort();
+    if (this.#isSearching) {
+      this.#show(searchHistory(this.#typed, this.#field.getText()), state);
+      return;
+    }
     if (completer === null || state === this.#dismissed) return;
     this.#dismissed = null;
     const before = this.#beforeCursor();
@@ -254,26 +277,8 @@ export class InputLine {
   }
 
   #show(found: Suggestions | null, state: string): void {
-    this.#menu = found === null || found.items.length === 0 ? null : { ...found, selected: 0, state };
+    this.#menu = found === null || found.items.length === 0 ? null : new SuggestionMenu(found, state);
     this.#o.redraw();
-  }
-
-  #menuLines(columns: number): string[] {
-    const menu = this.#menu;
-    if (menu === null) return [];
-    const { style } = this.#o;
-    const { items, selected } = menu;
-    const first = Math.max(0, Math.min(selected - MENU_ROWS + 3, items.length - MENU_ROWS));
-    const shown = items.slice(first, first + MENU_ROWS);
-    const width = Math.min(
-      Math.max(...shown.map(({ label }) => Bun.stringWidth(label))),
-      Math.floor(columns / 2),
-    );
-    const lines = shown.map((item, at) =>
-      menuLine(item, { columns, width, style, isSelected: first + at === selected }),
-    );
-    if (items.length > MENU_ROWS) lines.push(style.dim(`  ${selected + 1} of ${items.length}`));
-    return lines;
   }
 
   #insert({ shown, pastes }: Draft): void {
@@ -314,6 +319,7 @@ export class InputLine {
   #reset(): void {
     this.#asked?.abort();
     this.#menu = null;
+    this.#isSearching = false;
     this.#dismissed = null;
     this.#pastes = new Map();
     this.#field = this.#newField();
@@ -328,19 +334,6 @@ export class InputLine {
     for (const text of this.#typed) field.addToHistory(text);
     return field;
   }
-}
-
-function menuLine(
-  { label, about }: Suggestion,
-  o: { columns: number; width: number; style: Style; isSelected: boolean },
-): string {
-  const { style } = o;
-  const name = cut(label, o.width);
-  const left = o.columns - o.width - 6;
-  const text = about === "" || left < 10 ? "" : `  ${cut(about.replaceAll(/\s+/g, " "), left)}`;
-  const padding = text === "" ? "" : " ".repeat(Math.max(0, o.width - Bun.stringWidth(name)));
-  if (o.isSelected) return style.cyan(`${style.glyph.prompt} ${name}${padding}${text}`);
-  return `  ${name}${padding}${style.dim(text)}`;
 }
 
 function isOneOf(data: string, keys: readonly KeyId[]): boolean {

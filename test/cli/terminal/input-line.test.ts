@@ -20,6 +20,7 @@ const KEYS = {
   ctrlK: "\x0b",
   ctrlY: "\x19",
   ctrlW: "\x17",
+  ctrlR: "\x12",
 } as const;
 
 const style = styleOf({ env: { NO_COLOR: "1" } }, { isTTY: true });
@@ -191,6 +192,54 @@ describe("the history", () => {
     expect(history).toEqual(["first", "second", "third"]);
     type(line, KEYS.up);
     expect(line.text).toBe("third");
+  });
+});
+
+describe("Ctrl-R", () => {
+  const history = ["fix the test", "explain src/a.ts\nand src/b.ts", "Fix the docs", "fix the test"];
+  const shown = (line: InputLine): string[] => line.view(60).lines.slice(1);
+
+  test("offers past messages with the words of the line, the newest first, each once", () => {
+    const line = inputLine({ history: [...history] });
+    type(line, KEYS.ctrlR);
+    expect(shown(line).slice(0, -1)).toEqual([
+      "❯ fix the test",
+      "  Fix the docs",
+      "  explain src/a.ts and src/b.ts",
+    ]);
+    type(line, "the fix");
+    expect(shown(line).slice(0, -1)).toEqual(["❯ fix the test", "  Fix the docs"]);
+    expect(type(line, KEYS.ctrlR, KEYS.enter)).toBe("used");
+    expect([line.text, line.hasMenu, shown(line)]).toEqual(["Fix the docs", false, []]);
+    expect(type(line, KEYS.enter)).toBe("submit");
+  });
+
+  test("takes a message whole, and completes nothing in it", () => {
+    const line = inputLine({ history: [...history, "see @src/a"], files: ["src/a.ts"] });
+    type(line, KEYS.ctrlR, KEYS.enter);
+    expect([line.text, line.hasMenu]).toEqual(["see @src/a", false]);
+    type(line, KEYS.ctrlK, "\x15", "explain", KEYS.ctrlR, KEYS.tab);
+    expect(line.text).toBe("explain src/a.ts\nand src/b.ts");
+  });
+
+  test.each([KEYS.esc, "\x07"])("ends with %j, which does nothing else, and leaves what was typed", (key) => {
+    const line = inputLine({ history: [...history] });
+    type(line, "no such words", KEYS.ctrlR);
+    expect(shown(line)).toEqual(["  no past message has these words"]);
+    expect([line.key(key), line.text, line.hasMenu, shown(line)]).toEqual([
+      "used",
+      "no such words",
+      false,
+      [],
+    ]);
+    expect([line.key(key), line.endSearch()]).toEqual(["unused", false]);
+  });
+
+  test("Enter sends what no past message has", () => {
+    const line = inputLine({ history: [...history] });
+    expect(type(line, KEYS.ctrlR, "new words", KEYS.enter)).toBe("submit");
+    line.take(true);
+    expect([line.hasMenu, shown(line)]).toEqual([false, []]);
   });
 });
 

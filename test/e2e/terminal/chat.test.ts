@@ -11,6 +11,7 @@ const ENTER = "\r";
 const ESCAPE = "\x1b";
 const CTRL_C = "\x03";
 const CTRL_D = "\x04";
+const CTRL_R = "\x12";
 const CTRL_S = "\x13";
 const ALT_ENTER = "\x1b\r";
 const ALT_UP = "\x1b[1;3A";
@@ -236,6 +237,30 @@ describe("typing while the agent works", () => {
     await leave(terminal);
     expect(machine.has("approved")).toBe(false);
     expect(asked(model.requests[1]).at(-1)).toBe("rather not");
+  });
+
+  test("Ctrl-R finds a past message; Ctrl-C ends only the search", async () => {
+    await using machine = new Machine();
+    const model = await machine.model([{ text: "one" }, { tool_calls: [SLEEP] }]);
+    await using terminal = machine.terminal(["chat"]);
+    await terminal.until(READY);
+    terminal.type(`count the apples${ENTER}`);
+    await terminal.until((text) => text.includes("one") && EMPTY_LINE.test(text));
+    terminal.type(`${CTRL_R}apples`);
+    await terminal.until(/❯ apples\n❯ count the apples\n\s+past messages/);
+    terminal.type(`${ENTER}`);
+    await terminal.until(/❯ count the apples\s*$/);
+    terminal.type(ENTER);
+    await terminal.until(/begun/);
+    terminal.type(CTRL_R);
+    await terminal.until(/past messages/);
+    terminal.type(CTRL_C);
+    await terminal.until((text) => !text.includes("past messages"));
+    expect(terminal.screen.transcript).not.toContain("suspending");
+    terminal.type(ESCAPE);
+    await terminal.until(/interrupted/);
+    await leave(terminal);
+    expect(asked(model.requests[1]).at(-1)).toBe("count the apples");
   });
 
   test("Ctrl-C suspends the run, and the next message resumes it", async () => {
