@@ -129,7 +129,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     schedule: ports.schedule,
     log,
     inbox: notify,
-    progress: (proc, tool, text) => watchers.emit(proc, { type: "notice", text: `${tool}: ${text}` }),
+    progress: (proc, tool, text) => watchers.notice(proc, `${tool}: ${text}`),
     output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
     treeDir: (proc) => treeDir(table, proc),
     checklist: (proc, plugin, items) => watchers.checklist(proc, plugin, items),
@@ -175,7 +175,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
           files,
           gate,
           readOutput: (schema, answer) => new OutputSchema(schema).read(answer),
-          used: (proc) => watchers.used(proc),
+          watchers,
         }),
     );
     return requests;
@@ -289,8 +289,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     mounts: io.mounts,
     clock,
     preparation: (proc) => builder.preparation(proc),
-    emit: (proc, text) => core.watchers.emit(proc, { type: "notice", text }),
-    doing: (proc, text) => core.watchers.doing(proc, "start", text),
+    watchers: core.watchers,
     notify: (proc, text) => core.notify(proc, "kernel", text),
   });
   const manager = new ProcessManager({
@@ -330,7 +329,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
       clock,
       requirePrice: ({ spec: { budget, opts } }, provider) =>
         requirePrice(budget.limits, { ...opts, provider }, budget),
-      emit: (proc, event) => core.watchers.emit(proc, event),
+      watchers: core.watchers,
     }),
     children: new ChildAgents({
       ...ports,
@@ -341,7 +340,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
       waiting,
       drain,
       suspend,
-      emit: (proc, text) => core.watchers.emit(proc, { type: "notice", text }),
+      watchers: core.watchers,
       notify: (proc, text) => core.notify(proc, "kernel", text),
     }),
   };
@@ -366,7 +365,7 @@ function loopPorts(
     inboxes,
     waiting,
     suspend,
-    saveInfo: saveInfo,
+    saveInfo,
     tools: {
       files,
       clock,
@@ -383,16 +382,9 @@ function loopPorts(
       onStart: (proc, call, path) => watchers.callBegun(proc, call, path),
       onEnd: (proc, record) => watchers.callEnded(proc, record),
     },
-    checks: {
-      clock,
-      contexts: openContexts,
-      drain,
-      inboxes,
-      endChildren: (proc) => runner.endChildren(proc),
-      note: saveInfo,
-      emit: (proc, event) => watchers.emit(proc, event),
-      doing: (proc, kind, text) => watchers.doing(proc, kind, text),
-    },
+    contexts: openContexts,
+    drain,
+    endChildren: (proc) => runner.endChildren(proc),
     onStep: (proc) => {
       callbacks?.onStep(proc.pid, proc.step, proc.spec.maxSteps);
       watchers.step(proc);
@@ -402,9 +394,7 @@ function loopPorts(
       proc.messaging = true;
       showNewTools(proc);
     },
-    emit: (proc, event) => watchers.emit(proc, event),
-    used: (proc) => watchers.used(proc),
-    doing: (proc, kind, text, untilMs) => watchers.doing(proc, kind, text, untilMs),
+    watchers,
   };
 }
 

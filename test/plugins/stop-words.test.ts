@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { ModelGate } from "../../src/kernel/llm/model-gate.ts";
 import { type LLMAnswer, SyscallError, type VFSFile } from "../../src/plugin/index.ts";
-import { FakeClock } from "../support/fake-clock.ts";
+import { TestGate } from "../kernel/llm/test-gate.ts";
 import { HTTP_DRIVERS, type HttpDriver, openDriver } from "../support/model-server/conformance/driver.ts";
 import { request } from "../support/model-server/device.ts";
 import { ModelServer, type Turn } from "../support/model-server/server.ts";
@@ -108,24 +107,12 @@ async function asked(driver: HttpDriver, turn: Turn, stream: boolean): Promise<L
 }
 
 function gated(file: VFSFile, stream: boolean): Promise<LLMAnswer> {
-  const gate = new ModelGate({ clock: new FakeClock(), random: () => 0 });
+  const gate = new TestGate();
   const device = {
     write: async (data: string, signal: AbortSignal) => void (await file.write(data, signal)),
     read: (max: number, signal: AbortSignal) => file.read(max, signal),
   };
-  return gate.call(
-    "k",
-    device,
-    { ...request, stream },
-    {
-      signal: new AbortController().signal,
-      totalMs: 60_000,
-      idleMs: 60_000,
-      retries: 0,
-      onEvent: () => undefined,
-      onRetry: () => undefined,
-    },
-  );
+  return gate.call("k", device, { ...request, stream }, { retries: 0 });
 }
 
 function endOf(answer: LLMAnswer | SyscallError): End | "empty" {

@@ -13,6 +13,7 @@ import type {
   ProviderChoice,
   SpawnOpts,
 } from "../../src/kernel/types.ts";
+import { orAborted } from "../../src/lib/cancellation.ts";
 import { type Clock, realClock } from "../../src/lib/clock.ts";
 import { Children } from "../../src/os/children.ts";
 import type { MountType, Services } from "../../src/plugin/index.ts";
@@ -37,8 +38,12 @@ import { CountingClock } from "./counting-clock.ts";
 import { settled } from "./fake-clock.ts";
 import { memoryFolder } from "./memory-folder.ts";
 
+/** In place of the rest of an answer: nothing follows until the call is cancelled. */
+export const SILENCE = "silence";
+type Answer = (LLMEvent | typeof SILENCE)[];
+
 /** What the scripted model does with one request: the events of its answer, or a refusal. */
-export type Model = (request: LLMRequest, signal: AbortSignal) => LLMEvent[] | Promise<LLMEvent[]>;
+export type Model = (request: LLMRequest, signal: AbortSignal) => Answer | Promise<Answer>;
 
 export const usage = { input_tokens: 10, output_tokens: 5, cached_tokens: 0 };
 
@@ -65,7 +70,7 @@ export function calls(...wanted: [name: string, input: Record<string, unknown>][
 }
 
 /** Plays answers one after the other; each may look at its request. */
-export function script(...answers: (LLMEvent[] | ((request: LLMRequest) => LLMEvent[]))[]): Model {
+export function script(...answers: (Answer | ((request: LLMRequest) => Answer))[]): Model {
   let at = 0;
   return (request) => {
     const answer = answers[at++];
@@ -86,12 +91,13 @@ function allCallbacks(given: Partial<KernelCallbacks>): KernelCallbacks {
 }
 
 /** A model that does not answer before it is cancelled. */
-export const silent: Model = (_request, signal) =>
-  new Promise((_resolve, reject) => {
-    const cancelled = (): void => reject(new SyscallError("CANCELLED", "cancelled"));
-    if (signal.aborted) cancelled();
-    signal.addEventListener("abort", cancelled, { once: true });
+export const silent: Model = (_request, signal) => cancelled(signal);
+
+function cancelled(signal: AbortSignal): Promise<never> {
+  return orAborted(new Promise<never>(() => {}), signal).catch(() => {
+    throw new SyscallError("CANCELLED", "cancelled");
   });
+}
 
 /** A device that answers what `run` makes of its input. */
 export function toolDevice(
@@ -364,15 +370,16 @@ export class KernelHarness {
   #modelDevice(): Device {
     return {
       factory: (): VFSFile => {
-        let events: LLMEvent[] = [];
+        let events: Answer = [];
         return {
           write: async (data, signal) => {
             const request: LLMRequest = JSON.parse(String(data));
             this.requests.push(request);
             events = [...(await this.#o.model(request, signal))];
           },
-          read: async () => {
+          read: async (_max, signal) => {
             const event = events.shift();
+            if (event === SILENCE) return cancelled(signal);
             return event ? JSON.stringify(event) : "";
           },
           close: async () => {},

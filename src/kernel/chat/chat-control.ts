@@ -5,12 +5,13 @@ import type { Children } from "../../os/children.ts";
 import { type Effort, SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import type { Debugger } from "../debugger.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { AttachedImage, PID, ProcessEvent, ProviderChoice, UserMessage } from "../types.ts";
+import type { AttachedImage, PID, ProviderChoice, UserMessage } from "../types.ts";
 
 interface ChatControlPorts {
   table: ProcessTable;
@@ -21,7 +22,7 @@ interface ChatControlPorts {
   clock: Clock;
   /** Fails with INVALID if the run has a cost limit and the price is not known. */
   requirePrice(proc: Process, provider: ProviderChoice): void;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
 }
 
 /** What an interruption has cancelled. */
@@ -83,7 +84,7 @@ export class ChatControl {
     const takeBack = async (): Promise<UserMessage> => {
       const proc = this.#agent(pid);
       const message = asUserMessage(await this.#ports.inboxes.of(proc).takeBack(seq));
-      this.#ports.emit(proc, { type: "message", state: "taken_back", ...message });
+      this.#ports.watchers.emit(proc, { type: "message", state: "taken_back", ...message });
       return message;
     };
     return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);
@@ -99,12 +100,13 @@ export class ChatControl {
     const interrupt = async (): Promise<Interrupted> => {
       const { children, table } = this.#ports;
       const proc = this.#agent(pid);
-      const { underway, interrupted, answerBegun } = proc;
+      const { underway, interrupted } = proc;
+      const textSeen = proc.arriving !== "";
       if (underway === null || proc.stopped) return { interrupted: null, text_seen: false, put_back: [] };
       if (interrupted) for (const { uuid } of table.tree(proc)) children.hurryOwner(uuid);
       const what = proc.served?.busy ? "tools" : underway;
       const putBack = await Promise.race([proc.interrupt(), proc.done.then(() => [])]);
-      return { interrupted: what, text_seen: what === "model" && answerBegun, put_back: [...putBack] };
+      return { interrupted: what, text_seen: what === "model" && textSeen, put_back: [...putBack] };
     };
     return this.#call("Interrupt", pid, { pid }, interrupt, ({ interrupted }) => interrupted);
   }

@@ -3,17 +3,17 @@
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { ContextManager } from "../context-manager.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { CUT_ANSWER, stepText } from "../ipc/wording.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessEvent } from "../types.ts";
 import { type MessageWaitPorts, waitForMessage } from "./message-wait.ts";
 
 export interface TurnPorts extends MessageWaitPorts {
   ctx: ContextManager;
   /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
   offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
 }
 
 /** What the next step is about to hold. */
@@ -85,7 +85,7 @@ export class Turns {
 
   /** Appends it as one message, and returns its text. The record of the step acknowledges it. */
   async deliver(entries: readonly InboxEntry[]): Promise<string> {
-    const { ctx, emit } = this.#ports;
+    const { ctx, watchers } = this.#ports;
     const proc = this.#proc;
     const saysCut = proc.answerCut;
     proc.answerCut = false;
@@ -101,7 +101,7 @@ export class Turns {
       saysCut,
     };
     proc.reading = entries.flatMap((entry) => (entry.kind === "input" ? [asUserMessage(entry)] : []));
-    for (const read of proc.reading) emit(proc, { type: "message", state: "read", ...read });
+    for (const read of proc.reading) watchers.emit(proc, { type: "message", state: "read", ...read });
     return text;
   }
 
@@ -130,7 +130,7 @@ export class Turns {
    * answer began. Returns the numbers of the user's messages in it.
    */
   async putBack(): Promise<number[]> {
-    const { ctx, emit, inboxes } = this.#ports;
+    const { ctx, inboxes, watchers } = this.#ports;
     const proc = this.#proc;
     const { entries = [], message, saysCut } = this.#delivery ?? {};
     this.#delivery = undefined;
@@ -140,7 +140,8 @@ export class Turns {
     proc.answerCut = saysCut === true;
     inboxes.of(proc).putBack(entries);
     const inputs = entries.filter((entry) => entry.kind === "input");
-    for (const entry of inputs) emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+    for (const entry of inputs)
+      watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
     return inputs.map(({ seq }) => seq);
   }
 }

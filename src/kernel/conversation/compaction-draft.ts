@@ -199,8 +199,7 @@ class Drafting {
       .find((one) => proc.estimate.of(one) <= longest);
     if (!found) return null;
     const { output_schema: _schema, ...asked } = found;
-    // It is not an answer of the run: no events are emitted, and a failure does not suspend the run.
-    const call = new ModelCall({ ...this.#ports, emit: () => {}, suspend: () => {} }, proc);
+    const call = new ModelCall(this.#ports, proc);
     try {
       const terms = { totalMs: proc.spec.opts.limits.compact_timeout, optional: true } as const;
       const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);

@@ -80,7 +80,7 @@ export class Compactor {
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const room = this.#room();
-    this.#ports.doing(proc, "compact", "compacting the conversation");
+    this.#ports.watchers.doing(proc, "compact", "compacting the conversation");
     const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(room.goal, demanded);
     const spent = { ...proc.usage };
@@ -113,7 +113,7 @@ export class Compactor {
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
     await this.#ports.ctx.compact(proc, compaction);
     proc.contextTokens = compaction.tokens_after;
-    this.#ports.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
+    this.#ports.watchers.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }
 

@@ -76,6 +76,10 @@ export class ProcessEvents {
     for (const watcher of proc.watchers) watcher.push(event);
   }
 
+  notice(proc: Process, text: string): void {
+    this.emit(proc, { type: "notice", text });
+  }
+
   /** A question to a person, or its end. */
   asked(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void {
     this.emit(proc, event);
@@ -179,7 +183,7 @@ export class ProcessEvents {
     for (const read of proc.reading) events.push({ type: "message", state: "read", ...read });
     if (proc.step > proc.recordedStep) {
       events.push(stepEvent(proc));
-      if (proc.answerBegun) events.push({ type: "text_delta", step: proc.step, text: proc.arriving });
+      if (proc.arriving !== "") events.push({ type: "text_delta", step: proc.step, text: proc.arriving });
     }
     for (const call of proc.activity.calls) {
       const { id, step, path, output } = call;

@@ -4,6 +4,7 @@ import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { killed } from "../process/verdict.ts";
@@ -41,8 +42,7 @@ interface ChildAgentPorts {
   planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Suspends a process in the middle of a step. */
   suspend(proc: Process, reason: string, wake: Wake): void;
-  /** Emits to the watchers of the process. */
-  emit(proc: Process, text: string): void;
+  watchers: ProcessEvents;
   /** Notifies its model. */
   notify(proc: Process, text: string): Promise<void>;
 }
@@ -220,12 +220,12 @@ export class ChildAgents {
     as: Pick<SpawnOpts, "uuid" | "parentCall">,
     signal: AbortSignal,
   ): Promise<Process> {
-    const { table, processes, planChild, emit } = this.#ports;
+    const { table, processes, planChild, watchers } = this.#ports;
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
     const pid = await processes.spawn(wish.intent, agent, { ...opts, ...as, notices, parentPid: parent.pid });
-    for (const notice of notices) emit(parent, `Agent: ${notice}`);
+    for (const notice of notices) watchers.notice(parent, `Agent: ${notice}`);
     return table.get(pid);
   }
 
@@ -258,11 +258,11 @@ export class ChildAgents {
   }
 
   async #resumeChild(parent: Process, uuid: string, parentCall?: string): Promise<Process> {
-    const { table, planChildResume, emit } = this.#ports;
+    const { table, planChildResume, watchers } = this.#ports;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
     const child = table.get(await this.#resume(parent, uuid, agent, { ...opts, notices, parentCall }));
     charge(parent, uuid, child.spec.budget);
-    for (const notice of notices) emit(parent, `Agent: ${notice}`);
+    for (const notice of notices) watchers.notice(parent, `Agent: ${notice}`);
     return child;
   }
 

@@ -5,6 +5,7 @@ import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/named-error.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import { mountPath, toolPrefix } from "../mount/mount-point.ts";
 import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
@@ -28,10 +29,7 @@ interface StartMountsPorts {
   clock: Clock;
   /** What the builder has left to do for this process, once. */
   preparation(proc: Process): Preparation | undefined;
-  /** Shows a notice to attached clients. */
-  emit(proc: Process, text: string): void;
-  /** What the process does now. */
-  doing(proc: Process, text: string): void;
+  watchers: ProcessEvents;
   /** Notifies the model at its next step. */
   notify(proc: Process, text: string): Promise<void>;
 }
@@ -85,13 +83,13 @@ export class StartMounts {
 
   /** Waits for the mounts, as long as the first step must. Returns notices for the user. */
   async #mount(proc: Process, begun: readonly Begun[]): Promise<string[]> {
-    const { clock, doing, emit, mounts } = this.#ports;
-    if (begun.length > 0) doing(proc, `starting ${namesOf(begun)}`);
+    const { clock, mounts, watchers } = this.#ports;
+    if (begun.length > 0) watchers.doing(proc, "start", `starting ${namesOf(begun)}`);
     const announced = new Set<Begun>();
     const startedAt = clock.monotonic();
     const announcing = clock.timer(ANNOUNCE_MS, () => {
       for (const one of begun.filter(({ state }) => state === "pending")) announced.add(one);
-      if (announced.size > 0) emit(proc, `starting ${namesOf([...announced])} …`);
+      if (announced.size > 0) watchers.notice(proc, `starting ${namesOf([...announced])} …`);
     });
     proc.starting = new Map(begun.map(({ prefix, ended }) => [prefix, ended.then(() => undefined)]));
     for (const one of begun) void one.ended.then(() => proc.starting.delete(one.prefix));
@@ -169,7 +167,7 @@ export class StartMounts {
 
   /** The run begins; these mounts are still being made. */
   async #continueWithout(proc: Process, late: readonly Begun[]): Promise<void> {
-    this.#ports.emit(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
+    this.#ports.watchers.notice(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
     for (const one of late) void this.#announceEnd(proc, one);
     const tools = late.map(({ prefix }) => `${prefix}*`).join(", ");
     await this.#notify(
@@ -181,7 +179,7 @@ export class StartMounts {
   async #announceEnd(proc: Process, { request, ended }: Begun): Promise<void> {
     const error = await ended;
     if (proc.stopped || proc.ending || proc.exit) return;
-    if (!error) return this.#ports.emit(proc, `${request.name} is ready`);
+    if (!error) return this.#ports.watchers.notice(proc, `${request.name} is ready`);
     // Not to the model: a message would make it answer again.
     this.#tell(proc, failureOf(request, error));
   }
@@ -198,7 +196,7 @@ export class StartMounts {
   /** To clients that are attached, and to those that attach later. */
   #tell(proc: Process, text: string): void {
     proc.notices.push(text);
-    this.#ports.emit(proc, text);
+    this.#ports.watchers.notice(proc, text);
   }
 }
 

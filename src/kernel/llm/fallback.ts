@@ -5,15 +5,16 @@ import type { Clock } from "../../lib/clock.ts";
 import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/runs/schema.ts";
 import { switchEntry } from "../events/log-entry.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessEvent, ProviderChoice } from "../types.ts";
+import type { ProviderChoice } from "../types.ts";
 import { fitToModel } from "./model-capabilities.ts";
 
 export interface FallbackPorts {
   clock: Clock;
   files: FileSystem;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
   /** Writes the process record, so that the run keeps this model after a crash. */
   saveInfo(proc: Process): Promise<void>;
 }
@@ -87,7 +88,7 @@ export class Fallback {
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       // The run fails because the key was refused. Why no other key was found is only a notice.
-      if (!this.#proc.stopped) this.#ports.emit(this.#proc, { type: "notice", text: thrown.message });
+      if (!this.#proc.stopped) this.#ports.watchers.notice(this.#proc, thrown.message);
       return false;
     }
   }
@@ -103,7 +104,7 @@ export class Fallback {
       proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      if (!proc.stopped) this.#ports.emit(proc, { type: "notice", text: thrown.message });
+      if (!proc.stopped) this.#ports.watchers.notice(proc, thrown.message);
       return false;
     }
     await this.#close(before);
@@ -151,7 +152,7 @@ export class Fallback {
       proc.llmFd = before;
       throw thrown;
     }
-    for (const text of proc.notices.slice(noticesBefore)) this.#ports.emit(proc, { type: "notice", text });
+    for (const text of proc.notices.slice(noticesBefore)) this.#ports.watchers.notice(proc, text);
     await this.#close(before);
   }
 
@@ -161,7 +162,7 @@ export class Fallback {
     failed: SyscallError | null,
     step = this.#proc.step,
   ): void {
-    const { clock, emit } = this.#ports;
+    const { clock, watchers } = this.#ports;
     const { switches } = this.#proc;
     const made: ModelSwitch = {
       step,
@@ -171,7 +172,7 @@ export class Fallback {
       error: failed && { code: failed.code, message: failed.message },
     };
     switches.push(made);
-    emit(this.#proc, { type: "log", entry: switchEntry(made) });
+    watchers.emit(this.#proc, { type: "log", entry: switchEntry(made) });
   }
 }
 

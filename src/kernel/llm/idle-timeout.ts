@@ -64,7 +64,7 @@ export class IdleTimeout {
   /** `touch` does not set a new timer: the timer checks the time that is left when it fires. */
   #wait(ms: number, expired: () => SyscallError): void {
     this.#timer = this.#clock.timer(ms, () => {
-      if (this.#activity.busy?.()) this.touch();
+      if (this.#activity.isBusy) this.touch();
       const left = this.leftMs;
       // At least 1 ms, or a rounding remainder could be waited for forever.
       if (left > 0) this.#wait(Math.max(1, left), expired);
@@ -75,7 +75,7 @@ export class IdleTimeout {
 
 /** The awaited program; while it is busy with its own work, its silence does not count. */
 interface Activity {
-  busy?(): boolean;
+  readonly isBusy?: boolean;
 }
 
 function reasonOf(signal: AbortSignal): SyscallError {

@@ -3,6 +3,7 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import type { RateLimits, SyscallError } from "../../plugin/index.ts";
+import type { ProviderChoice } from "../types.ts";
 import { ConcurrencyLimit } from "./concurrency-limit.ts";
 import { FairQueue, type QueueEntry } from "./fair-queue.ts";
 import { HoldWindow } from "./hold-window.ts";
@@ -19,7 +20,7 @@ export interface SlotRequest extends QueueEntry {
   readonly observer?: SlotObserver;
 }
 
-interface SlotObserver {
+export interface SlotObserver {
   /** The call has no slot yet. Called again when the reason changes. */
   onWait?(wait: SlotWait): void;
   /** The call has waited and has its slot now. */
@@ -31,13 +32,6 @@ export interface SlotWait {
   for: "slot" | "rate_limit";
   /** Unix ms, if it is known. */
   untilMs: number | null;
-}
-
-/** The limits in the provider's configuration. */
-interface ConfiguredLimits {
-  /** Maximum concurrent calls. */
-  concurrency: number | undefined;
-  requestsPerMinute: number | undefined;
 }
 
 /** How a call ended: with an answer, refused because of too many calls, or anything else. */
@@ -150,7 +144,7 @@ export class KeyLimiter {
   }
 
   /** Set before each call: providers.yaml may have changed. */
-  set limits({ concurrency, requestsPerMinute }: ConfiguredLimits) {
+  set limits({ concurrency, requestsPerMinute }: Pick<ProviderChoice, "concurrency" | "requestsPerMinute">) {
     this.#concurrency.setMax(concurrency);
     this.#rate.limit = requestsPerMinute;
   }

@@ -3,41 +3,37 @@
 import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
-import {
-  type BudgetShortage,
-  type CallBudget,
-  costOf,
-  reserveCall,
-  reserveTurn,
-} from "../budget/call-budget.ts";
-import { AttemptUsage, addUsage, noUsage, subtractUsage } from "../budget/usage.ts";
+import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
+import { noUsage } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
 import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
-import type { Activity, ProviderChoice, SuspendCause, Wake } from "../types.ts";
+import type { Activity, ProcessEvent, ProviderChoice, SuspendCause, Wake } from "../types.ts";
+import { CallCharge } from "./call-charge.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
-import { type GateObserver, GateOptions } from "./gate-options.ts";
 import type { SlotWait } from "./key-limiter.ts";
 import { ModelDeviceFile } from "./model-device.ts";
-import type { ModelCallOptions, ModelGate, Retry } from "./model-gate.ts";
+import type { GateObserver, ModelGate, Retry } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
-import { isRetryable, outageWaitMs, type RetryLimits, RetrySchedule } from "./retry.ts";
+import {
+  isRetryable,
+  NO_RETRY,
+  outageWaitMs,
+  type RetryLimits,
+  RetrySchedule,
+  retryLimitsOf,
+} from "./retry.ts";
+import type { SlotLease } from "./slot-lease.ts";
 
 const READ_LENGTH = 1024 * 1024;
-/** A model is retried for at most this time if another one can replace it. */
-const REPLACEABLE_RETRY_MS = 10_000;
 
 export interface ModelCallPorts extends FallbackPorts {
   debug: Debugger;
   gate: ModelGate;
   tools: ToolCallPorts;
   random(): number;
-  /** What the run has used has changed. */
-  used(proc: Process): void;
-  /** What the process does now; `untilMs`: when a wait ends, if that is known. */
-  doing(proc: Process, kind: Activity["kind"], text: string, untilMs?: number | null): void;
   /** Suspends the run. */
   suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
 }
@@ -57,7 +53,10 @@ interface AskOptions {
   steps?: 0 | 1;
   /** Overrides the run's time limit of a model call. */
   totalMs?: number;
-  /** The run continues without its answer: it is retried only briefly, and by no other model. */
+  /**
+   * The run continues without its answer, which is part of something else, such as a compaction: it is retried only
+   * briefly and by no other model, no events are emitted, and a failure does not suspend the run.
+   */
   optional?: true;
 }
 
@@ -70,14 +69,9 @@ export class ModelCall implements GateObserver {
   readonly #proc: Process;
   readonly #device: ModelDeviceFile;
   readonly #fallback: Fallback;
-  #arriving = "";
   #cutByBudget = false;
-  /** The usage that the attempts of the current call have reported. It is charged also if the call fails. */
-  #spent = new AttemptUsage();
-  /** The part of it that earlier steps have charged. */
+  #charge: CallCharge | undefined;
   #paid = noUsage();
-  #lastPaid = noUsage();
-  #budget: CallBudget | undefined;
   #programCalls: ProgramToolCalls | undefined;
   #callsTools: boolean | undefined;
   /** Set while calls break off one after another after the program called a tool. */
@@ -93,26 +87,9 @@ export class ModelCall implements GateObserver {
     this.#device = new ModelDeviceFile(ports, proc);
   }
 
-  /** Text of the incomplete answer: the partial result if the run is stopped now. */
-  get arriving(): string {
-    return this.#arriving;
-  }
-
-  /** The same, once. */
-  takeArriving(): string {
-    const text = this.#arriving;
-    this.#arrived("");
-    return text;
-  }
-
-  #arrived(text: string): void {
-    this.#arriving = text;
-    this.#proc.arriving = text;
-  }
-
   /** What the last attempt was charged. */
   get paid(): Usage {
-    return this.#lastPaid;
+    return this.#paid;
   }
 
   /** Takes another model or effort for the next call. Fails, and changes nothing, if it can't be used. */
@@ -159,15 +136,14 @@ export class ModelCall implements GateObserver {
     begun: boolean,
     options: AskOptions,
   ): Promise<LLMAnswer | undefined | typeof ASK_AGAIN> {
-    this.#budget = await this.#reserve(request, options);
     this.#optional = options.optional === true;
+    const charge = new CallCharge(this.#proc, await this.#reserve(request, options));
+    this.#charge = charge;
     if (!begun && options.steps !== 0) events.begin();
     this.#arrived("");
     this.#device.reads = 0;
     this.#device.readBytes = 0;
-    this.#spent = new AttemptUsage();
-    this.#paid = noUsage();
-    this.#programCalls = this.#acceptCalls(events);
+    this.#programCalls = this.#acceptCalls(events, charge);
     this.#proc.served = this.#programCalls;
     let answer: LLMAnswer | undefined;
     let end: Ending;
@@ -178,7 +154,7 @@ export class ModelCall implements GateObserver {
       this.#breaks = undefined;
       this.#proc.outageWaitMs = undefined;
       this.#fallback.reset();
-      this.#learn(request);
+      this.#learn(request, charge.attempt);
     } catch (thrown) {
       retry = this.#retryAfterBreak(thrown);
       again = retry === undefined && (await this.#recover(thrown));
@@ -187,11 +163,11 @@ export class ModelCall implements GateObserver {
     again &&= !this.#programCalls?.hasCalled;
     const settled = await this.#settle();
     end ??= settled;
-    const further = this.#budget === undefined;
+    const further = charge.isPaid;
     // A step that is interrupted before its answer begins does not count.
-    const isNone = again || (this.#proc.interrupted && !answer && this.#arriving === "");
-    const usage = this.#pay(answer?.usage ?? this.#spent.total(), isNone ? 0 : options.steps);
-    this.#lastPaid = usage;
+    const isNone = again || (this.#proc.interrupted && !answer && this.#proc.arriving === "");
+    const usage = this.#pay(charge, answer?.usage, isNone ? 0 : options.steps);
+    this.#paid = usage;
     if (again) return ASK_AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (retry) await this.#waitFor(retry);
@@ -208,8 +184,7 @@ export class ModelCall implements GateObserver {
   }
 
   /** A program reports its usage of all turns together: neither the estimate nor the conversation's size is in it. */
-  #learn(request: ModelRequest): void {
-    const { input_tokens, output_tokens } = this.#spent.attempt;
+  #learn(request: ModelRequest, { input_tokens, output_tokens }: Readonly<Usage>): void {
     const proc = this.#proc;
     if (!this.#programCalls) proc.estimate.learn(request, input_tokens);
     if (!this.#optional && input_tokens > 0)
@@ -235,16 +210,16 @@ export class ModelCall implements GateObserver {
   }
 
   /** Lets a program that is the model call tools; each of its turns is a step. */
-  #acceptCalls(events: AskEvents): ProgramToolCalls | undefined {
+  #acceptCalls(events: AskEvents, charge: CallCharge): ProgramToolCalls | undefined {
     if (!events.called || !this.#runsTools()) return undefined;
     return new ProgramToolCalls(this.#ports.tools, this.#proc, {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
-        if (!events.ended?.(turn, this.#pay(this.#spent.total()))) throw STOP;
+        if (!events.ended?.(turn, this.#pay(charge))) throw STOP;
         this.#arrived("");
       },
       next: () => {
-        this.#budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
+        charge.budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
         events.begin();
       },
     });
@@ -259,7 +234,7 @@ export class ModelCall implements GateObserver {
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
-      this.#ports.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
+      this.#ports.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
     const reserving = reserveCall(spec.budget, request, provider, work, { input, steps, onWait });
     const budget = requireBudget(await reserving);
     this.#cutByBudget = budget.lowered;
@@ -267,59 +242,59 @@ export class ModelCall implements GateObserver {
     return budget;
   }
 
-  #call(request: ModelRequest, options: AskOptions): Promise<LLMAnswer> {
+  #call(request: ModelRequest, { totalMs }: AskOptions): Promise<LLMAnswer> {
     const { debug, gate } = this.#ports;
     const proc = this.#proc;
+    const { limits } = proc.spec.opts;
+    const gateOptions = {
+      signal: this.#programCalls?.signal ?? proc.work,
+      clock: proc.clock,
+      totalMs: totalMs ?? limits.model_timeout,
+      idleMs: limits.model_idle_timeout,
+      patienceMs: limits.model_wait,
+      provider: proc.provider,
+      tree: proc.spec.tree,
+      observer: this,
+    };
     return debug.call(
       proc,
       "Read",
       { fd: proc.llmFd, length: READ_LENGTH },
-      () => gate.call(proc.provider.gateKey, this.#device, request, this.#gateOptions(options)),
+      () => gate.call(proc.provider.gateKey, this.#device, request, gateOptions),
       () => ({ bytes: this.#device.readBytes, pieces: this.#device.reads }),
     );
   }
 
-  #gateOptions({ totalMs }: AskOptions): ModelCallOptions {
-    const { work, clock, provider, spec } = this.#proc;
-    const { limits } = spec.opts;
-    const programCalls = this.#programCalls;
-    return new GateOptions(this, {
-      signal: programCalls?.signal ?? work,
-      clock,
-      totalMs: totalMs ?? limits.model_timeout,
-      idleMs: limits.model_idle_timeout,
-      patienceMs: limits.model_wait,
-      provider,
-      tree: spec.tree,
-      programCalls,
-    });
-  }
-
   /** No retries as soon as the program has called a tool, which a retry would repeat. */
   get retryLimits(): RetryLimits {
-    const { model_retries, model_retry_time } = this.#proc.spec.opts.limits;
-    if (this.#programCalls?.hasCalled) return { retries: 0, retryMs: 0 };
+    if (this.#programCalls?.hasCalled) return NO_RETRY;
     const brief = this.#optional || this.#proc.fallbacks.length > 0;
-    return {
-      retries: model_retries ?? Infinity,
-      retryMs: brief ? Math.min(model_retry_time, REPLACEABLE_RETRY_MS) : model_retry_time,
-    };
+    return retryLimitsOf(this.#proc.spec.opts.limits, { brief });
   }
 
   onEvent(event: LLMEvent): void {
-    if (event.type === "usage") this.#spent.report(event.usage);
+    if (event.type === "usage") this.#charge?.report(event.usage);
     this.#programCalls?.onEvent(event);
-    if (event.type === "turn") this.onSlot();
+    if (event.type === "turn") this.onGrant();
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
-    if (event.type === "text_delta") this.#arrived(this.#arriving + event.text);
+    if (event.type === "text_delta") this.#arrived(this.#proc.arriving + event.text);
     this.#answering(event.type);
-    this.#ports.emit(this.#proc, { type: event.type, step: this.#proc.step, text: event.text });
+    this.#emit({ type: event.type, step: this.#proc.step, text: event.text });
+  }
+
+  onSlot(slot: SlotLease): void {
+    this.#programCalls?.setSlot(slot);
+    this.onGrant();
   }
 
   /** The call has its slot: the request is sent, and the answer is waited for. */
-  onSlot(): void {
+  onGrant(): void {
     this.#phase = undefined;
     this.#doing("model", `waiting for ${this.#proc.provider.model}`);
+  }
+
+  get isBusy(): boolean {
+    return this.#programCalls?.busy ?? false;
   }
 
   onWait({ for: what, untilMs }: SlotWait): void {
@@ -338,18 +313,30 @@ export class ModelCall implements GateObserver {
     this.#doing("model", phase === "text_delta" ? "writing" : "thinking");
   }
 
-  /** An optional call is a part of something else, such as a compaction. */
   #doing(kind: Activity["kind"], text: string, untilMs: number | null = null): void {
-    if (!this.#optional) this.#ports.doing(this.#proc, kind, text, untilMs);
+    if (!this.#optional) this.#ports.watchers.doing(this.#proc, kind, text, untilMs);
+  }
+
+  #emit(event: ProcessEvent): void {
+    if (!this.#optional) this.#ports.watchers.emit(this.#proc, event);
+  }
+
+  /** Text of the incomplete answer. */
+  #arrived(text: string): void {
+    if (!this.#optional) this.#proc.arriving = text;
+  }
+
+  #suspend(reason: string, atMs: number, cause?: SuspendCause): void {
+    if (!this.#optional) this.#ports.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
   }
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
     this.#arrived("");
     const untilMs = Math.ceil(this.#ports.clock.now() + delayMs);
     this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
-    this.#spent.nextAttempt();
+    this.#charge?.nextAttempt();
     const { step } = this.#proc;
-    this.#ports.emit(this.#proc, { type: "retry", step, attempt, delayMs, leftMs, message: error.message });
+    this.#emit({ type: "retry", step, attempt, delayMs, leftMs, message: error.message });
   }
 
   /** Tries another key or model. */
@@ -367,12 +354,8 @@ export class ModelCall implements GateObserver {
     if (stopped || !hasCalled || this.#proc.stopped || this.#proc.interrupted) return undefined;
     if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
       return undefined;
-    const { limits } = this.#proc.spec.opts;
     this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#ports.random);
-    const wait = this.#breaks.next(thrown, {
-      retries: limits.model_retries ?? Infinity,
-      retryMs: limits.model_retry_time,
-    });
+    const wait = this.#breaks.next(thrown, retryLimitsOf(this.#proc.spec.opts.limits));
     return wait && { attempt: this.#breaks.failures, ...wait, error: thrown };
   }
 
@@ -388,7 +371,7 @@ export class ModelCall implements GateObserver {
     if (this.#proc.stopped || this.#proc.interrupted || !(thrown instanceof SyscallError)) return thrown;
     if (asksForLongWait(thrown)) {
       // It does not wait in memory: the run resumes when the quota is reset.
-      this.#ports.suspend(this.#proc, thrown.message, { on: "at", at_ms: Math.ceil(thrown.resetAtMs) });
+      this.#suspend(thrown.message, Math.ceil(thrown.resetAtMs));
       return thrown;
     }
     if (!this.#outlastsOutage(thrown)) return new RunError("llm_error", thrown);
@@ -406,30 +389,13 @@ export class ModelCall implements GateObserver {
   #suspendForOutage({ message }: SyscallError): void {
     const { outageWaitMs: last, spec } = this.#proc;
     const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#ports.random);
-    const wake = { on: "at", at_ms: Math.round(this.#ports.clock.now() + ms) } as const;
-    this.#ports.suspend(this.#proc, message, wake, "model");
+    this.#suspend(message, Math.round(this.#ports.clock.now() + ms), "model");
   }
 
-  /** Charges the usage of the current step: the total less what earlier steps were charged. */
-  #pay(total: Usage, steps: 0 | 1 = 1): Usage {
-    const used = subtractUsage(total, this.#paid);
-    const budget = this.#budget;
-    if (budget === undefined) return used;
-    this.#budget = undefined;
-    const cost_usd = this.#costOf(used);
-    addUsage(this.#paid, { ...used, cost_usd });
-    addUsage(this.#proc.usage, used);
-    const tokens = used.input_tokens + used.output_tokens;
-    budget.pay(tokens === 0 ? used : { ...used, cost_usd }, steps);
-    this.#ports.used(this.#proc);
+  #pay(charge: CallCharge, total?: Usage, steps?: 0 | 1): Usage {
+    const { used } = charge.pay(total, steps);
+    this.#ports.watchers.used(this.#proc);
     return used;
-  }
-
-  /** The cost of all attempts that `used` contains; undefined if it is not known. */
-  #costOf(used: Usage): number | undefined {
-    const { price } = this.#proc.provider;
-    const costs = this.#spent.charge(used).map((attempt) => costOf(attempt, price));
-    return costs.includes(null) ? used.cost_usd : costs.reduce<number>((sum, cost) => sum + (cost ?? 0), 0);
   }
 
   /** The text and reasoning since the program's last tool call. */

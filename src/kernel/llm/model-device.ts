@@ -12,18 +12,21 @@ export class ModelDeviceFile implements ModelDevice {
   readBytes = 0;
   readonly #ports: { files: FileSystem };
   readonly #proc: Process;
+  readonly #fd: number | undefined;
 
-  constructor(ports: { files: FileSystem }, proc: Process) {
+  /** `fd`: another open file than the process's own. */
+  constructor(ports: { files: FileSystem }, proc: Process, fd?: number) {
     this.#ports = ports;
     this.#proc = proc;
+    this.#fd = fd;
   }
 
   write(data: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.files.write(this.#proc, this.#proc.llmFd, data, signal);
+    return this.#ports.files.write(this.#proc, this.#fd ?? this.#proc.llmFd, data, signal);
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
-    const data = await this.#ports.files.readQuietly(this.#proc, this.#proc.llmFd, max, signal);
+    const data = await this.#ports.files.readQuietly(this.#proc, this.#fd ?? this.#proc.llmFd, max, signal);
     this.reads++;
     this.readBytes += data.length;
     return data;

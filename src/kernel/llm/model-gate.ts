@@ -4,56 +4,52 @@ import { sleep } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { type LLMAnswer, type LLMEvent, SyscallError } from "../../plugin/index.ts";
+import type { ProviderChoice } from "../types.ts";
 import { AnswerReader, type ModelDevice } from "./answer-reader.ts";
 import { IdleTimeout } from "./idle-timeout.ts";
 import {
   type CallOutcome,
   KeyLimiter,
   type KeyLimiterStatus,
+  type SlotObserver,
   type SlotRequest,
-  type SlotWait,
 } from "./key-limiter.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { OpenRequests } from "./open-requests.ts";
-import { isRetryable, RetrySchedule, requestedWaitMs } from "./retry.ts";
+import { isRetryable, type RetryLimits, RetrySchedule, requestedWaitMs } from "./retry.ts";
 import { SlotLease } from "./slot-lease.ts";
 
 export type { ModelDevice } from "./answer-reader.ts";
 
 export interface ModelCallOptions {
   signal: AbortSignal;
-  /** The clock of the deadlines and of the waits between attempts; default: the gate's clock. */
-  clock?: Clock;
+  /** The clock of the deadlines and of the waits between attempts. */
+  clock: Clock;
   /** The time limit of all attempts together, without the waits between them. */
   totalMs: number;
   /** The longest silence of a streamed answer, including the time to its first event. */
   idleMs: number;
-  /** Attempts after the first one. Read again after each attempt, as `retryMs`. */
-  retries: number;
-  /** Ms from the first failure in which attempts are made; default: no limit. */
-  retryMs?: number;
-  /** The longest wait that a provider may ask for; default `totalMs`. */
-  patienceMs?: number;
-  /** The provider's name, for the status. */
-  provider?: string;
-  /** Maximum concurrent calls of one key; default 32. */
-  concurrency?: number;
-  /** Maximum requests of one key within a minute. */
-  requestsPerMinute?: number;
-  /** The process tree, for fairness. Calls without one share a tree. */
-  tree?: string;
+  /** The longest wait that a provider may ask for. At most `totalMs` counts. */
+  patienceMs: number;
+  /** Its name, and the limits of its key. */
+  provider: Pick<ProviderChoice, "name" | "concurrency" | "requestsPerMinute">;
+  /** The process tree, for fairness. */
+  tree: string;
+  observer: GateObserver;
+}
+
+/** The model call that the gate reports to. One object, because thousands may wait, and closures take memory. */
+export interface GateObserver extends SlotObserver {
+  /** Read again after each attempt. */
+  readonly retryLimits: RetryLimits;
+  /** Read at the deadlines: true while a program that is the model waits for its own tool call. */
+  readonly isBusy?: boolean;
   /** Gets the slot of each attempt. A program releases it while its own tool calls run. */
   onSlot?(slot: SlotLease): void;
-  /** The call has no slot yet. Called again when the reason of the wait changes. */
-  onWait?(wait: SlotWait): void;
-  /** It has waited and has its slot now. */
-  onGrant?(): void;
-  /** Asked at the deadlines: true while a program that is the model waits for its own tool call. */
-  busy?(): boolean;
   /** Gets the events as they arrive. If an answer breaks off, `onRetry` says that it starts again. */
-  onEvent(event: LLMEvent): void;
+  onEvent?(event: LLMEvent): void;
   /** Called before the wait. */
-  onRetry(retry: Retry): void;
+  onRetry?(retry: Retry): void;
 }
 
 /** An attempt failed, and the next one is made after `delayMs`. */
@@ -106,29 +102,29 @@ export class ModelGate {
   ): Promise<LLMAnswer> {
     const limiter = this.#limiterOf(key, options);
     limiter.calls++;
-    const patienceMs = Math.min(options.patienceMs ?? Infinity, options.totalMs);
+    const { observer } = options;
     const slotRequest = {
       order: this.#calls++,
-      patienceMs,
-      tree: options.tree ?? "",
+      patienceMs: Math.min(options.patienceMs, options.totalMs),
+      tree: options.tree,
       model: request.model,
       isRetry: false,
-      observer: options,
+      observer,
     };
     const reader = new AnswerReader(device, request, (event) => {
       if (event.type === "limits") limiter.report(request.model, event.limits);
       // Each request that a program makes has the whole time.
       if (event.type === "turn") total.touch();
-      options.onEvent(event);
+      observer.onEvent?.(event);
     });
-    const total = new IdleTimeout(options.clock ?? this.#clock, options.signal, options);
+    const total = new IdleTimeout(options.clock, options.signal, observer);
     try {
       let schedule: RetrySchedule | undefined;
       for (;;) {
         slotRequest.isRetry = schedule !== undefined;
         const result = await this.#attempt(limiter, slotRequest, reader, total, options);
         if (!(result instanceof SyscallError)) return result;
-        schedule ??= new RetrySchedule(options.clock ?? this.#clock, this.#random);
+        schedule ??= new RetrySchedule(options.clock, this.#random);
         await this.#backOff(result, schedule, limiter, slotRequest, total.signal, options);
       }
     } finally {
@@ -154,16 +150,16 @@ export class ModelGate {
   }
 
   /** The limiter of a key; an idle one is kept for a while, with what it has learned. */
-  #limiterOf(key: string, { provider = "", concurrency, requestsPerMinute }: ModelCallOptions): KeyLimiter {
-    const limiter = this.#keys.get(key)?.limiter ?? this.#newKey(key, provider, concurrency);
-    limiter.limits = { concurrency, requestsPerMinute };
+  #limiterOf(key: string, { provider }: ModelCallOptions): KeyLimiter {
+    const limiter = this.#keys.get(key)?.limiter ?? this.#newKey(key, provider);
+    limiter.limits = provider;
     return limiter;
   }
 
-  #newKey(key: string, provider: string, concurrency: number | undefined): KeyLimiter {
+  #newKey(key: string, { name, concurrency }: ModelCallOptions["provider"]): KeyLimiter {
     for (const [old, { limiter }] of this.#keys) if (limiter.isIdleSince(IDLE_KEY_MS)) this.#keys.delete(old);
     const limiter = new KeyLimiter(this.#clock, concurrency, this.#openRequests);
-    this.#keys.set(key, { provider, limiter });
+    this.#keys.set(key, { provider: name, limiter });
     return limiter;
   }
 
@@ -177,9 +173,9 @@ export class ModelGate {
   ): Promise<LLMAnswer | SyscallError> {
     await limiter.acquire(slotRequest, total.signal);
     const slot = new SlotLease(limiter, slotRequest, total.signal);
-    options.onSlot?.(slot);
+    options.observer.onSlot?.(slot);
     total.arm(options.totalMs, () => totalTimeout(options.totalMs));
-    const idle = new IdleTimeout(options.clock ?? this.#clock, total.signal, options);
+    const idle = new IdleTimeout(options.clock, total.signal, options.observer);
     if (reader.streams) idle.arm(options.idleMs, () => idleTimeout(options.idleMs));
     let outcome: CallOutcome = "other";
     try {
@@ -206,21 +202,21 @@ export class ModelGate {
     limiter: KeyLimiter,
     { model, patienceMs }: SlotRequest,
     signal: AbortSignal,
-    options: ModelCallOptions,
+    { clock, observer }: ModelCallOptions,
   ): Promise<void> {
     const now = this.#clock.now();
     const requestedMs = requestedWaitMs(error, now);
     const later = requestedMs === undefined ? error : withResetTime(error, requestedMs, now);
-    const { retries, retryMs = Infinity } = options;
+    const limits = observer.retryLimits;
     // A refusal because of concurrent calls does not count. It ends: each refusal lowers the concurrency limit.
-    const counts = error.code !== "EXHAUSTED" || limiter.running === 0 || retries === 0;
+    const counts = error.code !== "EXHAUSTED" || limiter.running === 0 || limits.retries === 0;
     // The quota belongs to the key and the model, so all their calls wait.
     if (requestedMs !== undefined && error.code === "EXHAUSTED") limiter.holdOff(model, requestedMs, later);
     if ((requestedMs ?? 0) > patienceMs) throw later;
-    const wait = schedule.next(error, { retries, retryMs }, counts);
+    const wait = schedule.next(error, limits, counts);
     if (!wait) throw requestedMs ? withoutResetTime(later) : retriesUsedUp(error, schedule);
-    options.onRetry({ attempt: schedule.failures, ...wait, error });
-    await sleep(options.clock ?? this.#clock, wait.delayMs, signal);
+    observer.onRetry?.({ attempt: schedule.failures, ...wait, error });
+    await sleep(clock, wait.delayMs, signal);
   }
 }
 

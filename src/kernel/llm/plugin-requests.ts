@@ -8,29 +8,29 @@ import {
   SyscallError,
   type Usage,
 } from "../../plugin/index.ts";
-import { costOf, reserveCall } from "../budget/call-budget.ts";
-import { AttemptUsage, addUsage, noUsage } from "../budget/usage.ts";
+import { reserveCall } from "../budget/call-budget.ts";
+import { addUsage, noUsage } from "../budget/usage.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
-import { type GateObserver, GateOptions } from "./gate-options.ts";
-import type { ModelDevice, ModelGate } from "./model-gate.ts";
+import { CallCharge } from "./call-charge.ts";
+import { ModelDeviceFile } from "./model-device.ts";
+import type { ModelGate } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
+import { retryLimitsOf } from "./retry.ts";
 
 interface PluginRequestPorts {
   files: FileSystem;
   gate: ModelGate;
   /** Reads an answer by a JSON Schema: the document, or what is wrong. Fails with INVALID for a bad schema. */
   readOutput(schema: object, answer: string): { text: string } | { problem: string };
-  /** What the run has used has changed. */
-  used(proc: Process): void;
+  watchers: Pick<ProcessEvents, "used">;
 }
 
 /** Maximum requests of one process at a time. */
 const MAX_OPEN = 8;
 /** Maximum characters of prompt and system text. */
 const MAX_CHARACTERS = 1_000_000;
-/** The call waits for its answer: it is retried only briefly. */
-const RETRY_MS = 10_000;
 
 /** Each request is charged to the process's budget and waits in the model's queue, but is no step of the run. */
 export class PluginRequests {
@@ -74,58 +74,49 @@ export class PluginRequests {
     signal: AbortSignal,
   ): Promise<LLMAnswer> {
     const { spec, provider } = proc;
-    const reserving = reserveCall(spec.budget, request, provider, signal, {
-      input: proc.estimate.of(request),
-      steps: 0,
-    });
-    const budget = await reserving;
+    const terms = { input: proc.estimate.of(request), steps: 0 } as const;
+    const budget = await reserveCall(spec.budget, request, provider, signal, terms);
     if ("reason" in budget) throw budget.error;
     request.max_output = Math.min(request.max_output ?? Infinity, budget.maxOutput ?? Infinity);
     if (request.max_output === Infinity) delete request.max_output;
-    const spent = new Spent();
+    const charge = new CallCharge(proc, budget);
     let answer: LLMAnswer | undefined;
     try {
-      answer = complete(await this.#call(proc, request, spent, signal));
+      answer = complete(await this.#call(proc, request, charge, signal));
       return answer;
     } finally {
-      const used = answer?.usage ?? spent.usage.total();
-      const cost = costOf(used, provider.price) ?? undefined;
-      const paid = { ...used, ...(cost !== undefined && { cost_usd: cost }) };
-      budget.pay(paid, 0);
-      addUsage(proc.usage, used);
-      if (callId !== undefined) addToCall(proc, callId, paid);
-      this.#ports.used(proc);
+      const { used, cost_usd } = charge.pay(answer?.usage, 0);
+      if (callId !== undefined) addToCall(proc, callId, { ...used, cost_usd });
+      this.#ports.watchers.used(proc);
     }
   }
 
   /** On a file of its own: the process's is in use while a program that is its model calls a tool. */
-  async #call(proc: Process, request: ModelRequest, spent: Spent, signal: AbortSignal): Promise<LLMAnswer> {
+  async #call(
+    proc: Process,
+    request: ModelRequest,
+    charge: CallCharge,
+    signal: AbortSignal,
+  ): Promise<LLMAnswer> {
     const { files, gate } = this.#ports;
     const { provider, spec, clock } = proc;
     const { limits } = spec.opts;
     const fd = await files.open(proc, provider.device, O_RDWR, { kind: "kernel" }, signal);
-    const device: ModelDevice = {
-      secrets: proc.secrets,
-      write: (data, until) => files.write(proc, fd, data, until),
-      read: (max, until) => files.readQuietly(proc, fd, max, until),
-    };
-    const { model_retries } = limits;
-    spent.retryLimits = {
-      retries: model_retries ?? Infinity,
-      retryMs: Math.min(limits.model_retry_time, RETRY_MS),
-    };
-    const options = new GateOptions(spent, {
-      signal,
-      clock,
-      totalMs: limits.model_timeout,
-      idleMs: limits.model_idle_timeout,
-      patienceMs: limits.model_wait,
-      provider,
-      tree: spec.tree,
-      programCalls: undefined,
-    });
     try {
-      return await gate.call(provider.gateKey, device, request, options);
+      return await gate.call(provider.gateKey, new ModelDeviceFile({ files }, proc, fd), request, {
+        signal,
+        clock,
+        totalMs: limits.model_timeout,
+        idleMs: limits.model_idle_timeout,
+        patienceMs: limits.model_wait,
+        provider,
+        tree: spec.tree,
+        observer: {
+          retryLimits: retryLimitsOf(limits, { brief: true }),
+          onEvent: (event) => event.type === "usage" && charge.report(event.usage),
+          onRetry: () => charge.nextAttempt(),
+        },
+      });
     } finally {
       // A failing close is in the trace, and does not change the answer.
       await files.close(proc, fd).catch(() => undefined);
@@ -138,24 +129,6 @@ export class PluginRequests {
     if ("text" in read) return read.text;
     throw new SyscallError("DRIVER", `The model's answer does not fit the output_schema: ${read.problem}`);
   }
-}
-
-/** Counts what the attempts of one request use. */
-class Spent implements GateObserver {
-  readonly usage = new AttemptUsage();
-  retryLimits = { retries: 0, retryMs: 0 };
-
-  onEvent(event: Parameters<GateObserver["onEvent"]>[0]): void {
-    if (event.type === "usage") this.usage.report(event.usage);
-  }
-
-  onRetry(): void {
-    this.usage.nextAttempt();
-  }
-
-  onSlot(): void {}
-
-  onWait(): void {}
 }
 
 function requireModel({ pid, provider, state }: Process): void {

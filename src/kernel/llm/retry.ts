@@ -3,6 +3,7 @@
 import type { Clock } from "../../lib/clock.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import { type Backoff, backoffDelayMs } from "../supervisor/restart-policy.ts";
+import type { Limits } from "../types.ts";
 
 /**
  * Whether the same request may be retried after this error: 429, 5xx, 529, a connection error, a broken or empty
@@ -29,6 +30,22 @@ export interface RetryLimits {
   retries: number;
   /** Ms from the first failure to the start of the last attempt. */
   retryMs: number;
+}
+
+export const NO_RETRY: RetryLimits = { retries: 0, retryMs: 0 };
+
+/** A model that another one can replace, or whose answer is waited for by something else, is retried this long. */
+const BRIEF_RETRY_MS = 10_000;
+
+/** The limits that a run's settings give. */
+export function retryLimitsOf(
+  { model_retries, model_retry_time }: Pick<Limits, "model_retries" | "model_retry_time">,
+  { brief = false } = {},
+): RetryLimits {
+  return {
+    retries: model_retries ?? Infinity,
+    retryMs: brief ? Math.min(model_retry_time, BRIEF_RETRY_MS) : model_retry_time,
+  };
 }
 
 /** The wait before the next attempt, and how long attempts are made from now on. */

@@ -6,13 +6,13 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult } from "../../store/runs/schema.ts";
 import { RunError } from "../errors/run-error.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { OpenContexts } from "../files/open-context.ts";
 import { runProgram } from "../files/run-program.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import { checkFailure } from "../process/verdict.ts";
 import type { Drain } from "../tools/drain.ts";
-import type { Activity, ProcessEvent } from "../types.ts";
 
 /** Characters of a failed check's output that are kept and that the model is shown. */
 const OUTPUT_SHOWN = 4000;
@@ -25,10 +25,8 @@ export interface CheckPorts {
   /** Ends the children of a process, because a check must see what is final. */
   endChildren(proc: Process): Promise<void>;
   /** Writes the process record. */
-  note(proc: Process): Promise<void>;
-  emit(proc: Process, event: ProcessEvent): void;
-  /** What the process does now. */
-  doing(proc: Process, kind: Activity["kind"], text: string): void;
+  saveInfo(proc: Process): Promise<void>;
+  watchers: ProcessEvents;
 }
 
 /**
@@ -55,7 +53,7 @@ export class Checks {
    * an attempt is left. The verdict reads the results.
    */
   async pass(): Promise<boolean> {
-    const { drain, endChildren, note } = this.#ports;
+    const { drain, endChildren, saveInfo } = this.#ports;
     const proc = this.#proc;
     const { checks, checkAttempts } = proc.spec;
     if (checks.length === 0) return true;
@@ -73,17 +71,17 @@ export class Checks {
     if (!failed || stopped || failedAttempts(proc.checks) >= checkAttempts) return true;
     // The message holds the results too, so a kill between the two writes loses no attempt.
     await this.#tellModel(failed, results);
-    await note(proc);
+    await saveInfo(proc);
     return false;
   }
 
   /** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
   async #run(attempt: number): Promise<CheckResult[]> {
-    const { contexts, doing } = this.#ports;
+    const { contexts, watchers } = this.#ports;
     const proc = this.#proc;
     const done: CheckResult[] = [];
     for (const [index, command] of proc.spec.checks.entries()) {
-      doing(proc, "check", `checking: ${firstLine(command)}`);
+      watchers.doing(proc, "check", `checking: ${firstLine(command)}`);
       const { exit, output } = await runProgram(
         (request) => contexts.exec(proc, request, `check-${index + 1}`),
         { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
@@ -100,12 +98,12 @@ export class Checks {
 
   /** Puts the failure into the inbox: durable, and delivered once with the next step. */
   async #tellModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
-    const { clock, emit, inboxes } = this.#ports;
+    const { clock, inboxes, watchers } = this.#ports;
     const proc = this.#proc;
     const left = proc.spec.checkAttempts - failedAttempts(proc.checks);
     const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;
     const why = checkFailure(failed);
-    emit(proc, { type: "notice", text: `${why}; the model is shown its output, and ${more}` });
+    watchers.notice(proc, `${why}; the model is shown its output, and ${more}`);
     const text = `You finished, but ${why}. ${outputOf(failed)}\nFix the cause, then finish again: all checks then run again, and ${more}.`;
     const ts = new Date(clock.now()).toISOString();
     try {

@@ -2,9 +2,9 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { ContextManager } from "../context-manager.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
-import type { ProcessEvent } from "../types.ts";
 import { OutputSchema } from "./output-schema.ts";
 
 /** How often a model is asked to correct the form of its answer. */
@@ -12,7 +12,7 @@ const MAX_CORRECTIONS = 2;
 
 interface FinalAnswerPorts {
   ctx: ContextManager;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
 }
 
 /** Turns an agent's final answer into the run's result, or asks for a correction if it does not fit the schema. */
@@ -53,7 +53,7 @@ export class FinalAnswer {
     proc.completion = null;
     const again = `correction ${proc.corrections} of ${MAX_CORRECTIONS}`;
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
-    this.#ports.emit(proc, { type: "notice", text });
+    this.#ports.watchers.notice(proc, text);
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;
     // The message is appended when `append` returns; only its trace comes later.
     this.#ports.ctx.append(proc, { role: "user", content }).catch(() => undefined);

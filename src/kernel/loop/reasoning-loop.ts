@@ -26,13 +26,12 @@ import { NextRequest } from "./next-request.ts";
 import { StepRecorder } from "./step-recorder.ts";
 import { TurnEnd } from "./turn-end.ts";
 
-export interface LoopPorts extends ModelCallPorts, TurnPorts {
+export interface LoopPorts extends ModelCallPorts, TurnPorts, CheckPorts {
   clock: Clock;
   ctx: ContextManager;
   inboxes: Inboxes;
   waiting: WaitingCalls;
   tools: ToolCallPorts;
-  checks: CheckPorts;
   onStep(proc: Process): void;
 }
 
@@ -45,9 +44,9 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
   try {
     for (;;) {
       await proc.gate();
-      if (ports.tools.drain.isOn) {
-        ports.doing(proc, "end", "waiting to be suspended: rnix is stopping");
-        await ports.tools.drain.waitForSuspend(proc);
+      if (ports.drain.isOn) {
+        ports.watchers.doing(proc, "end", "waiting to be suspended: rnix is stopping");
+        await ports.drain.waitForSuspend(proc);
       }
       const stopped = proc.stopped;
       const outcome: RunOutcome | undefined = stopped
@@ -98,7 +97,7 @@ class ReasoningLoop implements AskEvents {
     this.end = new TurnEnd(ports, proc, {
       model: this.#model,
       turns: this.#turns,
-      checks: new Checks(ports.checks, proc),
+      checks: new Checks(ports, proc),
       finalAnswer: this.#finalAnswer,
       recorder: this.#recorder,
     });
@@ -264,8 +263,7 @@ class ReasoningLoop implements AskEvents {
       change.done.resolve();
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      const text = `the model was not changed: ${thrown.message}`;
-      this.#ports.emit(this.#proc, { type: "notice", text });
+      this.#ports.watchers.notice(this.#proc, `the model was not changed: ${thrown.message}`);
       change.done.reject(thrown);
     }
   }
@@ -276,7 +274,8 @@ class ReasoningLoop implements AskEvents {
    */
   async #interruptedAnswer(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const content = this.#model.takeArriving();
+    const content = proc.arriving;
+    proc.arriving = "";
     if (content === "") {
       proc.step = proc.recordedStep;
       return this.end.endInterruption(await this.#turns.putBack());

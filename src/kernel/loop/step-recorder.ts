@@ -1,18 +1,16 @@
 /** Writes the steps of one run to its record, and logs their texts. */
 
-import type { Clock } from "../../lib/clock.ts";
 import type { LLMAnswer, Message } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import type { Turns } from "../chat/turns.ts";
 import { recordOrFail } from "../errors/run-error.ts";
 import { textEntry } from "../events/log-entry.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, stepRecord, usageSoFar } from "../process/step-record.ts";
-import type { ProcessEvent } from "../types.ts";
 
 interface StepRecorderPorts {
-  clock: Clock;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
 }
 
 type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
@@ -104,8 +102,6 @@ export class StepRecorder {
 
   log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
-    const ts = new Date(this.#ports.clock.now()).toISOString();
-    const entry = textEntry({ ts, step: this.#proc.step }, kind, text);
-    this.#ports.emit(this.#proc, { type: "log", entry });
+    this.#ports.watchers.log(this.#proc, (at) => textEntry(at, kind, text));
   }
 }

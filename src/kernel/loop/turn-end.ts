@@ -3,12 +3,13 @@
 import type { LLMAnswer } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
 import type { ContextManager } from "../context-manager.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import { cutShort } from "../llm/cut-short.ts";
 import type { ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
-import type { ExitReason, ProcessEvent } from "../types.ts";
+import type { ExitReason } from "../types.ts";
 import type { Checks } from "./checks.ts";
 import type { FinalAnswer } from "./final-answer.ts";
 import type { StepRecorder } from "./step-recorder.ts";
@@ -16,12 +17,12 @@ import type { StepRecorder } from "./step-recorder.ts";
 interface TurnEndPorts {
   ctx: ContextManager;
   inboxes: Inboxes;
-  emit(proc: Process, event: ProcessEvent): void;
+  watchers: ProcessEvents;
   saveInfo(proc: Process): Promise<void>;
 }
 
 interface TurnEndParts {
-  model: Pick<ModelCall, "arriving" | "takeArriving" | "cutByBudget">;
+  model: Pick<ModelCall, "cutByBudget">;
   turns: Turns;
   checks: Checks;
   finalAnswer: FinalAnswer;
@@ -95,7 +96,7 @@ export class TurnEnd {
     const whole = this.#withPauses(content);
     const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
     if (proc.spec.opts.chat) {
-      if (cut?.kind === "broken") this.#ports.emit(proc, { type: "notice", text: cut.error.message });
+      if (cut?.kind === "broken") this.#ports.watchers.notice(proc, cut.error.message);
       return this.#endTurn(whole);
     }
     if (cut === undefined) return this.#conclude(whole);
@@ -134,13 +135,13 @@ export class TurnEnd {
    */
   async failedTurn(why: string): Promise<undefined> {
     const proc = this.#proc;
-    this.#model.takeArriving();
+    proc.arriving = "";
     proc.step = proc.recordedStep;
     await this.#turns.putBack();
     this.#turns.end({ onlyNew: true });
     this.keepPartial();
     proc.notices.push(why);
-    this.#ports.emit(proc, { type: "notice", text: why });
+    this.#ports.watchers.notice(proc, why);
     await this.#ports.saveInfo(proc);
   }
 
@@ -148,7 +149,7 @@ export class TurnEnd {
   async endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
     const proc = this.#proc;
     // Who follows the run sees where the answer stops.
-    this.#ports.emit(proc, { type: "notice", text: "interrupted" });
+    this.#ports.watchers.notice(proc, "interrupted");
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
     this.keepPartial();
@@ -160,10 +161,11 @@ export class TurnEnd {
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
     if (this.#isAnswered) return;
-    const text = this.#model.arriving || this.#recorder.lastText || this.#proc.result;
+    const proc = this.#proc;
+    const text = proc.arriving || this.#recorder.lastText || proc.result;
     if (!text) return;
-    this.#proc.result = text;
-    this.#proc.partial = true;
+    proc.result = text;
+    proc.partial = true;
   }
 
   /** The answer with the text of the pauses before it. */

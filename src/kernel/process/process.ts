@@ -289,10 +289,6 @@ export class Process {
     return this.#work.signal;
   }
 
-  get answerBegun(): boolean {
-    return this.arriving !== "";
-  }
-
   /** The user has interrupted the present work, and the loop has not ended it yet. */
   get interrupted(): boolean {
     return this.#interruption !== undefined;

@@ -7,6 +7,7 @@ import { z } from "zod";
 import { costOf } from "../../kernel/budget/call-budget.ts";
 import { RedactingFile } from "../../kernel/files/redacting-file.ts";
 import { ModelGate } from "../../kernel/llm/model-gate.ts";
+import { NO_RETRY } from "../../kernel/llm/retry.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -169,11 +170,13 @@ async function ask(choice: ProviderChoice, file: VFSFile, clock: Clock): Promise
       },
       {
         signal: new AbortController().signal,
+        clock,
         totalMs: PROBE_MS,
         idleMs: PROBE_MS,
-        retries: 0,
-        onEvent: () => undefined,
-        onRetry: () => undefined,
+        patienceMs: PROBE_MS,
+        provider: choice,
+        tree: "",
+        observer: { retryLimits: NO_RETRY },
       },
     );
     return { text: content, usage, cost: costOf(usage, choice.price) };

@@ -2,51 +2,20 @@ import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import shell from "../../../plugins/shell.ts";
-import type { ProviderChoice } from "../../../src/kernel/types.ts";
-import type { Device, LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
-import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
+import { settled } from "../../support/fake-clock.ts";
+import {
+  calls,
+  KernelHarness,
+  type Model,
+  SILENCE,
+  says,
+  script,
+  silent,
+  toolDevice,
+} from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
-
-const STREAMED: ProviderChoice = {
-  name: "streamed",
-  device: "/dev/llm/streamed",
-  model: "m",
-  config: {},
-  gateKey: "streamed",
-  because: "test",
-  secret: async () => "key",
-};
-
-/** A model that sends this much of its answer and then nothing; the next ones are whole. */
-function streamed(requests: LLMRequest[], begun: LLMEvent[], ...whole: LLMEvent[][]): Device {
-  return {
-    factory: () => {
-      let events: LLMEvent[] = [];
-      let ends = true;
-      return {
-        async write(data) {
-          requests.push(JSON.parse(String(data)));
-          const next = whole[requests.length - 2];
-          ends = next !== undefined;
-          events = [...(next ?? begun)];
-        },
-        async read(_max, signal) {
-          const event = events.shift();
-          if (event) return JSON.stringify(event);
-          if (ends) return "";
-          return new Promise((_resolve, reject) => {
-            signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-          });
-        },
-        async close() {},
-        async stat() {
-          return { name: "streamed", size: 0, isDevice: true, devicePath: "/dev/llm/streamed" };
-        },
-      };
-    },
-  };
-}
 
 function said(request: LLMRequest | undefined): string[] {
   return (request?.messages ?? []).map(({ role, content }) => `${role}: ${content}`);
@@ -59,6 +28,8 @@ function waits(h: KernelHarness, pid: number): Promise<void> {
 function send(h: KernelHarness, pid: number, text: string): Promise<{ seq: number }> {
   return h.kernel.chats.send(pid, { text, when: "next_step" });
 }
+
+const NOTE = "Too short to be cut. ".repeat(30);
 
 const NOTHING = { interrupted: null, text_seen: false, put_back: [] };
 
@@ -119,16 +90,13 @@ describe("an interrupted model call", () => {
 
   test("keeps its text, marked as interrupted, and any run then waits for a message", async () => {
     for (const chat of [true, false]) {
-      const requests: LLMRequest[] = [];
-      const begun: LLMEvent[] = [
-        { type: "text_delta", text: "The answer " },
-        { type: "text_delta", text: "is 4" },
-      ];
       await using h = new KernelHarness({
-        model: script(),
-        devices: { "/dev/llm/streamed": streamed(requests, begun, says("42")) },
+        model: script(
+          [{ type: "text_delta", text: "The answer " }, { type: "text_delta", text: "is 4" }, SILENCE],
+          says("42"),
+        ),
       });
-      const pid = await h.spawn("what?", { chat, provider: STREAMED });
+      const pid = await h.spawn("what?", { chat });
       const channel = h.kernel.attach(pid);
       let text = "";
       for await (const event of channel) {
@@ -145,8 +113,8 @@ describe("an interrupted model call", () => {
       expect(step).toMatchObject({ interrupted: true, raw_response: "The answer is 4", action: "text" });
       expect(h.kernel.processes.info(pid)).toMatchObject({ result: "The answer is 4", partial: true });
       await send(h, pid, "go on");
-      await until(() => requests.length === 2);
-      expect(said(requests[1])).toEqual([
+      await until(() => h.requests.length === 2);
+      expect(said(h.requests[1])).toEqual([
         "user: what?",
         "assistant: The answer is 4",
         "user: <system-reminder>The user interrupted your last answer: it is incomplete.</system-reminder>\ngo on",
@@ -160,12 +128,10 @@ describe("an interrupted model call", () => {
   });
 
   test("of a run that is suspended then: the next message resumes it, also after kill -9", async () => {
-    const requests: LLMRequest[] = [];
-    const begun: LLMEvent[] = [{ type: "text_delta", text: "The answer" }];
-    const devices = { "/dev/llm/streamed": streamed(requests, begun, says("42"), says("42")) };
-    await using first = new KernelHarness({ model: script(), devices });
-    await using second = new KernelHarness({ model: script(), devices });
-    const pid = await first.spawn("what?", { provider: STREAMED });
+    const model = script([{ type: "text_delta", text: "The answer" }, SILENCE], says("42"), says("42"));
+    await using first = new KernelHarness({ model });
+    await using second = new KernelHarness({ model });
+    const pid = await first.spawn("what?");
     for await (const event of first.kernel.attach(pid)) if (event.type === "text_delta") break;
     await first.kernel.chats.interrupt(pid);
     await waits(first, pid);
@@ -174,13 +140,34 @@ describe("an interrupted model call", () => {
     expect(suspended?.wake).toEqual({ on: "message" });
     const { uuid } = (await first.follow(pid)).info;
     for (const h of [first, second]) {
-      const resume = h.kernel.lifecycle.resume(uuid, null, h.opts({ provider: STREAMED }));
+      const resume = h.kernel.lifecycle.resume(uuid, null, h.opts());
       expect(await resume.then(() => "resumed", String)).toContain("Add a message");
       const input = { input: "go on" };
-      const again = await h.kernel.lifecycle.resume(uuid, null, h.opts({ provider: STREAMED }), input);
+      const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), input);
       expect((await h.follow(again.pid)).info).toMatchObject({ exit_code: 0, result: "42", steps: 2 });
-      expect(said(requests.at(-1)).at(-1)).toContain("incomplete.</system-reminder>\ngo on");
+      expect(said(h.requests.at(-1)).at(-1)).toContain("incomplete.</system-reminder>\ngo on");
     }
+  });
+
+  test("that summarises the conversation leaves nothing: its text is no answer", async () => {
+    const isAside = ({ messages }: LLMRequest): boolean =>
+      messages.at(-1)?.content.startsWith("[From rnix") === true;
+    const summary = Promise.withResolvers<void>();
+    await using h = new KernelHarness({
+      devices: { "/dev/note": toolDevice("Note", ({ text }) => String(text)) },
+      limits: { context_window: 6_000 },
+      model: (request) => {
+        if (!isAside(request)) return calls(["Note", { n: h.requests.length, text: NOTE }]);
+        summary.resolve();
+        return [{ type: "text_delta", text: "A summary that" }, SILENCE];
+      },
+    });
+    const pid = await h.spawn("go", { chat: true });
+    await summary.promise;
+    await settled();
+    expect(await h.kernel.chats.interrupt(pid)).toMatchObject({ interrupted: "model", text_seen: false });
+    await h.kernel.lifecycle.suspend(pid);
+    expect((await h.follow(pid)).info.result ?? "").not.toContain("summary");
   });
 
   test("ends a wait between retries, too", async () => {

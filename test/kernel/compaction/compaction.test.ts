@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { png } from "../../support/images.ts";
-import { calls, KernelHarness, says, silent } from "../../support/kernel.ts";
+import { calls, KernelHarness, SILENCE, says, silent } from "../../support/kernel.ts";
 import { requireWhole } from "../../support/whole.ts";
 import {
   compactionsOf,
@@ -183,7 +183,9 @@ describe("a conversation that grows", () => {
       model: async (request, signal) => {
         const events = await model(isAside(request) ? [] : scenes.splice(0, 1))(request, signal);
         const usage = { input_tokens: 3 * sizeOf(request), output_tokens: 5, cached_tokens: 0 };
-        return events.map((event) => (event.type === "usage" ? { type: "usage", usage } : event));
+        return events.map((event) =>
+          event !== SILENCE && event.type === "usage" ? { ...event, usage } : event,
+        );
       },
       devices: DEVICES,
       limits: { context_window: 24_000 },

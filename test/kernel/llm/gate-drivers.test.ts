@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelCallOptions, ModelGate } from "../../../src/kernel/llm/model-gate.ts";
 import type { Code } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { HTTP_DRIVERS, openDriver } from "../../support/model-server/conformance/driver.ts";
 import { failureOf, request } from "../../support/model-server/device.ts";
 import { type Fault, ModelServer, type Turn } from "../../support/model-server/server.ts";
+import { TestGate } from "./test-gate.ts";
 
 /** Half an answer with a call that must never be made, and then the fault. */
 const broken = (fault?: Fault): Turn =>
@@ -27,20 +27,20 @@ for (const driver of HTTP_DRIVERS)
     const called = async (server: ModelServer) => {
       const clock = new FakeClock();
       const retries: number[] = [];
-      const options: ModelCallOptions = {
-        signal: new AbortController().signal,
-        totalMs: 600_000,
-        idleMs: 120_000,
-        retries: 2,
-        onEvent: () => {},
-        onRetry: ({ delayMs }) => {
-          retries.push(delayMs);
-          void clock.advance(delayMs);
-        },
-      };
       const file = await openDriver(driver, server.url);
-      const gate = new ModelGate({ clock, random: () => 0 });
-      return { clock, retries, file, answer: gate.call("k", file, { ...request, stream: true }, options) };
+      const gate = new TestGate({ clock, random: () => 0 });
+      const answer = gate.call(
+        "k",
+        file,
+        { ...request, stream: true },
+        {
+          onRetry: ({ delayMs }) => {
+            retries.push(delayMs);
+            void clock.advance(delayMs);
+          },
+        },
+      );
+      return { clock, retries, file, answer };
     };
 
     for (const [title, fault] of passing)

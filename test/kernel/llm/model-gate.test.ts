@@ -1,15 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import {
-  type ModelCallOptions,
-  type ModelDevice,
-  ModelGate,
-  type Retry,
-} from "../../../src/kernel/llm/model-gate.ts";
+import type { ModelDevice, Retry } from "../../../src/kernel/llm/model-gate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
 import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
+import { TestGate } from "./test-gate.ts";
 
 describe("an answer", () => {
   test("is assembled from its events, and the events are emitted as they come", async () => {
@@ -685,15 +681,13 @@ function setUp(random: () => number = () => 0.5) {
   const clock = new FakeClock();
   const events: LLMEvent[] = [];
   const retries: Retry[] = [];
-  const options: ModelCallOptions = {
-    signal: new AbortController().signal,
+  const options = {
     totalMs: 600_000,
     idleMs: 120_000,
-    retries: 2,
-    onEvent: (event) => events.push(event),
-    onRetry: (info) => retries.push(info),
+    onEvent: (event: LLMEvent) => void events.push(event),
+    onRetry: (info: Retry) => void retries.push(info),
   };
-  return { gate: new ModelGate({ clock, random }), clock, options, events, retries };
+  return { gate: new TestGate({ clock, random }), clock, options, events, retries };
 }
 
 function request(): ModelRequest {

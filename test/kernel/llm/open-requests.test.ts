@@ -1,24 +1,24 @@
 import { describe, expect, test } from "bun:test";
-import { ModelGate } from "../../../src/kernel/llm/model-gate.ts";
 import { OpenRequests } from "../../../src/kernel/llm/open-requests.ts";
 import type { LLMAnswer } from "../../../src/plugin/index.ts";
 import { modelRequestLimit } from "../../../src/server/daemon/request-limit.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";
 import { ScriptedDevice, text } from "./scripted-device.ts";
+import { TestGate } from "./test-gate.ts";
 
 const IDLE_MS = 5_000;
 
 /** A gate with a limit, and requests that end when the test says so. */
 class Bench {
   readonly clock = new FakeClock();
-  readonly gate: ModelGate;
+  readonly gate: TestGate;
   /** Open requests, the oldest first. */
   readonly open: { key: string; finish(): void }[] = [];
   readonly #stop = new AbortController();
 
   constructor(openRequests: number) {
-    this.gate = new ModelGate({ clock: this.clock, random: () => 0.5, openRequests });
+    this.gate = new TestGate({ clock: this.clock, openRequests });
   }
 
   ask(key: string, signal: AbortSignal = this.#stop.signal): Promise<LLMAnswer> {
@@ -46,8 +46,6 @@ class Bench {
         idleMs: IDLE_MS,
         retries: 0,
         concurrency: 1_000,
-        onEvent: () => undefined,
-        onRetry: () => undefined,
       },
     );
   }

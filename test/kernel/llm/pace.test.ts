@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelCallOptions, type ModelDevice, ModelGate } from "../../../src/kernel/llm/model-gate.ts";
+import type { ModelDevice } from "../../../src/kernel/llm/model-gate.ts";
 import { type LLMEvent, type RateLimits, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, passing, settled } from "../../support/fake-clock.ts";
 import { seeded } from "../../support/seeded.ts";
 import { type Attempt, ScriptedDevice, text } from "./scripted-device.ts";
+import { type CallTerms, TestGate } from "./test-gate.ts";
 
 const request = {
   intent: "",
@@ -14,18 +15,9 @@ const request = {
 };
 
 function setUp(clock = new FakeClock(), random: () => number = () => 0) {
-  const gate = new ModelGate({ clock, random });
-  const options: ModelCallOptions = {
-    signal: new AbortController().signal,
-    totalMs: 600_000,
-    idleMs: 120_000,
-    retries: 2,
-    patienceMs: 120_000,
-    provider: "acme",
-    onEvent: () => {},
-    onRetry: () => {},
-  };
-  const call = (device: ModelDevice, more: Partial<ModelCallOptions> = {}) =>
+  const gate = new TestGate({ clock, random });
+  const options = { patienceMs: 120_000 };
+  const call = (device: ModelDevice, more: CallTerms = {}) =>
     gate.call("acme:k", device, request, { ...options, ...more });
   const status = () => {
     const [one] = gate.status();

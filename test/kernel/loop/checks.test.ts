@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { SIGTERM } from "../../../src/kernel/types.ts";
+import { sleep } from "../../../src/lib/cancellation.ts";
+import { realClock } from "../../../src/lib/clock.ts";
 import type { LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script } from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";
@@ -182,8 +184,9 @@ describe("a run that is interrupted between its attempts", () => {
     "killed at random (seed %i): each attempt is shown once, and none is lost or added",
     async (seed) => {
       const random = seeded(seed);
-      const model: Model = async () => {
-        await new Promise((resolve) => setTimeout(resolve, random() * 20));
+      // It ends with its call, or a kernel that is killed meanwhile still has the timer of the wait for it.
+      const model: Model = async (_request, signal) => {
+        await sleep(realClock, random() * 20, signal);
         return says("done");
       };
       const kernels = [new KernelHarness({ model, limits })];
