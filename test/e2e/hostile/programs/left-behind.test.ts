@@ -9,8 +9,13 @@ setDefaultTimeout(120_000);
 
 /** Others on this machine may run this test, too: the sleepers of this one have a time of their own. */
 const [FIRST, SECOND] = [`711.${process.pid}`, `712.${process.pid}`];
-/** Without environment, session, parents, pipes and marks of its run. `unlimited` needs a capability; lower does not. */
-const UNKNOWN = `( ( env -i setsid prlimit --rttime=5000000000 sleep ${FIRST} </dev/null >/dev/null 2>&1 & ) & )`;
+/**
+ * Without environment, session, parents, pipes and marks of its run. `unlimited` needs a capability; lower does not.
+ * It loses its mark before its parent: an orphan that Rnix has seen with its mark stays attributed to its run.
+ */
+const UNKNOWN = `env -i prlimit --rttime=5000000000 setsid sh -c 'sleep ${FIRST} &' </dev/null >/dev/null 2>&1`;
+/** It is an orphan first. */
+const UNMARKED_LATER = `( env -i setsid sh -c 'until test -e unmark; do sleep 0.02; done; exec prlimit --rttime=5000000000 sleep ${FIRST}' </dev/null >/dev/null 2>&1 & )`;
 /** Bash's own way: the soft mark is taken off, or can't be. */
 const WITHOUT_SOFT_MARK = `bash -c "ulimit -S -R unlimited; ulimit -S -R 5000000000; ( ( env -i setsid sleep ${SECOND} </dev/null >/dev/null 2>&1 & ) & )"`;
 /** Each lives for less than a millisecond and is another process then, deaf to TERM. */
@@ -21,7 +26,7 @@ const FORKING = {
   "perl, in another session each time": `exec perl -MPOSIX -e '$SIG{TERM} = "IGNORE"; my $e = time + 60; while (time < $e) { my $p = fork; next unless defined $p; POSIX::_exit(0) if $p; POSIX::setsid }'`,
 };
 
-/** While it is being started, it still has its mark. */
+/** Until then it has another command line. */
 const ONCE_UNKNOWN = `until pgrep -xf 'sleep 71[12][.]${process.pid}' >/dev/null; do sleep 0.01; done`;
 
 const sleepers = (machine: Machine): string[] =>
@@ -66,6 +71,27 @@ describe.if(process.platform === "linux")("a program that hides which run starte
     expect(Receipt.parse(JSON.parse((await other.done).stdout)).exit_code).toBe(0);
     expect(sleepers(machine)).toEqual([]);
     expect((await machine.run(["doctor"])).stdout).toContain("ok programs of no known run: none");
+  });
+
+  test("ends with its run while another runs, if it was seen before it took off its mark", async () => {
+    await using machine = new Machine();
+    const wait = "touch held; until test -e go; do sleep 0.02; done";
+    await machine.model(
+      scenes({
+        "stay here": [bash(wait), says("stayed")],
+        "leave it": [bash(`${UNMARKED_LATER}; touch left; ${ONCE_UNKNOWN}`), says("left")],
+      }),
+    );
+    const other = machine.start(["spawn", "stay here", "-q"]);
+    const leaving = machine.start(["spawn", "leave it", "-q"]);
+    await until(() => machine.has("held") && machine.has("left"), "both calls");
+    // It lists the orphans.
+    await machine.run(["doctor"]);
+    machine.write("unmark", "");
+    expect((await leaving.done).stdout).toBe("left\n");
+    expect(sleepers(machine)).toEqual([]);
+    machine.write("go", "");
+    expect((await other.done).code).toBe(0);
   });
 
   test("ends with the daemon at the latest", async () => {
