@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Ends only when it is killed, and does what it was asked to until then. */
 const stubborn = "trap '' TERM; echo $$ > program; while :; do echo x >> effects; sleep 0.1; done";
@@ -16,17 +14,15 @@ for (const inside of [false, true]) {
     await using machine = new Machine();
     let left: boolean | undefined;
     const program = (): number => Number(machine.read("program"));
-    const model = await machine.model(
-      scenes({
-        "do it": [
-          calls(["Bash", { command: stubborn }]),
-          () => {
-            left = isAlive(program());
-            return says("done");
-          },
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [
+        calls(["Bash", { command: stubborn }]),
+        () => {
+          left = isAlive(program());
+          return says("done");
+        },
+      ],
+    });
     // In the second case a daemon is there all the time: its start has swept nothing of the command's.
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     const run = machine.start(["spawn", "do it", ...(inside ? ["--no-daemon"] : ["--detach"])]);

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf, refusal, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const PRICED = `providers:
   openai:
@@ -16,12 +14,10 @@ const PRICED = `providers:
 test.each([[[]], [["--no-daemon"]]])("an agent gives a part of its task to a child agent %j", async (how) => {
   await using machine = new Machine();
   machine.write("notes/a.txt", "forty-two");
-  const model = await machine.model(
-    scenes({
-      "do the whole": [calls(["Agent", { intent: "do a part", agent: "code-analyst" }]), says("whole")],
-      "do a part": [calls(["Read", { path: "notes/a.txt" }]), says("it says forty-two")],
-    }),
-  );
+  const model = await machine.play({
+    "do the whole": [calls(["Agent", { intent: "do a part", agent: "code-analyst" }]), says("whole")],
+    "do a part": [calls(["Read", { path: "notes/a.txt" }]), says("it says forty-two")],
+  });
   const { receipt, stderr } = await verdict(machine, ["do the whole", ...how]);
   expect(receipt).toMatchObject({
     exit_code: 0,
@@ -47,20 +43,15 @@ test.each([[[]], [["--no-daemon"]]])("an agent gives a part of its task to a chi
 test("a child has its parent's provider and model, folders and rights, whatever the environment says", async () => {
   await using machine = new Machine();
   const outside = machine.write(`${machine.elsewhere}/a.txt`, "outside");
-  const model = await machine.model(
-    scenes({
-      whole: [
-        calls(["Agent", { intent: "part one" }], ["Agent", { intent: "part two", model: "m3" }]),
-        calls(["Agent", { intent: "part three", agent: "unknown" }]),
-        says("whole"),
-      ],
-      "part one": [
-        calls(["Read", { path: outside }], ["Write", { path: "b.txt", content: "x" }]),
-        says("one"),
-      ],
-      "part two": [says("two")],
-    }),
-  );
+  const model = await machine.play({
+    whole: [
+      calls(["Agent", { intent: "part one" }], ["Agent", { intent: "part two", model: "m3" }]),
+      calls(["Agent", { intent: "part three", agent: "unknown" }]),
+      says("whole"),
+    ],
+    "part one": [calls(["Read", { path: outside }], ["Write", { path: "b.txt", content: "x" }]), says("one")],
+    "part two": [says("two")],
+  });
   const { receipt } = await verdict(machine, [
     ..."whole --provider anthropic --model m2 --deny Write --add".split(" "),
     machine.elsewhere,
@@ -86,14 +77,11 @@ test("a child has its parent's provider and model, folders and rights, whatever 
 });
 
 test("ps shows the tree of agents, and kill ends it", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      "do the whole": [calls(["Agent", { intent: "do a part" }])],
-      "do a part": [calls(["Agent", { intent: "do the rest" }])],
-      "do the rest": [{ fault: { kind: "hang" } }],
-    }),
-  );
+  await using machine = await Machine.playing({
+    "do the whole": [calls(["Agent", { intent: "do a part" }])],
+    "do a part": [calls(["Agent", { intent: "do the rest" }])],
+    "do the rest": [{ fault: { kind: "hang" } }],
+  });
   const run = machine.start(["spawn", "do the whole", "--output", "json"]);
   const tree = await machine.until(["ps", "--tree"], /do the rest/);
   const indent = (intent: string): number =>

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -11,10 +11,8 @@ import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import type { Result } from "./support/running.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const BUILD = resolve(import.meta.dir, "../../build.ts");
 const OTHER = "9.9.9";
@@ -35,7 +33,7 @@ const COMMANDS = [["ps"], ["spawn", "say so"], ["wait", "1"], ["kill", "1"], ["d
 test("commands refuse a daemon of another version and say how to stop it; it runs until rnix daemon stop", async () => {
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "touch held; sleep 600" }]);
-  const model = await machine.model(scenes({ "hold it": [hold], "say so": [says("so")] }));
+  const model = await machine.play({ "hold it": [hold], "say so": [says("so")] });
   const ours = (...args: string[]): Promise<Result> => machine.run(args);
   const theirs = (...args: string[]): Promise<Result> => machine.run(args, { rnix: other });
   const runningVersion = async (): Promise<unknown> =>
@@ -73,9 +71,7 @@ describe("the daemon of another version is replaced", () => {
   /** Two runs of theirs: one at work, and one that a person has suspended. */
   async function atWork(machine: Machine): Promise<{ pid: number; held: string; suspended: string }> {
     const hold = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
-    await machine.model(
-      scenes({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] }),
-    );
+    await machine.play({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] });
     writeKeys(machine);
     const spawn = async (intent: string): Promise<string> => {
       const { stdout } = await machine.run(["spawn", intent, "--detach"], { rnix: other });
@@ -112,14 +108,12 @@ describe("the daemon of another version is replaced", () => {
     await using machine = new Machine();
     machine.config({ drain: "1m" });
     const long = "echo once >> lines; touch held; until test -e go; do sleep 0.02; done; echo whole";
-    const model = await machine.model(
-      scenes({
-        "hold it": [
-          calls(["Bash", { command: long }], ["Bash", { command: "echo then >> lines" }]),
-          says("went on"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "hold it": [
+        calls(["Bash", { command: long }], ["Bash", { command: "echo then >> lines" }]),
+        says("went on"),
+      ],
+    });
     writeKeys(machine);
     const spawned = await machine.run(["spawn", "hold it", "--detach"], { rnix: other });
     const uuid = spawned.stdout.trim().split(" ")[1] ?? "";

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { renameSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
@@ -24,7 +22,7 @@ async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
   machine.write("agents/worker/instructions.md", "You are the worker.");
   machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
-  const model = await machine.model(scenes({ work: [HOLD, ...after] }));
+  const model = await machine.play({ work: [HOLD, ...after] });
   const run = machine.start(["spawn", "work", "--agent", "worker", "--output", "json", ...args], {
     env: { HAD: "then", BOTH: "then" },
   });
@@ -101,19 +99,17 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
   const notes = { command: "env", args, env: { TOKEN: "$" + "{NOTES_TOKEN}" } };
   machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
   const echo = (text: string) => calls(["mcp__notes__echo", { text }]);
-  const model = await machine.model(
-    scenes({
-      "keep it": [
-        echo("milk"),
-        says("kept"),
-        echo("bread"),
-        says("both"),
-        echo("salt"),
-        says("all"),
-        says("alone"),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "keep it": [
+      echo("milk"),
+      says("kept"),
+      echo("bread"),
+      says("both"),
+      echo("salt"),
+      says("all"),
+      says("alone"),
+    ],
+  });
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   const env = { NOTES_TOKEN: "t0p" };
   const first = await machine.run(["spawn", "keep it", "--agent", "keeper", "--output", "json"], { env });
@@ -209,7 +205,7 @@ export default definePlugin({
       );
     plugin("jira", "one");
     plugin("other", "one");
-    const model = await machine.model(scenes({ work: [HOLD, calls(["Other", {}]), says("done")] }));
+    const model = await machine.play({ work: [HOLD, calls(["Other", {}]), says("done")] });
     const run = machine.start(["spawn", "work", "--output", "json"]);
     await until(() => machine.has("held"));
     const uuid = await suspended(machine, run);

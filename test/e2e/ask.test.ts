@@ -1,14 +1,12 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { TerminalSession } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 const bash = (command: string, description?: string): Scene =>
@@ -58,7 +56,7 @@ async function answer(terminal: TerminalSession, line: string): Promise<void> {
 describe("a question at a terminal", () => {
   test("says what, why and for how long, and yes may come with an instruction", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "do it": [bash("touch a", "make the file"), says("done")] }));
+    const model = await machine.play({ "do it": [bash("touch a", "make the file"), says("done")] });
     await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash(touch *)"]);
     const shown = await terminal.until(/answer \(/);
     expect(shown).toContain("? default needs your answer");
@@ -78,7 +76,7 @@ describe("a question at a terminal", () => {
 
   test("no, with a reason for the model; an empty line and an early one answer nothing", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "do it": [bash("touch a"), says("not done")] }));
+    const model = await machine.play({ "do it": [bash("touch a"), says("not done")] });
     await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
     // Before the question: the words of a message, ended by Enter.
     terminal.type("y\r");
@@ -95,8 +93,7 @@ describe("a question at a terminal", () => {
   });
 
   test("is answered from a second terminal, and the first shows it", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
     const { request_id, state, call } = await theAsk(machine);
     expect([state, call]).toEqual(["live", { tool: "Bash", subject: "touch a", rules: ["Bash"] }]);
@@ -114,8 +111,7 @@ describe("a question at a terminal", () => {
   });
 
   test("is asked by a run of --no-daemon, too", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
     await answer(terminal, "y");
     expect((await terminal.done).code).toBe(0);
@@ -123,13 +119,10 @@ describe("a question at a terminal", () => {
   });
 
   test("an agent below asks by its name, and always reaches the whole run", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        parent: [calls(["Agent", { intent: "child" }]), bash("touch b"), says("done")],
-        child: [bash("touch b"), says("child done")],
-      }),
-    );
+    await using machine = await Machine.playing({
+      parent: [calls(["Agent", { intent: "child" }]), bash("touch b"), says("done")],
+      child: [bash("touch b"), says("child done")],
+    });
     await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
     await terminal.until(/\? default \(agent of process 2\) needs your answer/);
     await answer(terminal, "a");
@@ -140,8 +133,7 @@ describe("a question at a terminal", () => {
 
 describe("always in this project", () => {
   test("is shown by rnix trust --show, holds for the next run, and is withdrawn", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("make check; true"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("make check; true"), says("done")] });
     const run = async (): Promise<string> => {
       await using terminal = atTerminal(machine, ["spawn", "do it", "--ask-mode", "outside"]);
       const first = await terminal.until(/answer \(|completed/);
@@ -168,7 +160,7 @@ describe("without a person", () => {
   test("an ask rule refuses at once, with a message for the model; no mode adds questions", async () => {
     await using machine = new Machine();
     machine.config({ ask: "outside" });
-    const model = await machine.model(scenes({ "do it": [bash("touch a"), bash("touch b"), says("done")] }));
+    const model = await machine.play({ "do it": [bash("touch a"), bash("touch b"), says("done")] });
     const { code, stdout } = await machine.run([
       "spawn",
       "do it",
@@ -186,8 +178,7 @@ describe("without a person", () => {
   });
 
   test("in CI and with --no-daemon nothing hangs", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     await using terminal = machine.terminal(["spawn", "do it", "--ask", "Bash"], { env: { CI: "true" } });
     expect((await terminal.done).code).toBe(0);
     const inside = await machine.run(["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
@@ -200,7 +191,7 @@ describe("without a person", () => {
     machine.write("agents/careful/agent.yaml", "name: careful\ndescription: d\nask: [Read]\n");
     machine.write("agents/careful/instructions.md", "Do.\n");
     machine.write("x", "text\n");
-    const model = await machine.model(scenes({ "do it": [calls(["Read", { path: "x" }]), says("done")] }));
+    const model = await machine.play({ "do it": [calls(["Read", { path: "x" }]), says("done")] });
     await machine.run(["spawn", "do it", "--agent", "careful"]);
     expect(model.requests.flatMap(toolResults).join()).toContain("needs a person's yes (ask rule Read)");
   });
@@ -223,8 +214,7 @@ describe("park", () => {
   }
 
   test("a run waits on disk, and the answer resumes it, also after kill -9 of the daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     machine.config({ on_ask: `cat > ${machine.elsewhere}/hook.json` });
     const { uuid, id } = await parked(machine);
     await until(() => machine.has(`${machine.elsewhere}/hook.json`), "the hook");
@@ -250,8 +240,7 @@ describe("park", () => {
   });
 
   test("a run of --no-daemon is answered and resumed by the daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     const { uuid, id } = await parked(machine, "--no-daemon");
     expect((await machine.run(["answer", id, "no", "not now"])).code).toBe(0);
     await ended(machine, uuid);
@@ -262,13 +251,10 @@ describe("park", () => {
   });
 
   test("a question of an agent below parks the whole tree, and its answer resumes it", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "do it": [calls(["Agent", { intent: "child" }]), says("done")],
-        child: [bash("touch a"), says("child done")],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "do it": [calls(["Agent", { intent: "child" }]), says("done")],
+      child: [bash("touch a"), says("child done")],
+    });
     const args = ["spawn", "do it", "--ask", "Bash", "--on-ask", "park", "--output", "json"];
     const { code, stdout } = await machine.run(args);
     expect(code).toBe(75);
@@ -282,8 +268,7 @@ describe("park", () => {
 });
 
 test("a live question survives kill -9 of the daemon: it is listed and its answer resumes the run", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [bash("touch a"), says("done")] }));
+  await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
   await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
   const { request_id, uuid } = await theAsk(machine);
   machine.killDaemon();
@@ -297,17 +282,15 @@ test("a live question survives kill -9 of the daemon: it is listed and its answe
 
 test("no run answers a question, its own or another's", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      first: [bash("touch a"), says("done")],
-      second: [
-        bash(
-          `${RNIX} asks --json; ${RNIX} answer $(cat id) yes; env -u RNIX_UNIT ${RNIX} answer $(cat id) yes`,
-        ),
-        says("tried"),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    first: [bash("touch a"), says("done")],
+    second: [
+      bash(
+        `${RNIX} asks --json; ${RNIX} answer $(cat id) yes; env -u RNIX_UNIT ${RNIX} answer $(cat id) yes`,
+      ),
+      says("tried"),
+    ],
+  });
   const args = ["spawn", "first", "--ask", "Bash", "--on-ask", "park"];
   expect((await machine.run(args)).code).toBe(75);
   const { request_id } = await theAsk(machine);
@@ -322,8 +305,7 @@ test("no run answers a question, its own or another's", async () => {
 });
 
 test("a replay takes the recorded answers, and asks no one", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [bash("touch a"), bash("touch b"), says("done")] }));
+  await using machine = await Machine.playing({ "do it": [bash("touch a"), bash("touch b"), says("done")] });
   await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
   await answer(terminal, "y");
   await terminal.until(/touch b\s+ask rule/);
@@ -340,9 +322,9 @@ test("a replay takes the recorded answers, and asks no one", async () => {
 describe("in the live view", () => {
   test("a question is a block: numbers, arrows and Tab choose, and it waits for a person who types", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "do it": [bash("touch a", "make the file"), bash("touch b"), says("done")] }),
-    );
+    const model = await machine.play({
+      "do it": [bash("touch a", "make the file"), bash("touch b"), says("done")],
+    });
     await using terminal = machine.terminal(["spawn", "do it", "--ask", "Bash"], {
       columns: 80,
       rows: 24,
@@ -377,13 +359,10 @@ describe("in the live view", () => {
 });
 
 test("a replay takes the answers to its agents' questions, too", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      parent: [calls(["Agent", { intent: "child" }]), says("done")],
-      child: [bash("touch a"), says("child done")],
-    }),
-  );
+  await using machine = await Machine.playing({
+    parent: [calls(["Agent", { intent: "child" }]), says("done")],
+    child: [bash("touch a"), says("child done")],
+  });
   await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
   await answer(terminal, "y");
   expect((await terminal.done).code).toBe(0);
@@ -395,7 +374,7 @@ test("a replay takes the answers to its agents' questions, too", async () => {
 test("a conversation asks before what changes something outside; Esc refuses and waits for words", async () => {
   await using machine = new Machine();
   machine.config({ ask: "chat" });
-  await machine.model(scenes({ hello: [bash("ls"), bash("touch a"), says("never")], other: [says("fine")] }));
+  await machine.play({ hello: [bash("ls"), bash("touch a"), says("never")], other: [says("fine")] });
   await using terminal = machine.terminal(["chat"], { columns: 80, rows: 24, env: { CI: undefined } });
   await terminal.until(/a message/);
   terminal.type("hello\r");

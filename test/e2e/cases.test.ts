@@ -1,8 +1,6 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync } from "node:fs";
 import { Machine } from "./support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 const SCRIPT = `intent: make the test pass
 responses:

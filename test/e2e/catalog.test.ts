@@ -1,15 +1,12 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { says, scenes } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { says } from "./support/scenes.ts";
 
 const Named = z.array(z.looseObject({ name: z.string() }));
 
 test("the lists show agents, tools and providers with their source: stock, user or project", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "": [says("OK")] }));
+  await using machine = await Machine.playing({ "": [says("OK")] });
   machine.write("agents/mine/agent.yaml", "name: mine\ndescription: Mine\nallowed_tools: [Read]\n");
   machine.write("agents/mine/instructions.md", "Do.\n");
   machine.write("agents/broken/agent.yaml", "name: broken\n");
@@ -51,8 +48,7 @@ test("the lists show agents, tools and providers with their source: stock, user 
 });
 
 test("the commands that set up a project do what they print, and rnix doctor finds nothing wrong", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "": [says("OK")] }));
+  await using machine = await Machine.playing({ "": [says("OK")] });
   const made = await machine.run(["init"]);
   expect(made.code).toBe(0);
   for (const file of [".rnix/config.yaml", ".rnix/tsconfig.json"]) expect(machine.has(file)).toBe(true);

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
@@ -7,8 +7,6 @@ import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const Body = z.object({
   model: z.string(),

@@ -1,22 +1,18 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SPAWN = `${binary()} spawn 'do a part' --output json`;
 
 test("rnix spawn in the shell of a run makes a child with at most its parent's rights, on its parent's budget", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "do the whole": [calls(["Bash", { command: `${SPAWN} --allow Write --allow Read` }]), says("whole")],
-      "do a part": [calls(["Write", { path: "a.txt", content: "x" }]), says("part")],
-    }),
-  );
+  const model = await machine.play({
+    "do the whole": [calls(["Bash", { command: `${SPAWN} --allow Write --allow Read` }]), says("whole")],
+    "do a part": [calls(["Write", { path: "a.txt", content: "x" }]), says("part")],
+  });
   const { receipt } = await verdict(machine, ["do the whole", "--deny", "Write"]);
   expect(receipt).toMatchObject({
     exit_code: 0,
@@ -39,13 +35,10 @@ test("rnix spawn in the shell of a run makes a child with at most its parent's r
 });
 
 test("a child that fails fails its parent, whatever the parent says", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      "do the whole": [calls(["Bash", { command: SPAWN }]), says("all is well")],
-      "do a part": [{ fault: { kind: "status", status: 401 } }],
-    }),
-  );
+  await using machine = await Machine.playing({
+    "do the whole": [calls(["Bash", { command: SPAWN }]), says("all is well")],
+    "do a part": [{ fault: { kind: "status", status: 401 } }],
+  });
   const { receipt } = await verdict(machine, ["do the whole"]);
   expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed", result: "all is well" });
   expect(receipt.error?.message).toContain(receipt.children[0]?.uuid ?? "no child");
@@ -61,14 +54,12 @@ test("commands for a person are refused inside a run, and a run without a daemon
     `${SPAWN} --no-daemon`,
     SPAWN,
   ];
-  const model = await machine.model(
-    scenes({
-      "try it": [
-        calls(...commands.map((command): [string, Record<string, unknown>] => ["Bash", { command }])),
-        says("tried"),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "try it": [
+      calls(...commands.map((command): [string, Record<string, unknown>] => ["Bash", { command }])),
+      says("tried"),
+    ],
+  });
   const { receipt } = await verdict(machine, ["try it", "--no-daemon"]);
   expect(receipt).toMatchObject({ exit_code: 0, result: "tried", children: [] });
   const results = model.requests.at(-1);

@@ -1,9 +1,7 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
 
 const FILE = `---
 name: fixer

@@ -1,14 +1,12 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
-
-setDefaultTimeout(120_000);
 
 const HOLD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
@@ -17,8 +15,7 @@ const MIB = 1024 * 1024;
 describe("a client that dies", () => {
   for (const signal of ["SIGKILL", "SIGHUP"] as const) {
     test(`of ${signal} in the middle of its stream does not end its run`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "go on": [HOLD, { text: "gone on and on", chunks: 5 }] }));
+      await using machine = await Machine.playing({ "go on": [HOLD, { text: "gone on and on", chunks: 5 }] });
       const command = machine.start(["spawn", "go on", "--output", "jsonl"]);
       await held(machine);
       command.signal(signal);
@@ -31,8 +28,7 @@ describe("a client that dies", () => {
   }
 
   test("does not lift the limits of its run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "go on": [HOLD] }));
+    await using machine = await Machine.playing({ "go on": [HOLD] });
     const command = machine.start(["spawn", "go on", "--timeout", "1s"]);
     await command.stderr.has(/process 1 /);
     command.signal("SIGKILL");
@@ -43,8 +39,7 @@ describe("a client that dies", () => {
   });
 
   test("before it reads the answer to its spawn leaves a complete run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     await machine.run(["daemon", "start"]);
     const client = await RawClient.connect(machine.socket);
     const payload = { intent: "say so", cwd: machine.project, env: machine.env };
@@ -60,8 +55,7 @@ describe("a client that does not read", () => {
   const LONG = "word ".repeat(400_000);
 
   test("does not slow the run, and gets its end and every word, several coalesced into one event", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [{ text: LONG, chunks: 4000 }] }));
+    await using machine = await Machine.playing({ talk: [{ text: LONG, chunks: 4000 }] });
     await machine.run(["daemon", "start"]);
     const client = await RawClient.connect(machine.socket);
     const payload = { intent: "talk", cwd: machine.project, env: machine.env };
@@ -82,8 +76,7 @@ describe("a client that does not read", () => {
   });
 
   test("at the end of the command's pipe does not slow the run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [{ text: LONG, chunks: 4000 }] }));
+    await using machine = await Machine.playing({ talk: [{ text: LONG, chunks: 4000 }] });
     const line = `"$0" spawn talk --output jsonl | { until test -e read; do sleep 0.02; done; tail -n 1; }`;
     const command = piped(machine, line);
     await machine.until(["ps", "-a"], /1 +done .* completed/);
@@ -93,8 +86,7 @@ describe("a client that does not read", () => {
   });
 
   test("and closes its pipe (| head) ends no run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [HOLD, { text: LONG, chunks: 4000 }] }));
+    await using machine = await Machine.playing({ talk: [HOLD, { text: LONG, chunks: 4000 }] });
     const command = piped(machine, `"$0" spawn talk --output jsonl | head -n 1`);
     await held(machine);
     expect(JSON.parse((await head(command)).trimEnd())).toMatchObject({ payload: { event: "spawn" } });
@@ -207,8 +199,7 @@ describe("on the real socket", () => {
   });
 
   test("200 clients are served at once, also when some of them misbehave", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     await machine.run(["daemon", "start"]);
     const clients = await Promise.all(Array.from({ length: 200 }, () => RawClient.connect(machine.socket)));
     await Promise.all(

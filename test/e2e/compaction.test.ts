@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
@@ -7,8 +7,6 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const isSummary = ({ text }: RecordedRequest): boolean => text.includes("[From rnix, not from the user]");
 const TOO_LONG: Turn = { fault: { kind: "status", status: 400, code: "context_length_exceeded" } };

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
@@ -11,18 +11,15 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Runs until it is ended. */
 const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
 const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 test("eight commands at once start one daemon, which serves them all", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "say so": [says("so")] }));
+  await using machine = await Machine.playing({ "say so": [says("so")] });
   const commands = Array.from({ length: 8 }, () => machine.start(["spawn", "say so", "--output", "json"]));
   const ended = await Promise.all(commands.map(({ done }) => done));
   const receipts = ended.map(({ stdout }) => Receipt.parse(JSON.parse(stdout)));
@@ -40,8 +37,7 @@ describe("after kill -9 of the daemon", () => {
   ]);
 
   test("the next start ends its programs, and shows its runs as suspended", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "build it": [BEGIN, NASTY], "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "build it": [BEGIN, NASTY], "say so": [says("so")] });
     const attached = machine.start(["spawn", "build it", "--output", "json"]);
     await until(() => sleeping(machine) === 4, "four programs");
     const killed = Number(machine.daemonPid);
@@ -90,8 +86,7 @@ describe("after kill -9 of the daemon", () => {
   });
 
   test("or of a --no-daemon command, the next start ends its programs", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "build it": [BEGIN, NASTY] }));
+    await using machine = await Machine.playing({ "build it": [BEGIN, NASTY] });
     const command = machine.start(["spawn", "build it", "--no-daemon", "-q"]);
     await until(() => sleeping(machine) === 4, "four programs");
     command.signal("SIGKILL");
@@ -103,8 +98,7 @@ describe("after kill -9 of the daemon", () => {
   });
 
   test("the first command finds a dead socket and is served by a new daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     for (let round = 0; round < 2; round++) {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
       const pid = Number(machine.daemonPid);
@@ -121,8 +115,7 @@ describe("after kill -9 of the daemon", () => {
 });
 
 test("a plain file at the path of the socket is replaced", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "say so": [says("so")] }));
+  await using machine = await Machine.playing({ "say so": [says("so")] });
   mkdirSync(dirname(machine.socket), { mode: 0o700 });
   machine.write(machine.socket, "");
   machine.write(machine.socket.replace(/\.sock$/, ".pid"), "1\n");
@@ -136,7 +129,7 @@ describe("the idle stop", () => {
   test("comes after the idle time and leaves nothing; the next command starts another daemon", async () => {
     await using machine = new Machine();
     machine.config(SHORT);
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await machine.play({ "say so": [says("so")] });
     for (let round = 0; round < 2; round++) {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
       await idleStop(machine);
@@ -149,7 +142,7 @@ describe("the idle stop", () => {
     await using machine = new Machine();
     machine.config(SHORT);
     const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
-    await machine.model(scenes({ "take your time": [calls(["Bash", { command: slow }]), says("done")] }));
+    await machine.play({ "take your time": [calls(["Bash", { command: slow }]), says("done")] });
     const uuid = await detach(machine, "take your time");
     await held(machine);
     // A daemon that was idle before its first command may have stopped.
@@ -173,9 +166,10 @@ describe("daemon stop", () => {
   ] as const) {
     test(`${now ? "--now kills" : "suspends"} what runs, followed or not, and leaves no program`, async () => {
       await using machine = new Machine();
-      const model = await machine.model(
-        scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
-      );
+      const model = await machine.play({
+        "hold it": [HOLD],
+        "think about it": [{ fault: { kind: "hang" } }],
+      });
       // Of two commands that start a daemon, the second's may still be starting when the first is asked to stop.
       await machine.run(["daemon", "start"]);
       const followed = machine.start(["spawn", "hold it", "--output", "json"]);
@@ -254,8 +248,7 @@ test("daemon status, logs and start print the daemon's state", async () => {
 });
 
 test("daemon logs prints each run and its end, from the level that RNIX_LOG had when the daemon started", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "say so": [says("so")] }));
+  await using machine = await Machine.playing({ "say so": [says("so")] });
   const run = async (args: string[]): Promise<string> => {
     const { stdout } = await machine.run(["spawn", "say so", ...args, "--output", "json"]);
     return Receipt.parse(JSON.parse(stdout)).uuid;
@@ -294,8 +287,7 @@ describe("daemon start --foreground", () => {
     [["SIGHUP"], { exit_code: 75, exit_reason: "suspended" }],
   ] as const) {
     test(`ends with 0 on ${signals}, with its runs suspended and nothing left`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "hold it": [HOLD] }));
+      await using machine = await Machine.playing({ "hold it": [HOLD] });
       const daemon = machine.start(["daemon", "start", "--foreground"]);
       await daemon.stderr.has(/listening on/);
       expect(machine.daemonPid).toBe(daemon.pid);
@@ -318,13 +310,11 @@ describe("daemon start --foreground", () => {
     await using machine = new Machine();
     // It ends by the second signal, or not before this test does.
     machine.config({ grace: "5m" });
-    await machine.model(
-      scenes({
-        "hold it": [
-          calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]),
-        ],
-      }),
-    );
+    await machine.play({
+      "hold it": [
+        calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]),
+      ],
+    });
     const daemon = machine.start(["daemon", "start", "--foreground"]);
     await daemon.stderr.has(/listening on/);
     await detach(machine, "hold it");
@@ -340,10 +330,9 @@ describe("daemon start --foreground", () => {
 describe("no other user can read the daemon's files or reach its socket", () => {
   for (const umask of ["000", "022", "077"]) {
     test(`with umask ${umask}`, async () => {
-      await using machine = new Machine();
-      await machine.model(
-        scenes({ "say so": [calls(["Bash", { command: "umask; seq 40000" }]), says("so")] }),
-      );
+      await using machine = await Machine.playing({
+        "say so": [calls(["Bash", { command: "umask; seq 40000" }]), says("so")],
+      });
       const argv = ["sh", "-c", `umask ${umask}; exec "$0" "$@"`, binary(), "spawn", "say so", "-q"];
       const ran = new Running({ argv, cwd: machine.project, env: machine.env });
       expect(await ran.done).toMatchObject({ code: 0, stdout: "so\n" });

@@ -1,7 +1,5 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Machine } from "./support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 /** The command of a plugin of the project, through the compiled binary and its daemon. */
 describe("a command that a plugin in plugins/ brings", () => {

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, refusal } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const book = {
   "write it": [
@@ -19,7 +17,7 @@ const book = {
 
 test("a run whose project has no writable data folder is refused before it costs anything; the error says what to do", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes(book));
+  const model = await machine.play(book);
   const file = machine.write("a-file", "");
   for (const where of [[], ["--no-daemon"]]) {
     const { receipt, stderr } = await refusal(machine, ["write it", ...where], {
@@ -43,7 +41,7 @@ const OWN_MOUNTS = [
 describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mount)", () => {
   test("a run in a read-only project keeps its record elsewhere and says so; RNIX_DATA_DIR says where", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes(book));
+    const model = await machine.play(book);
     machine.wrapper = withMounts(`mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"`, machine.project);
     const note = `${machine.project} can't be written: the record of the run is in ${join(machine.root, "data/rnix")}`;
     for (const [args, env, notices] of [
@@ -69,7 +67,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mou
   test("a disk that fills up during a run: exit 1, record_error, and every effect of a step is recorded", async () => {
     await using machine = new Machine();
     const more = { text: "x".repeat(40_000), ...calls(["Bash", { command: "echo once >> effects" }]) };
-    const model = await machine.model(scenes({ "fill it": [more] }));
+    const model = await machine.play({ "fill it": [more] });
     const small = join(machine.root, "small");
     mkdirSync(small);
     machine.wrapper = withMounts(`mount -t tmpfs -o size=512k none "$0"`, small);
@@ -151,7 +149,7 @@ test.skipIf(OWN_MOUNTS === undefined)(
   async () => {
     await using machine = new Machine();
     await using disk = await Disk.mount(machine);
-    const model = await machine.model(scenes({ "fill it": [says("y".repeat(40_000))] }));
+    const model = await machine.play({ "fill it": [says("y".repeat(40_000))] });
     machine.config({ retention_runs: 1 });
     const env = { RNIX_DATA_DIR: join(disk.path, "data") };
     const uuids: string[] = [];

@@ -1,9 +1,7 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { calls, says } from "./support/scenes.ts";
 
 const INTENT = "build all of it, and then look whether the result is what was asked for";
 
@@ -18,16 +16,13 @@ const Doing = z.looseObject({
 });
 
 test("ps, show and an attached client say what a run does; ps fits a narrow terminal, steps say what it did", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      [INTENT]: [
-        calls(["Bash", { command: UNTIL_GO }]),
-        calls(["Write", { path: "src/a.ts", content: "1\n" }], ["Read", { path: "none.txt" }]),
-        says("It is built."),
-      ],
-    }),
-  );
+  await using machine = await Machine.playing({
+    [INTENT]: [
+      calls(["Bash", { command: UNTIL_GO }]),
+      calls(["Write", { path: "src/a.ts", content: "1\n" }], ["Read", { path: "none.txt" }]),
+      says("It is built."),
+    ],
+  });
   const spawned = machine.start(["spawn", INTENT, "--output", "jsonl"]);
   await spawned.stdout.has(/"tool_output".*begun/);
 
@@ -98,13 +93,11 @@ test("ps, show and an attached client say what a run does; ps fits a narrow term
 
 test("ps -a says done, failed and suspended; --json keeps the kernel's state", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "end well": [says("done")],
-      "end badly": [says("done, I think")],
-      "wait for long": [async () => new Promise<never>(() => undefined)],
-    }),
-  );
+  const model = await machine.play({
+    "end well": [says("done")],
+    "end badly": [says("done, I think")],
+    "wait for long": [async () => new Promise<never>(() => undefined)],
+  });
   await machine.run(["spawn", "end well"]);
   await machine.run(["spawn", "end badly", "--check", "false", "--check-attempts", "1"]);
   await machine.run(["spawn", "wait for long", "--detach"]);
@@ -130,22 +123,20 @@ test("ps -a says done, failed and suspended; --json keeps the kernel's state", a
 test("an attached client sees what children side by side do, and their children", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
-  await machine.model(
-    scenes({
-      "build all": [
-        calls(["Agent", { intent: "build left" }], ["Agent", { intent: "build right" }]),
-        says("built"),
-      ],
-      "build left": [calls(["Agent", { intent: "look deep" }]), says("left")],
-      "build right": [calls(["Bash", { command: "until [ -e go ]; do sleep 0.02; done" }]), says("right")],
-      "look deep": [
-        async () => {
-          await go.promise;
-          return says("deep");
-        },
-      ],
-    }),
-  );
+  await machine.play({
+    "build all": [
+      calls(["Agent", { intent: "build left" }], ["Agent", { intent: "build right" }]),
+      says("built"),
+    ],
+    "build left": [calls(["Agent", { intent: "look deep" }]), says("left")],
+    "build right": [calls(["Bash", { command: "until [ -e go ]; do sleep 0.02; done" }]), says("right")],
+    "look deep": [
+      async () => {
+        await go.promise;
+        return says("deep");
+      },
+    ],
+  });
   const spawned = machine.start(["spawn", "build all", "--output", "jsonl"]);
   await spawned.stdout.has(/"child":\{[^\n]*"text":"Bash until/);
   await spawned.stdout.has(/"intent":"look deep"[^\n]*"text":"waiting for m"/);

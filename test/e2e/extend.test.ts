@@ -1,6 +1,6 @@
 /** Follows the table "Where do I add …" of docs/architecture.md: adds one of each, builds, and uses them. */
 
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   appendFileSync,
   cpSync,
@@ -14,8 +14,6 @@ import {
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { Machine } from "./support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 const ROOT = resolve(import.meta.dir, "../..");
 const BUILT_FROM = ["src", "plugins", "agents", "skills", "build.ts", "package.json", "tsconfig.json"];

@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
@@ -43,16 +41,14 @@ const asked = (requests: RecordedRequest[]): string[] =>
 describe("an agent's fallback models", () => {
   test("are used in order, across providers; the command, log, show and steps name the change", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do it": [
-          only(["c"], limited),
-          only(["c"], limited),
-          limited,
-          (request) => (request.path.includes("messages") ? says("done by another") : limited),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [
+        only(["c"], limited),
+        only(["c"], limited),
+        limited,
+        (request) => (request.path.includes("messages") ? says("done by another") : limited),
+      ],
+    });
     agent(machine, { provider: "openai", preferred: "a", fallback: ["b", "c", "anthropic/d"] });
     const { receipt, stderr, info } = await verdict(machine, ["do it", "--agent", "careful"], {
       env: AGENTS,
@@ -87,7 +83,7 @@ describe("an agent's fallback models", () => {
 
   test("of other providers are not used when a flag names the provider", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "do it": [only(["b"], says("done"))] }));
+    const model = await machine.play({ "do it": [only(["b"], says("done"))] });
     agent(machine, { provider: "openai", preferred: "a", fallback: ["anthropic/d", "b"] });
     const { receipt, stderr } = await verdict(
       machine,
@@ -112,9 +108,9 @@ describe("an agent's fallback models", () => {
     ],
   ])("stay in use in a run that %s, and the later ones are still available", async (_, cut) => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "do it": [only(["b", "c"], HOLD), only(["b", "c"], HOLD), only(["c"], says("done"))] }),
-    );
+    const model = await machine.play({
+      "do it": [only(["b", "c"], HOLD), only(["b", "c"], HOLD), only(["c"], says("done"))],
+    });
     agent(machine, { provider: "openai", preferred: "a", fallback: ["b", "c"] });
     const run = machine.start(["spawn", "do it", "--agent", "careful", "--detach"], { env: AGENTS });
     const uuid = (await run.done).stdout.split(" ")[1]?.trim() ?? "";
@@ -171,8 +167,7 @@ describe("a key that a command prints", () => {
   });
 
   test("of an untrusted project is not run, and rnix trust shows its command", async () => {
-    await using machine = new Machine({ git: true });
-    await machine.model(scenes({ "do it": [says("done")] }));
+    await using machine = await Machine.playing({ "do it": [says("done")] }, { git: true });
     machine.write(
       ".rnix/providers.yaml",
       'providers: { openai: { api_key_command: "touch stolen; echo x" } }\n',

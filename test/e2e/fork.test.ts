@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { TurnFunction } from "../support/model-server/server.ts";
@@ -6,10 +6,8 @@ import { until } from "../support/until.ts";
 import { filesBelow } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const note = (text: string) => calls(["Bash", { command: `echo ${text} >> notes` }]);
 
@@ -108,7 +106,7 @@ describe("rnix resume --fork", () => {
   test("of a live run copies its recorded steps, and does not disturb it", async () => {
     await using machine = new Machine();
     const hold = calls(["Bash", { command: "touch held; while [ ! -e free ]; do sleep 0.05; done" }]);
-    await machine.model(scenes({ "hold it": [note("one"), hold, says("the first")] }));
+    await machine.play({ "hold it": [note("one"), hold, says("the first")] });
     const command = machine.start(["spawn", "hold it"]);
     await until(() => machine.has("held"));
     const [live] = ProcInfo.array().parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));

@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { says, scenes } from "./support/scenes.ts";
+import { says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const Report = z.object({
   dry_run: z.boolean(),
@@ -26,7 +24,7 @@ async function ran(machine: Machine, ...args: string[]): Promise<string> {
 test("rnix gc removes the runs that it named; later commands say that they were removed", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
-  await machine.model(scenes({ go: [says("done")] }));
+  await machine.play({ go: [says("done")] });
   const uuids = [await ran(machine), await ran(machine), await ran(machine, "--no-daemon")];
 
   const dry = Report.parse(JSON.parse((await machine.run(["gc", "--dry-run", "--json"])).stdout));
@@ -55,8 +53,7 @@ test("rnix gc removes the runs that it named; later commands say that they were 
 });
 
 test("ps -a lists thousands of old runs, with and without their index, and a damaged one hides no other", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ go: [says("done")] }));
+  await using machine = await Machine.playing({ go: [says("done")] });
   const uuid = await ran(machine);
   const steps = join(machine.project, ".rnix/data/steps");
   const record = recordOf(machine, uuid);

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
-
-setDefaultTimeout(120_000);
 
 const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
 const MANY = calls(["Bash", { command: "seq 8000" }]);
@@ -24,7 +22,7 @@ class Story implements AsyncDisposable {
       await this.#held.promise;
       return says("It is done.");
     };
-    const model = await this.machine.model(scenes({ "tell it": [BEGIN, MANY, end] }));
+    const model = await this.machine.play({ "tell it": [BEGIN, MANY, end] });
     const { stdout } = await this.machine.run(["spawn", "tell it", "--detach"]);
     const [pid = "", uuid = ""] = stdout.trim().split(" ");
     Object.assign(this, { pid: Number(pid), uuid });

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { DaemonStatus, InitUnitWire } from "../../src/protocol/methods.ts";
@@ -9,10 +9,8 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** A program that counts its starts in a file, dies twice, and then stays. */
 const THIRD_TIME =
@@ -106,8 +104,7 @@ describe("a service of the user's init.yaml", () => {
     ["ends as it starts", '"echo no port left; exit 3"', "no port left"],
   ] as const) {
     test(`that is required and ${what} ends the daemon: every command that starts one prints why and exits with 69`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "say so": [says("so")] }));
+      await using machine = await Machine.playing({ "say so": [says("so")] });
       const file = usersInit(
         machine,
         `services:\n${service("first", "sleep 601")}  - { name: db, type: command, required: true, config: { command: ${command} } }\n`,
@@ -137,8 +134,7 @@ describe("a service of the user's init.yaml", () => {
   }
 
   test("that is optional and fails gives a warning in the log and in the status", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     usersInit(
       machine,
       "services:\n  - { name: db, type: command, config: { command: [/no/such/program] } }\n",
@@ -193,12 +189,10 @@ describe("an MCP server of an init.yaml", () => {
 
   test("is shared by all runs, has the variables of the user's file, and ends with the daemon", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "ask one": [calls(["mcp__notes__env", { name: "TOKEN" }]), says("one")],
-        "ask two": [calls(["mcp__notes__echo", { text: "milk" }]), says("two")],
-      }),
-    );
+    const model = await machine.play({
+      "ask one": [calls(["mcp__notes__env", { name: "TOKEN" }]), says("one")],
+      "ask two": [calls(["mcp__notes__echo", { text: "milk" }]), says("two")],
+    });
     chmodSync(machine.write(join(machine.configDir, "env"), "NOTES_TOKEN=t0p\n"), 0o600);
     usersInit(machine, notes(machine, { required: true, token: "NOTES_TOKEN" }));
     for (const intent of ["ask one", "ask two"]) {
@@ -248,12 +242,10 @@ describe("an MCP server of an init.yaml", () => {
 describe("a supervisor of the user's init.yaml", () => {
   test("restarts the agents of its project, with keys from the user's file", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "watch the house": [{ fault: { kind: "hang" } }],
-        "tidy up": [calls(["Bash", { command: "echo tidy > tidied" }]), says("tidy")],
-      }),
-    );
+    const model = await machine.play({
+      "watch the house": [{ fault: { kind: "hang" } }],
+      "tidy up": [calls(["Bash", { command: "echo tidy > tidied" }]), says("tidy")],
+    });
     const env = machine.write(
       join(machine.configDir, "env"),
       `OPENAI_API_KEY=${OPENAI_KEY}\nOPENAI_BASE_URL=${model.openaiUrl}\n`,
@@ -310,8 +302,7 @@ describe("a project's init.yaml", () => {
   const FILE = ".rnix/init.yaml";
 
   test("is left out and named while untrusted; once it is trusted the next run starts it", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600")}`);
     const before = await machine.run(["spawn", "say so"]);
     expect(before.code).toBe(0);
@@ -338,8 +329,7 @@ describe("a project's init.yaml", () => {
   });
 
   test("starts with the daemon, and each unit is there once after kill -9 of the daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     machine.write(FILE, `services:\n${service("queue", "exec sleep 600")}`);
     await machine.run(["trust", "--yes"]);
     expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
@@ -366,8 +356,7 @@ describe("a project's init.yaml", () => {
     ["is wrong", "services:\n  - { name: db, type: comand }\n", 64, "init.yaml:2:23: "],
   ] as const) {
     test(`that ${what} refuses that project's runs until it is corrected, and no other project's`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "say so": [says("so")] }));
+      await using machine = await Machine.playing({ "say so": [says("so")] });
       machine.write(FILE, yaml);
       await machine.run(["trust", "--yes"]);
       const other = join(machine.elsewhere, "other");
@@ -394,8 +383,7 @@ describe("a project's init.yaml", () => {
   }
 
   test("is ignored by --no-daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     machine.write(FILE, `services:\n${service("queue", "touch up; exec sleep 600", "required: true, ")}`);
     await machine.run(["trust", "--yes"]);
     expect((await machine.run(["spawn", "say so", "-q", "--no-daemon"])).stdout).toBe("so\n");

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
@@ -8,10 +8,8 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);
@@ -24,12 +22,10 @@ const held = (machine: Machine): Promise<void> => until(() => machine.has("held"
 describe("a spawn from inside a run", () => {
   test("makes a child that counts in its parent's receipt, tokens and tree, and has its parent's keys", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")],
-        "child chore": [HOLD, says("child done")],
-      }),
-    );
+    const model = await machine.play({
+      "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")],
+      "child chore": [HOLD, says("child done")],
+    });
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
     const tree = await machine.run(["ps", "--tree"]);
@@ -60,28 +56,23 @@ describe("a spawn from inside a run", () => {
   test("sends its parent's keys only to the parent's addresses", async () => {
     await using machine = new Machine();
     await using thief = await ModelServer.start([says("thanks")]);
-    await machine.model(
-      scenes({
-        "parent task": [
-          bash(`OPENAI_BASE_URL=${thief.openaiUrl} ${RNIX} spawn 'child chore' -q`),
-          says("done"),
-        ],
-        "child chore": [says("child done")],
-      }),
-    );
+    await machine.play({
+      "parent task": [
+        bash(`OPENAI_BASE_URL=${thief.openaiUrl} ${RNIX} spawn 'child chore' -q`),
+        says("done"),
+      ],
+      "child chore": [says("child done")],
+    });
     const { receipt } = await verdict(machine, ["parent task"]);
     expect(receipt.children).toMatchObject([{ exit_code: 0 }]);
     expect(thief.requests).toEqual([]);
   });
 
   test("that does not complete makes its parent fail", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "parent task": [bash(`${RNIX} spawn 'child chore' -q --check false`), says("all is well")],
-        "child chore": [says("child done")],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "parent task": [bash(`${RNIX} spawn 'child chore' -q --check false`), says("all is well")],
+      "child chore": [says("child done")],
+    });
     const { receipt } = await verdict(machine, ["parent task"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed", result: "all is well" });
     expect(receipt.children).toMatchObject([{ exit_code: 1, exit_reason: "check_failed" }]);
@@ -89,16 +80,13 @@ describe("a spawn from inside a run", () => {
   });
 
   test("that is detached ends with its parent at the latest", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "parent task": [
-          bash(`${RNIX} spawn 'child chore' --detach; until test -e held; do sleep 0.02; done`),
-          says("done"),
-        ],
-        "child chore": [HOLD],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "parent task": [
+        bash(`${RNIX} spawn 'child chore' --detach; until test -e held; do sleep 0.02; done`),
+        says("done"),
+      ],
+      "child chore": [HOLD],
+    });
     const { receipt } = await verdict(machine, ["parent task"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "failed" });
     expect(receipt.children).toMatchObject([{ exit_code: 143, exit_reason: "terminated" }]);
@@ -110,8 +98,7 @@ describe("a spawn from inside a run", () => {
   };
 
   test("is killed with its parent", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(FAMILY));
+    await using machine = await Machine.playing(FAMILY);
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
     expect((await machine.run(["kill", "1"])).stderr).toContain("2 processes");
@@ -122,8 +109,7 @@ describe("a spawn from inside a run", () => {
   });
 
   test("becomes a child of PID 0 when its parent is killed with --no-tree", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(FAMILY));
+    await using machine = await Machine.playing(FAMILY);
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
     expect((await machine.run(["kill", "--no-tree", "1"])).stderr).toContain("1 process\n");
@@ -141,21 +127,19 @@ describe("a spawn from inside a run", () => {
       bash(`${RNIX} spawn 'dig ${to}' -q; echo "code $?"`),
       says(`before ${to}`),
     ];
-    const model = await machine.model(
-      scenes({
-        "dig a": dig("b"),
-        "dig b": dig("c"),
-        "dig c": dig("d"),
-        "dig d": dig("e"),
-        storm: [
-          bash(
-            `for i in 1 2 3 4 5 6 7 8; do ${RNIX} spawn 'child chore' --detach & done; wait; touch stormed; ${RNIX} ps --json`,
-          ),
-          says("over"),
-        ],
-        "child chore": [{ fault: { kind: "hang" } }],
-      }),
-    );
+    const model = await machine.play({
+      "dig a": dig("b"),
+      "dig b": dig("c"),
+      "dig c": dig("d"),
+      "dig d": dig("e"),
+      storm: [
+        bash(
+          `for i in 1 2 3 4 5 6 7 8; do ${RNIX} spawn 'child chore' --detach & done; wait; touch stormed; ${RNIX} ps --json`,
+        ),
+        says("over"),
+      ],
+      "child chore": [{ fault: { kind: "hang" } }],
+    });
     const { receipt } = await verdict(machine, ["dig a"]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "before b" });
     expect(model.requests.some(({ text }) => text.includes('"dig d"'))).toBe(false);
@@ -178,17 +162,13 @@ describe("a spawn from inside a run", () => {
       `RNIX_UNIT=00000000-0000-7000-8000-000000000000 ${RNIX} spawn 'child chore' --detach >three 2>&1`,
       `( ( env -u RNIX_UNIT -u RNIX_CHILD setsid ${RNIX} spawn 'child chore' --detach >four 2>&1 & ) & )`,
     ];
-    await machine.model(
-      scenes({
-        "parent task": [
-          bash(
-            `${ways.slice(0, 3).join("\n")}\n${whenTold("one two three")}; ${ways[3]}\n${whenTold("four")}`,
-          ),
-          says("done"),
-        ],
-        "child chore": [{ fault: { kind: "hang" } }],
-      }),
-    );
+    await machine.play({
+      "parent task": [
+        bash(`${ways.slice(0, 3).join("\n")}\n${whenTold("one two three")}; ${ways[3]}\n${whenTold("four")}`),
+        says("done"),
+      ],
+      "child chore": [{ fault: { kind: "hang" } }],
+    });
     const { receipt } = await verdict(machine, ["parent task"]);
     for (const file of ["one", "two", "three"]) expect(machine.read(file)).toMatch(/^\d+ [0-9a-f-]{36}$/m);
     expect(machine.read("four")).toMatch(/live_children/);
@@ -202,15 +182,13 @@ describe("a spawn from inside a run", () => {
     await using machine = new Machine();
     const alone = "while kill -0 $SHELL_OF_IT 2>/dev/null; do sleep 0.02; done";
     const way = `setsid env -u RNIX_UNIT -u RNIX_CHILD prlimit --rttime=5000000000 sh -c '${alone}; exec "$0" spawn "child chore" --detach' ${RNIX}`;
-    await machine.model(
-      scenes({
-        "parent task": [
-          bash(`( export SHELL_OF_IT=$(exec sh -c 'echo $PPID'); ${way} >out 2>&1 & ); ${whenTold("out")}`),
-          says("done"),
-        ],
-        "child chore": [says("child done")],
-      }),
-    );
+    await machine.play({
+      "parent task": [
+        bash(`( export SHELL_OF_IT=$(exec sh -c 'echo $PPID'); ${way} >out 2>&1 & ); ${whenTold("out")}`),
+        says("done"),
+      ],
+      "child chore": [says("child done")],
+    });
     const { receipt } = await verdict(machine, ["parent task"]);
     expect(machine.read("out")).toMatch(/^rnix spawn: .*inside a run that has ended or is unknown/);
     expect(receipt.children).toEqual([]);
@@ -221,12 +199,10 @@ describe("a spawn from inside a run", () => {
     await using machine = new Machine();
     machine.config({ live_children: 3, live_processes: 5 });
     const storm = `for i in 1 2 3 4 5 6 7 8; do setsid -f env -u RNIX_UNIT ${RNIX} spawn 'child chore' --detach >out$i 2>&1; done`;
-    await machine.model(
-      scenes({
-        "parent task": [bash(`${storm}; ${whenTold("out1 out2 out3 out4 out5 out6 out7 out8")}`), HOLD],
-        "child chore": [{ fault: { kind: "hang" } }],
-      }),
-    );
+    await machine.play({
+      "parent task": [bash(`${storm}; ${whenTold("out1 out2 out3 out4 out5 out6 out7 out8")}`), HOLD],
+      "child chore": [{ fault: { kind: "hang" } }],
+    });
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
     const output = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => machine.read(`out${i}`)).join("");
@@ -246,9 +222,9 @@ describe("a spawn from inside a run", () => {
 
   test("without a daemon is refused with the reason, and starts none", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")] }),
-    );
+    const model = await machine.play({
+      "parent task": [bash(`${RNIX} spawn 'child chore' -q; echo "code $?"`), says("done")],
+    });
     const { receipt } = await verdict(machine, ["parent task", "--no-daemon"]);
     expect(receipt).toMatchObject({ exit_code: 0, children: [] });
     expect(model.requests.flatMap(toolResults).at(-1)).toMatch(/from inside a run[\s\S]*code 69/);
@@ -277,14 +253,12 @@ test("a run can signal and suspend only its own tree, itself included", async ()
     at(`${RNIX} kill $child`),
     at(`${RNIX} suspend $RNIX_UNIT`),
   ];
-  await machine.model(
-    scenes({
-      "other work": [{ fault: { kind: "hang" } }],
-      "more work": [{ fault: { kind: "hang" } }],
-      "try it": [bash(`exec >log 2>&1; ${commands.join("\n")}`), says("tried")],
-      "child chore": [{ fault: { kind: "hang" } }],
-    }),
-  );
+  await machine.play({
+    "other work": [{ fault: { kind: "hang" } }],
+    "more work": [{ fault: { kind: "hang" } }],
+    "try it": [bash(`exec >log 2>&1; ${commands.join("\n")}`), says("tried")],
+    "child chore": [{ fault: { kind: "hang" } }],
+  });
   await machine.run(["spawn", "other work", "--detach"], { cwd: machine.elsewhere });
   await machine.run(["spawn", "more work", "--detach"]);
   await machine.run(["suspend", "2"]);
@@ -313,9 +287,10 @@ test("commands that change rights or stop the daemon are refused inside a run", 
     "spawn --trust 'child chore'",
   ];
   const command = refused.map((one) => `${RNIX} ${one}; echo "code $?"`).join("; ");
-  const model = await machine.model(
-    scenes({ "try it": [bash(command), says("tried")], "child chore": [says("never")] }),
-  );
+  const model = await machine.play({
+    "try it": [bash(command), says("tried")],
+    "child chore": [says("never")],
+  });
   machine.write("plugins/x.ts", "throw new Error('it was run');\n");
   const { receipt } = await verdict(machine, ["try it"]);
   expect(receipt).toMatchObject({ exit_code: 0, children: [] });
@@ -329,13 +304,11 @@ test("commands that change rights or stop the daemon are refused inside a run", 
 describe("the environment of a tool", () => {
   test("has no key, nor has the daemon's, nor any file that is written", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "look around": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ"), says("looked")],
-        // The command's own environment is what its caller gave it: the daemon's is not.
-        "look at yours": [bash("env"), says("looked")],
-      }),
-    );
+    const model = await machine.play({
+      "look around": [bash("env; tr '\\0' '\\n' < /proc/$PPID/environ"), says("looked")],
+      // The command's own environment is what its caller gave it: the daemon's is not.
+      "look at yours": [bash("env"), says("looked")],
+    });
     const env = {
       COPY_OF_THE_KEY: OPENAI_KEY,
       BUN_CONFIG_MARKER: "of-the-caller",
@@ -378,8 +351,9 @@ describe("no program of a command outlives its call", () => {
 
   for (const [name, command] of Object.entries(ESCAPES)) {
     test(name, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "leave it": [bash(`${command}\ntouch left`), says("left")] }));
+      await using machine = await Machine.playing({
+        "leave it": [bash(`${command}\ntouch left`), says("left")],
+      });
       const { receipt } = await verdict(machine, ["leave it", "--no-daemon"]);
       expect(receipt).toMatchObject({ exit_code: 0, tool_calls: 1 });
       expect(machine.has("left")).toBe(true);
@@ -398,17 +372,12 @@ describe("no program of a command outlives its call", () => {
     test(`ended by ${how}, all of them at once`, async () => {
       await using machine = new Machine();
       const timed = how === "the call's time";
-      await machine.model(
-        scenes({
-          "leave it": [
-            calls([
-              "Bash",
-              { command: `${all}\ntouch held\nsleep 600`, ...(timed && { timeout_ms: 5_000 }) },
-            ]),
-            says("left"),
-          ],
-        }),
-      );
+      await machine.play({
+        "leave it": [
+          calls(["Bash", { command: `${all}\ntouch held\nsleep 600`, ...(timed && { timeout_ms: 5_000 }) }]),
+          says("left"),
+        ],
+      });
       const command = machine.start(["spawn", "leave it", "--output", "json"]);
       await held(machine);
       const left = () => processesOf(machine.root).filter(({ command }) => /sleep 70\d/.test(command));

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { ModelServer, RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Part of every key, so that a key is found wherever it appears. */
 const MARK = "sk-marked";
@@ -55,7 +53,7 @@ function read(file: string): string {
 async function withKeys(book: Record<string, Scene[]>): Promise<{ machine: Machine; model: ModelServer }> {
   const machine = new Machine();
   machine.config({ model_retries: 1 });
-  const model = await machine.model(scenes(book));
+  const model = await machine.play(book);
   Object.assign(machine.env, KEYS);
   delete machine.env.ANTHROPIC_API_KEY;
   chmodSync(machine.write(join(machine.configDir, "env"), `ANTHROPIC_API_KEY=${MARK}-anthropic\n`), 0o600);

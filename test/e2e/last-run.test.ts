@@ -1,26 +1,22 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { calls, says } from "./support/scenes.ts";
 
 test("commands take the project's last run when none is named, and say which", async () => {
   await using machine = new Machine();
   const held = Promise.withResolvers<void>();
-  const model = await machine.model(
-    scenes({
-      "the first": [says("One.")],
-      "the long": [
-        calls(["Agent", { agent: "default", intent: "the child" }]),
-        async () => {
-          await held.promise;
-          return says("Never seen.");
-        },
-        says("Long."),
-      ],
-      "the child": [says("Child.")],
-    }),
-  );
+  const model = await machine.play({
+    "the first": [says("One.")],
+    "the long": [
+      calls(["Agent", { agent: "default", intent: "the child" }]),
+      async () => {
+        await held.promise;
+        return says("Never seen.");
+      },
+      says("Long."),
+    ],
+    "the child": [says("Child.")],
+  });
   const empty = await machine.run(["log"]);
   expect(empty).toMatchObject({ code: 64, stderr: expect.stringContaining("There is no run in") });
 
@@ -57,8 +53,11 @@ test("commands take the project's last run when none is named, and say which", a
 });
 
 test("the last run is the latest, also beside a kernel whose PIDs are higher", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ one: [says("One.")], two: [says("Two.")], three: [says("Three.")] }));
+  await using machine = await Machine.playing({
+    one: [says("One.")],
+    two: [says("Two.")],
+    three: [says("Three.")],
+  });
   expect((await machine.run(["spawn", "one"])).code).toBe(0);
   expect((await machine.run(["spawn", "two", "--no-daemon"])).code).toBe(0);
   expect((await machine.run(["show"])).stderr).toContain("two");
@@ -67,12 +66,9 @@ test("the last run is the latest, also beside a kernel whose PIDs are higher", a
 });
 
 test("inside a run no run is guessed", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      "look at yourself": [calls(["Bash", { command: '"$RNIX_TESTED" log; echo "exit $?"' }]), says("Done.")],
-    }),
-  );
+  await using machine = await Machine.playing({
+    "look at yourself": [calls(["Bash", { command: '"$RNIX_TESTED" log; echo "exit $?"' }]), says("Done.")],
+  });
   const { binary } = await import("./support/binary.ts");
   const run = await machine.run(["spawn", "look at yourself", "--env", `RNIX_TESTED=${binary()}`]);
   expect(run.code).toBe(0);

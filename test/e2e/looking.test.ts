@@ -1,11 +1,9 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { ProcInfo, StepRecord, SyscallEventWire } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
 const LOOK = calls(["Read", { path: "none.txt" }]);
@@ -15,19 +13,17 @@ test("a detached run can be shown, followed and waited for while it runs", async
   await using machine = new Machine();
   const held = Promise.withResolvers<void>();
   let seen = false;
-  const model = await machine.model(
-    scenes({
-      "build it": [
-        BEGIN,
-        async () => {
-          await held.promise;
-          return LOOK;
-        },
-        // It prints until the commands below have seen it.
-        ({ index }) => (seen ? END : calls(["Bash", { command: `sleep 0.05; echo ${index}` }])),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "build it": [
+      BEGIN,
+      async () => {
+        await held.promise;
+        return LOOK;
+      },
+      // It prints until the commands below have seen it.
+      ({ index }) => (seen ? END : calls(["Bash", { command: `sleep 0.05; echo ${index}` }])),
+    ],
+  });
 
   // However late the commands below start.
   const detached = await machine.run(["spawn", "build it", "--detach", "--max-steps", "unlimited"]);
@@ -79,8 +75,7 @@ test("a detached run can be shown, followed and waited for while it runs", async
 });
 
 test("an ended run shows the same from disk, also in a daemon that did not run it", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "build it": [BEGIN, LOOK, END] }));
+  await using machine = await Machine.playing({ "build it": [BEGIN, LOOK, END] });
   const checked = ["--check", "test -f x", "--check-attempts", "1"];
   const spawned = await machine.run(["spawn", "build it", "--output", "json", ...checked]);
   const receipt = Receipt.parse(JSON.parse(spawned.stdout));
@@ -130,8 +125,7 @@ test("an ended run shows the same from disk, also in a daemon that did not run i
 });
 
 test("PID 0 is the kernel: strace shows its own syscalls, past and new, until it ends", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "build it": [END] }));
+  await using machine = await Machine.playing({ "build it": [END] });
   await machine.run(["spawn", "build it"]);
   expect((await machine.run(["ps"])).code).toBe(0);
   const strace = machine.start(["strace", "0", "--json"]);

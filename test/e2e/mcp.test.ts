@@ -1,14 +1,12 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 
@@ -36,15 +34,13 @@ describe("an agent with an MCP server", () => {
   for (const way of [[], ["--no-daemon"]]) {
     test(`calls its tools like any other ${way.join("") || "through the daemon"}, once its file is trusted`, async () => {
       await using machine = new Machine();
-      const model = await machine.model(
-        scenes({
-          "keep it": [
-            calls(["mcp__notes__echo", { text: "milk" }], ["mcp__notes__env", { name: "TOKEN" }]),
-            calls(["mcp__notes__read_resource", { uri: "file:///notes.txt" }], ["mcp__notes__nothing", {}]),
-            says("kept"),
-          ],
-        }),
-      );
+      const model = await machine.play({
+        "keep it": [
+          calls(["mcp__notes__echo", { text: "milk" }], ["mcp__notes__env", { name: "TOKEN" }]),
+          calls(["mcp__notes__read_resource", { uri: "file:///notes.txt" }], ["mcp__notes__nothing", {}]),
+          says("kept"),
+        ],
+      });
       prepare(machine);
       const args = ["keep it", "--agent", "keeper", ...way];
 
@@ -81,7 +77,7 @@ describe("an agent with an MCP server", () => {
 
   test("runs without an optional one that fails, and says so; a required one that does not start is 69", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "keep it": [says("kept nothing")] }));
+    const model = await machine.play({ "keep it": [says("kept nothing")] });
     prepare(machine, "exit", "[{name: notes, required: false}]");
     const args = ["keep it", "--agent", "keeper"];
 
@@ -106,21 +102,19 @@ describe("an agent with an MCP server", () => {
 
   test("gets an error when it dies, and its tools again when it is back", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "break it": [
-          calls(["mcp__notes__die", {}]),
-          // Until it is back. A step that fails is followed by one that does not: failing only, it would be ended.
-          (request) => {
-            const result = toolResults(request).at(-1) ?? "";
-            if (result === '{"text":"back"}') return says("mended");
-            return result.startsWith("Error")
-              ? calls(["Bash", { command: "sleep 0.5" }])
-              : calls(["mcp__notes__echo", { text: "back" }]);
-          },
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "break it": [
+        calls(["mcp__notes__die", {}]),
+        // Until it is back. A step that fails is followed by one that does not: failing only, it would be ended.
+        (request) => {
+          const result = toolResults(request).at(-1) ?? "";
+          if (result === '{"text":"back"}') return says("mended");
+          return result.startsWith("Error")
+            ? calls(["Bash", { command: "sleep 0.5" }])
+            : calls(["mcp__notes__echo", { text: "back" }]);
+        },
+      ],
+    });
     prepare(machine);
     machine.write(
       ".rnix/agents/keeper/agent.yaml",
@@ -136,8 +130,7 @@ describe("an agent with an MCP server", () => {
   });
 
   test("leaves no server behind after kill -9 of the daemon, once the next one has started", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [calls(["mcp__notes__slow", {}])] }));
+    await using machine = await Machine.playing({ "hold it": [calls(["mcp__notes__slow", {}])] });
     prepare(machine);
     await machine.run(["trust", "--yes"]);
     const running = machine.start(["spawn", "hold it", "--agent", "keeper"], { env });

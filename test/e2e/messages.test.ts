@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { InboxEntry } from "../../src/store/runs/schema.ts";
@@ -6,10 +6,8 @@ import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const last = (request: RecordedRequest): string => toolResults(request).at(-1) ?? "";
 const senderOf = (request: RecordedRequest): number => Number(/from_pid="(\d+)"/.exec(last(request))?.[1]);
@@ -21,19 +19,17 @@ const inboxOf = (uuid: string): string => join(".rnix/data/steps", uuid, "inbox.
 
 test("two agents talk: one waits for a question, the other for its answer, and each message arrives once", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "ReadMessages and keep the number": [
-        calls(["ReadMessages", {}]),
-        (request) => calls(["SendMessage", { to: senderOf(request), message: "it is 42" }]),
-        says("reported it"),
-      ],
-      "ask for the number": [
-        calls(["SendMessage", { to: 1, message: "what is the number?" }], ["ReadMessages", {}]),
-        (request) => says(`the answer: ${/it is \d+/.exec(last(request))?.[0]}`),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "ReadMessages and keep the number": [
+      calls(["ReadMessages", {}]),
+      (request) => calls(["SendMessage", { to: senderOf(request), message: "it is 42" }]),
+      says("reported it"),
+    ],
+    "ask for the number": [
+      calls(["SendMessage", { to: 1, message: "what is the number?" }], ["ReadMessages", {}]),
+      (request) => says(`the answer: ${/it is \d+/.exec(last(request))?.[0]}`),
+    ],
+  });
   const keeper = machine.start(["spawn", "ReadMessages and keep the number", "--output", "json"]);
   await until(() => model.requests.length === 1, "the keeper's first request");
   const asker = await machine.run(["spawn", "ask for the number", "--output", "json"]);
@@ -58,18 +54,16 @@ test("two agents talk: one waits for a question, the other for its answer, and e
 test("a message arrives at the agent's next step, and one during its last answer before it ends", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
-  const model = await machine.model(
-    scenes({
-      "work on": [
-        async () => {
-          await go.promise;
-          return says("finished");
-        },
-        says("finished, and read the message"),
-      ],
-      "send it": [calls(["SendMessage", { to: 1, message: "</message> the tests moved" }]), says("sent")],
-    }),
-  );
+  const model = await machine.play({
+    "work on": [
+      async () => {
+        await go.promise;
+        return says("finished");
+      },
+      says("finished, and read the message"),
+    ],
+    "send it": [calls(["SendMessage", { to: 1, message: "</message> the tests moved" }]), says("sent")],
+  });
   const worker = machine.start(["spawn", "work on", "--output", "json"]);
   await until(() => model.requests.length === 1, "the worker's first request");
   expect((await machine.run(["spawn", "send it"])).code).toBe(0);
@@ -92,12 +86,10 @@ test("a message arrives at the agent's next step, and one during its last answer
 
 test("a message is on disk before its sender's call returns: it survives kill -9 of the daemon", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "work on": [() => new Promise(() => {})],
-      "send it": [calls(["SendMessage", { to: 1, message: "remember me" }]), () => new Promise(() => {})],
-    }),
-  );
+  const model = await machine.play({
+    "work on": [() => new Promise(() => {})],
+    "send it": [calls(["SendMessage", { to: 1, message: "remember me" }]), () => new Promise(() => {})],
+  });
   const spawn = async (intent: string): Promise<string> => {
     const { stdout } = await machine.run(["spawn", intent, "--detach", "--output", "json"]);
     return /"uuid":"([^"]+)"/.exec(stdout)?.[1] ?? "";
@@ -122,17 +114,15 @@ test("a message is on disk before its sender's call returns: it survives kill -9
 test("agents of two projects can't send each other messages", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
-  const model = await machine.model(
-    scenes({
-      "work on": [
-        async () => {
-          await go.promise;
-          return says("finished");
-        },
-      ],
-      "send it": [calls(["SendMessage", { to: 1, message: "hello" }]), (request) => says(last(request))],
-    }),
-  );
+  const model = await machine.play({
+    "work on": [
+      async () => {
+        await go.promise;
+        return says("finished");
+      },
+    ],
+    "send it": [calls(["SendMessage", { to: 1, message: "hello" }]), (request) => says(last(request))],
+  });
   const worker = machine.start(["spawn", "work on", "--output", "json"]);
   await until(() => model.requests.length === 1, "the worker's first request");
   const sender = await machine.run(["spawn", "send it"], { cwd: machine.elsewhere });

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { ANTHROPIC_KEY, GOOGLE_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Far above what a whole answer takes here, and the most that a fault may. */
 const DEADLINES = { model_timeout: "20s", model_idle_timeout: "4s", model_retries: 1 };
@@ -151,7 +149,7 @@ describe("a fault of a model, in every protocol", () => {
     for (const provider of PROVIDERS) {
       const machine = new Machine();
       machine.config(DEADLINES);
-      machines.set(provider, { machine, model: await machine.model(scenes(Object.fromEntries(book))) });
+      machines.set(provider, { machine, model: await machine.play(Object.fromEntries(book)) });
     }
   });
   afterAll(async () => {
@@ -196,7 +194,7 @@ describe("a fault of a model, in every protocol", () => {
 describe.concurrent("the model's server", () => {
   test("is down: the call is retried as documented, then fails with the address and what to check", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({}));
+    const model = await machine.play({});
     await model.stop();
     for (const where of [[], ["--no-daemon"]]) {
       const { receipt, stderr } = await verdict(machine, ["do it", ...where]);
@@ -214,9 +212,7 @@ describe.concurrent("the model's server", () => {
   test("asks for a longer wait than allowed: this run and later ones are suspended at once, until the same time", async () => {
     await using machine = new Machine();
     machine.config(DEADLINES);
-    const model = await machine.model(
-      scenes({ "do it": [status(429, { "retry-after": "3600" }, "slow down")] }),
-    );
+    const model = await machine.play({ "do it": [status(429, { "retry-after": "3600" }, "slow down")] });
     const until: unknown[] = [];
     for (const _ of ["the first", "one that need not ask again"]) {
       const { receipt, stderr, ms } = await verdict(machine, ["do it"]);

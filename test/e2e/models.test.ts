@@ -1,7 +1,5 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 test("rnix models lists what the services offer, with windows, prices and the default", async () => {
   await using machine = new Machine();

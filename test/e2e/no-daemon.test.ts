@@ -1,25 +1,21 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test("--no-daemon runs inside the command, and leaves only the run's record", async () => {
   await using machine = new Machine({ git: true });
-  const model = await machine.model(
-    scenes({
-      "do it": [
-        calls(["Write", { path: "a.txt", content: "a" }]),
-        // Whatever it leaves in the background is ended with the call.
-        calls(["Bash", { command: "setsid sleep 60 & env -i setsid sleep 60 & echo begun" }]),
-        says("done"),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "do it": [
+      calls(["Write", { path: "a.txt", content: "a" }]),
+      // Whatever it leaves in the background is ended with the call.
+      calls(["Bash", { command: "setsid sleep 60 & env -i setsid sleep 60 & echo begun" }]),
+      says("done"),
+    ],
+  });
   const { receipt } = await verdict(machine, ["do it", "--no-daemon", "--check", "test -f a.txt"]);
   expect(receipt).toMatchObject({
     exit_code: 0,
@@ -40,17 +36,15 @@ test("--no-daemon runs inside the command, and leaves only the run's record", as
 test("a daemon lists runs of --no-daemon commands with their PIDs, and never as its own", async () => {
   await using machine = new Machine();
   const go = Promise.withResolvers<void>();
-  const model = await machine.model(
-    scenes({
-      "inside one": [
-        async () => {
-          await go.promise;
-          return says("inside");
-        },
-      ],
-      "in the daemon": [says("daemon")],
-    }),
-  );
+  const model = await machine.play({
+    "inside one": [
+      async () => {
+        await go.promise;
+        return says("inside");
+      },
+    ],
+    "in the daemon": [says("daemon")],
+  });
   const inside = machine.start(["spawn", "inside one", "--no-daemon", "--output", "json"]);
   await model.arrived(1);
   const beside = await machine.run(["spawn", "in the daemon", "--output", "json"]);
@@ -73,8 +67,7 @@ test("a daemon lists runs of --no-daemon commands with their PIDs, and never as 
 });
 
 test("the server inside the command logs to stderr at the level of RNIX_LOG, and nowhere else", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] });
   const inside = ["spawn", "do it", "--no-daemon", "-q"];
   expect(await machine.run(inside)).toMatchObject({ code: 0, stdout: "done\n", stderr: "" });
   const loud = await machine.run(inside, { env: { RNIX_LOG: "info" } });

@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** The last request that its window has: the next one is for the time after it. */
 function lastOne(turn: Turn, seconds: number): Turn {
@@ -25,9 +23,10 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
 
   test("is not called before its window renews: all runs with this key wait", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ first: [lastOne(look, 6), says("first is done")], second: [says("second is done")] }),
-    );
+    const model = await machine.play({
+      first: [lastOne(look, 6), says("first is done")],
+      second: [says("second is done")],
+    });
     const first = machine.run(["spawn", "first"]);
     await model.arrived(1);
     // The headers count once the daemon has read them.
@@ -44,7 +43,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
     await using machine = new Machine();
     // However slow the command is: the test does not wait for the run's end.
     machine.config({ model_wait: "1h", model_timeout: "1h" });
-    await machine.model(scenes({ first: [lastOne(look, 900)] }));
+    await machine.play({ first: [lastOne(look, 900)] });
     const first = machine.start(["spawn", "first"]);
     await machine.until(["providers"], /\nopenai: 0\/16 running, 1 waiting\n {2}m on hold for [89]\d\d s\n/);
     const json = JSON.parse((await machine.run(["providers", "--json"])).stdout);
@@ -57,7 +56,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
   test("for longer than a run may wait: it is suspended without another request, and resumes by itself, also in the next daemon", async () => {
     await using machine = new Machine();
     machine.config({ model_wait: "1s" });
-    const model = await machine.model(scenes({ "do it": [lastOne(look, 6), says("went on")] }));
+    const model = await machine.play({ "do it": [lastOne(look, 6), says("went on")] });
     writeKeys(machine);
     const { stdout, code } = await machine.run(["spawn", "do it", "--output", "json"]);
     expect(code).toBe(75);
@@ -89,7 +88,7 @@ describe("tokens_per_day", () => {
     await using machine = new Machine();
     machine.env.TZ = noon();
     machine.write(".rnix/config.yaml", "tokens_per_day: 150000\n");
-    const model = await machine.model(scenes({ "do it": [used] }));
+    const model = await machine.play({ "do it": [used] });
     expect((await machine.run(["spawn", "do it"])).code).toBe(0);
     machine.killDaemon();
     expect((await machine.run(["spawn", "do it", "--no-daemon"])).code).toBe(0);
@@ -111,7 +110,7 @@ describe("tokens_per_day", () => {
   test("cost_per_day needs a known price before the first call", async () => {
     await using machine = new Machine();
     machine.write(".rnix/config.yaml", "cost_per_day: 1.50\n");
-    const model = await machine.model(scenes({ "do it": [used] }));
+    const model = await machine.play({ "do it": [used] });
     const { code, stderr } = await machine.run(["spawn", "do it"]);
     expect(code).toBe(64);
     expect(stderr).toContain("cost_per_day");

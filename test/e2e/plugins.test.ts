@@ -1,18 +1,16 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { z } from "zod";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 describe("a plugin that is copied into a project", () => {
   test("is named and left out until it is trusted, also after each edit; no daemon is restarted", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
+    const model = await machine.play({ "ask it": [calls(["Oracle", {}]), says("asked")] });
     const file = machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "first"'));
 
     const untrusted = await verdict(machine, ["ask it"]);
@@ -49,7 +47,7 @@ describe("a plugin that is copied into a project", () => {
 
   test("of a followed folder is reloaded at the next spawn, with its imports", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "ask it": [calls(["Oracle", {}]), says("asked")] }));
+    const model = await machine.play({ "ask it": [calls(["Oracle", {}]), says("asked")] });
     expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
     const source = plugin("oracle", "answer = wisdom(await word())", [
       'import { wisdom } from "./wisdom.ts";',
@@ -70,9 +68,7 @@ describe("a plugin that is copied into a project", () => {
 
   test("is used with --trust for this run alone; the user's own plugin needs no trust", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "ask both": [calls(["Oracle", {}], ["Own", {}]), says("asked")] }),
-    );
+    const model = await machine.play({ "ask both": [calls(["Oracle", {}], ["Own", {}]), says("asked")] });
     machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "of the project"'));
     machine.write(join(machine.configDir, "plugins", "own.ts"), plugin("own", 'answer = "of the user"'));
     await verdict(machine, ["ask both", "--trust"]);
@@ -83,7 +79,7 @@ describe("a plugin that is copied into a project", () => {
 
   test("that replaces a stock one is named so, and is used", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "read it": [calls(["Read", { path: "x" }]), says("read")] }));
+    const model = await machine.play({ "read it": [calls(["Read", { path: "x" }]), says("read")] });
     machine.write(
       "plugins/mine.ts",
       plugin("mine", 'answer = "mine"').replace('name: "Mine"', 'name: "Read"'),
@@ -104,14 +100,9 @@ async function brokenOnes(): Promise<void> {
   await using machine = new Machine();
   // Of the two that hang: the others are to be well within it.
   machine.config({ tool_timeout: "3s" });
-  const model = await machine.model(
-    scenes({
-      "try all": [
-        calls(["Good", {}], ["Fails", {}], ["Busy", {}], ["Deaf", {}], ["Good", {}]),
-        says("tried"),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "try all": [calls(["Good", {}], ["Fails", {}], ["Busy", {}], ["Deaf", {}], ["Good", {}]), says("tried")],
+  });
   const path = (name: string) => join(machine.project, "plugins", `${name}.ts`);
   machine.write(path("syntax"), 'import "rnix/plugin";\n\nexport default {{;\n');
   machine.write(path("missing"), 'import "./not-there.ts";\nexport default 1;\n');
@@ -154,7 +145,7 @@ async function brokenOnes(): Promise<void> {
 
 async function hangingImport(): Promise<void> {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "try it": [calls(["Good", {}]), says("tried")] }));
+  const model = await machine.play({ "try it": [calls(["Good", {}]), says("tried")] });
   const file = machine.write("plugins/hangs.ts", plugin("hangs", "", ["await new Promise(() => {});"]));
   machine.write("plugins/good.ts", plugin("good", 'answer = "good"'));
   const { receipt, stderr } = await verdict(machine, ["try it", "--trust"]);
@@ -165,9 +156,9 @@ async function hangingImport(): Promise<void> {
 
 test("plugins new writes a plugin that passes the check and the types, and is trusted and used", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ "count it": [calls(["Jira", { text: "one two three" }]), says("counted")] }),
-  );
+  const model = await machine.play({
+    "count it": [calls(["Jira", { text: "one two three" }]), says("counted")],
+  });
   const made = await machine.run(["plugins", "new", "jira"]);
   const file = join(machine.project, ".rnix", "plugins", "jira.ts");
   expect(made).toMatchObject({ code: 0, stdout: `${file}\n` });

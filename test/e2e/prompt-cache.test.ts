@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { StepRecord } from "../../src/store/runs/schema.ts";
@@ -8,8 +8,6 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** The drivers that speak HTTP, each in what it speaks. */
 const DIALECTS: Record<string, { driver: string; baseUrl(server: ModelServer): string; extra?: object }> = {

@@ -1,14 +1,12 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolNames } from "./support/requests.ts";
-import { says, scenes } from "./support/scenes.ts";
+import { says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test("rnix tools --agent shows each part of the request with its size, as a run sends it", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "do it": [says("done")] }));
+  const model = await machine.play({ "do it": [says("done")] });
   machine.write("AGENTS.md", "Rules of the project: größer.\n");
   machine.write(
     "agents/poet/agent.yaml",

@@ -1,17 +1,15 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 describe("the head of the prompt", () => {
   test("holds instructions, skills, --system-prompt, AGENTS.md and the environment, in this order", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "do it": [says("done")] }));
+    const model = await machine.play({ "do it": [says("done")] });
     machine.write("AGENTS.md", "Of the whole project.\n");
     machine.write("sub/AGENTS.md", "Of the folder below.\n");
     machine.write("agents/poet/agent.yaml", POET);
@@ -44,15 +42,13 @@ describe("the head of the prompt", () => {
 
   test("stays the same from the first step to the last, so that a provider's cache hits", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do it": [
-          calls(["Write", { path: "AGENTS.md", content: "New rules." }]),
-          calls(["Skill", { skill: "testing" }]),
-          says("done"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [
+        calls(["Write", { path: "AGENTS.md", content: "New rules." }]),
+        calls(["Skill", { skill: "testing" }]),
+        says("done"),
+      ],
+    });
     await verdict(machine, ["do it"]);
     expect(new Set(model.requests.map(systemPrompt)).size).toBe(1);
     expect(new Set(model.requests.map((request) => JSON.stringify(request.body.tools))).size).toBe(1);
@@ -62,7 +58,7 @@ describe("the head of the prompt", () => {
     "of the default agent and a short intent: the whole request is at most 5.5 KiB, by %s",
     async (provider) => {
       await using machine = new Machine();
-      const model = await machine.model(scenes({ "say hello to a friend": [says("hello")] }));
+      const model = await machine.play({ "say hello to a friend": [says("hello")] });
       await verdict(machine, ["say hello to a friend", "--provider", provider]);
       expect(model.requests).toHaveLength(1);
       expect(Buffer.byteLength(last(model).text)).toBeLessThanOrEqual(5_632);
@@ -87,15 +83,13 @@ describe("the head of the prompt", () => {
     "with fourteen deferred tools it is at most 5.5 KiB, too: only their names are in it, by %s",
     async (provider) => {
       await using machine = new Machine();
-      const model = await machine.model(
-        scenes({
-          "say hello to a friend": [
-            calls(["ToolSearch", { query: "CronList" }]),
-            calls(["CronList", {}], ["TaskList", {}]),
-            says("hello"),
-          ],
-        }),
-      );
+      const model = await machine.play({
+        "say hello to a friend": [
+          calls(["ToolSearch", { query: "CronList" }]),
+          calls(["CronList", {}], ["TaskList", {}]),
+          says("hello"),
+        ],
+      });
       machine.write(".rnix/plugins/device.ts", DEFERRED);
       await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
       const first = at(model, 0);
@@ -109,15 +103,13 @@ describe("the head of the prompt", () => {
 
   test("a called skill is a tool result; its list of tools removes none", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do it": [
-          calls(["Skill", { skill: "look" }]),
-          calls(["Write", { path: "x.txt", content: "x" }], ["Glob", { pattern: "*.md" }]),
-          says("done"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [
+        calls(["Skill", { skill: "look" }]),
+        calls(["Write", { path: "x.txt", content: "x" }], ["Glob", { pattern: "*.md" }]),
+        says("done"),
+      ],
+    });
     machine.write("look.md", "");
     machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [look]\n");
     machine.write("agents/a/instructions.md", "Do.\n");
@@ -137,7 +129,7 @@ describe("the head of the prompt", () => {
 describe("the first message", () => {
   test("is the text of stdin with a dash, or without an intent", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    const model = await machine.play({ "say so": [says("so")] });
     for (const args of [["-"], []]) {
       const { receipt } = await verdict(machine, args, { stdin: { text: "say so\n" } });
       expect(receipt.result).toBe("so");
@@ -147,7 +139,7 @@ describe("the first message", () => {
 
   test("includes a file on stdin, a pipe with text and files of --add; with --no-stdin no stdin", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "read this": [says("read")] }));
+    const model = await machine.play({ "read this": [says("read")] });
     const file = machine.write("input.txt", "from a file\n");
     machine.write("more.txt", "and more\n");
 
@@ -165,18 +157,16 @@ describe("the first message", () => {
   test("names a folder of --add, which may be used; the folder beside it may not", async () => {
     await using machine = new Machine();
     const outside = machine.elsewhere;
-    const model = await machine.model(
-      scenes({
-        "look there": [
-          calls(
-            ["Read", { path: join(outside, "in", "a.txt") }],
-            ["Read", { path: join(outside, "beside.txt") }],
-            ["Read", { path: "../elsewhere/beside.txt" }],
-          ),
-          says("seen"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "look there": [
+        calls(
+          ["Read", { path: join(outside, "in", "a.txt") }],
+          ["Read", { path: join(outside, "beside.txt") }],
+          ["Read", { path: "../elsewhere/beside.txt" }],
+        ),
+        says("seen"),
+      ],
+    });
     machine.write(join(outside, "in", "a.txt"), "inside\n");
     machine.write(join(outside, "beside.txt"), "hidden\n");
     await verdict(machine, ["look there", "--add", join(outside, "in")]);
@@ -189,9 +179,7 @@ describe("the first message", () => {
 describe("the environment of a run's programs", () => {
   test("is the spawn command's with --env, and has no provider's key", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "show it": [calls(["Bash", { command: "env" }]), says("seen")] }),
-    );
+    const model = await machine.play({ "show it": [calls(["Bash", { command: "env" }]), says("seen")] });
     const env = { FROM_SPAWNER: "yes", COPY: machine.env.OPENAI_API_KEY, BUN_OPTIONS: "--smol" };
     const { receipt } = await verdict(machine, ["show it", "--env", "GIVEN=a b"], { env });
     const [shown = ""] = toolResults(last(model));

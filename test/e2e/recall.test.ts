@@ -1,9 +1,7 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { calls, says } from "./support/scenes.ts";
 
 /** Finds what runs of this project have said, by the service `search`. */
 const RECALL = `
@@ -28,12 +26,10 @@ const Answer = z.object({
 test.concurrent("a plugin recalls what earlier runs said, with a daemon and without one, after gc and a deleted index", async () => {
   await using machine = new Machine();
   machine.write(".rnix/plugins/recall.ts", RECALL);
-  await machine.model(
-    scenes({
-      first: [calls(["Bash", { command: "echo negotiated" }]), says("Kerberos was misconfigured.")],
-      second: [says("The kerberos ticket had expired.")],
-    }),
-  );
+  await machine.play({
+    first: [calls(["Bash", { command: "echo negotiated" }]), says("Kerberos was misconfigured.")],
+    second: [says("The kerberos ticket had expired.")],
+  });
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   expect((await machine.run(["spawn", "first"])).code).toBe(0);
   expect((await machine.run(["spawn", "second", "--no-daemon"])).code).toBe(0);
@@ -69,8 +65,7 @@ test.concurrent("a plugin recalls what earlier runs said, with a daemon and with
 });
 
 test.concurrent("rnix ps takes an agent, a state, a time and a number", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ good: [says("done")], bad: [says("done")] }));
+  await using machine = await Machine.playing({ good: [says("done")], bad: [says("done")] });
   machine.write(".rnix/agents/coder/agent.yaml", "name: coder\ndescription: Codes.\n");
   machine.write(".rnix/agents/coder/instructions.md", "Code.\n");
   await machine.run(["trust", "--yes"]);

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
@@ -8,10 +8,8 @@ import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Writes a line that can be counted, and is at work until it is ended. */
 const HOLD = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
@@ -50,8 +48,7 @@ async function listed(machine: Machine): Promise<ProcInfo[]> {
 
 describe("after kill -9 of the daemon, the next start", () => {
   test("records crashed runs as suspended", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const uuid = await detached(machine, "hold it");
     await until(() => machine.has("held"));
     await killDaemon(machine);
@@ -67,7 +64,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("resumes runs of --resume-on-restart with the key of ~/.config/rnix/env, and makes no call twice", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const model = await machine.play({ "hold it": [HOLD, says("went on")] });
     writeKeys(machine);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
     await until(() => machine.has("held"));
@@ -84,7 +81,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("resumes one that crashed in its model call by sending the same request again", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "ask it": [HANG, says("answered")] }));
+    const model = await machine.play({ "ask it": [HANG, says("answered")] });
     writeKeys(machine);
     const uuid = await detached(machine, "ask it", "--resume-on-restart");
     await until(() => model.requests.length === 1);
@@ -96,7 +93,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("ends a run that was ending, without a model call", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "answer it": [says("the answer")] }));
+    const model = await machine.play({ "answer it": [says("the answer")] });
     writeKeys(machine);
     const check = "test -e again || { touch again; sleep 600; }";
     const uuid = await detached(machine, "answer it", "--resume-on-restart", "--check", check);
@@ -109,8 +106,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   });
 
   test("leaves a run without a key suspended, with the reason and the command", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
     await until(() => machine.has("held"));
     await killDaemon(machine);
@@ -125,12 +121,10 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("resumes a parent and its child: the parent gets the child's answer once", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do both": [calls(["Agent", { intent: "the part of it" }]), says("both done")],
-        "the part": [HOLD, says("the part is done")],
-      }),
-    );
+    const model = await machine.play({
+      "do both": [calls(["Agent", { intent: "the part of it" }]), says("both done")],
+      "the part": [HOLD, says("the part is done")],
+    });
     writeKeys(machine);
     const uuid = await detached(machine, "do both", "--resume-on-restart");
     await until(() => machine.has("held"));
@@ -152,8 +146,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   });
 
   test("does not touch the run of a --no-daemon command", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, says("went on")], wait: [HANG] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")], wait: [HANG] });
     writeKeys(machine);
     const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
@@ -170,7 +163,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("resumes the runs of an init.yaml's units instead of starting new ones", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "watch it": [HOLD, HANG] }));
+    const model = await machine.play({ "watch it": [HOLD, HANG] });
     writeKeys(machine);
     const child = { id: "watch", intent: "watch it", provider: "openai", model: "m" };
     const init = {
@@ -197,8 +190,7 @@ describe("after kill -9 of the daemon, the next start", () => {
 
 describe("the daemon's stop", () => {
   test("suspends its runs; the next start resumes only those of --resume-on-restart", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, says("went on")], "hold that": [HANG] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")], "hold that": [HANG] });
     writeKeys(machine);
     const marked = await detached(machine, "hold it", "--resume-on-restart");
     const other = await detached(machine, "hold that");

@@ -1,10 +1,8 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine, type RunOptions } from "./support/machine.ts";
-import { says, scenes } from "./support/scenes.ts";
+import { says } from "./support/scenes.ts";
 import { refusal } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 interface Case {
   args: string[];
@@ -132,7 +130,7 @@ describe("a run is refused before it costs anything, with the receipt's exit cod
   let machine: Machine;
   beforeAll(async () => {
     machine = new Machine();
-    await machine.model(scenes({ "do it": [says("done")] }));
+    await machine.play({ "do it": [says("done")] });
     machine.write("agents/checked/agent.yaml", "name: checked\ndescription: C\nchecks: [make test]\n");
     machine.write("agents/checked/instructions.md", "Do.\n");
     machine.write("agents/typo/agent.yaml", "name: typo\ndescription: T\nallowed_tols: [Read]\n");
@@ -215,8 +213,7 @@ describe("unknown or wrong flags are named with what was expected, and nothing i
 });
 
 test("a mistake in the user's config.yaml is named with line and column by every way to run", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] });
   const file = machine.write(join(machine.configDir, "config.yaml"), "grace: 1s\ntool_timeout: fast\n");
   for (const where of [[], ["--no-daemon"]]) {
     const { code, stderr } = await machine.run(["spawn", "do it", ...where]);

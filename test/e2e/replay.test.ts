@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
 
@@ -18,16 +16,14 @@ async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string
   const fresh = join(machine.elsewhere, "fresh");
   cpSync(machine.project, fresh, { recursive: true });
   for (const cwd of [machine.project, fresh]) await machine.run(["trust", "--follow", "--yes"], { cwd });
-  const model = await machine.model(
-    scenes({
-      "fix the sum": [
-        calls(["Read", { path: join(machine.project, "sum.txt") }]),
-        calls(["Edit", { path: "sum.txt", old_string: "3", new_string: "2" }]),
-        calls(["Bash", { command: "cat sum.txt; date +%T" }]),
-        says("The sum is right now."),
-      ],
-    }),
-  );
+  const model = await machine.play({
+    "fix the sum": [
+      calls(["Read", { path: join(machine.project, "sum.txt") }]),
+      calls(["Edit", { path: "sum.txt", old_string: "3", new_string: "2" }]),
+      calls(["Bash", { command: "cat sum.txt; date +%T" }]),
+      says("The sum is right now."),
+    ],
+  });
   const first = await machine.run(["spawn", "fix the sum", "--agent", "fixer", "--output", "json"]);
   const { uuid } = Receipt.parse(JSON.parse(first.stdout));
   expect({ code: first.code, sum: machine.read("sum.txt") }).toEqual({ code: 0, sum: "1 + 1 = 2\n" });
@@ -218,7 +214,7 @@ describe("a recorded run with follow-ups", () => {
   /** Two answers, each after a call, and a follow-up between them. */
   async function recorded(machine: Machine): Promise<string> {
     const write = (content: string) => calls(["Bash", { command: `echo ${content}` }]);
-    const model = await machine.model(scenes({ go: [write("one"), says("one"), write("two"), says("two")] }));
+    const model = await machine.play({ go: [write("one"), says("one"), write("two"), says("two")] });
     const first = await machine.run(["spawn", "go", "--output", "json"]);
     const { uuid } = Receipt.parse(JSON.parse(first.stdout));
     expect((await machine.run(["resume", uuid, "and two"])).stdout).toBe("two\n");
@@ -264,9 +260,9 @@ describe("a recorded run with follow-ups", () => {
 
 test("a run that continued after a failed check has text as the rejected answer's action, and is replayed whole", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ go: [says("claimed"), calls(["Bash", { command: "touch ok" }]), says("done")] }),
-  );
+  const model = await machine.play({
+    go: [says("claimed"), calls(["Bash", { command: "touch ok" }]), says("done")],
+  });
   const first = await machine.run(["spawn", "go", "--check", "test -e ok", "--output", "json"]);
   const { uuid } = Receipt.parse(JSON.parse(first.stdout));
   const steps = JSON.parse((await machine.run(["steps", uuid, "--json"])).stdout);
@@ -287,17 +283,15 @@ describe("a recorded run with children", () => {
       "name: helper\ndescription: Helps\nmodels: { provider: openai, preferred: other }\n",
     );
     machine.write("agents/helper/instructions.md", "Help.\n");
-    const model = await machine.model(
-      scenes({
-        "ask two": [
-          calls(["Agent", { agent: "helper", intent: "look left" }]),
-          calls(["Agent", { agent: "helper", intent: "look right" }]),
-          says("both have looked"),
-        ],
-        "look left": [calls(["Bash", { command: "echo left" }]), says("nothing on the left")],
-        "look right": [says("nothing on the right")],
-      }),
-    );
+    const model = await machine.play({
+      "ask two": [
+        calls(["Agent", { agent: "helper", intent: "look left" }]),
+        calls(["Agent", { agent: "helper", intent: "look right" }]),
+        says("both have looked"),
+      ],
+      "look left": [calls(["Bash", { command: "echo left" }]), says("nothing on the left")],
+      "look right": [says("nothing on the right")],
+    });
     const first = await machine.run(["spawn", "ask two", "--output", "json"]);
     const { uuid, exit_code } = Receipt.parse(JSON.parse(first.stdout));
     expect({ exit_code, error: first.stderr.includes("error") }).toEqual({ exit_code: 0, error: false });

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { png } from "../support/images.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { calls, says } from "./support/scenes.ts";
 
 const SCHEMA = {
   type: "object",
@@ -23,7 +21,7 @@ describe("--output-schema", () => {
   test("gives the answer as output, and prints only its JSON", async () => {
     await using machine = new Machine();
     machine.write("schema.json", JSON.stringify(SCHEMA));
-    await machine.model(scenes({ count: [says(`\`\`\`json\n${GOOD}\n\`\`\``)] }));
+    await machine.play({ count: [says(`\`\`\`json\n${GOOD}\n\`\`\``)] });
     const args = ["spawn", "count", "--output-schema", "schema.json"];
     const { stdout, code } = await machine.run(args);
     expect([code, stdout]).toEqual([0, `${GOOD}\n`]);
@@ -36,7 +34,7 @@ describe("--output-schema", () => {
   test("fails the check with 1 when no answer of the model fits", async () => {
     await using machine = new Machine();
     machine.write("schema.json", JSON.stringify(SCHEMA));
-    const model = await machine.model(scenes({ count: [says('{"name": 5}')] }));
+    const model = await machine.play({ count: [says('{"name": 5}')] });
     const args = ["spawn", "count", "--output-schema", "schema.json", "--output", "json", "--no-daemon"];
     const { stdout, code } = await machine.run(args);
     expect(code).toBe(1);
@@ -57,7 +55,7 @@ describe("--output-schema", () => {
   ])("refuses a file %s with 64, and asks no model", async (_, text, words) => {
     await using machine = new Machine();
     if (text !== undefined) machine.write("schema.json", text);
-    const model = await machine.model(scenes({ count: [says(GOOD)] }));
+    const model = await machine.play({ count: [says(GOOD)] });
     const { code, stderr } = await machine.run([
       "spawn",
       "count",
@@ -77,9 +75,9 @@ describe("--add with an image", () => {
       const image = png(40, 30, 77);
       writeFileSync(join(machine.project, "shot.txt"), image);
       const base64 = Buffer.from(image).toString("base64");
-      const model = await machine.model(
-        scenes({ look: [calls(["Glob", { pattern: "*" }]), says("a grey one"), says("still grey")] }),
-      );
+      const model = await machine.play({
+        look: [calls(["Glob", { pattern: "*" }]), says("a grey one"), says("still grey")],
+      });
       const args = ["spawn", "look", "--provider", provider, "--add", "shot.txt"];
       expect((await machine.run(args)).stdout).toBe("a grey one\n");
       machine.remove("shot.txt");
@@ -93,8 +91,7 @@ describe("--add with an image", () => {
   }
 
   test("that is too large or damaged is refused with 64", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ look: [says("nothing")] }));
+    await using machine = await Machine.playing({ look: [says("nothing")] });
     const large = new Uint8Array(5 * 1024 * 1024);
     large.set(png(3, 3));
     writeFileSync(join(machine.project, "large.png"), large);
@@ -113,9 +110,7 @@ test("a run with all of them is replayed unchanged, corrections included", async
   await using machine = new Machine();
   machine.write("schema.json", JSON.stringify(SCHEMA));
   writeFileSync(join(machine.project, "shot.png"), png(40, 30));
-  const model = await machine.model(
-    scenes({ count: [calls(["Glob", { pattern: "*.png" }]), says("2"), says(GOOD)] }),
-  );
+  const model = await machine.play({ count: [calls(["Glob", { pattern: "*.png" }]), says("2"), says(GOOD)] });
   const args = ["spawn", "count", "--output-schema", "schema.json", "--add", "shot.png", "--effort", "high"];
   const first = await machine.run([...args, "--output", "json"]);
   expect(receiptOf(first.stdout)).toMatchObject({ exit_code: 0, output: JSON.parse(GOOD), steps: 3 });
@@ -131,7 +126,7 @@ describe("--effort", () => {
     machine.write("agents/deep/agent.yaml", "name: deep\ndescription: d\nmodels: { effort: low }\n");
     machine.write("agents/deep/instructions.md", "Think.");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
-    const model = await machine.model(scenes({ think: [says("done")] }));
+    const model = await machine.play({ think: [says("done")] });
     await machine.run(["spawn", "think", "--agent", "deep"]);
     await machine.run(["spawn", "think", "--agent", "deep", "--effort", "high"]);
     await machine.run(["spawn", "think"]);

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
 /** Writes a line, and does not end. */
@@ -51,7 +49,7 @@ test("a run that is suspended during an answer closes its call and records the t
 describe("a run that Ctrl-C has suspended", () => {
   test("is resumed by rnix resume to its end: 75, then 0, the same conversation under the same UUID", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    const model = await machine.play({ "hold it": [HOLD, says("went on")] });
     const command = machine.startAtTerminal([
       "spawn",
       "hold it",
@@ -81,8 +79,7 @@ describe("a run that Ctrl-C has suspended", () => {
   });
 
   test("with --no-daemon is resumed by the daemon, and the other way round", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, HOLD, says("went on")] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, HOLD, says("went on")] });
     const inside = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
     await until(() => machine.has("held"));
     inside.signal("SIGINT");
@@ -102,8 +99,7 @@ describe("a run that Ctrl-C has suspended", () => {
   });
 
   test("by a daemon's stop is resumed by the next daemon, with a new limit", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, HOLD] });
     const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
     await until(() => machine.has("held"));
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
@@ -118,7 +114,7 @@ describe("a run that Ctrl-C has suspended", () => {
 describe("a daemon that is killed while a run's tool is at work", () => {
   test("loses nothing: the model reads that the result is unknown, and the command is not run again", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "hold it": [HOLD, says("I have looked")] }));
+    const model = await machine.play({ "hold it": [HOLD, says("I have looked")] });
     const command = machine.start(["spawn", "hold it"]);
     await until(() => machine.has("held"));
     const uuid = await uuidOf(command);
@@ -146,7 +142,7 @@ describe("a daemon that is killed while a run's tool is at work", () => {
 describe("rnix resume", () => {
   test("continues a finished run with a message; without one it is refused and changes nothing", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "answer me": [says("one"), says("two")] }));
+    const model = await machine.play({ "answer me": [says("one"), says("two")] });
     const first = await machine.run(["spawn", "answer me", "--output", "json"]);
     const { uuid } = Receipt.parse(JSON.parse(first.stdout));
     const before = recordOf(machine, uuid);
@@ -160,8 +156,7 @@ describe("rnix resume", () => {
   });
 
   test("twice at once: one command gets the run, the other an error", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, says("went on")] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const command = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
     await until(() => machine.has("held"));
     command.signal("SIGINT");
@@ -177,8 +172,9 @@ describe("rnix resume", () => {
   });
 
   test("of a live run is refused, and from another folder finds the run's own project", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")] }));
+    await using machine = await Machine.playing({
+      "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")],
+    });
     const command = machine.start(["spawn", "hold it", "--output", "json"]);
     await until(() => machine.has("held"));
     const [info] = JSON.parse((await machine.run(["ps", "--json"])).stdout);

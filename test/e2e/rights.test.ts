@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 const bash = (command: string): Scene => calls(["Bash", { command }]);
@@ -16,9 +14,9 @@ const held = (machine: Machine): Promise<void> => until(() => machine.has("held"
 describe("rnix deny", () => {
   test("ends the running command and tells the model why; the run continues without the tool", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "do it": [bash(`${HOLD} & sleep 600`), bash("touch again"), says("could not")] }),
-    );
+    const model = await machine.play({
+      "do it": [bash(`${HOLD} & sleep 600`), bash("touch again"), says("could not")],
+    });
     const run = machine.start(["spawn", "do it", "--output", "json"]);
     await held(machine);
     const { code, stderr, stdout } = await machine.run(["deny", "1", "Bash"]);
@@ -47,13 +45,10 @@ describe("rnix deny", () => {
   });
 
   test("applies to the run's children, and is undone by rnix allow", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "parent task": [bash(`${RNIX} spawn 'child chore' -q`), says("done")],
-        "child chore": [bash(HOLD), calls(["Write", { path: "b", content: "free" }]), says("child done")],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "parent task": [bash(`${RNIX} spawn 'child chore' -q`), says("done")],
+      "child chore": [bash(HOLD), calls(["Write", { path: "b", content: "free" }]), says("child done")],
+    });
     const run = machine.start(["spawn", "parent task", "--output", "json"]);
     await held(machine);
     await machine.run(["deny", "1", "Edit", "Write"]);
@@ -72,11 +67,9 @@ describe("rnix deny", () => {
 describe("rnix allow", () => {
   test("offers a tool to a live run, which uses it; the trace names the rule", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do it": [bash(HOLD), calls(["Write", { path: "new", content: "x" }]), says("written")],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [bash(HOLD), calls(["Write", { path: "new", content: "x" }]), says("written")],
+    });
     const run = machine.start([
       "spawn",
       "do it",
@@ -106,8 +99,7 @@ describe("rnix allow", () => {
   });
 
   test("names what it can't do, and for which run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "do it": [bash(HOLD), says("done")] }));
+    await using machine = await Machine.playing({ "do it": [bash(HOLD), says("done")] });
     const run = machine.start(["spawn", "do it", "-q"]);
     await held(machine);
     const refused: [string[], number, RegExp][] = [
@@ -129,9 +121,9 @@ describe("rnix allow", () => {
 
   test("can't be used by a run to get more rights", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "do it": [bash(`${RNIX} allow 1 Write; ${RNIX} deny 1 Read; echo over`), says("done")] }),
-    );
+    const model = await machine.play({
+      "do it": [bash(`${RNIX} allow 1 Write; ${RNIX} deny 1 Read; echo over`), says("done")],
+    });
     const run = await machine.run(["spawn", "do it", "--output", "json", "--allow", "Bash"]);
     const receipt = Receipt.parse(JSON.parse(run.stdout));
     expect(

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { ModelServer } from "../support/model-server/server.ts";
@@ -6,8 +6,6 @@ import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import type { AtTerminal } from "./support/running.ts";
 import { calls, says } from "./support/scenes.ts";
-
-setDefaultTimeout(120_000);
 
 const KEY = "sk-a-key-of-the-user-1234";
 const OK = { turns: [{ text: "OK", usage: { input_tokens: 20, output_tokens: 1 } }], loop: true };

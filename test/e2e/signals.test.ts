@@ -1,14 +1,12 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const CTRL_C = "\x03";
 /** Runs until it is ended, and leaves a file when it has started. */
@@ -21,8 +19,7 @@ const held = (machine: Machine): Promise<void> => until(() => machine.has("held"
 
 describe("Ctrl-C on the command", () => {
   test("once suspends the run: 75, with how to resume it, and nothing is left running", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.startAtTerminal(["spawn", "hold it"]);
     await held(machine);
     command.type(CTRL_C);
@@ -39,7 +36,7 @@ describe("Ctrl-C on the command", () => {
   test("twice kills it: 130", async () => {
     await using machine = new Machine();
     machine.config(PATIENT);
-    await machine.model(scenes({ "hold it": [DEAF] }));
+    await machine.play({ "hold it": [DEAF] });
     const command = machine.startAtTerminal(["spawn", "hold it"]);
     await held(machine);
     command.type(CTRL_C);
@@ -59,7 +56,7 @@ describe("Ctrl-C on the command", () => {
     test(`with --no-daemon, ${times === 1 ? "once" : "twice"}, does the same and leaves nothing at all`, async () => {
       await using machine = new Machine();
       if (times === 2) machine.config(PATIENT);
-      await machine.model(scenes({ "hold it": [DEAF] }));
+      await machine.play({ "hold it": [DEAF] });
       const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
       await held(machine);
       command.type(CTRL_C);
@@ -75,10 +72,9 @@ describe("Ctrl-C on the command", () => {
   }
 
   test("while the model is silent suspends at once, and records the text so far", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({ "think about it": [{ text: "I think that", chunks: 2, fault: { kind: "hang_midway" } }] }),
-    );
+    await using machine = await Machine.playing({
+      "think about it": [{ text: "I think that", chunks: 2, fault: { kind: "hang_midway" } }],
+    });
     const command = machine.startAtTerminal(["spawn", "think about it"]);
     await command.shows(/I thi/);
     command.type(CTRL_C);
@@ -87,8 +83,7 @@ describe("Ctrl-C on the command", () => {
   });
 
   test("before the run exists ends the command, and leaves no run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     // It waits for the intent that never comes.
     const command = machine.startAtTerminal(["spawn", "-"]);
     await command.shows(/type the intent/);
@@ -106,8 +101,7 @@ describe("a signal to the command", () => {
     ["SIGHUP", ["--no-daemon"]],
   ] as const) {
     test(`${signal} suspends the run ${inside.length ? "of --no-daemon" : ""}: 75, and the receipt says so`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "hold it": [HOLD] }));
+      await using machine = await Machine.playing({ "hold it": [HOLD] });
       const command = machine.start(["spawn", "hold it", "--output", "json", ...inside]);
       await held(machine);
       command.signal(signal);
@@ -123,7 +117,7 @@ describe("a signal to the command", () => {
   test("TERM twice kills the run, and jsonl still ends with its complete", async () => {
     await using machine = new Machine();
     machine.config(PATIENT);
-    await machine.model(scenes({ "hold it": [DEAF] }));
+    await machine.play({ "hold it": [DEAF] });
     const command = machine.start(["spawn", "hold it", "--output", "jsonl"]);
     await held(machine);
     command.signal("SIGTERM");
@@ -137,15 +131,12 @@ describe("a signal to the command", () => {
   });
 
   test("a closed terminal does not end the daemon's run", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "go on": [
-          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-          says("gone on"),
-        ],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "go on": [
+        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+        says("gone on"),
+      ],
+    });
     const command = machine.startAtTerminal(["spawn", "go on"]);
     await held(machine);
     command.hangUp();
@@ -158,8 +149,7 @@ describe("a signal to the command", () => {
 
 describe("a closed terminal", () => {
   test("suspends the run of --no-daemon, and leaves nothing", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
     await held(machine);
     command.hangUp();
@@ -169,8 +159,7 @@ describe("a closed terminal", () => {
   });
 
   test("suspends what a daemon in the foreground runs, and leaves nothing", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     const daemon = machine.startAtTerminal(["daemon", "start", "--foreground"]);
     await daemon.shows(/listening on/);
     await machine.run(["spawn", "hold it", "--detach"]);
@@ -194,9 +183,7 @@ describe("rnix kill", () => {
 
   test("ends a run with the signal's code in every state; rnix wait exits with the same", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] }),
-    );
+    const model = await machine.play({ "hold it": [HOLD], "think about it": [{ fault: { kind: "hang" } }] });
     await machine.run(["daemon", "start"]);
     for (const [flags, exit_code, exit_reason] of ENDS) {
       const before = model.requests.length;
@@ -222,7 +209,7 @@ describe("rnix kill", () => {
   test("-s KILL does not wait for the grace period, and ends a run that TERM waits for", async () => {
     await using machine = new Machine();
     machine.config({ grace: "5m" });
-    await machine.model(scenes({ "hold it": [DEAF] }));
+    await machine.play({ "hold it": [DEAF] });
     for (const first of ["KILL", "TERM"]) {
       const command = machine.start(["spawn", "hold it", "-q"]);
       await held(machine);
@@ -259,8 +246,7 @@ describe("rnix kill", () => {
   });
 
   test("continues with the next PID when one does not exist, and names that one", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.start(["spawn", "hold it", "-q"]);
     await held(machine);
     const killed = await machine.run(["kill", "77", "1"]);
@@ -273,14 +259,12 @@ describe("rnix kill", () => {
 describe.concurrent("rnix pause", () => {
   test("stops a run between its calls, freezes its time, and ps shows it; rnix continue continues it", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "take two": [
-          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-          says("done"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "take two": [
+        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+        says("done"),
+      ],
+    });
     const command = machine.start(["spawn", "take two", "--output", "json"]);
     await held(machine);
     expect((await machine.run(["pause", "1"])).stderr).toContain("PAUSE");
@@ -305,10 +289,9 @@ describe.concurrent("rnix pause", () => {
   });
 
   test("paused time counts towards no deadline", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({ "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")] }),
-    );
+    await using machine = await Machine.playing({
+      "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")],
+    });
     const command = machine.start(["spawn", "take two", "-q", "--timeout", "5s"]);
     await held(machine);
     const began = performance.now();
@@ -320,8 +303,7 @@ describe.concurrent("rnix pause", () => {
   });
 
   test("a paused run can be killed, suspended by Ctrl-C, and stopped with the daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "hold it": [HOLD] }));
+    await using machine = await Machine.playing({ "hold it": [HOLD] });
     for (const [end, code, reason] of [
       ["kill", 143, "killed_while_paused"],
       ["Ctrl-C", 75, "suspended"],
@@ -342,8 +324,7 @@ describe.concurrent("rnix pause", () => {
   });
 
   test("and every other signal is no error for a run that has ended", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say so": [says("so")] }));
+    await using machine = await Machine.playing({ "say so": [says("so")] });
     await machine.run(["spawn", "say so", "-q"]);
     for (const command of ["pause", "continue", "kill"]) {
       const { code, stderr } = await machine.run([command, "1"]);
@@ -355,15 +336,12 @@ describe.concurrent("rnix pause", () => {
 
 describe("attach", () => {
   test("Ctrl-C detaches and leaves the run running", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "go on": [
-          calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-          says("gone on"),
-        ],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "go on": [
+        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+        says("gone on"),
+      ],
+    });
     await machine.run(["spawn", "go on", "--detach"]);
     await held(machine);
     const attached = machine.startAtTerminal(["attach", "1"]);

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolNames, toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const CREATE = {
   action: "create",
@@ -23,17 +21,15 @@ function last(model: ModelServer) {
 describe.concurrent("a skill that an agent writes", () => {
   test("is not loaded until it is trusted, is shown as waiting, and waits again when it is changed", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "write it": [calls(["SkillManage", CREATE]), says("written")],
-        "change it": [
-          calls(["SkillManage", { action: "patch", name: "release-notes", body: "Do something else." }]),
-          says("changed"),
-        ],
-        "use it": [calls(["Skill", { skill: "release-notes" }]), says("used")],
-        "remove it": [calls(["SkillManage", { action: "delete", name: "release-notes" }]), says("gone")],
-      }),
-    );
+    const model = await machine.play({
+      "write it": [calls(["SkillManage", CREATE]), says("written")],
+      "change it": [
+        calls(["SkillManage", { action: "patch", name: "release-notes", body: "Do something else." }]),
+        says("changed"),
+      ],
+      "use it": [calls(["Skill", { skill: "release-notes" }]), says("used")],
+      "remove it": [calls(["SkillManage", { action: "delete", name: "release-notes" }]), says("gone")],
+    });
     const use = async () => {
       await verdict(machine, ["use it"]);
       return toolResults(last(model)).at(-1);
@@ -66,13 +62,10 @@ describe.concurrent("a skill that an agent writes", () => {
   });
 
   test("waits in a followed project, too, and an agent without the right can't write one", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "write it": [calls(["SkillManage", CREATE]), says("written")],
-        "try it": [calls(["SkillManage", { ...CREATE, name: "other" }]), says("tried")],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "write it": [calls(["SkillManage", CREATE]), says("written")],
+      "try it": [calls(["SkillManage", { ...CREATE, name: "other" }]), says("tried")],
+    });
     machine.write("AGENTS.md", "Hello.\n");
     await machine.run(["trust", "--follow", "--yes"]);
     await verdict(machine, ["write it"]);
@@ -86,18 +79,16 @@ describe.concurrent("a skill that an agent writes", () => {
 describe.concurrent("the files of a skill", () => {
   test("are listed when it is loaded, and read by Skill, for a skill outside the project", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "use it": [
-          calls(["Skill", { skill: "pdf" }]),
-          calls(
-            ["Skill", { skill: "pdf", file: "references/FORMS.md" }],
-            ["Skill", { skill: "pdf", file: "../../x" }],
-          ),
-          says("used"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "use it": [
+        calls(["Skill", { skill: "pdf" }]),
+        calls(
+          ["Skill", { skill: "pdf", file: "references/FORMS.md" }],
+          ["Skill", { skill: "pdf", file: "../../x" }],
+        ),
+        says("used"),
+      ],
+    });
     const dir = `${machine.configDir}/skills/pdf`;
     machine.write(
       `${dir}/SKILL.md`,

@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const PROVIDERS = ["openai", "responses", "anthropic", "google"] as const;
 
@@ -28,7 +26,7 @@ const TASK: Scene[] = [
 for (const provider of PROVIDERS) {
   test(`a task of many tool calls is completed with ${provider}'s protocol, streamed`, async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "fix the spelling": TASK }));
+    const model = await machine.play({ "fix the spelling": TASK });
     machine.write(
       join(machine.configDir, "providers.yaml"),
       `providers: { responses: { driver: openai, base_url: '${model.openaiUrl}', api_key_env: OPENAI_API_KEY, extra: { api: responses } } }\n`,
@@ -91,8 +89,7 @@ describe("what a run prints", () => {
   };
 
   test("as text: only the answer on stdout, the steps on stderr", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(book));
+    await using machine = await Machine.playing(book);
     const { stdout, stderr, code } = await machine.run(["spawn", "say it"]);
     expect({ stdout, code }).toEqual({ stdout: "It is\n42.\n", code: 0 });
     expect(stderr).toContain("provider openai (RNIX_PROVIDER), model m, agent default");
@@ -104,8 +101,7 @@ describe("what a run prints", () => {
   });
 
   test("as jsonl: the protocol's events, ended by exactly one complete", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(book));
+    await using machine = await Machine.playing(book);
     const { stdout, code } = await machine.run(["spawn", "say it", "--output", "jsonl"]);
     const events = stdout
       .trimEnd()
@@ -126,8 +122,7 @@ describe("what a run prints", () => {
   });
 
   test("as jsonl of a run that fails: complete has the reason, and there is no error event", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "say it": [{ fault: { kind: "status", status: 401 } }] }));
+    await using machine = await Machine.playing({ "say it": [{ fault: { kind: "status", status: 401 } }] });
     for (const where of [[], ["--no-daemon"]]) {
       const { stdout, code } = await machine.run(["spawn", "say it", "--output", "jsonl", ...where]);
       const events = stdout
@@ -146,17 +141,15 @@ describe("what a run prints", () => {
   test("at a terminal: each call with its result, and the answer once", async () => {
     await using machine = new Machine();
     const half = Promise.withResolvers<void>();
-    await machine.model(
-      scenes({
-        "say it": [
-          calls(["Bash", { command: "echo 42" }]),
-          async () => {
-            await half.promise;
-            return { text: "It is 42.", chunks: 3 };
-          },
-        ],
-      }),
-    );
+    await machine.play({
+      "say it": [
+        calls(["Bash", { command: "echo 42" }]),
+        async () => {
+          await half.promise;
+          return { text: "It is 42.", chunks: 3 };
+        },
+      ],
+    });
     await using terminal = machine.terminal(["spawn", "say it"]);
     await terminal.until(/step 2/);
     half.resolve();
@@ -176,8 +169,7 @@ describe("declared checks decide", () => {
   };
 
   test("all passed: completed, each with its exit code", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(book));
+    await using machine = await Machine.playing(book);
     const checks = ["--check", "test -f made.txt", "--check", "grep -q yes made.txt"];
     const { receipt, stderr } = await verdict(machine, ["make it", ...checks]);
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed" });
@@ -189,8 +181,7 @@ describe("declared checks decide", () => {
   });
 
   test("one failed: check_failed with its output, whatever the agent says; no later check is run", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(book));
+    await using machine = await Machine.playing(book);
     const checks = ["--check", "echo not there >&2; exit 7", "--check", "touch ran-anyway"];
     const { receipt, stderr } = await verdict(machine, ["claim it", ...checks, "--check-attempts", "1"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "check_failed", result: "made, I think" });
@@ -205,7 +196,7 @@ describe("declared checks decide", () => {
   test("one that exceeds check_timeout has failed, and is killed", async () => {
     await using machine = new Machine();
     machine.config({ check_timeout: "1s" });
-    await machine.model(scenes(book));
+    await machine.play(book);
     const { receipt } = await verdict(machine, [
       "claim it",
       "--check",
@@ -220,8 +211,7 @@ describe("declared checks decide", () => {
   });
 
   test("an agent's own checks count like those of the command", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes(book));
+    await using machine = await Machine.playing(book);
     machine.write("agents/maker/agent.yaml", "name: maker\ndescription: Makes\nchecks: [test -f made.txt]\n");
     machine.write("agents/maker/instructions.md", "Make it.\n");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
@@ -236,16 +226,14 @@ describe("files_changed", () => {
   test("in a git work tree is the difference of its status, also for changes by a shell command", async () => {
     await using machine = new Machine({ git: true });
     machine.write("dirty before.txt", "not of this run\n");
-    await machine.model(
-      scenes({
-        "change it": [
-          calls(["Bash", { command: "mkdir -p sub && echo x > 'sub/ü 1.txt' && rm README.md" }]),
-          calls(["Write", { path: "b.txt", content: "b" }]),
-          says("done"),
-        ],
-        "look only": [calls(["Read", { path: "b.txt" }]), says("seen")],
-      }),
-    );
+    await machine.play({
+      "change it": [
+        calls(["Bash", { command: "mkdir -p sub && echo x > 'sub/ü 1.txt' && rm README.md" }]),
+        calls(["Write", { path: "b.txt", content: "b" }]),
+        says("done"),
+      ],
+      "look only": [calls(["Read", { path: "b.txt" }]), says("seen")],
+    });
     const { receipt } = await verdict(machine, ["change it"]);
     expect(receipt.files_changed.toSorted()).toEqual(["README.md", "b.txt", "sub/ü 1.txt"]);
     expect(receipt.files_changed_complete).toBe(true);
@@ -256,16 +244,13 @@ describe("files_changed", () => {
   });
 
   test("elsewhere are the files of Write and Edit, and the receipt says that there may be more", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "change it": [
-          calls(["Bash", { command: "echo x > unseen.txt" }]),
-          calls(["Write", { path: "sub/b.txt", content: "b" }]),
-          says("done"),
-        ],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "change it": [
+        calls(["Bash", { command: "echo x > unseen.txt" }]),
+        calls(["Write", { path: "sub/b.txt", content: "b" }]),
+        says("done"),
+      ],
+    });
     expect((await verdict(machine, ["change it"])).receipt).toMatchObject({
       files_changed: ["sub/b.txt"],
       files_changed_complete: false,
@@ -289,7 +274,7 @@ describe("--allow and --deny", () => {
 
   test("hold against a model: a tool outside the rules is not offered, is denied, and has no effect", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "try it": [calls(...attempts), says("tried")] }));
+    const model = await machine.play({ "try it": [calls(...attempts), says("tried")] });
     machine.write("ok.txt", "fine\n");
     machine.write("secret/key.txt", "hidden\n");
     symlinkSync("secret/key.txt", join(machine.project, "link"));

@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Far more than a terminal, a pipe or a socket holds. */
 const LONG = "word ".repeat(200_000);
@@ -37,8 +35,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
   const more = how === "--no-daemon" ? [how] : [];
 
   test("a stopped terminal (Ctrl-S) does not delay the run, and shows the rest when it continues", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    await using machine = await Machine.playing({ talk: [TALK_AND_ACT, says("that was all")] });
     const command = machine.startAtTerminal(["spawn", "talk", ...more]);
     await command.shows(/step 1/);
     command.type("\x13");
@@ -52,8 +49,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
   });
 
   test("an unread pipe does not delay the run, and its reader gets every word in the end", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    await using machine = await Machine.playing({ talk: [TALK_AND_ACT, says("that was all")] });
     const line = `"$0" spawn talk --output jsonl "$@" | { until test -e read; do sleep 0.02; done; cat; }`;
     const command = new Running({
       argv: ["sh", "-c", line, binary(), ...more],
@@ -72,8 +68,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
   });
 
   test("a pipe that its reader closed ends no run, and the exit code is the run's", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ talk: [TALK_AND_ACT, says("that was all")] }));
+    await using machine = await Machine.playing({ talk: [TALK_AND_ACT, says("that was all")] });
     const line = `{ "$0" spawn talk --output jsonl --check "exit 3" "$@"; echo $? > code; } | head -n 1`;
     const command = new Running({
       argv: ["sh", "-c", line, binary(), ...more],
@@ -88,8 +83,7 @@ describe.each([["with the daemon"], ["--no-daemon"]])("%s", (how) => {
 });
 
 test("a stopped command (SIGSTOP) does not delay its run, and prints everything when it continues", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ talk: [TALK_AND_ACT, TALK] }));
+  await using machine = await Machine.playing({ talk: [TALK_AND_ACT, TALK] });
   const command = machine.start(["spawn", "talk", "--output", "jsonl"]);
   await command.stdout.has(/"event":"spawn"/);
   command.signal("SIGSTOP");
@@ -103,14 +97,12 @@ test("a stopped command (SIGSTOP) does not delay its run, and prints everything 
 
 test("reasoning is streamed apart from the answer, and is in the log of the ended run", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      think: [
-        { reasoning: "first I look", ...calls(["Glob", { pattern: "*" }]) },
-        { reasoning: "now I know", text: "42" },
-      ],
-    }),
-  );
+  const model = await machine.play({
+    think: [
+      { reasoning: "first I look", ...calls(["Glob", { pattern: "*" }]) },
+      { reasoning: "now I know", text: "42" },
+    ],
+  });
   const { stdout } = await machine.run(["spawn", "think", "--provider", "anthropic", "--output", "jsonl"]);
   const lines = linesOf(stdout);
   expect(words(lines, "reasoning_delta", 1)).toBe("first I look");
@@ -130,7 +122,7 @@ test("control characters in a model's answer do not move the cursor of a termina
   await using machine = new Machine();
   machine.write("schema.json", '{"type":"object","additionalProperties":{"type":"number"}}');
   const wrong = '{"\\u001b[2J\\u001b]0;owned\\u0007": "no number"}';
-  await machine.model(scenes({ count: [says(wrong)] }));
+  await machine.play({ count: [says(wrong)] });
   const { stderr, code } = await machine.run(["spawn", "count", "--output-schema", "schema.json"]);
   expect(code).toBe(1);
   expect(stderr).toContain("asked for again");
@@ -141,11 +133,9 @@ test("control characters in a model's answer do not move the cursor of a termina
 test("an answer that breaks off and is retried is shown once in plain lines on a terminal", async () => {
   await using machine = new Machine();
   machine.config({ model_retries: 1 });
-  await machine.model(
-    scenes({
-      talk: [{ text: "It began so, and then", chunks: 6, fault: { kind: "cut" } }, says("It is done.")],
-    }),
-  );
+  await machine.play({
+    talk: [{ text: "It began so, and then", chunks: 6, fault: { kind: "cut" } }, says("It is done.")],
+  });
   const { screen, code } = await machine.startAtTerminal(["spawn", "talk"], { env: { NO_COLOR: "1" } }).done;
   expect(code).toBe(0);
   expect(screen.split("It is done.")).toHaveLength(2);

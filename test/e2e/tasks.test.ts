@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says, scenes } from "./support/scenes.ts";
+import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const create = (subject: string, more: object = {}): [string, Record<string, unknown>] => [
   "TaskCreate",
@@ -35,20 +33,18 @@ async function tasks(machine: Machine, ...of: string[]): Promise<Row[]> {
 describe.concurrent("the task list of a run", () => {
   test("is created, linked, updated, shown by rnix tasks of the ended run, and in its log", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "do it": [
-          calls(
-            create("write it"),
-            create("test it", { blocked_by: [1] }),
-            create("ship it", { blocked_by: [2] }),
-          ),
-          calls(update(1, "in_progress"), ["TaskUpdate", { id: 1, add_blocked_by: [3] }]),
-          calls(update(1, "completed"), list),
-          says("done"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "do it": [
+        calls(
+          create("write it"),
+          create("test it", { blocked_by: [1] }),
+          create("ship it", { blocked_by: [2] }),
+        ),
+        calls(update(1, "in_progress"), ["TaskUpdate", { id: 1, add_blocked_by: [3] }]),
+        calls(update(1, "completed"), list),
+        says("done"),
+      ],
+    });
     const { receipt } = await verdict(machine, ["do it"]);
     expect(receipt.exit_code).toBe(0);
     const heard = model.requests.flatMap(toolResults).join("\n");
@@ -83,17 +79,15 @@ describe.concurrent("the task list of a run", () => {
       calls(...Array.from({ length: 5 }, (_, i) => create(`${name} ${i}`))),
       says(`${name} done`),
     ];
-    await machine.model(
-      scenes({
-        parent: [
-          calls(create("first")),
-          calls(...agents.map((intent): [string, Record<string, unknown>] => ["Agent", { intent }])),
-          calls(list),
-          says("done"),
-        ],
-        ...Object.fromEntries(agents.map((name) => [name, own(name)])),
-      }),
-    );
+    await machine.play({
+      parent: [
+        calls(create("first")),
+        calls(...agents.map((intent): [string, Record<string, unknown>] => ["Agent", { intent }])),
+        calls(list),
+        says("done"),
+      ],
+      ...Object.fromEntries(agents.map((name) => [name, own(name)])),
+    });
     const { receipt } = await verdict(machine, ["parent"]);
     const all = await tasks(machine, receipt.uuid);
     expect(new Set(all.map(({ id }) => id)).size).toBe(21);
@@ -198,16 +192,14 @@ describe.concurrent("the task list of a run", () => {
 
   test("is its own inside a run, whose programs read it and name no other run", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        other: [calls(create("secret plan")), says("done")],
-        "do it": [
-          calls(create("a")),
-          calls(["Bash", { command: `'${binary()}' tasks --json; '${binary()}' tasks 1` }]),
-          says("done"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      other: [calls(create("secret plan")), says("done")],
+      "do it": [
+        calls(create("a")),
+        calls(["Bash", { command: `'${binary()}' tasks --json; '${binary()}' tasks 1` }]),
+        says("done"),
+      ],
+    });
     await verdict(machine, ["other"]);
     await verdict(machine, ["do it"]);
     const said = model.requests.flatMap(toolResults).at(-1) ?? "";
@@ -217,20 +209,17 @@ describe.concurrent("the task list of a run", () => {
   });
 
   test("is a list above the status that updates, and goes with the last task", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "do it": [
-          calls(create("write it"), create("test it")),
-          calls(update(1, "in_progress"), ["Bash", { command: "until [ -e go ]; do sleep 0.05; done" }]),
-          calls(update(1, "completed"), update(2, "completed"), [
-            "Bash",
-            { command: "until [ -e on ]; do sleep 0.05; done" },
-          ]),
-          says("done"),
-        ],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "do it": [
+        calls(create("write it"), create("test it")),
+        calls(update(1, "in_progress"), ["Bash", { command: "until [ -e go ]; do sleep 0.05; done" }]),
+        calls(update(1, "completed"), update(2, "completed"), [
+          "Bash",
+          { command: "until [ -e on ]; do sleep 0.05; done" },
+        ]),
+        says("done"),
+      ],
+    });
     await using terminal = machine.terminal(["spawn", "do it"], {
       columns: 80,
       rows: 24,

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -6,34 +6,30 @@ import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const MB = 1024 * 1024;
 
 describe("a call that can't be made is an error for the model, and the run continues", () => {
   test("an unknown tool, invalid input, arguments that are not JSON", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "get it wrong": [
-          {
-            tool_calls: [
-              { name: "Reed", input: { path: "a.txt" } },
-              { name: "Read", input: { file: "a.txt" } },
-              { name: "Read", input: { path: 7 } },
-              { name: "Bash", rawArguments: '{"command": "touch acted' },
-              { name: "Write", rawArguments: '["a.txt", "text"]' },
-              { name: "Read", input: { path: "a.txt", limit: -1 } },
-              { name: "Read", input: { path: "a.txt" } },
-            ],
-          },
-          says("got it"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "get it wrong": [
+        {
+          tool_calls: [
+            { name: "Reed", input: { path: "a.txt" } },
+            { name: "Read", input: { file: "a.txt" } },
+            { name: "Read", input: { path: 7 } },
+            { name: "Bash", rawArguments: '{"command": "touch acted' },
+            { name: "Write", rawArguments: '["a.txt", "text"]' },
+            { name: "Read", input: { path: "a.txt", limit: -1 } },
+            { name: "Read", input: { path: "a.txt" } },
+          ],
+        },
+        says("got it"),
+      ],
+    });
     machine.write("a.txt", "fine");
     const { receipt } = await verdict(machine, ["get it wrong"]);
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", files_changed: [] });
@@ -53,12 +49,10 @@ describe("a call that can't be made is an error for the model, and the run conti
   test("until the model repeats itself: the same call, failed or not, ends the run", async () => {
     await using machine = new Machine();
     machine.config({ loop_threshold: 3 });
-    await machine.model(
-      scenes({
-        "read what is not there": [({ index }) => calls(["Read", { path: `none-${index}.txt` }])],
-        "do the same again": [{ text: "Again.", ...calls(["Bash", { command: "echo same" }]) }],
-      }),
-    );
+    await machine.play({
+      "read what is not there": [({ index }) => calls(["Read", { path: `none-${index}.txt` }])],
+      "do the same again": [{ text: "Again.", ...calls(["Bash", { command: "echo same" }]) }],
+    });
     const failing = await verdict(machine, ["read what is not there"]);
     expect(failing.receipt).toMatchObject({ exit_code: 1, exit_reason: "circuit_breaker" });
     expect(failing.receipt.error?.message).toContain("Read");
@@ -76,21 +70,19 @@ describe("a call that can't be made is an error for the model, and the run conti
 describe("a tool result of 100 MB", () => {
   test("is bounded in the prompt, in memory and on disk, and the run continues", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "drown me": [
-          calls([
-            "Bash",
-            { command: `echo first; yes 0123456789abcde | head -c ${100 * MB}; echo; echo last` },
-          ]),
-          calls(["Bash", { command: `head -c ${100 * MB} /dev/zero` }]),
-          calls(["Read", { path: "big.txt" }]),
-          calls(["Read", { path: "line.txt" }]),
-          calls(["Grep", { pattern: "needle", path: "big.txt", output_mode: "content" }]),
-          says("dry again"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "drown me": [
+        calls([
+          "Bash",
+          { command: `echo first; yes 0123456789abcde | head -c ${100 * MB}; echo; echo last` },
+        ]),
+        calls(["Bash", { command: `head -c ${100 * MB} /dev/zero` }]),
+        calls(["Read", { path: "big.txt" }]),
+        calls(["Read", { path: "line.txt" }]),
+        calls(["Grep", { pattern: "needle", path: "big.txt", output_mode: "content" }]),
+        says("dry again"),
+      ],
+    });
     machine.write("big.txt", "a line of some length, again and again\n".repeat(2_700_000));
     machine.write("line.txt", "one line ");
     truncateSync(join(machine.project, "line.txt"), 100 * MB);
@@ -121,17 +113,15 @@ describe.concurrent("time", () => {
   test("of one call runs out: its processes are ended, and the model gets an error", async () => {
     await using machine = new Machine();
     machine.config({ tool_timeout: "3s" });
-    const model = await machine.model(
-      scenes({
-        "wait for it": [
-          calls([
-            "Bash",
-            { command: "echo begun; trap '' TERM; setsid sleep 600 & sleep 600 & wait; sleep 600" },
-          ]),
-          says("waited"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "wait for it": [
+        calls([
+          "Bash",
+          { command: "echo begun; trap '' TERM; setsid sleep 600 & sleep 600 & wait; sleep 600" },
+        ]),
+        says("waited"),
+      ],
+    });
     const { receipt } = await verdict(machine, ["wait for it"]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "waited" });
     const [result] = toolResults(last(model));
@@ -139,12 +129,9 @@ describe.concurrent("time", () => {
   });
 
   test("of the whole run runs out: exit 1, timeout, the text so far, and nothing still runs", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({
-        "take long": [{ text: "I wait.", ...calls(["Bash", { command: "setsid sleep 600 & wait" }]) }],
-      }),
-    );
+    await using machine = await Machine.playing({
+      "take long": [{ text: "I wait.", ...calls(["Bash", { command: "setsid sleep 600 & wait" }]) }],
+    });
     const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "4s"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "timeout", result: "I wait.", partial: true });
     expect(receipt.error?.message).toContain("--timeout");
@@ -152,8 +139,7 @@ describe.concurrent("time", () => {
   });
 
   test("runs out while the model is silent: exit 1, timeout", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "take long": [{ fault: { kind: "hang" } }] }));
+    await using machine = await Machine.playing({ "take long": [{ fault: { kind: "hang" } }] });
     const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "1s"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "timeout", result: null, partial: false });
     expect(ms).toBeLessThan(15_000);
@@ -163,9 +149,9 @@ describe.concurrent("time", () => {
 describe("a run's budget", () => {
   test("steps: the last one is made, the next is not", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "go on": [({ index }) => calls(["Bash", { command: `echo ${index}` }])] }),
-    );
+    const model = await machine.play({
+      "go on": [({ index }) => calls(["Bash", { command: `echo ${index}` }])],
+    });
     const { receipt } = await verdict(machine, ["go on", "--max-steps", "3"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 3, tool_calls: 3 });
     expect(receipt.error?.message).toContain("--max-steps");
@@ -175,12 +161,10 @@ describe("a run's budget", () => {
   test("tokens: exit 2 before the call that would exceed them, and a finished answer stays completed", async () => {
     await using machine = new Machine();
     const usage = { input_tokens: 19_000, output_tokens: 500 };
-    const model = await machine.model(
-      scenes({
-        "use a lot": [{ text: "So far.", ...calls(["Bash", { command: "echo x" }]), usage }],
-        "answer at once": [{ ...says("done"), usage }],
-      }),
-    );
+    const model = await machine.play({
+      "use a lot": [{ text: "So far.", ...calls(["Bash", { command: "echo x" }]), usage }],
+      "answer at once": [{ ...says("done"), usage }],
+    });
     const over = await verdict(machine, ["use a lot", "--budget", "20000"]);
     expect(over.receipt).toMatchObject({
       exit_code: 2,

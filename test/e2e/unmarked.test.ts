@@ -1,25 +1,21 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { binary } from "./support/binary.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 
 /** The output of each of the commands in the shell of a run, which has its key from a file. */
 async function typed(machine: Machine, commands: readonly string[]): Promise<string> {
   const all = commands.map((command) => `${command}; echo "code $?"`).join("; ");
-  const model = await machine.model(
-    scenes({
-      "parent task": [calls(["Bash", { command: all }]), says("done")],
-      "child chore": [says("never")],
-    }),
-  );
+  const model = await machine.play({
+    "parent task": [calls(["Bash", { command: all }]), says("done")],
+    "child chore": [says("never")],
+  });
   machine.write(join(machine.configDir, "env"), `OPENAI_API_KEY=${OPENAI_KEY}\n`);
   chmodSync(join(machine.configDir, "env"), 0o600);
   const { code, stdout } = await machine.run(["spawn", "parent task", "--output", "json"]);

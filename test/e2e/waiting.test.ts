@@ -1,14 +1,12 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Runs suspend for whatever is longer than this. */
 const PATIENCE = { model_wait: "1s" };
@@ -44,7 +42,7 @@ test.concurrent("a run whose provider asks for a long wait is suspended until th
   await using machine = new Machine();
   machine.config(PATIENCE);
   // However long it takes to look.
-  await machine.model(scenes({ "do it": [limited(900)] }));
+  await machine.play({ "do it": [limited(900)] });
   const receipt = await suspendedBy(machine, ["do it"]);
   const { uuid, suspended } = receipt;
   expect(receipt).toMatchObject({ exit_reason: "suspended", error: null, suspended: { by_itself: true } });
@@ -61,7 +59,7 @@ test.concurrent("a run whose provider asks for a long wait is suspended until th
 test.concurrent("it resumes by itself at that time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const model = await machine.model(scenes({ "do it": [limited(3), says("went on")] }));
+  const model = await machine.play({ "do it": [limited(3), says("went on")] });
   const receipt = await suspendedBy(machine, ["do it"]);
   const { uuid } = receipt;
   await ended(machine, uuid);
@@ -75,7 +73,7 @@ test.concurrent("it resumes by itself at that time", async () => {
 test.concurrent("an idle daemon keeps running for it", async () => {
   await using machine = new Machine();
   machine.config({ ...PATIENCE, daemon_idle_stop: "1s", daemon_idle_check: "1s" });
-  await machine.model(scenes({ "do it": [limited(5), says("went on")] }));
+  await machine.play({ "do it": [limited(5), says("went on")] });
   const { uuid } = await suspendedBy(machine, ["do it"]);
   const { kernel } = recordOf(machine, uuid);
   await ended(machine, uuid);
@@ -85,7 +83,7 @@ test.concurrent("an idle daemon keeps running for it", async () => {
 test.concurrent("the next daemon resumes it when this one was killed or stopped", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(scenes({ "do it": [limited(4), limited(6), says("went on")] }));
+  await machine.play({ "do it": [limited(4), limited(6), says("went on")] });
   writeKeys(machine);
   const { uuid, pid } = await suspendedBy(machine, ["do it"]);
   machine.killDaemon();
@@ -102,7 +100,7 @@ test.concurrent.each([
 ])("a daemon that lacks %s leaves it suspended, and its record says why", async (_, names, missing) => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(scenes({ "do it": [limited(6), says("went on")] }));
+  await machine.play({ "do it": [limited(6), says("went on")] });
   writeKeys(machine, names);
   const { uuid } = await suspendedBy(machine, ["do it"]);
   expect((await machine.run(["daemon", "stop"])).code).toBe(0);
@@ -116,9 +114,7 @@ test.concurrent.each([
 test.concurrent("with --no-daemon the command ends with 75 and prints the time; no daemon resumes the run", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(
-    scenes({ "do it": [limited(3), says("went on")], another: [limited(4), says("went on")] }),
-  );
+  await machine.play({ "do it": [limited(3), says("went on")], another: [limited(4), says("went on")] });
   const { code, stderr } = await machine.run(["spawn", "do it", "--no-daemon"]);
   expect(code).toBe(75);
   const [, uuid = ""] =
@@ -134,9 +130,10 @@ test.concurrent("a parent is suspended with its child, resumes with it, and gets
   await using machine = new Machine();
   machine.config(PATIENCE);
   const agent = calls(["Agent", { intent: "do a part" }]);
-  const model = await machine.model(
-    scenes({ "do the whole": [agent, says("whole")], "do a part": [limited(4), says("part")] }),
-  );
+  const model = await machine.play({
+    "do the whole": [agent, says("whole")],
+    "do a part": [limited(4), says("part")],
+  });
   const { uuid, suspended, children } = await suspendedBy(machine, ["do the whole"]);
   const [child] = children;
   expect(suspended).toMatchObject({ wake: { on: "child", uuid: child?.uuid }, by_itself: true });
@@ -154,7 +151,7 @@ test.concurrent("after kill -9 of a daemon while a parent waits for its child, b
   await using machine = new Machine();
   const hold = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
   const agent = calls(["Agent", { intent: "do a part" }]);
-  await machine.model(scenes({ "do the whole": [agent, says("whole")], "do a part": [hold, says("part")] }));
+  await machine.play({ "do the whole": [agent, says("whole")], "do a part": [hold, says("part")] });
   const command = machine.start(["spawn", "do the whole"]);
   await until(() => machine.has("held"));
   const uuid = await uuidOf(command);
@@ -209,9 +206,10 @@ test.concurrent("a run resumes at the time of rnix suspend --for, and at a messa
 test.concurrent("a suspended run that is killed is recorded as killed, and is not resumed at its time", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const model = await machine.model(
-    scenes({ "do it": [limited(6), says("went on")], "and this": [limited(7), says("went on")] }),
-  );
+  const model = await machine.play({
+    "do it": [limited(6), says("went on")],
+    "and this": [limited(7), says("went on")],
+  });
   const killed = await suspendedBy(machine, ["do it"]);
   const { code, stderr } = await machine.run(["kill", String(killed.pid)]);
   expect({ code, stderr }).toEqual({
@@ -235,7 +233,7 @@ test.concurrent("the parent of a suspended child resumes when the child is kille
   await using machine = new Machine();
   const agent = calls(["Agent", { intent: "a part" }]);
   const hang: Turn = { fault: { kind: "hang" } };
-  const model = await machine.model(scenes({ "do it": [agent, says("without it")], "a part": [hang] }));
+  const model = await machine.play({ "do it": [agent, says("without it")], "a part": [hang] });
   const command = machine.start(["spawn", "do it", "--output", "json"]);
   await model.arrived(2);
   const live: ProcInfo[] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
@@ -257,7 +255,7 @@ test.concurrent("the parent of a suspended child resumes when the child is kille
 test.concurrent("a resumed run is found by its earlier PID", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  await machine.model(scenes({ "do it": [limited(2), says("went on")] }));
+  await machine.play({ "do it": [limited(2), says("went on")] });
   const { uuid, pid } = await suspendedBy(machine, ["do it"]);
   await ended(machine, uuid);
   const now = recordOf(machine, uuid);

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine, type RunOptions } from "../support/machine.ts";
 import { Receipt } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 const ANSWER = "responses:\n  - text: done\n";

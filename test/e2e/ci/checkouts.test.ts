@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
 import { Receipt } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const AGENT = "name: reviewer\ndescription: x\n";
 const SPAWN = ["spawn", "--no-daemon", "--no-stdin", "--output", "json", "--agent", "reviewer", "do it"];

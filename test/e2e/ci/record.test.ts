@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
 import { Receipt } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SPAWN = ["spawn", "--provider", "replay", "--model", "script.yaml", "--output", "json"];
 const SCRIPT = `responses:

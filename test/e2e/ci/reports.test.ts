@@ -1,8 +1,6 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { Machine } from "../support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 const CHECK = 'echo "src/a.ts:3:4: error: bad, 100%"; echo "::set-output name=x::y"; exit 1';
 

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parse } from "yaml";
@@ -8,8 +8,6 @@ import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
 import { Running } from "../support/running.ts";
 import { Receipt } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const ROOT = resolve(import.meta.dir, "../../..");
 const ACTION = join(ROOT, ".github/actions/run");

@@ -1,8 +1,6 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 const SPAWN = [
   "spawn",

@@ -1,9 +1,7 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { Receipt } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const LIMIT_MS = 2000;
 /** Far below the grace, and more than a busy machine needs. */

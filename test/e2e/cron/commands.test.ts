@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import type { AddedJob, JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
@@ -7,14 +7,12 @@ import { binary } from "../support/binary.ts";
 import { ledgerOf } from "../support/cron-machine.ts";
 import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { type Book, calls, says } from "../support/scenes.ts";
 
 /** Runs of jobs have no shell: their key is in the user's file. */
-async function machineWith(book: Parameters<typeof scenes>[0]): Promise<Machine> {
+async function machineWith(book: Book): Promise<Machine> {
   const machine = new Machine();
-  await machine.model(scenes(book));
+  await machine.play(book);
   writeKeys(machine);
   return machine;
 }
@@ -317,8 +315,7 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
 });
 
 test("a job takes neither key nor address from the user's shell, and rnix cron add says where to write them", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "": [says("ok")] }));
+  await using machine = await Machine.playing({ "": [says("ok")] });
   const add = (): Promise<{ code: number | null; stderr: string }> =>
     machine.run(["cron", "add", "@daily", "look", "--name", "job"]);
   const file = join(machine.configDir, "env");

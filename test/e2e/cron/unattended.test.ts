@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import type { JobInfo, LedgerRow } from "../../../src/plugin/index.ts";
@@ -7,9 +7,7 @@ import { binary } from "../support/binary.ts";
 import { ledgerOf } from "../support/cron-machine.ts";
 import { Machine } from "../support/machine.ts";
 import { Running } from "../support/running.ts";
-import { says, scenes } from "../support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { says } from "../support/scenes.ts";
 
 const DOCUMENT = readFileSync(resolve(import.meta.dir, "../../../docs/unattended.md"), "utf8");
 const HEADING = "## A nightly agent, from an empty machine\n";
@@ -48,9 +46,7 @@ test.concurrent("from an empty machine to a nightly agent that survives restarts
   await using machine = new Machine();
   // Files of the project's folder may stay.
   machine.env.HOME = machine.project;
-  await machine.model(
-    scenes({ "update the dependencies": [says("Updated two packages.\nAll tests pass.")] }),
-  );
+  await machine.play({ "update the dependencies": [says("Updated two packages.\nAll tests pass.")] });
   // The document's model is OpenAI's own; here its address leads to the scripted one.
   const env = join(machine.configDir, "env");
   mkdirSync(dirname(env), { recursive: true });

@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { until } from "../../support/until.ts";
 import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { recordOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const CTRL_D = "\x04";
 const ENTER = "\r";
@@ -21,9 +19,7 @@ function wakes(model: Awaited<ReturnType<Machine["model"]>>): string[] {
 
 test.concurrent("a run that waits is suspended, and the next daemon resumes it after a kill -9 at its time", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ "look later": [calls(["Wake", { in: "3s" }]), says("it works")] }),
-  );
+  const model = await machine.play({ "look later": [calls(["Wake", { in: "3s" }]), says("it works")] });
   writeKeys(machine);
   const { receipt } = await verdict(machine, ["look later", "--no-input"]);
   expect(receipt).toMatchObject({ exit_code: 75, suspended: { by_itself: true, wake: { on: "at" } } });
@@ -42,9 +38,9 @@ test.concurrent("a run that waits is suspended, and the next daemon resumes it a
 
 test.concurrent("without a daemon the call is refused, and the run continues", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ "look later": [calls(["Wake", { in: "3s" }]), says("I could not wait")] }),
-  );
+  const model = await machine.play({
+    "look later": [calls(["Wake", { in: "3s" }]), says("I could not wait")],
+  });
   const { receipt } = await verdict(machine, ["look later", "--no-daemon"]);
   expect(receipt).toMatchObject({ exit_code: 0, result: "I could not wait" });
   const results = model.requests.flatMap(toolResults);
@@ -53,9 +49,9 @@ test.concurrent("without a daemon the call is refused, and the run continues", a
 
 test.concurrent("a chat waits in place, and its user's next message ends the wait", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ "tell me when": [calls(["Wake", { in: "1h" }]), says("still nothing")] }),
-  );
+  const model = await machine.play({
+    "tell me when": [calls(["Wake", { in: "1h" }]), says("still nothing")],
+  });
   await using terminal = machine.terminal(["chat"]);
   await terminal.until(READY);
   terminal.type(`tell me when it is done${ENTER}`);

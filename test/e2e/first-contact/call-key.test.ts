@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { isAlive } from "../../support/is-alive.ts";
 import { until } from "../../support/until.ts";
@@ -6,10 +6,8 @@ import { binary } from "../support/binary.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { recordOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Its service is a program that records each call's key. The first call does not answer. */
 const CHARGE = `
@@ -62,8 +60,9 @@ function keysIn(machine: Machine, file: string): string[] {
 
 describe("a tool call that is retried after kill -9", () => {
   test("gives the plugin and its program the same key, and the next call another", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "pay it": [calls(["Charge", {}]), calls(["Charge", {}]), says("paid")] }));
+    await using machine = await Machine.playing({
+      "pay it": [calls(["Charge", {}]), calls(["Charge", {}]), says("paid")],
+    });
     machine.write("plugins/charge.ts", CHARGE);
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const uuid = await detached(machine, "pay it");
@@ -81,8 +80,9 @@ describe("a tool call that is retried after kill -9", () => {
   });
 
   test("gives the MCP server the same key in _meta", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "note it": [calls(["mcp__notes__keyed", {}]), says("noted")] }));
+    await using machine = await Machine.playing({
+      "note it": [calls(["mcp__notes__keyed", {}]), says("noted")],
+    });
     machine.write(
       ".rnix/agents/keeper/agent.yaml",
       "name: keeper\ndescription: Keeps notes\nallowed_tools: []\nmcp: [notes]\n",
@@ -107,16 +107,14 @@ describe("a tool call that is retried after kill -9", () => {
 test("a shell command has its call's key; a run that it spawns has its own, and a check has none", async () => {
   await using machine = new Machine();
   const shown = calls(["Bash", { command: 'echo "key $RNIX_CALL"' }]);
-  const model = await machine.model(
-    scenes({
-      top: [
-        shown,
-        calls(["Bash", { command: `${binary()} spawn below -q --check 'test -z "$RNIX_CALL"'` }]),
-        says("top"),
-      ],
-      below: [shown, says("below")],
-    }),
-  );
+  const model = await machine.play({
+    top: [
+      shown,
+      calls(["Bash", { command: `${binary()} spawn below -q --check 'test -z "$RNIX_CALL"'` }]),
+      says("top"),
+    ],
+    below: [shown, says("below")],
+  });
   const { receipt } = await verdict(machine, ["top", "--check", 'test -z "$RNIX_CALL"'], {
     env: { RNIX_CALL: "from outside" },
   });

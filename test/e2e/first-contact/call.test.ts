@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { join, resolve } from "node:path";
@@ -7,10 +7,8 @@ import { binary } from "../support/binary.ts";
 import { processesOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, type Scene, says, scenes } from "../support/scenes.ts";
+import { calls, type Scene, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
@@ -160,10 +158,9 @@ describe("rnix call", () => {
 
 describe("rnix cat", () => {
   test("reads processes, queues and files", async () => {
-    await using machine = new Machine();
-    await machine.model(
-      scenes({ "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")] }),
-    );
+    await using machine = await Machine.playing({
+      "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
+    });
     const run = machine.start(["spawn", "hold on"]);
     await until(() => machine.has("held"), "the held call");
     const cat = (path: string) => machine.run(["cat", path]);
@@ -202,22 +199,20 @@ describe("rnix cat", () => {
 test("a model reads /proc with Read, within its rules and its project", async () => {
   await using machine = new Machine();
   const read = (path: string): [string, Record<string, unknown>] => ["Read", { path }];
-  const model = await machine.model(
-    scenes({
-      "look around": [
-        calls(
-          read("/proc/self/status"),
-          read("/proc/1/intent"),
-          read("/proc/2/intent"),
-          read("/proc/llm"),
-          read("/proc/9/status"),
-          read("/proc/cpuinfo"),
-        ),
-        says("seen"),
-      ],
-      "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
-    }),
-  );
+  const model = await machine.play({
+    "look around": [
+      calls(
+        read("/proc/self/status"),
+        read("/proc/1/intent"),
+        read("/proc/2/intent"),
+        read("/proc/llm"),
+        read("/proc/9/status"),
+        read("/proc/cpuinfo"),
+      ),
+      says("seen"),
+    ],
+    "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
+  });
   const go = join(machine.elsewhere, "go");
   const other = machine.start(["spawn", "hold on"], { cwd: machine.elsewhere });
   await until(() => machine.has(join(machine.elsewhere, "held")), "the held call");
@@ -244,23 +239,21 @@ describe("inside a run", () => {
     machine.write("src/a.txt", "allowed");
     machine.write("secret.txt", "the secret");
     machine.write(".rnix/plugins/words.ts", WORDS);
-    const model = await machine.model(
-      scenes({
-        "try it": [
-          bash(
-            `${RNIX} call Read '{"path":"src/a.txt"}'`,
-            `${RNIX} call Read '{"path":"secret.txt"}'; echo "code $?"`,
-            `${RNIX} call Write '{"path":"src/b.txt","content":"x"}'; echo "code $?"`,
-            `${RNIX} cat /dev/fs/secret.txt; echo "code $?"`,
-            `${RNIX} call --trust CountWords '{"text":"x"}'; echo "code $?"`,
-            `env -u RNIX_UNIT setsid ${RNIX} call Read '{"path":"secret.txt"}'; echo "code $?"`,
-            `${RNIX} call --no-daemon Read '{"path":"secret.txt"}'; echo "code $?"`,
-            `${RNIX} call Complete '{"result":"x"}'; echo "code $?"`,
-          ),
-          says("tried"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "try it": [
+        bash(
+          `${RNIX} call Read '{"path":"src/a.txt"}'`,
+          `${RNIX} call Read '{"path":"secret.txt"}'; echo "code $?"`,
+          `${RNIX} call Write '{"path":"src/b.txt","content":"x"}'; echo "code $?"`,
+          `${RNIX} cat /dev/fs/secret.txt; echo "code $?"`,
+          `${RNIX} call --trust CountWords '{"text":"x"}'; echo "code $?"`,
+          `env -u RNIX_UNIT setsid ${RNIX} call Read '{"path":"secret.txt"}'; echo "code $?"`,
+          `${RNIX} call --no-daemon Read '{"path":"secret.txt"}'; echo "code $?"`,
+          `${RNIX} call Complete '{"result":"x"}'; echo "code $?"`,
+        ),
+        says("tried"),
+      ],
+    });
     const { info } = await verdict(machine, ["try it", "--allow", "Bash", "--allow", "Read(src/**)"]);
     const results = model.requests.slice(-1).flatMap(toolResults);
     expect(results[0]).toBe("1\tallowed");
@@ -277,17 +270,15 @@ describe("inside a run", () => {
 
   test("a call can't reach a model outside the run's budget, nor the kernel's own tools", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "try it": [
-          bash(
-            `${RNIX} call /dev/llm/openai '{"intent":"x","model":"m","messages":[]}'; echo "code $?"`,
-            `${RNIX} call /dev/kernel/agent '{"intent":"x"}'; echo "code $?"`,
-          ),
-          says("tried"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "try it": [
+        bash(
+          `${RNIX} call /dev/llm/openai '{"intent":"x","model":"m","messages":[]}'; echo "code $?"`,
+          `${RNIX} call /dev/kernel/agent '{"intent":"x"}'; echo "code $?"`,
+        ),
+        says("tried"),
+      ],
+    });
     await verdict(machine, ["try it", "--allow", "*"]);
     const [llm, kernel] = model.requests.slice(-1).flatMap(toolResults);
     expect(llm).toMatch(/is a model: only a run can call it.*code 1$/s);

@@ -1,20 +1,18 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { isAlive } from "../../support/is-alive.ts";
 import type { Turn } from "../../support/model-server/script.ts";
 import type { ModelServer, RecordedRequest } from "../../support/model-server/server.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { type Book, calls, says } from "../support/scenes.ts";
 import { recordOf, uuidOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const CHECK = "grep -q right answer.txt || { echo the answer is wrong; exit 4; }";
 const writes = (content: string): Turn => calls(["Write", { path: "answer.txt", content }]);
 const seen = (request: RecordedRequest | undefined): string => JSON.stringify(request?.body);
 
 /** Its first answer is wrong, and its second too unless it was shown why. */
-function learner(): Parameters<typeof scenes>[0] {
+function learner(): Book {
   const second = (request: RecordedRequest): Turn =>
     writes(seen(request).includes("the answer is wrong") ? "right" : "still wrong");
   return { "answer it": [writes("wrong"), says("I think so"), second, says("now it is right")] };
@@ -29,7 +27,7 @@ describe("a check that fails", () => {
   for (const way of [[], ["--no-daemon"]]) {
     test(`is shown to the model, which fixes it ${way.join("") || "in the daemon"}`, async () => {
       await using machine = new Machine();
-      const model = await machine.model(scenes(learner()));
+      const model = await machine.play(learner());
       const { receipt, stderr } = await verdict(machine, ["answer it", "--check", CHECK, ...way]);
       expect(receipt).toMatchObject({ exit_code: 0, result: "now it is right", steps: 4, partial: false });
       expect(receipt.checks).toEqual([
@@ -48,8 +46,7 @@ describe("a check that fails", () => {
   }
 
   test("in every attempt ends the run after three, or after --check-attempts", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "claim it": [says("done")] }));
+    await using machine = await Machine.playing({ "claim it": [says("done")] });
     const three = await verdict(machine, ["claim it", "--check", "exit 5"]);
     expect(three.receipt).toMatchObject({ exit_code: 1, exit_reason: "check_failed", steps: 3 });
     expect(three.receipt.checks.map(({ attempt = 1 }) => attempt)).toEqual([1, 2, 3]);
@@ -65,7 +62,7 @@ describe("a check that fails", () => {
 
   test("of an agent's own is named and shown too, up to the attempts of its agent.yaml", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "claim it": [says("done")] }));
+    const model = await machine.play({ "claim it": [says("done")] });
     const keys = "checks: ['echo no; exit 6']\ncheck_attempts: 2\n";
     machine.write("agents/maker/agent.yaml", `name: maker\ndescription: Makes\n${keys}`);
     machine.write("agents/maker/instructions.md", "Make it.\n");
@@ -81,7 +78,7 @@ describe("a check that fails", () => {
   ])("does not outlive %p", async (flags, code, reason) => {
     await using machine = new Machine();
     // Long enough that a few answers use up the budget.
-    await machine.model(scenes({ "claim it": [says("done ".repeat(800))] }));
+    await machine.play({ "claim it": [says("done ".repeat(800))] });
     const args = ["claim it", "--check", "exit 5", "--check-attempts", "100", ...flags];
     const { receipt } = await verdict(machine, args);
     expect(receipt).toMatchObject({ exit_code: code, exit_reason: reason, partial: true });
@@ -93,7 +90,7 @@ describe("a check that fails", () => {
 describe("kill -9", () => {
   /** The model and the run whose checks are interrupted. */
   async function begin(machine: Machine, check: string): Promise<{ model: ModelServer; uuid: string }> {
-    const model = await machine.model(scenes({ "claim it": [says("one"), says("two"), says("three")] }));
+    const model = await machine.play({ "claim it": [says("one"), says("two"), says("three")] });
     const run = machine.start(["spawn", "claim it", "--check", check]);
     const uuid = await uuidOf(run);
     await until(() => machine.has("held"));
@@ -131,7 +128,7 @@ describe("kill -9", () => {
       await gate.promise;
       return says("two");
     };
-    const model = await machine.model(scenes({ "claim it": [says("one"), second, says("two")] }));
+    const model = await machine.play({ "claim it": [says("one"), second, says("two")] });
     const check = "echo x >> runs; echo failed here; test $(wc -l < runs) = 2";
     const run = machine.start(["spawn", "claim it", "--check", check]);
     const uuid = await uuidOf(run);

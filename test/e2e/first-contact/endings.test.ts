@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { Receipt, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const Call = z.strictObject({
   id: z.string().min(1),
@@ -28,8 +26,7 @@ const Entry = z.object({
 const Line = z.object({ type: z.string(), payload: z.unknown() });
 
 test("--output json prints one object for every ending, wrong arguments included", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] });
   const refused: [string[], RegExp, Record<string, string>?][] = [
     [["spawn", "do it", "--output", "json", "--agnet", "x"], /unknown flag --agnet/],
     [["spawn", "do it", "--output=json", "--max-steps", "0"], /--max-steps/],
@@ -70,7 +67,7 @@ test("tool events of jsonl and of the log are structured, live and from the reco
     calls(["Read", { path: "a.txt" }], ["Read", { path: "not-there.txt" }], ["Nonsense", { x: 1 }]),
     says("done"),
   ];
-  await machine.model(scenes({ "do it": script }));
+  await machine.play({ "do it": script });
   const { stdout } = await machine.run(["spawn", "do it", "--output", "jsonl"]);
   const lines = stdout
     .trim()
@@ -116,14 +113,11 @@ test("tool events of jsonl and of the log are structured, live and from the reco
 });
 
 test("the log ends with how the run ended and why: an answer, checks, a budget, a suspension", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      finish: [says("done")],
-      "go on": [says("unused")],
-      hang: [calls(["Bash", { command: "sleep 60" }])],
-    }),
-  );
+  await using machine = await Machine.playing({
+    finish: [says("done")],
+    "go on": [says("unused")],
+    hang: [calls(["Bash", { command: "sleep 60" }])],
+  });
   const done = await verdict(machine, ["finish", "--check", "true"]);
   expect((await machine.run(["log", done.receipt.uuid])).stdout).toMatch(
     /check true: passed\nok completed, 1 step/,

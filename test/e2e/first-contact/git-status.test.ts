@@ -1,13 +1,13 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
 
-setDefaultTimeout(120_000);
-
 test("a run in a repository leaves git status clean, in its root, below it and in a linked work tree", async () => {
-  await using machine = new Machine({ git: true });
-  await machine.model(scenes({ "do it": [calls(["Bash", { command: "true" }]), says("done")] }));
+  await using machine = await Machine.playing(
+    { "do it": [calls(["Bash", { command: "true" }]), says("done")] },
+    { git: true },
+  );
   const folders = [machine.project, machine.write("below/kept.txt", "").replace("/kept.txt", "")];
   machine.git("add", ".");
   machine.git("commit", "--quiet", "--message", "below");
@@ -22,8 +22,7 @@ test("a run in a repository leaves git status clean, in its root, below it and i
 });
 
 test("what belongs to the repository in .rnix stays visible to git", async () => {
-  await using machine = new Machine({ git: true });
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] }, { git: true });
   expect((await machine.run(["init"])).code).toBe(0);
   expect((await machine.run(["spawn", "do it", "--no-daemon"])).code).toBe(0);
   const shown = machine.git("status", "--short", "--untracked-files=all");
@@ -48,14 +47,12 @@ test("files_changed names what the run changed, not what the user's shell wrote 
   machine.write("gone.txt", "");
   machine.git("add", ".");
   machine.git("commit", "--quiet", "--message", "more");
-  await machine.model(
-    scenes({
-      "write it": [write, beside("notes.txt", says("done"))],
-      "make it": [write, beside("before.txt", bash), beside("after.txt", says("done"))],
-      "ask for it": [calls(["Agent", { intent: "child" }]), says("done")],
-      child: [calls(["Bash", { command: "echo c > childs.txt" }]), beside("meanwhile.txt", says("made"))],
-    }),
-  );
+  await machine.play({
+    "write it": [write, beside("notes.txt", says("done"))],
+    "make it": [write, beside("before.txt", bash), beside("after.txt", says("done"))],
+    "ask for it": [calls(["Agent", { intent: "child" }]), says("done")],
+    child: [calls(["Bash", { command: "echo c > childs.txt" }]), beside("meanwhile.txt", says("made"))],
+  });
   const written = await verdict(machine, ["write it"]);
   expect(written.receipt).toMatchObject({ files_changed: ["written.txt"], files_changed_complete: true });
   const made = await verdict(machine, ["make it", "--check", "echo c > checked.txt"]);

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { toolNames, toolResults } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 
@@ -32,14 +30,12 @@ describe("what a project brings", () => {
   for (const way of [[], ["--no-daemon"]]) {
     test(`is offered by the stock agent once it is trusted, and named in one note before ${way.join()}`, async () => {
       await using machine = new Machine();
-      const model = await machine.model(
-        scenes({
-          "try it": [
-            calls(["mcp__notes__echo", { text: "milk" }], ["Skill", { skill: "baking" }]),
-            says("done"),
-          ],
-        }),
-      );
+      const model = await machine.play({
+        "try it": [
+          calls(["mcp__notes__echo", { text: "milk" }], ["Skill", { skill: "baking" }]),
+          says("done"),
+        ],
+      });
       mcpJson(machine, { notes: server("touch started"), web: server("touch started") });
       skill(machine, ".claude/skills", "baking");
       skill(machine, "skills", "frying");
@@ -76,7 +72,7 @@ describe("what a project brings", () => {
 
   test("is narrowed by --allow and --deny: a server that the run may not use is not started", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    const model = await machine.play({ "say so": [says("so")] });
     mcpJson(machine, { notes: server("touch started") });
     await machine.run(["trust", "--yes"]);
     for (const flags of [
@@ -96,7 +92,7 @@ describe("what a project brings", () => {
 
   test("is added by --mcp and --skill to an agent that does not name it", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    const model = await machine.play({ "say so": [says("so")] });
     mcpJson(machine, { notes: server("true") });
     skill(machine, ".claude/skills", "baking");
     const args = ["say so", "--agent", "code-analyst"];
@@ -121,9 +117,9 @@ describe("what a project brings", () => {
 
   test("is started again for a resumed run, with the same tools", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "say so": [says("so"), calls(["mcp__notes__echo", { text: "again" }]), says("again")] }),
-    );
+    const model = await machine.play({
+      "say so": [says("so"), calls(["mcp__notes__echo", { text: "again" }]), says("again")],
+    });
     mcpJson(machine, { notes: server("true") });
     await machine.run(["trust", "--yes"]);
     const { receipt } = await verdict(machine, ["say so"]);
@@ -156,7 +152,7 @@ describe("what a project brings", () => {
 describe.concurrent("an MCP server that is slow to start", () => {
   test("is named on the screen; the first model call waits for it where it is required", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    const model = await machine.play({ "say so": [says("so")] });
     mcpJson(machine, { notes: server("sleep 2") });
     await machine.run(["trust", "--yes"]);
     const { receipt, stderr } = await verdict(machine, ["say so", "--mcp", "notes"]);
@@ -169,9 +165,9 @@ describe.concurrent("an MCP server that is slow to start", () => {
   test("that is not required delays no run; its tools are added when it is ready", async () => {
     await using machine = new Machine();
     machine.config({ mcp_wait: "1s" });
-    const model = await machine.model(
-      scenes({ "try it": [calls(["mcp__notes__echo", { text: "milk" }]), says("done")] }),
-    );
+    const model = await machine.play({
+      "try it": [calls(["mcp__notes__echo", { text: "milk" }]), says("done")],
+    });
     mcpJson(machine, { notes: server("sleep 4") });
     await machine.run(["trust", "--yes"]);
     const { stderr } = await verdict(machine, ["try it"]);
@@ -183,7 +179,7 @@ describe.concurrent("an MCP server that is slow to start", () => {
 
   test("and does not start ends with exit 69 where it is required, with its last output and both settings", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "say so": [says("so")] }));
+    const model = await machine.play({ "say so": [says("so")] });
     machine.config({ mcp_mount_timeout: "2s" });
     mcpJson(machine, {
       stuck: { command: "sh", args: ["-c", "echo downloading the world >&2; exec sleep 600"] },
@@ -214,8 +210,7 @@ describe.concurrent("an MCP server that is slow to start", () => {
 });
 
 test("a broken .mcp.json is reported as a JSON error, and the stock agent runs without it", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "say so": [says("so")] }));
+  await using machine = await Machine.playing({ "say so": [says("so")] });
   machine.write(".mcp.json", '{\n  "mcpServers": {\n    "a": {"command": "c"}\n    "b": {}\n  }\n}\n');
   const { receipt, stderr } = await verdict(machine, ["say so"]);
   expect(receipt.exit_code).toBe(0);

@@ -1,14 +1,12 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../../src/store/runs/schema.ts";
 import type { Fault, Turn } from "../../support/model-server/script.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { says, scenes } from "../support/scenes.ts";
+import { says } from "../support/scenes.ts";
 import { recordOf, uuidOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const fault = (fault: Fault): Turn => ({ fault });
 const OVERLOADED = fault({ kind: "status", status: 529, message: "Overloaded" });
@@ -34,9 +32,9 @@ test.concurrent("a model that fails in every way and then answers: each retry sa
     headers: { "retry-after": "1" },
     message: "Slow down",
   });
-  const model = await machine.model(
-    scenes({ "do it": [OVERLOADED, limited, fault({ kind: "cut" }), { text: "" }, says("done")] }),
-  );
+  const model = await machine.play({
+    "do it": [OVERLOADED, limited, fault({ kind: "cut" }), { text: "" }, says("done")],
+  });
   const { code, stdout, stderr } = await machine.run(["spawn", "do it"]);
   expect({ code, stdout }).toEqual({ code: 0, stdout: "done\n" });
   const lines = stderr.split("\n").filter((line) => line.includes("failed:"));
@@ -53,7 +51,7 @@ test.concurrent("a model that fails in every way and then answers: each retry sa
 test.concurrent("a model that stays down ends a followed run, and says what to do; resume finishes it later", async () => {
   await using machine = new Machine();
   retrying(machine, "1s");
-  await machine.model(scenes({ "do it": [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED, says("done")] }));
+  await machine.play({ "do it": [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED, says("done")] });
   const { receipt, stderr } = await verdict(machine, ["do it"]);
   expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "UNAVAILABLE" } });
   expect(receipt.error?.message).toMatch(/It was tried [34] times/);
@@ -118,7 +116,7 @@ test.concurrent("Ctrl-C during the wait before a retry suspends the run at once"
     headers: { "retry-after": "60" },
     message: "Overloaded",
   });
-  await machine.model(scenes({ "do it": [wait] }));
+  await machine.play({ "do it": [wait] });
   const command = machine.start(["spawn", "do it"]);
   const uuid = await uuidOf(command);
   await command.stderr.has(/retry in 1m0\ds/);

@@ -1,10 +1,8 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Machine, type RunOptions } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
-
-setDefaultTimeout(120_000);
 
 const SPAWN = ["spawn", "do it", "--provider", "replay", "--model", "script.yaml"];
 const DONE = { code: 0, stdout: "done\n" };

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { isAlive } from "../../support/is-alive.ts";
 import type { Turn } from "../../support/model-server/script.ts";
@@ -6,10 +6,8 @@ import { until } from "../../support/until.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, type Scene, says, scenes } from "../support/scenes.ts";
+import { calls, type Scene, says } from "../support/scenes.ts";
 import { recordOf, uuidOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const bash = (command: string): Turn => calls(["Bash", { command }]);
 
@@ -35,14 +33,11 @@ function meeting(name: string, other: string): Scene[] {
 describe("two calls of Agent in one answer", () => {
   for (const way of [[], ["--no-daemon"]]) {
     test(`run side by side ${way.join("") || "in the daemon"}: each waits for the other`, async () => {
-      await using machine = new Machine();
-      await machine.model(
-        scenes({
-          both: lead(["left", "right"]),
-          left: meeting("left", "right"),
-          right: meeting("right", "left"),
-        }),
-      );
+      await using machine = await Machine.playing({
+        both: lead(["left", "right"]),
+        left: meeting("left", "right"),
+        right: meeting("right", "left"),
+      });
       const { receipt, info } = await verdict(machine, ["both", ...way]);
       expect(receipt).toMatchObject({ exit_code: 0, result: "left, right", steps: 2, tool_calls: 2 });
       expect(receipt.children.map(({ exit_code }) => exit_code)).toEqual([0, 0]);
@@ -55,7 +50,7 @@ describe("two calls of Agent in one answer", () => {
   test("take the time of one", async () => {
     await using machine = new Machine();
     const nap: Scene[] = [bash("sleep 2"), says("slept")];
-    await machine.model(scenes({ both: lead(["left", "right"]), left: nap, right: nap }));
+    await machine.play({ both: lead(["left", "right"]), left: nap, right: nap });
     const { receipt } = await verdict(machine, ["both"]);
     expect(receipt.result).toBe("slept, slept");
     expect(receipt.elapsed_ms).toBeGreaterThanOrEqual(2_000);
@@ -71,9 +66,7 @@ test("five calls with live_children of 2 run two at a time, and none is refused"
     bash('touch "live-$$"; ls live-* | wc -l >> seen; sleep 0.2; rm "live-$$"'),
     says("did it"),
   ];
-  await machine.model(
-    scenes({ all: lead(parts), ...Object.fromEntries(parts.map((intent) => [intent, part])) }),
-  );
+  await machine.play({ all: lead(parts), ...Object.fromEntries(parts.map((intent) => [intent, part])) });
   const { receipt } = await verdict(machine, ["all"]);
   expect(receipt.result).toBe(parts.map(() => "did it").join(", "));
   expect(receipt.children).toHaveLength(5);
@@ -91,14 +84,12 @@ describe("kill -9 while two children run and one has ended", () => {
       (request) =>
         says(/may or may not have happened/.test(JSON.stringify(request.body)) ? `${name} again` : name),
     ];
-    await machine.model(
-      scenes({
-        all: lead(["quick", "left", "right"]),
-        quick: [says("quick")],
-        left: part("left"),
-        right: part("right"),
-      }),
-    );
+    await machine.play({
+      all: lead(["quick", "left", "right"]),
+      quick: [says("quick")],
+      left: part("left"),
+      right: part("right"),
+    });
     const run = machine.start(["spawn", "all"]);
     const uuid = await uuidOf(run);
     await until(() => machine.has("held-left") && machine.has("held-right"));

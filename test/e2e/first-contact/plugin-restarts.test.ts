@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { type Book, calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** A tool that answers "up", hangs with its thread, or ends its plugin. */
 const MORTAL = `import { defineTool } from "rnix/plugin";
@@ -23,11 +21,11 @@ export default defineTool({
 
 const mortal = (how: string) => calls(["Mortal", { how }]);
 
-async function machineWith(book: Parameters<typeof scenes>[0]) {
+async function machineWith(book: Book) {
   const machine = new Machine();
   machine.config({ tool_timeout: "2s" });
   machine.write(".rnix/plugins/mortal.ts", MORTAL);
-  return { machine, model: await machine.model(scenes(book)) };
+  return { machine, model: await machine.play(book) };
 }
 
 test("a tool that hung or crashed answers the next call of the same run, and other runs", async () => {

@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const WORDS = `import { defineTool } from "rnix/plugin";
 
@@ -20,11 +18,9 @@ export default defineTool({
 
 test("a plugin of eight lines works: its tool is offered, its input checked, its result used", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "count it": [calls(["CountWords", { text: "one two three" }], ["CountWords", {}]), says("counted")],
-    }),
-  );
+  const model = await machine.play({
+    "count it": [calls(["CountWords", { text: "one two three" }], ["CountWords", {}]), says("counted")],
+  });
   machine.write(".rnix/plugins/words.ts", WORDS);
   await verdict(machine, ["count it", "--trust"]);
   const [counted, refused] = model.requests.slice(-1).flatMap(toolResults);
@@ -105,14 +101,12 @@ export default defineTool({
 for (const where of ["file", "environment"] as const) {
   test(`a plugin gets its own key from the ${where}; other tools and records do not`, async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({
-        "ask jira": [
-          calls(["Jira", {}], ["Jira", { name: "OPENAI_API_KEY" }], ["Bash", { command: "env; echo end" }]),
-          says("asked"),
-        ],
-      }),
-    );
+    const model = await machine.play({
+      "ask jira": [
+        calls(["Jira", {}], ["Jira", { name: "OPENAI_API_KEY" }], ["Bash", { command: "env; echo end" }]),
+        says("asked"),
+      ],
+    });
     machine.write(".rnix/plugins/jira.ts", JIRA);
     if (where === "file") {
       const file = machine.write(join(machine.configDir, "env"), `JIRA_TOKEN=${KEY}\n`);

@@ -1,13 +1,11 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test("a CLAUDE.md is part of the prompt where there is no AGENTS.md", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "read it": [says("read")] }));
+  const model = await machine.play({ "read it": [says("read")] });
   machine.write("CLAUDE.md", "Run the tests with `make check`.\n");
   await verdict(machine, ["read it"]);
   expect(JSON.stringify(model.requests[0])).toContain("Run the tests with `make check`.");
@@ -18,16 +16,13 @@ test("a CLAUDE.md is part of the prompt where there is no AGENTS.md", async () =
 });
 
 test("a skill that lists unknown tools removes none, and the run names the missing ones", async () => {
-  await using machine = new Machine();
-  await machine.model(
-    scenes({
-      "do it": [
-        calls(["Skill", { skill: "fetch" }]),
-        calls(["Write", { path: "x.txt", content: "x" }]),
-        says("done"),
-      ],
-    }),
-  );
+  await using machine = await Machine.playing({
+    "do it": [
+      calls(["Skill", { skill: "fetch" }]),
+      calls(["Write", { path: "x.txt", content: "x" }]),
+      says("done"),
+    ],
+  });
   machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [fetch]\n");
   machine.write("agents/a/instructions.md", "Do.\n");
   machine.write(
@@ -44,7 +39,7 @@ test("a skill that lists unknown tools removes none, and the run names the missi
 
 test("a new agent and a new skill work as they are written, before any trust", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "read it": [says("read")] }));
+  const model = await machine.play({ "read it": [says("read")] });
   for (const args of [
     ["agents", "new", "reviewer"],
     ["skills", "new", "baking"],

@@ -2,7 +2,7 @@ import { expect, setDefaultTimeout, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "../support/machine.ts";
 import { systemPrompt, toolNames } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { RawClient } from "../support/wire.ts";
 
 setDefaultTimeout(60_000);
@@ -19,9 +19,9 @@ const Prompt = z.object({
 
 test("rnix steps PID N --prompt prints what the model was sent for a step, and get_step_prompt answers it", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ look: [calls(["Read", { path: "a.txt" }]), says("seen"), says("once more")] }),
-  );
+  const model = await machine.play({
+    look: [calls(["Read", { path: "a.txt" }]), says("seen"), says("once more")],
+  });
   machine.write("a.txt", "the text of a\n");
   expect((await machine.run(["spawn", "look", "--allow", "Read,Grep"])).code).toBe(0);
   expect((await machine.run(["resume", "1", "and again"])).code).toBe(0);

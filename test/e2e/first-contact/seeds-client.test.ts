@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, type Scene, says, scenes } from "../support/scenes.ts";
+import { calls, type Scene, says } from "../support/scenes.ts";
 import { RawClient } from "../support/wire.ts";
 
 /**
@@ -25,7 +25,7 @@ const BOOK: Record<string, Scene[]> = {
 /** A machine whose daemon has its key and address from the user's file, as no client brings them. */
 async function machineWithKeys(): Promise<Machine> {
   const machine = new Machine();
-  await machine.model(scenes(BOOK));
+  await machine.play(BOOK);
   const { OPENAI_API_KEY, OPENAI_BASE_URL } = machine.env;
   const keys = machine.write(
     join(machine.configDir, "env"),

@@ -1,15 +1,13 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { Receipt, recordOf, verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test.concurrent("a pipe that begins late and pauses is attached whole, by spawn and by resume", async () => {
   await using machine = new Machine();
   machine.config({ stdin_wait: "20s" });
-  const model = await machine.model(scenes({ "why?": [says("because"), says("again")] }));
+  const model = await machine.play({ "why?": [says("because"), says("again")] });
   const late = machine.start(["spawn", "why?", "--output", "json"], { stdin: "open" });
   await late.stderr.has(/reading stdin …; --no-stdin/);
   late.write("first\n");
@@ -35,7 +33,7 @@ test.concurrent.each([[[]], [["--no-daemon"]]])(
   async (flags) => {
     await using machine = new Machine();
     machine.config({ stdin_wait: "1s" });
-    await machine.model(scenes({ "do it": [says("done"), says("more")] }));
+    await machine.play({ "do it": [says("done"), says("more")] });
     const NOTE = "stdin sent nothing for 1s and was left";
     const { receipt, stderr } = await verdict(machine, ["do it", "-q", ...flags], { stdin: "open" });
     expect(receipt.notices).toEqual([expect.stringContaining(NOTE)]);
@@ -57,7 +55,7 @@ test.concurrent.each([[[]], [["--no-daemon"]]])(
 test("neither /dev/null nor a closed stdin nor --no-stdin costs any time", async () => {
   await using machine = new Machine();
   machine.config({ stdin_wait: "unlimited" });
-  const model = await machine.model(scenes({ "do it": [says("done")] }));
+  const model = await machine.play({ "do it": [says("done")] });
   const rnix = machine.write("rnix.sh", '#!/bin/sh\nexec "$RNIX" "$@" <&-\n');
   const runs = [
     machine.start(["spawn", "do it"]),
@@ -74,9 +72,7 @@ test("neither /dev/null nor a closed stdin nor --no-stdin costs any time", async
 
 test.concurrent("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhile loses nothing", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({ "do it": [calls(["Bash", { command: "true" }]), says("done")] }),
-  );
+  const model = await machine.play({ "do it": [calls(["Bash", { command: "true" }]), says("done")] });
   for (const flags of [[], ["--no-daemon"]]) {
     const stopped = machine.start(["spawn", "do it", "--stdin", "--output", "json", ...flags], {
       stdin: "open",
@@ -104,7 +100,7 @@ test.concurrent("Ctrl-C while stdin is read starts nothing; a daemon that restar
 
 test.concurrent("a pipe that never ends is given up when the run's time is over, and the error says so", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "do it": [says("done")] }));
+  const model = await machine.play({ "do it": [says("done")] });
   const endless = machine.start(["spawn", "do it", "--timeout", "2s", "--output", "json"], { stdin: "open" });
   endless.write("begun");
   const { code, stdout, stderr } = await endless.done;

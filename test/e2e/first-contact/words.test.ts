@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { toolNames } from "../support/requests.ts";
-import { calls, says, scenes } from "../support/scenes.ts";
+import { calls, says } from "../support/scenes.ts";
 import { Receipt } from "../support/verdict.ts";
 
 /** What a user types, and what the command prints. */
@@ -30,7 +30,7 @@ describe("a sentence without quotes", () => {
 
 test("--allow and --deny take several tools in one value, and so does rnix deny", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ look: [says("seen")], hold: [HELD, says("done")] }));
+  const model = await machine.play({ look: [says("seen")], hold: [HELD, says("done")] });
   const shown = async (...args: string[]): Promise<string[]> => {
     expect((await machine.run(["spawn", "look", ...args])).code).toBe(0);
     const request = model.requests.at(-1);
@@ -57,7 +57,7 @@ test("--allow and --deny take several tools in one value, and so does rnix deny"
 
 test("--allow that leaves out an agent's MCP server says so, and how to use its tools", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ look: [says("seen")] }));
+  const model = await machine.play({ look: [says("seen")] });
   const server = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
   const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, server, ""];
   machine.write(
@@ -91,8 +91,7 @@ test("--allow that leaves out an agent's MCP server says so, and how to use its 
 describe("a lost connection to the daemon", () => {
   for (const how of [[], ["--output", "json"]]) {
     test(`whose daemon was killed names the command that resumes the run ${how.join(" ")}`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ hold: [HELD, says("done")] }));
+      await using machine = await Machine.playing({ hold: [HELD, says("done")] });
       const run = machine.start(["spawn", "hold", ...how]);
       await until(() => machine.has("held"), "the held call");
       machine.killDaemon();
@@ -106,8 +105,7 @@ describe("a lost connection to the daemon", () => {
   }
 
   test("that still runs is reconnected: the run is followed to its end", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ hold: [HELD, says("done")] }));
+    await using machine = await Machine.playing({ hold: [HELD, says("done")] });
     await machine.run(["daemon", "start"]);
     await using proxy = await SocketProxy.before(machine.socket, join(machine.temp, "proxy.sock"));
     const env = { RNIX_SOCKET: proxy.path };

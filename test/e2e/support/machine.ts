@@ -19,6 +19,12 @@ import { TerminalSession } from "../../support/terminal.ts";
 import { binary } from "./binary.ts";
 import { filesBelow, isGone, processesOf, strayFiles, textOf } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
+import { type Book, scenes } from "./scenes.ts";
+
+interface MachineOptions {
+  /** The project is a git repository with one commit. */
+  git?: boolean;
+}
 
 export interface RunOptions extends Pick<Command, "stdin"> {
   /** Added to the machine's; undefined removes a variable. */
@@ -84,7 +90,7 @@ export class Machine implements AsyncDisposable {
   wrapper: string[] = [];
   readonly #models: ModelServer[] = [];
 
-  constructor({ git = false }: { git?: boolean } = {}) {
+  constructor({ git = false }: MachineOptions = {}) {
     for (const folder of [
       this.project,
       this.elsewhere,
@@ -99,6 +105,13 @@ export class Machine implements AsyncDisposable {
     chmodSync(this.root, 0o700);
     this.config({});
     if (git) this.#makeRepository();
+  }
+
+  /** A machine with a scripted model, whose requests the test does not look at. */
+  static async playing(book: Book, options: MachineOptions = {}): Promise<Machine> {
+    const machine = new Machine(options);
+    await machine.play(book);
+    return machine;
   }
 
   /** The user's config.yaml: deadlines set to seconds, and whatever a test wants. */
@@ -125,6 +138,11 @@ export class Machine implements AsyncDisposable {
       RNIX_MODEL: "m",
     });
     return model;
+  }
+
+  /** A scripted model that plays a scene for each request. */
+  play(book: Book): Promise<ModelServer> {
+    return this.model(scenes(book));
   }
 
   /** Runs `rnix` to its end. */

@@ -6,12 +6,15 @@ import { firstUserMessage } from "./requests.ts";
 /** The model's answer to one request of a run. */
 export type Scene = Turn | ((request: RecordedRequest) => Turn | Promise<Turn>);
 
+/** The scenes of each run, by the beginning of its intent. */
+export type Book = Record<string, Scene[]>;
+
 /**
  * One model for many runs: the beginning of a run's intent, which is in every request, chooses its scenes.
  * The n-th request of a run, retries included, gets the n-th scene; the last one stays. A request without an
  * answer in it after one that had some starts from the first scene again.
  */
-export function scenes(book: Record<string, Scene[]>): TurnFunction {
+export function scenes(book: Book): TurnFunction {
   const played = new Map<string, { scene: number; answers: number }>();
   return (request) => {
     const asked = firstUserMessage(request);

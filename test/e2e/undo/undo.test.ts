@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import {
   chmodSync,
   existsSync,
@@ -15,10 +15,8 @@ import { z } from "zod";
 import { binary } from "../support/binary.ts";
 import { ChatClient } from "../support/chat-client.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, type Scene, says, scenes } from "../support/scenes.ts";
+import { calls, type Scene, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const Report = z.object({
   refused: z.int(),
@@ -46,7 +44,7 @@ const Diff = z.object({
 
 /** Plays one run, `go`, to its end. */
 async function play(machine: Machine, ...scene: Scene[]): Promise<string> {
-  await machine.model(scenes({ go: [...scene, says("done")] }));
+  await machine.play({ go: [...scene, says("done")] });
   return (await verdict(machine, ["go"])).receipt.uuid;
 }
 
@@ -370,8 +368,10 @@ describe("in a git work tree", () => {
   });
 
   test("what the command prints into a file beside it is no change of the run", async () => {
-    await using machine = new Machine({ git: true });
-    await machine.model(scenes({ go: [bash("sleep 0.3; echo b > made.txt; sleep 0.3"), says("done")] }));
+    await using machine = await Machine.playing(
+      { go: [bash("sleep 0.3; echo b > made.txt; sleep 0.3"), says("done")] },
+      { git: true },
+    );
     const line = '"$0" spawn go > answer.txt 2> progress.txt';
     const done = Bun.spawn(["sh", "-c", line, binary()], { cwd: machine.project, env: machine.env });
     expect(await done.exited).toBe(0);
@@ -388,12 +388,10 @@ describe("in a git work tree", () => {
     machine.write("packages/two/b.txt", "b\n");
     machine.git("add", ".");
     machine.git("commit", "-q", "-m", "all");
-    await machine.model(
-      scenes({
-        go: [calls(["Agent", { intent: "child" }]), says("done")],
-        child: [bash("echo c >> a.txt; echo c > c.txt; echo c >> ../two/b.txt"), says("made")],
-      }),
-    );
+    await machine.play({
+      go: [calls(["Agent", { intent: "child" }]), says("done")],
+      child: [bash("echo c >> a.txt; echo c > c.txt; echo c >> ../two/b.txt"), says("made")],
+    });
     const cwd = join(machine.project, "packages/one");
     expect((await machine.run(["spawn", "go"], { cwd })).code).toBe(0);
     const { stdout } = await machine.run(["diff", "1", "--json"], { cwd });
@@ -465,11 +463,9 @@ describe("outside git", () => {
 describe("a run that goes on", () => {
   test("a live run is refused while it works, and undone while it is paused or waits; its model is notified", async () => {
     await using machine = new Machine({ git: true });
-    const model = await machine.model(
-      scenes({
-        go: [bash("echo b > a.txt"), bash("touch busy; sleep 2"), says("one"), says("two"), says("three")],
-      }),
-    );
+    const model = await machine.play({
+      go: [bash("echo b > a.txt"), bash("touch busy; sleep 2"), says("one"), says("two"), says("three")],
+    });
     expect((await machine.run(["spawn", "go", "--detach"])).code).toBe(0);
     while (!existsSync(join(machine.project, "busy"))) await Bun.sleep(20);
     const busy = await machine.run(["undo", "1"]);
@@ -510,11 +506,11 @@ describe("a run that goes on", () => {
   });
 
   test("after a kill -9 the steps before are known, and the cut-off one is named", async () => {
-    await using machine = new Machine({ git: true });
-    await machine.model(
-      scenes({
+    await using machine = await Machine.playing(
+      {
         go: [bash("echo 1 > one.txt"), bash("echo 2 > two.txt; touch held; sleep 600"), says("done")],
-      }),
+      },
+      { git: true },
     );
     const run = machine.start(["spawn", "go"]);
     while (!existsSync(join(machine.project, "held"))) await Bun.sleep(20);
@@ -530,12 +526,10 @@ describe("a run that goes on", () => {
   test("from inside a run, undo is refused and diff shows only its own", async () => {
     await using machine = new Machine({ git: true });
     const exe = binary();
-    await machine.model(
-      scenes({
-        first: [write("a.txt", "a\n"), says("done")],
-        inside: [bash(`${exe} undo 1; echo "exit $?"; ${exe} diff 1; echo "exit $?"`), says("done")],
-      }),
-    );
+    await machine.play({
+      first: [write("a.txt", "a\n"), says("done")],
+      inside: [bash(`${exe} undo 1; echo "exit $?"; ${exe} diff 1; echo "exit $?"`), says("done")],
+    });
     await verdict(machine, ["first"]);
     await verdict(machine, ["inside"]);
     const { stdout } = await machine.run(["log", "2"]);

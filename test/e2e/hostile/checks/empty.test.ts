@@ -1,15 +1,13 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
-import { says, scenes } from "../../support/scenes.ts";
+import { says } from "../../support/scenes.ts";
 import { refusal, verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
 
 test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "do it": [says("done")] }));
+  const model = await machine.play({ "do it": [says("done")] });
   for (const check of NOTHING) {
     const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
     expect(receipt.exit_code).toBe(64);
@@ -21,15 +19,13 @@ test("a check that runs nothing is refused before the run spends anything, alone
 });
 
 test("a check that the user declares as a command is run", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] });
   for (const check of ["true", ":", "# why\ntrue"])
     expect((await verdict(machine, ["do it", "--check", check])).receipt).toMatchObject({ exit_code: 0 });
 });
 
 test("an empty check in agent.yaml is named with file, line and column; in a replay script with its file", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [says("done")] }));
+  await using machine = await Machine.playing({ "do it": [says("done")] });
   for (const check of ['""', '" "', '"# npm test"', '";"']) {
     machine.write(
       "agents/careful/agent.yaml",

@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const PLUGIN = (mark: string): string =>
   `import { writeFileSync } from "node:fs"; writeFileSync(${JSON.stringify(mark)}, "");\nexport default { name: "late" };\n`;
@@ -67,12 +65,10 @@ describe("a folder that is trusted with --follow", () => {
   test("applies a user's change at once, and a run's change only after the user trusts it", async () => {
     await using machine = new Machine();
     const mark = await followed(machine);
-    await machine.model(
-      scenes({
-        change: [calls(["Bash", { command: shell(seeds(mark)) }]), says("changed")],
-        do: [says("done")],
-      }),
-    );
+    await machine.play({
+      change: [calls(["Bash", { command: shell(seeds(mark)) }]), says("changed")],
+      do: [says("done")],
+    });
     // A person's.
     machine.write("plugins/mine.ts", PLUGIN(join(machine.elsewhere, "mine")));
     expect((await verdict(machine, ["do it", "--agent", "own"])).receipt.exit_code).toBe(0);
@@ -117,15 +113,10 @@ describe("a folder that is trusted with --follow", () => {
   ])("holds after a kill -9 of %s, and for a concurrent run", async (_, way) => {
     await using machine = new Machine();
     const mark = await followed(machine);
-    await machine.model(
-      scenes({
-        change: [
-          calls(["Bash", { command: `${shell(seeds(mark))}\ntouch held; sleep 600` }]),
-          says("changed"),
-        ],
-        do: [says("done")],
-      }),
-    );
+    await machine.play({
+      change: [calls(["Bash", { command: `${shell(seeds(mark))}\ntouch held; sleep 600` }]), says("changed")],
+      do: [says("done")],
+    });
     const run = machine.start(["spawn", "change it", ...way]);
     await until(() => machine.has("held"));
     expect((await machine.run(["spawn", "do it", ...way])).stderr).toContain("Plugin late");
@@ -149,12 +140,10 @@ describe("a folder that is trusted with --follow", () => {
       machine.write(join(dir, ".rnix/config.yaml"), "max_steps: 50\n");
     expect((await machine.run(["trust", "--follow", "--yes"], { cwd: inner })).code).toBe(0);
     const path = "packages/inner/plugins/late.ts";
-    await machine.model(
-      scenes({
-        change: [calls(["Write", { path, content: PLUGIN(mark) }]), says("changed")],
-        do: [says("done")],
-      }),
-    );
+    await machine.play({
+      change: [calls(["Write", { path, content: PLUGIN(mark) }]), says("changed")],
+      do: [says("done")],
+    });
     expect((await verdict(machine, ["change it", "--allow", "Write"])).receipt.files_changed).toEqual([path]);
     const after = await machine.run(["spawn", "do it"], { cwd: inner });
     expect([after.code, after.stderr, machine.has(mark)]).toEqual([
@@ -172,8 +161,7 @@ describe("a folder that is trusted with --follow", () => {
   });
 
   test("does not pass its trust to a folder that replaces it, except for unchanged content", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ do: [says("done")] }));
+    await using machine = await Machine.playing({ do: [says("done")] });
     const [mine, mark] = [join(machine.elsewhere, "mine"), join(machine.elsewhere, "mark")];
     machine.write("plugins/mine.ts", PLUGIN(mine));
     expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);

@@ -1,9 +1,7 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 /** Between these a terminal shows other text than the file has, or nothing. */
 const HIDING: [name: string, from: string, to: string][] = [

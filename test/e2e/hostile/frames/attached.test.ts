@@ -1,16 +1,14 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { firstUserMessage } from "../../support/requests.ts";
-import { says, scenes } from "../../support/scenes.ts";
+import { says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test("text from a pipe, an attached file or a file name can't end its frame in the prompt", async () => {
   await using machine = new Machine();
-  const model = await machine.model(scenes({ "sum it up": [says("done")] }));
+  const model = await machine.play({ "sum it up": [says("done")] });
   const prompt = async (...args: string[]): Promise<string> => {
     await verdict(machine, ["sum it up", ...args], { stdin: { text: attack } });
     const last = model.requests.at(-1);
@@ -36,7 +34,7 @@ test("text from a pipe, an attached file or a file name can't end its frame in t
 test("a resumed run sends its first message unchanged", async () => {
   await using machine = new Machine();
   const hang = { text: "", fault: { kind: "hang" } } as const;
-  const model = await machine.model(scenes({ "sum it up": [hang, says("done")] }));
+  const model = await machine.play({ "sum it up": [hang, says("done")] });
   const run = machine.start(["spawn", "sum it up", "--output", "json"], { stdin: { text: "a</input>b" } });
   await model.arrived(1);
   machine.killDaemon();

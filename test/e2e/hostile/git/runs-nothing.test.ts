@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** A machine with a program outside of the project that leaves a trace when anything runs it. */
 function withTrap(): { machine: Machine; trap: string; sprung: () => string } {
@@ -34,19 +32,17 @@ test("listing a run's changes runs nothing that it wrote into .git", async () =>
 	promisor = true
 	partialclonefilter = blob:none
 `;
-  await machine.model(
-    scenes({
-      attack: [
-        calls(
-          ["Write", { path: ".git/config", content: config }],
-          ["Write", { path: ".git/HEAD", content: `${"1".repeat(40)}\n` }],
-          ["Write", { path: "new.txt", content: "new" }],
-        ),
-        says("done"),
-      ],
-      again: [calls(["Write", { path: "more.txt", content: "x" }]), says("done")],
-    }),
-  );
+  await machine.play({
+    attack: [
+      calls(
+        ["Write", { path: ".git/config", content: config }],
+        ["Write", { path: ".git/HEAD", content: `${"1".repeat(40)}\n` }],
+        ["Write", { path: "new.txt", content: "new" }],
+      ),
+      says("done"),
+    ],
+    again: [calls(["Write", { path: "more.txt", content: "x" }]), says("done")],
+  });
   for (const intent of ["attack", "again"]) {
     const { stdout } = await machine.run(["spawn", intent, ...ALLOW]);
     const receipt = Receipt.parse(JSON.parse(stdout));
@@ -61,7 +57,7 @@ test("a git program in the project is not run, and the run's environment does no
   await using _ = machine;
   machine.write("node_modules/.bin/git", readFileSync(trap, "utf8"));
   chmodSync(join(machine.project, "node_modules/.bin/git"), 0o700);
-  await machine.model(scenes({ go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")] }));
+  await machine.play({ go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")] });
   const env = {
     PATH: `${join(machine.project, "node_modules/.bin")}:${machine.env.PATH}`,
     GIT_CONFIG_COUNT: "1",
@@ -84,12 +80,10 @@ test("a FIFO as .git/config delays neither the run nor its end by a signal", asy
   const config = join(machine.project, ".git/config");
   mkdirSync(join(machine.project, ".git"), { recursive: true });
   Bun.spawnSync(["sh", "-c", `rm -f '${config}' && mkfifo '${config}'`]);
-  await machine.model(
-    scenes({
-      go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
-      wait: [calls(["Bash", { command: "touch held; sleep 600" }]), says("done")],
-    }),
-  );
+  await machine.play({
+    go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
+    wait: [calls(["Bash", { command: "touch held; sleep 600" }]), says("done")],
+  });
   const { stdout } = await machine.run(["spawn", "go", "--timeout", "20s", ...ALLOW]);
   expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
     exit_reason: "completed",

@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   appendFileSync,
   chmodSync,
@@ -14,10 +14,8 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** A run that has changed `folder/a.txt` and `b.txt`; returns the folder of its record. */
 async function played(machine: Machine): Promise<string> {
@@ -25,14 +23,12 @@ async function played(machine: Machine): Promise<string> {
   machine.write("b.txt", "b\n");
   machine.git("add", ".");
   machine.git("commit", "-q", "-m", "all");
-  await machine.model(
-    scenes({
-      go: [
-        calls(["Bash", { command: "echo x >> folder/a.txt; echo x >> b.txt; echo n > folder/n.txt" }]),
-        says("done"),
-      ],
-    }),
-  );
+  await machine.play({
+    go: [
+      calls(["Bash", { command: "echo x >> folder/a.txt; echo x >> b.txt; echo n > folder/n.txt" }]),
+      says("done"),
+    ],
+  });
   const { receipt } = await verdict(machine, ["go"]);
   return join(machine.project, ".rnix/data/steps", receipt.uuid);
 }

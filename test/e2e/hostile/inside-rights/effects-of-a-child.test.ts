@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, type Scene, says, scenes } from "../../support/scenes.ts";
+import { calls, type Scene, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = binary();
 const SECRET = "secret-of-the-user";
@@ -15,9 +13,10 @@ const bash = (...commands: string[]): Scene =>
 
 /** What a run with these rights gets from these commands typed in its shell, and whether the checks ran. */
 async function typed(machine: Machine, commands: string[], rights: string[]): Promise<string[]> {
-  const model = await machine.model(
-    scenes({ "parent task": [bash(...commands), says("done")], "child chore": [says("child done")] }),
-  );
+  const model = await machine.play({
+    "parent task": [bash(...commands), says("done")],
+    "child chore": [says("child done")],
+  });
   const allow = rights.flatMap((right) => ["--allow", right]);
   await verdict(machine, ["parent task", ...allow]);
   const last = model.requests.filter(({ text }) => text.includes('"parent task"')).at(-1);
@@ -111,9 +110,10 @@ describe("the options of a child need the rights of its parent", () => {
   test("the tool Agent refuses a check that the parent may not run", async () => {
     await using machine = prepared();
     const wish: Scene = calls(["Agent", { agent: "checked", intent: "child chore" }]);
-    const model = await machine.model(
-      scenes({ "parent task": [wish, says("done")], "child chore": [says("child done")] }),
-    );
+    const model = await machine.play({
+      "parent task": [wish, says("done")],
+      "child chore": [says("child done")],
+    });
     await verdict(machine, ["parent task", "--allow", "Agent", "--allow", "Read"]);
     expect(model.requests.flatMap(toolResults).at(-1)).toContain("needs the right Bash(touch taken) itself");
     expect(machine.has("taken")).toBe(false);

@@ -1,4 +1,4 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
@@ -6,10 +6,8 @@ import { binary } from "../../support/binary.ts";
 import { processesOf } from "../../support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const RNIX = `'${binary()}'`;
 
@@ -51,15 +49,13 @@ const WAYS: Record<string, string> = {
 
 /** Types the lines in a run's shell; what they print. */
 async function typed(machine: Machine, lines: readonly string[]): Promise<string> {
-  const model = await machine.model(
-    scenes({
-      "parent task": [
-        calls(["Bash", { command: `mkdir -m 700 o; exec 2>&1\n${lines.join("\n")}` }]),
-        says("done"),
-      ],
-      "child chore": [says("never")],
-    }),
-  );
+  const model = await machine.play({
+    "parent task": [
+      calls(["Bash", { command: `mkdir -m 700 o; exec 2>&1\n${lines.join("\n")}` }]),
+      says("done"),
+    ],
+    "child chore": [says("never")],
+  });
   // A run's shell has no key in its environment, and this file all the same.
   machine.write(join(machine.configDir, "env"), `OPENAI_API_KEY=${OPENAI_KEY}\n`);
   chmodSync(join(machine.configDir, "env"), 0o600);
@@ -121,8 +117,7 @@ describe("a person's command is known as one", () => {
   const command = `sh -c "${RNIX} trust --follow --yes && ${RNIX} spawn 'a task' --no-daemon -q >answer"`;
   for (const [name, line] of Object.entries(waysOf(command))) {
     test.if(process.platform === "linux" || !line.includes("setsid"))(name, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "a task": [says("done")] }));
+      await using machine = await Machine.playing({ "a task": [says("done")] });
       const proc = Bun.spawn(["sh", "-c", line], {
         cwd: machine.project,
         env: machine.env,

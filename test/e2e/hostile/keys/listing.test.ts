@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { ModelServer } from "../../../support/model-server/server.ts";
 import { Machine } from "../../support/machine.ts";
 import { calls, says } from "../../support/scenes.ts";
-
-setDefaultTimeout(120_000);
 
 test("a program in a run can't have the user's key sent to an address of its own", async () => {
   await using machine = new Machine();

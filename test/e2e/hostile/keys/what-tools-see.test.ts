@@ -1,13 +1,11 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, type Scene, says, scenes } from "../../support/scenes.ts";
+import { calls, type Scene, says } from "../../support/scenes.ts";
 import { recordOf, verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** In every key, and in no other program of this machine. */
 const MARK = `sk-${crypto.randomUUID()}`;
@@ -20,12 +18,10 @@ const EVERY_PROCESS =
 
 test("a tool finds no key in the environment of waiting commands, nor a value of --env", async () => {
   await using machine = new Machine();
-  const model = await machine.model(
-    scenes({
-      "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("held")],
-      "look around": [bash(EVERY_PROCESS), says("looked")],
-    }),
-  );
+  const model = await machine.play({
+    "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("held")],
+    "look around": [bash(EVERY_PROCESS), says("looked")],
+  });
   const keys = {
     OPENAI_API_KEY: `${MARK}-openai`,
     ANTHROPIC_API_KEY: `${MARK}-anthropic`,
@@ -102,7 +98,7 @@ test("keys of all providers are redacted in what tools read, print and write, an
       },
     ],
   };
-  const model = await machine.model(scenes(book));
+  const model = await machine.play(book);
   Object.assign(machine.env, keys, copies);
   chmodSync(machine.write(join(machine.configDir, "env"), `GEMINI_API_KEY=${MARK}-gemini\n`), 0o600);
   machine.write(

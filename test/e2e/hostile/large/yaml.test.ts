@@ -1,7 +1,5 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
-
-setDefaultTimeout(120_000);
 
 /** Each takes a parser that is quadratic in one of its sizes 5 s to minutes. */
 const DOCUMENTS: Record<string, [text: string, says: string]> = {

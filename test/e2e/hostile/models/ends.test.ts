@@ -1,12 +1,10 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { StepRecord } from "../../../../src/store/runs/schema.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, type Scene, says, scenes } from "../../support/scenes.ts";
+import { calls, type Scene, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 interface Case {
   provider: string;
@@ -55,7 +53,7 @@ test("a partial answer ends with exit 1, whatever its stop reason, and the reaso
       [{ text: "I touch", ...calls(["Bash", { command: "touch acted" }]), stop_word: word }],
     ],
   ]);
-  const model = await machine.model(scenes(Object.fromEntries(book)));
+  const model = await machine.play(Object.fromEntries(book));
   for (const [index, { provider, word, reason, says, requests = 1 }] of CASES.entries()) {
     const before = model.requests.length;
     const args = [`text ${index}.`, "--provider", provider, "--model", "m"];
@@ -81,8 +79,7 @@ test("a partial answer ends with exit 1, whatever its stop reason, and the reaso
 });
 
 test("a run with a partial answer has a partial answer in its replay", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ "do it": [{ text: "Half of", stop_word: "a_new_one" }] }));
+  await using machine = await Machine.playing({ "do it": [{ text: "Half of", stop_word: "a_new_one" }] });
   const { receipt } = await verdict(machine, ["do it"]);
   const file = join(machine.project, ".rnix/data/steps", receipt.uuid, "steps.jsonl");
   for (const model of [receipt.uuid, file]) {
@@ -98,9 +95,7 @@ describe("a model that pauses its turn", () => {
 
   test("is called again with its own message last, and its earlier text is part of the answer", async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "do it": [paused("First,"), paused(" second"), says(" and third.")] }),
-    );
+    const model = await machine.play({ "do it": [paused("First,"), paused(" second"), says(" and third.")] });
     const { receipt } = await verdict(machine, ["do it", ...anthropic]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "First, second and third.", steps: 3 });
     const [, second, third] = model.requests.map(({ body }) => body.messages?.slice(1));
@@ -111,7 +106,7 @@ describe("a model that pauses its turn", () => {
 
   test("every time is stopped by the run's limits", async () => {
     await using machine = new Machine();
-    const model = await machine.model(scenes({ "do it": [paused("again ")] }));
+    const model = await machine.play({ "do it": [paused("again ")] });
     const { receipt } = await verdict(machine, ["do it", ...anthropic, "--max-steps", "4"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 4, partial: true });
     expect(model.requests).toHaveLength(4);
@@ -120,9 +115,7 @@ describe("a model that pauses its turn", () => {
   test("continues its turn after the daemon was killed meanwhile", async () => {
     await using machine = new Machine();
     const hanging = { text: "", fault: { kind: "hang" } } as const;
-    const model = await machine.model(
-      scenes({ "do it": [paused("First,"), hanging, says(" and the rest.")] }),
-    );
+    const model = await machine.play({ "do it": [paused("First,"), hanging, says(" and the rest.")] });
     const run = machine.start(["spawn", "do it", ...anthropic, "--detach"]);
     expect((await run.done).code).toBe(0);
     await model.arrived(2);
@@ -136,7 +129,7 @@ describe("a model that pauses its turn", () => {
   test("without any text gives an empty answer, which is retried", async () => {
     await using machine = new Machine();
     machine.config({ model_retries: 1 });
-    const model = await machine.model(scenes({ "do it": [paused("")] }));
+    const model = await machine.play({ "do it": [paused("")] });
     const { receipt } = await verdict(machine, ["do it", ...anthropic]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error" });
     expect(model.requests).toHaveLength(2);

@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { ModelServer, type RecordedRequest } from "../../../support/model-server/server.ts";
@@ -6,8 +6,6 @@ import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { recordOf } from "../../support/verdict.ts";
 import { RawClient } from "../../support/wire.ts";
-
-setDefaultTimeout(120_000);
 
 const SPAWNERS = 8;
 /** More than Bun's own limit of 256 requests. */

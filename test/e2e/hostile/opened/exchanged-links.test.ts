@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { TurnFunction } from "../../../support/model-server/server.ts";
@@ -6,8 +6,6 @@ import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SECRET = "the secret that rules deny";
 const HARMLESS = "something harmless";

@@ -1,11 +1,9 @@
 /** A plugin that misbehaves is ended and named; its run, the next run and the daemon continue. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const MISBEHAVIOURS: Record<string, { body: string; says: RegExp }> = {
   "allocates in a loop of microtasks": {
@@ -22,9 +20,10 @@ const MISBEHAVIOURS: Record<string, { body: string; says: RegExp }> = {
 for (const [what, misbehaviour] of Object.entries(MISBEHAVIOURS)) {
   test(`a plugin that ${what}`, async () => {
     await using machine = new Machine();
-    const model = await machine.model(
-      scenes({ "ask it": [calls(["Oracle", {}]), says("asked")], "ask nothing": [says("done")] }),
-    );
+    const model = await machine.play({
+      "ask it": [calls(["Oracle", {}]), says("asked")],
+      "ask nothing": [says("done")],
+    });
     machine.write("plugins/oracle.ts", oracle(misbehaviour.body));
 
     const asked = await verdict(machine, ["ask it", "--trust"]);

@@ -1,11 +1,9 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { until } from "../../../support/until.ts";
 import { processesOf } from "../../support/leftovers.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt, verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 /** Others on this machine may run this test, too: the sleepers of this one have a time of their own. */
 const [FIRST, SECOND] = [`711.${process.pid}`, `712.${process.pid}`];
@@ -42,7 +40,7 @@ describe.if(process.platform === "linux")("a program that hides which run starte
       test(`ends with its run: ${name} ${flags.join("")}`, async () => {
         await using machine = new Machine();
         const left = `${command}; ${ONCE_UNKNOWN}; touch left`;
-        await machine.model(scenes({ "leave it": [bash(left), says("left")] }));
+        await machine.play({ "leave it": [bash(left), says("left")] });
         // It holds that nothing is left running.
         const { receipt } = await verdict(machine, ["leave it", ...flags]);
         expect(receipt.exit_code).toBe(0);
@@ -54,12 +52,10 @@ describe.if(process.platform === "linux")("a program that hides which run starte
   test("is named by doctor while another run could own it, and ends with that run", async () => {
     await using machine = new Machine();
     const wait = "touch held; until test -e go; do sleep 0.02; done";
-    await machine.model(
-      scenes({
-        "stay here": [bash(wait), says("stayed")],
-        "leave it": [bash(`${UNKNOWN}; ${ONCE_UNKNOWN}`), says("left")],
-      }),
-    );
+    await machine.play({
+      "stay here": [bash(wait), says("stayed")],
+      "leave it": [bash(`${UNKNOWN}; ${ONCE_UNKNOWN}`), says("left")],
+    });
     const other = machine.start(["spawn", "stay here", "--output", "json"]);
     await until(() => machine.has("held"), "the other run's call");
     await machine.run(["spawn", "leave it"]);
@@ -76,12 +72,10 @@ describe.if(process.platform === "linux")("a program that hides which run starte
   test("ends with its run while another runs, if it was seen before it took off its mark", async () => {
     await using machine = new Machine();
     const wait = "touch held; until test -e go; do sleep 0.02; done";
-    await machine.model(
-      scenes({
-        "stay here": [bash(wait), says("stayed")],
-        "leave it": [bash(`${UNMARKED_LATER}; touch left; ${ONCE_UNKNOWN}`), says("left")],
-      }),
-    );
+    await machine.play({
+      "stay here": [bash(wait), says("stayed")],
+      "leave it": [bash(`${UNMARKED_LATER}; touch left; ${ONCE_UNKNOWN}`), says("left")],
+    });
     const other = machine.start(["spawn", "stay here", "-q"]);
     const leaving = machine.start(["spawn", "leave it", "-q"]);
     await until(() => machine.has("held") && machine.has("left"), "both calls");
@@ -95,8 +89,7 @@ describe.if(process.platform === "linux")("a program that hides which run starte
   });
 
   test("ends with the daemon at the latest", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "leave it": [bash(`${UNKNOWN}; touch held; sleep 600`)] }));
+    await using machine = await Machine.playing({ "leave it": [bash(`${UNKNOWN}; touch held; sleep 600`)] });
     const run = machine.start(["spawn", "leave it", "--output", "json"]);
     await until(() => machine.has("held") && sleepers(machine).length > 0, "what it leaves");
     await machine.run(["daemon", "stop", "--now"]);
@@ -105,8 +98,9 @@ describe.if(process.platform === "linux")("a program that hides which run starte
   });
 
   test("is found by its inherited tag after a kill -9 of the daemon", async () => {
-    await using machine = new Machine();
-    await machine.model(scenes({ "leave it": [bash(`${WITHOUT_SOFT_MARK}; touch held; sleep 600`)] }));
+    await using machine = await Machine.playing({
+      "leave it": [bash(`${WITHOUT_SOFT_MARK}; touch held; sleep 600`)],
+    });
     const run = machine.start(["spawn", "leave it"]);
     await until(() => machine.has("held") && sleepers(machine).length > 0, "what it leaves");
     machine.killDaemon();
@@ -131,8 +125,7 @@ describe.if(process.platform === "linux")("a program that forks itself without e
     const command = `cat >storm.sh <<'END'\n${script}\nEND\n( env -i PATH="$PATH" setsid sh storm.sh </dev/null >/dev/null 2>&1 & )\nsleep 0.1`;
 
     test(`ends with its run: ${name}`, async () => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "leave it": [bash(command), says("left")] }));
+      await using machine = await Machine.playing({ "leave it": [bash(command), says("left")] });
       const { receipt, ms } = await verdict(machine, ["leave it"]);
       expect(receipt.exit_code).toBe(0);
       expect(ms).toBeLessThan(20_000);

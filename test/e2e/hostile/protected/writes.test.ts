@@ -1,14 +1,12 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { until } from "../../../support/until.ts";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const write = (path: string): ["Write", { path: string; content: string }] => [
   "Write",
@@ -19,7 +17,7 @@ const read = (machine: Machine, path: string): string =>
 
 /** What each of the calls of a run of one step came to. */
 async function results(machine: Machine, made: Parameters<typeof calls>, flags: string[]): Promise<string[]> {
-  const model = await machine.model(scenes({ go: [calls(...made), says("done")] }));
+  const model = await machine.play({ go: [calls(...made), says("done")] });
   const { code } = await machine.run(["spawn", "go", "--output", "json", ...flags]);
   expect(code).toBe(0);
   const last = model.requests.at(-1);
@@ -112,17 +110,15 @@ test("a rule that names a protected path allows it; reading, the shell and other
 test("rnix allow gives a live run a protected path, and its child no more than its own", async () => {
   await using machine = new Machine({ git: true });
   const child = `'${binary()}' spawn 'child task' --allow '*' --allow 'Write(.git/**)' -q`;
-  const model = await machine.model(
-    scenes({
-      "parent task": [
-        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-        calls(write(".git/info/exclude"), write(".git/description")),
-        calls(["Bash", { command: child }]),
-        says("done"),
-      ],
-      "child task": [calls(write(".git/info/attributes"), write(".git/description")), says("done")],
-    }),
-  );
+  const model = await machine.play({
+    "parent task": [
+      calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+      calls(write(".git/info/exclude"), write(".git/description")),
+      calls(["Bash", { command: child }]),
+      says("done"),
+    ],
+    "child task": [calls(write(".git/info/attributes"), write(".git/description")), says("done")],
+  });
   const run = machine.start(["spawn", "parent task", "--allow", "*", "--output", "json"]);
   await until(() => machine.has("held"), "the held call");
   const before = read(machine, ".git/description");

@@ -1,11 +1,9 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { mkdirSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { calls, says } from "../../support/scenes.ts";
 
 /** A command that waits for a pipe or reads a device without end takes longer. */
 const SOON_MS = 15_000;
@@ -63,8 +61,9 @@ test("a process substitution is read", async () => {
 });
 
 test("a pipe or a device in a project delays no command and no run", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")] }));
+  await using machine = await Machine.playing({
+    go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
+  });
   const places = [
     ...["AGENTS.md", ".mcp.json", ".rnix/config.yaml", ".rnix/providers.yaml", ".rnix/init.yaml"],
     ...[".rnix/agents/a/agent.yaml", ".rnix/agents/a/instructions.md", ".rnix/skills/b/SKILL.md"],

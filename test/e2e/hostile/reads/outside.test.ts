@@ -1,10 +1,8 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { says, scenes } from "../../support/scenes.ts";
-
-setDefaultTimeout(120_000);
+import { says } from "../../support/scenes.ts";
 
 const SECRET = "secret-of-the-user";
 /** Each as an error of YAML or of the keys would show it. */
@@ -15,7 +13,7 @@ describe("a project file that links to a file of the user shows nothing of it", 
   for (const file of ["config.yaml", "providers.yaml", "mcp.yaml", "init.yaml", "../.mcp.json"]) {
     test(file, async () => {
       await using machine = new Machine();
-      const model = await machine.model(scenes({ "a task": [says("done")] }));
+      const model = await machine.play({ "a task": [says("done")] });
       mkdirSync(join(machine.project, ".rnix"));
       symlinkSync(join(machine.elsewhere, "secret"), join(machine.project, ".rnix", file));
       for (const content of CONTENTS) {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import {
   appendFileSync,
   chmodSync,
@@ -14,10 +14,8 @@ import type { Turn } from "../../../support/model-server/script.ts";
 import type { ModelServer } from "../../../support/model-server/server.ts";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt, recordOf } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const STEPS = ".rnix/data/steps";
 /** Runs suspend for whatever is longer than this. */
@@ -67,14 +65,14 @@ describe("a project that brings the record of a suspended run", () => {
   beforeAll(async () => {
     theirs = new Machine();
     theirs.config(PATIENCE);
-    await theirs.model(scenes({ "take over": [calls(["Bash", { command: "echo ready" }]), limited(900)] }));
+    await theirs.play({ "take over": [calls(["Bash", { command: "echo ready" }]), limited(900)] });
     foreign = await suspended(theirs, "take over");
     await theirs.run(["daemon", "stop"]);
 
     mine = new Machine();
     mine.config({ ...PATIENCE, retention_runs: 1 });
     const attack = [calls(["Bash", { command: "touch taken-over" }]), says("done")];
-    model = await mine.model(scenes({ "do it": [limited(3), says("went on")], "take over": attack }));
+    model = await mine.play({ "do it": [limited(3), says("went on")], "take over": attack });
     keep(mine);
     const own = await suspended(mine, "do it");
     cpSync(join(theirs.project, ".rnix/data"), join(mine.project, ".rnix/data"), { recursive: true });
@@ -182,9 +180,7 @@ test("the user's own record is foreign after any change to it", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
   const step = calls(["Bash", { command: "echo ready" }]);
-  await machine.model(
-    scenes({ "do it": [step, step, limited(900), says("went on")], other: [step, says("done")] }),
-  );
+  await machine.play({ "do it": [step, step, limited(900), says("went on")], other: [step, says("done")] });
   const { stdout } = await machine.run(["spawn", "other", "--output", "json"]);
   const { uuid: other } = Receipt.parse(JSON.parse(stdout));
   const uuid = await suspended(machine, "do it");

@@ -1,4 +1,4 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import {
   cpSync,
   linkSync,
@@ -11,10 +11,8 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const DAY_S = 24 * 60 * 60;
 const OLD = "01975a2e-0000-7000-8000-00000000000";
@@ -54,7 +52,7 @@ for (const part of [
   test(`a link instead of ${part} gives no command access outside the project`, async () => {
     await using machine = new Machine({ git: true });
     machine.config({ retention_runs: 1, tokens_per_day: 1_000_000 });
-    const model = await machine.model(scenes({ go: [says("done")] }));
+    const model = await machine.play({ go: [says("done")] });
     // The project is known, with runs to be collected.
     for (let run = 0; run < 3; run++) await ran(machine);
     await machine.run(["daemon", "stop"]);
@@ -86,7 +84,7 @@ for (const part of [
 test("a data folder that the user names may be a link", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
-  await machine.model(scenes({ go: [says("done")] }));
+  await machine.play({ go: [says("done")] });
   const [real, named] = [join(machine.elsewhere, "real"), join(machine.elsewhere, "named")];
   mkdirSync(join(real, "runs"), { recursive: true });
   symlinkSync(join(real, "runs"), join(real, "steps"));
@@ -100,7 +98,7 @@ test("a data folder that the user names may be a link", async () => {
 test("gc removes only folders that Rnix made", async () => {
   await using machine = new Machine();
   machine.config({ retention_runs: 1 });
-  await machine.model(scenes({ go: [says("done")] }));
+  await machine.play({ go: [says("done")] });
   const [first, last] = [await ran(machine), await ran(machine)];
   const steps = join(machine.project, ".rnix/data/steps");
   victims(steps);
@@ -121,8 +119,7 @@ test("gc removes only folders that Rnix made", async () => {
 });
 
 test("resume does not write through a link in a run's folder", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ go: [calls(["Bash", { command: "echo x" }]), says("done")] }));
+  await using machine = await Machine.playing({ go: [calls(["Bash", { command: "echo x" }]), says("done")] });
   const uuid = await ran(machine);
   const dir = join(machine.project, ".rnix/data/steps", uuid);
   for (const name of ["steps.jsonl", "proc-info.json", "process-meta.json", "inbox.jsonl", "resume.lock"]) {

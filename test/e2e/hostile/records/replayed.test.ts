@@ -1,14 +1,13 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
-setDefaultTimeout(120_000);
-
 test("calls in a foreign record are shown and exported, but not replayed", async () => {
-  await using machine = new Machine();
-  await machine.model(scenes({ do: [calls(["Bash", { command: "echo one" }]), says("done")] }));
+  await using machine = await Machine.playing({
+    do: [calls(["Bash", { command: "echo one" }]), says("done")],
+  });
   const { receipt } = await verdict(machine, ["do it"]);
   const { uuid } = receipt;
   const folder = join(".rnix/data/steps", uuid);

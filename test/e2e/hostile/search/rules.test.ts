@@ -1,12 +1,10 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const SECRET = "TOKEN=hidden";
 const SEARCHES: [string, Record<string, unknown>][] = [
@@ -27,7 +25,7 @@ async function results(flags: string[]): Promise<string[]> {
   machine.write("config/deep/.env", SECRET);
   machine.write("src/a.ts", "const TOKEN = 1;");
   symlinkSync("config", join(machine.project, "way"));
-  const model = await machine.model(scenes({ search: [calls(...SEARCHES), says("done")] }));
+  const model = await machine.play({ search: [calls(...SEARCHES), says("done")] });
   const run = await machine.run(["spawn", "search", "--output", "json", ...flags]);
   expect(Receipt.parse(JSON.parse(run.stdout))).toMatchObject({ exit_code: 0 });
   const last = model.requests.at(-1);

@@ -1,10 +1,8 @@
-import { expect, setDefaultTimeout, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says, scenes } from "../../support/scenes.ts";
+import { calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 test("a run that may only print and test can't run another command by a builtin; the result says why", async () => {
   await using machine = new Machine();
@@ -29,7 +27,7 @@ test("a run that may only print and test can't run another command by a builtin;
       says("done"),
     ],
   };
-  const model = await machine.model(scenes(book));
+  const model = await machine.play(book);
   for (const fd of [10, 11, 12]) machine.write(`${fd}/git`, "#!/bin/sh\ntouch taken\n");
   const allowed = ["printf", "test", "[", "echo", "git"].flatMap((name) => ["--allow", `Bash(${name} *)`]);
   const { receipt } = await verdict(machine, ["try it", ...allowed]);
@@ -70,7 +68,7 @@ test("a denied git push stays denied with git's own options before it", async ()
       says("done"),
     ],
   };
-  const model = await machine.model(scenes(book));
+  const model = await machine.play(book);
   await verdict(machine, ["try it", "--deny", "Bash(git push*)"]);
   const results = toolResults(model.requests.at(-1) ?? expect.unreachable());
   for (const result of results.slice(0, lines.length))
