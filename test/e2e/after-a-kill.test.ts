@@ -3,7 +3,7 @@ import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
 /** Ends only when it is killed, and does what it was asked to until then. */
@@ -16,7 +16,7 @@ for (const inside of [false, true]) {
     const program = (): number => Number(machine.read("program"));
     const model = await machine.play({
       "do it": [
-        calls(["Bash", { command: stubborn }]),
+        bash(stubborn),
         () => {
           left = isAlive(program());
           return says("done");

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, toolNames, toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf, refusal, verdict } from "./support/verdict.ts";
 
 const PRICED = `providers:
@@ -140,7 +140,7 @@ describe("agents that spawn without end stay within their limits", () => {
     const spawn = `${binary()} spawn --detach more`;
     const command = `${spawn}; ${spawn}; ${spawn}`;
     const model = await machine.model(() => ({
-      ...calls(["Bash", { command }]),
+      ...bash(command),
       usage: { input_tokens: 900, output_tokens: 100 },
     }));
     const { receipt } = await verdict(machine, ["more", "--budget", "30000"]);

@@ -11,7 +11,7 @@ import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import type { Result } from "./support/running.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
 const BUILD = resolve(import.meta.dir, "../../build.ts");
@@ -32,7 +32,7 @@ const COMMANDS = [["ps"], ["spawn", "say so"], ["wait", "1"], ["kill", "1"], ["d
 
 test("commands refuse a daemon of another version and say how to stop it; it runs until rnix daemon stop", async () => {
   await using machine = new Machine();
-  const hold = calls(["Bash", { command: "touch held; sleep 600" }]);
+  const hold = bash("touch held; sleep 600");
   const model = await machine.play({ "hold it": [hold], "say so": [says("so")] });
   const ours = (...args: string[]): Promise<Result> => machine.run(args);
   const theirs = (...args: string[]): Promise<Result> => machine.run(args, { rnix: other });
@@ -40,7 +40,7 @@ test("commands refuse a daemon of another version and say how to stop it; it run
     JSON.parse((await ours("daemon", "status", "--json")).stdout).version;
 
   const [, uuid = ""] = (await theirs("spawn", "hold it", "--detach")).stdout.trim().split(" ");
-  await until(() => machine.has("held"), "the held call");
+  await machine.held();
   const pid = Number(machine.daemonPid);
   for (const args of COMMANDS) {
     expect({ args, ...(await ours(...args)) }).toMatchObject({ args, ...refused(pid, OTHER, version) });
@@ -70,7 +70,7 @@ test("commands refuse a daemon of another version and say how to stop it; it run
 describe("the daemon of another version is replaced", () => {
   /** Two runs of theirs: one at work, and one that a person has suspended. */
   async function atWork(machine: Machine): Promise<{ pid: number; held: string; suspended: string }> {
-    const hold = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
+    const hold = bash("echo once >> lines; touch held; sleep 600");
     await machine.play({ "hold it": [hold, says("went on")], "wait for me": [{ fault: { kind: "hang" } }] });
     writeKeys(machine);
     const spawn = async (intent: string): Promise<string> => {
@@ -80,7 +80,7 @@ describe("the daemon of another version is replaced", () => {
     const suspended = await spawn("wait for me");
     await machine.run(["suspend", suspended], { rnix: other });
     const held = await spawn("hold it");
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     return { pid: Number(machine.daemonPid), held, suspended };
   }
 
@@ -117,7 +117,7 @@ describe("the daemon of another version is replaced", () => {
     writeKeys(machine);
     const spawned = await machine.run(["spawn", "hold it", "--detach"], { rnix: other });
     const uuid = spawned.stdout.trim().split(" ")[1] ?? "";
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     const pid = Number(machine.daemonPid);
     const restarting = machine.start(["daemon", "restart"]);
     await until(() => restarting.stderr.text.includes("waiting up to"), "what is waited for");

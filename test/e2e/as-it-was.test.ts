@@ -4,10 +4,10 @@ import { join, resolve } from "node:path";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+const HOLD = bash("touch held; sleep 600");
 const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 const AGENT = `name: worker
 description: Works
@@ -207,7 +207,7 @@ export default definePlugin({
     plugin("other", "one");
     const model = await machine.play({ work: [HOLD, calls(["Other", {}]), says("done")] });
     const run = machine.start(["spawn", "work", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const uuid = await suspended(machine, run);
     plugin("jira", "two");
     rmSync(join(machine.configDir, "plugins", "other.ts"));

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { ChatClient } from "./support/chat-client.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
 const Body = z.object({
@@ -73,7 +73,7 @@ describe("a chat over the wire", () => {
     using other = new ChatClient(machine);
     const model = await machine.model((request) =>
       request.assistantMessages === 0
-        ? calls(["Bash", { command: "touch begun; until [ -e go ]; do sleep 0.02; done" }])
+        ? bash("touch begun; until [ -e go ]; do sleep 0.02; done")
         : parrot(request),
     );
     await daemon(machine);
@@ -113,7 +113,7 @@ describe("a chat over the wire", () => {
     const model = await machine.model((request) => {
       requests++;
       if (requests === 1) return { text: "The answer is forty-two", fault: { kind: "hang_midway" } };
-      if (requests === 2) return calls(["Bash", { command: "echo so far; touch begun; sleep 60" }]);
+      if (requests === 2) return bash("echo so far; touch begun; sleep 60");
       return parrot(request);
     });
     await daemon(machine);
@@ -171,7 +171,7 @@ describe("a chat that no process holds", () => {
     using __ = client;
     const model = await machine.model((request) =>
       heard(request).at(-1)?.includes("slowly") && request.assistantMessages < 3
-        ? calls(["Bash", { command: "echo ran >> ran; touch begun; sleep 60" }])
+        ? bash("echo ran >> ran; touch begun; sleep 60")
         : parrot(request),
     );
     await daemon(machine);

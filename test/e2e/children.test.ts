@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
 const SPAWN = `${binary()} spawn 'do a part' --output json`;
@@ -10,7 +10,7 @@ const SPAWN = `${binary()} spawn 'do a part' --output json`;
 test("rnix spawn in the shell of a run makes a child with at most its parent's rights, on its parent's budget", async () => {
   await using machine = new Machine();
   const model = await machine.play({
-    "do the whole": [calls(["Bash", { command: `${SPAWN} --allow Write --allow Read` }]), says("whole")],
+    "do the whole": [bash(`${SPAWN} --allow Write --allow Read`), says("whole")],
     "do a part": [calls(["Write", { path: "a.txt", content: "x" }]), says("part")],
   });
   const { receipt } = await verdict(machine, ["do the whole", "--deny", "Write"]);
@@ -36,7 +36,7 @@ test("rnix spawn in the shell of a run makes a child with at most its parent's r
 
 test("a child that fails fails its parent, whatever the parent says", async () => {
   await using machine = await Machine.playing({
-    "do the whole": [calls(["Bash", { command: SPAWN }]), says("all is well")],
+    "do the whole": [bash(SPAWN), says("all is well")],
     "do a part": [{ fault: { kind: "status", status: 401 } }],
   });
   const { receipt } = await verdict(machine, ["do the whole"]);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 
 const FILE = `---
 name: fixer
@@ -18,7 +18,7 @@ You fix tests.
 test("an agent of .claude/agents is listed with its file, runs, and waits for trust in a project", async () => {
   await using machine = new Machine();
   const model = await machine.model({
-    turns: [calls(["Bash", { command: "echo ran" }]), says("Done.")],
+    turns: [bash("echo ran"), says("Done.")],
     loop: true,
   });
   const mine = machine.write(join(machine.home, ".claude/agents/fixer.md"), FILE);

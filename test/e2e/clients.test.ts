@@ -1,15 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
-const HOLD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
-const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
+const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
 const MIB = 1024 * 1024;
 
 describe("a client that dies", () => {
@@ -17,7 +15,7 @@ describe("a client that dies", () => {
     test(`of ${signal} in the middle of its stream does not end its run`, async () => {
       await using machine = await Machine.playing({ "go on": [HOLD, { text: "gone on and on", chunks: 5 }] });
       const command = machine.start(["spawn", "go on", "--output", "jsonl"]);
-      await held(machine);
+      await machine.held();
       command.signal(signal);
       expect((await command.done).code).not.toBe(0);
       const waiting = machine.start(["wait", "1", "--json"]);
@@ -88,7 +86,7 @@ describe("a client that does not read", () => {
   test("and closes its pipe (| head) ends no run", async () => {
     await using machine = await Machine.playing({ talk: [HOLD, { text: LONG, chunks: 4000 }] });
     const command = piped(machine, `"$0" spawn talk --output jsonl | head -n 1`);
-    await held(machine);
+    await machine.held();
     expect(JSON.parse((await head(command)).trimEnd())).toMatchObject({ payload: { event: "spawn" } });
     machine.write("go", "");
     const waited = await machine.run(["wait", "1", "--json"]);

@@ -5,7 +5,7 @@ import type { Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
 const isSummary = ({ text }: RecordedRequest): boolean => text.includes("[From rnix, not from the user]");
@@ -14,7 +14,7 @@ const TOO_LONG: Turn = { fault: { kind: "status", status: 400, code: "context_le
 /** A command that prints some 5,000 characters. */
 function print(n: number): Turn {
   const command = `for i in $(seq 1 150); do echo "line $i of what command ${n} prints"; done`;
-  return calls(["Bash", { command }]);
+  return bash(command);
 }
 
 /** Adds the size of the request to the answer, as a provider does. */
@@ -41,16 +41,13 @@ describe("rnix compact", () => {
       const shorter = request.text.length < longest;
       longest = Math.max(longest, request.text.length);
       if (++answers <= 6) return withUsage(print(answers), request);
-      return withUsage(
-        shorter ? says("done") : calls(["Bash", { command: `touch held; sleep 0.0${answers}` }]),
-        request,
-      );
+      return withUsage(shorter ? says("done") : bash(`touch held; sleep 0.0${answers}`), request);
     });
     const spawned = machine.start([
       // It runs until it is compacted, however late that is requested.
       ...["spawn", "print it", "--output", "json", "--max-steps", "unlimited"],
     ]);
-    await until(() => machine.has("held"));
+    await machine.held();
     expect(await machine.run(["compact", "1"])).toMatchObject({
       code: 0,
       stdout: expect.stringMatching(
@@ -81,7 +78,7 @@ test("a kill -9 during a compaction loses nothing: the run resumes as it was, an
     if (isSummary(request))
       return ++summaries === 1 ? { fault: { kind: "hang" } } : says("Commands were run.");
     const command = `echo ${++answers} >> done; ${"true ".repeat(600)}`;
-    return withUsage(answers < 10 ? calls(["Bash", { command }]) : says("done"), request);
+    return withUsage(answers < 10 ? bash(command) : says("done"), request);
   });
   const spawned = machine.start(["spawn", "print it", "--output", "json"]);
   await until(() => summaries === 1);

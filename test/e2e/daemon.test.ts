@@ -11,12 +11,11 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
 /** Runs until it is ended. */
-const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
-const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
+const HOLD = bash("touch held; sleep 600");
 
 test("eight commands at once start one daemon, which serves them all", async () => {
   await using machine = await Machine.playing({ "say so": [says("so")] });
@@ -30,11 +29,10 @@ test("eight commands at once start one daemon, which serves them all", async () 
 });
 
 describe("after kill -9 of the daemon", () => {
-  const BEGIN = { text: "I look.", ...calls(["Bash", { command: "echo looked" }]) };
-  const NASTY = calls([
-    "Bash",
-    { command: "setsid sleep 601 & env -i setsid sleep 602 & (trap '' TERM; exec sleep 603) & sleep 604" },
-  ]);
+  const BEGIN = { text: "I look.", ...bash("echo looked") };
+  const NASTY = bash(
+    "setsid sleep 601 & env -i setsid sleep 602 & (trap '' TERM; exec sleep 603) & sleep 604",
+  );
 
   test("the next start ends its programs, and shows its runs as suspended", async () => {
     await using machine = await Machine.playing({ "build it": [BEGIN, NASTY], "say so": [says("so")] });
@@ -142,9 +140,9 @@ describe("the idle stop", () => {
     await using machine = new Machine();
     machine.config(SHORT);
     const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
-    await machine.play({ "take your time": [calls(["Bash", { command: slow }]), says("done")] });
+    await machine.play({ "take your time": [bash(slow), says("done")] });
     const uuid = await detach(machine, "take your time");
-    await held(machine);
+    await machine.held();
     // A daemon that was idle before its first command may have stopped.
     const daemon = machine.daemonPid;
     expect((await machine.run(["pause", uuid])).code).toBe(0);
@@ -174,7 +172,7 @@ describe("daemon stop", () => {
       await machine.run(["daemon", "start"]);
       const followed = machine.start(["spawn", "hold it", "--output", "json"]);
       const uuid = await detach(machine, "think about it");
-      await Promise.all([held(machine), model.arrived(2)]);
+      await Promise.all([machine.held(), model.arrived(2)]);
       const waiting = machine.start(["wait", uuid]);
       const log = machine.start(["log", uuid, "-f"]);
       // Including this command. A command after the daemon has stopped starts another.
@@ -296,7 +294,7 @@ describe("daemon start --foreground", () => {
       expect(second.stderr).toContain("another daemon runs already");
 
       const uuid = await detach(machine, "hold it");
-      await held(machine);
+      await machine.held();
       for (const signal of signals) daemon.signal(signal);
       const { code, stderr } = await daemon.done;
       expect(code).toBe(0);
@@ -311,14 +309,12 @@ describe("daemon start --foreground", () => {
     // It ends by the second signal, or not before this test does.
     machine.config({ grace: "5m" });
     await machine.play({
-      "hold it": [
-        calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]),
-      ],
+      "hold it": [bash("trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done")],
     });
     const daemon = machine.start(["daemon", "start", "--foreground"]);
     await daemon.stderr.has(/listening on/);
     await detach(machine, "hold it");
-    await held(machine);
+    await machine.held();
     daemon.signal("SIGTERM");
     await until(() => machine.has("asked"), "the asked program's answer");
     daemon.signal("SIGTERM");
@@ -331,7 +327,7 @@ describe("no other user can read the daemon's files or reach its socket", () => 
   for (const umask of ["000", "022", "077"]) {
     test(`with umask ${umask}`, async () => {
       await using machine = await Machine.playing({
-        "say so": [calls(["Bash", { command: "umask; seq 40000" }]), says("so")],
+        "say so": [bash("umask; seq 40000"), says("so")],
       });
       const argv = ["sh", "-c", `umask ${umask}; exec "$0" "$@"`, binary(), "spawn", "say so", "-q"];
       const ran = new Running({ argv, cwd: machine.project, env: machine.env });

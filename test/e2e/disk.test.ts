@@ -4,15 +4,11 @@ import { join } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, refusal } from "./support/verdict.ts";
 
 const book = {
-  "write it": [
-    calls(["Write", { path: "a.txt", content: "x" }]),
-    calls(["Bash", { command: "echo x > b.txt" }]),
-    says("could not"),
-  ],
+  "write it": [calls(["Write", { path: "a.txt", content: "x" }]), bash("echo x > b.txt"), says("could not")],
 };
 
 test("a run whose project has no writable data folder is refused before it costs anything; the error says what to do", async () => {
@@ -66,7 +62,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mou
 
   test("a disk that fills up during a run: exit 1, record_error, and every effect of a step is recorded", async () => {
     await using machine = new Machine();
-    const more = { text: "x".repeat(40_000), ...calls(["Bash", { command: "echo once >> effects" }]) };
+    const more = { text: "x".repeat(40_000), ...bash("echo once >> effects") };
     const model = await machine.play({ "fill it": [more] });
     const small = join(machine.root, "small");
     mkdirSync(small);
@@ -106,7 +102,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
           refused ||= effects === 1;
           // Too long for what is left of a block that the journal has already.
           const text = "x".repeat(effects * 40_000);
-          return { text, ...calls(["Bash", { command: `echo ${effects + 1} >> effects` }]) };
+          return { text, ...bash(`echo ${effects + 1} >> effects`) };
         });
         const env = { RNIX_DATA_DIR: join(disk.path, "data") };
         const spawned = await machine.run(["spawn", "write it", "--output", "json", ...where], { env });

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 
 const INTENT = "build all of it, and then look whether the result is what was asked for";
 
@@ -18,7 +18,7 @@ const Doing = z.looseObject({
 test("ps, show and an attached client say what a run does; ps fits a narrow terminal, steps say what it did", async () => {
   await using machine = await Machine.playing({
     [INTENT]: [
-      calls(["Bash", { command: UNTIL_GO }]),
+      bash(UNTIL_GO),
       calls(["Write", { path: "src/a.ts", content: "1\n" }], ["Read", { path: "none.txt" }]),
       says("It is built."),
     ],
@@ -129,7 +129,7 @@ test("an attached client sees what children side by side do, and their children"
       says("built"),
     ],
     "build left": [calls(["Agent", { intent: "look deep" }]), says("left")],
-    "build right": [calls(["Bash", { command: "until [ -e go ]; do sleep 0.02; done" }]), says("right")],
+    "build right": [bash("until [ -e go ]; do sleep 0.02; done"), says("right")],
     "look deep": [
       async () => {
         await go.promise;

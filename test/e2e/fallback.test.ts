@@ -3,10 +3,9 @@ import { join } from "node:path";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, type Scene, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
 
 /** Only some models are there. */
@@ -114,7 +113,7 @@ describe("an agent's fallback models", () => {
     agent(machine, { provider: "openai", preferred: "a", fallback: ["b", "c"] });
     const run = machine.start(["spawn", "do it", "--agent", "careful", "--detach"], { env: AGENTS });
     const uuid = (await run.done).stdout.split(" ")[1]?.trim() ?? "";
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     await cut(machine);
     await until(() => recordOf(machine, uuid).state === "suspended", "its record");
     // A changed agent file counts for new runs only.

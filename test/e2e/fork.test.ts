@@ -2,14 +2,13 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
 import type { TurnFunction } from "../support/model-server/server.ts";
-import { until } from "../support/until.ts";
 import { filesBelow } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-const note = (text: string) => calls(["Bash", { command: `echo ${text} >> notes` }]);
+const note = (text: string) => bash(`echo ${text} >> notes`);
 
 function folderOf(machine: Machine, uuid: string): string {
   return join(machine.project, ".rnix/data/steps", uuid);
@@ -105,10 +104,10 @@ describe("rnix resume --fork", () => {
 
   test("of a live run copies its recorded steps, and does not disturb it", async () => {
     await using machine = new Machine();
-    const hold = calls(["Bash", { command: "touch held; while [ ! -e free ]; do sleep 0.05; done" }]);
+    const hold = bash("touch held; while [ ! -e free ]; do sleep 0.05; done");
     await machine.play({ "hold it": [note("one"), hold, says("the first")] });
     const command = machine.start(["spawn", "hold it"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const [live] = ProcInfo.array().parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));
     const inside = await machine.run([
       ...["resume", live?.uuid ?? "", "--fork", "--max-steps", "1", "--output", "json", "--no-daemon"],

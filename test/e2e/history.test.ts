@@ -3,12 +3,12 @@ import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
-const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
-const MANY = calls(["Bash", { command: "seq 8000" }]);
+const BEGIN = { text: "I begin.", ...bash("echo begun") };
+const MANY = bash("seq 8000");
 
 /** A run that has done two steps, the second with a long result, and is in its third. */
 class Story implements AsyncDisposable {

@@ -9,7 +9,7 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
 /** A program that counts its starts in a file, dies twice, and then stays. */
@@ -244,7 +244,7 @@ describe("a supervisor of the user's init.yaml", () => {
     await using machine = new Machine();
     const model = await machine.play({
       "watch the house": [{ fault: { kind: "hang" } }],
-      "tidy up": [calls(["Bash", { command: "echo tidy > tidied" }]), says("tidy")],
+      "tidy up": [bash("echo tidy > tidied"), says("tidy")],
     });
     const env = machine.write(
       join(machine.configDir, "env"),

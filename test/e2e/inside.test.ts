@@ -8,16 +8,14 @@ import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
 /** Waits until each of the files has the whole answer of a `spawn --detach`. */
 const whenTold = (files: string): string =>
   `for file in ${files}; do until grep -Eqs '^([0-9]+ [0-9a-f-]{36}|rnix spawn: .*)$' $file; do sleep 0.02; done; done`;
-const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("a spawn from inside a run", () => {
   test("makes a child that counts in its parent's receipt, tokens and tree, and has its parent's keys", async () => {
@@ -27,7 +25,7 @@ describe("a spawn from inside a run", () => {
       "child chore": [HOLD, says("child done")],
     });
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     const tree = await machine.run(["ps", "--tree"]);
     expect(tree.stdout).toMatch(/\n1 +running[^\n]*parent task\n[^\n]*2 +running[^\n]*child chore\n/);
     machine.write("go", "");
@@ -100,7 +98,7 @@ describe("a spawn from inside a run", () => {
   test("is killed with its parent", async () => {
     await using machine = await Machine.playing(FAMILY);
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     expect((await machine.run(["kill", "1"])).stderr).toContain("2 processes");
     const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
     expect(receipt).toMatchObject({ exit_code: 143, children: [{ pid: 2, exit_code: 143 }] });
@@ -111,7 +109,7 @@ describe("a spawn from inside a run", () => {
   test("becomes a child of PID 0 when its parent is killed with --no-tree", async () => {
     await using machine = await Machine.playing(FAMILY);
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     expect((await machine.run(["kill", "--no-tree", "1"])).stderr).toContain("1 process\n");
     const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
     expect(receipt).toMatchObject({ exit_code: 143, children: [] });
@@ -204,7 +202,7 @@ describe("a spawn from inside a run", () => {
       "child chore": [{ fault: { kind: "hang" } }],
     });
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     const output = [1, 2, 3, 4, 5, 6, 7, 8].map((i) => machine.read(`out${i}`)).join("");
     expect(output.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
     expect(output.match(/live_children/g)).toHaveLength(5);
@@ -379,7 +377,7 @@ describe("no program of a command outlives its call", () => {
         ],
       });
       const command = machine.start(["spawn", "leave it", "--output", "json"]);
-      await held(machine);
+      await machine.held();
       const left = () => processesOf(machine.root).filter(({ command }) => /sleep 70\d/.test(command));
       await until(() => left().length > 9, "all that is left behind");
       await end(machine);

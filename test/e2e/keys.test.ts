@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { ModelServer, RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, type Scene, says } from "./support/scenes.ts";
 import { recordOf, verdict } from "./support/verdict.ts";
 
 /** Part of every key, so that a key is found wherever it appears. */
@@ -18,8 +18,6 @@ const KEYS = {
   WORK_TOKEN: `${MARK}-work`,
   COPY_OF_IT: `${MARK}-openai`,
 };
-
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 
 /** What the request carried for a key: a provider that is careless repeats it. */
 function keyOf({ headers }: RecordedRequest): string {

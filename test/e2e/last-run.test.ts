@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 
 test("commands take the project's last run when none is named, and say which", async () => {
   await using machine = new Machine();
@@ -67,7 +67,7 @@ test("the last run is the latest, also beside a kernel whose PIDs are higher", a
 
 test("inside a run no run is guessed", async () => {
   await using machine = await Machine.playing({
-    "look at yourself": [calls(["Bash", { command: '"$RNIX_TESTED" log; echo "exit $?"' }]), says("Done.")],
+    "look at yourself": [bash('"$RNIX_TESTED" log; echo "exit $?"'), says("Done.")],
   });
   const { binary } = await import("./support/binary.ts");
   const run = await machine.run(["spawn", "look at yourself", "--env", `RNIX_TESTED=${binary()}`]);

@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import { z } from "zod";
 import { ProcInfo, StepRecord, SyscallEventWire } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
-const BEGIN = { text: "I begin.", ...calls(["Bash", { command: "echo begun" }]) };
+const BEGIN = { text: "I begin.", ...bash("echo begun") };
 const LOOK = calls(["Read", { path: "none.txt" }]);
 const END = says("It is built.");
 
@@ -21,7 +21,7 @@ test("a detached run can be shown, followed and waited for while it runs", async
         return LOOK;
       },
       // It prints until the commands below have seen it.
-      ({ index }) => (seen ? END : calls(["Bash", { command: `sleep 0.05; echo ${index}` }])),
+      ({ index }) => (seen ? END : bash(`sleep 0.05; echo ${index}`)),
     ],
   });
 

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
@@ -110,7 +110,7 @@ describe("an agent with an MCP server", () => {
           const result = toolResults(request).at(-1) ?? "";
           if (result === '{"text":"back"}') return says("mended");
           return result.startsWith("Error")
-            ? calls(["Bash", { command: "sleep 0.5" }])
+            ? bash("sleep 0.5")
             : calls(["mcp__notes__echo", { text: "back" }]);
         },
       ],

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { ANTHROPIC_KEY, GOOGLE_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, type Scene, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 /** Far above what a whole answer takes here, and the most that a fault may. */
@@ -68,7 +68,7 @@ const FAULTS: Record<string, Fault> = {
     ...COMPLETED,
   },
   "an answer with tool calls that is cut off: nothing of it is acted on": {
-    scenes: [{ ...calls(["Bash", { command: "touch acted" }]), fault: { kind: "cut" } }, OK],
+    scenes: [{ ...bash("touch acted"), fault: { kind: "cut" } }, OK],
     ...COMPLETED,
   },
   "an answer that ends too early": {

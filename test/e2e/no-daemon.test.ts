@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 test("--no-daemon runs inside the command, and leaves only the run's record", async () => {
@@ -12,7 +12,7 @@ test("--no-daemon runs inside the command, and leaves only the run's record", as
     "do it": [
       calls(["Write", { path: "a.txt", content: "a" }]),
       // Whatever it leaves in the background is ended with the call.
-      calls(["Bash", { command: "setsid sleep 60 & env -i setsid sleep 60 & echo begun" }]),
+      bash("setsid sleep 60 & env -i setsid sleep 60 & echo begun"),
       says("done"),
     ],
   });

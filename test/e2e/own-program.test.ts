@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { chmodSync, existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 
 test("inside a run rnix is the same binary, and every other program is found where it was", async () => {
   await using machine = new Machine();
@@ -13,7 +13,7 @@ test("inside a run rnix is the same binary, and every other program is found whe
   }
   const env = { PATH: `${tools}:${machine.env.PATH}` };
   const look = "rnix version; mine; command -v mine sh; rnix ps | tail -1";
-  await machine.play({ look: [calls(["Bash", { command: look }]), says("Done.")] });
+  await machine.play({ look: [bash(look), says("Done.")] });
   const version = (await machine.run(["version"])).stdout.trim();
   const sh = Bun.which("sh", { PATH: env.PATH });
   for (const flags of [[], ["--no-daemon"]]) {
@@ -31,7 +31,7 @@ test("inside a run rnix is the same binary, and every other program is found whe
 
 test("the link of a killed daemon goes with the next one", async () => {
   await using machine = await Machine.playing({
-    look: [calls(["Bash", { command: "true" }]), says("Done.")],
+    look: [bash("true"), says("Done.")],
   });
   await machine.run(["spawn", "look"]);
   const links = join(machine.dataDir, "bin");

@@ -3,7 +3,7 @@ import type { Turn } from "../support/model-server/script.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
 /** The last request that its window has: the next one is for the time after it. */
@@ -19,7 +19,7 @@ function lastOne(turn: Turn, seconds: number): Turn {
 }
 
 describe.concurrent("a provider whose headers say that no quota is left", () => {
-  const look = calls(["Bash", { command: "echo looked" }]);
+  const look = bash("echo looked");
 
   test("is not called before its window renews: all runs with this key wait", async () => {
     await using machine = new Machine();

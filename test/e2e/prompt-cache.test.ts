@@ -4,9 +4,8 @@ import { z } from "zod";
 import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import type { ModelServer, RecordedRequest } from "../support/model-server/server.ts";
-import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
 /** The drivers that speak HTTP, each in what it speaks. */
@@ -28,7 +27,7 @@ const HELD = 5;
 const STEPS = 24;
 
 const print = (n: number): Turn =>
-  calls(["Bash", { command: `for i in $(seq 1 150); do echo "line $i of what command ${n} prints"; done` }]);
+  bash(`for i in $(seq 1 150); do echo "line $i of what command ${n} prints"; done`);
 
 /** Adds the size of the request to each answer, as a provider does. */
 function withUsage(turn: Turn, { text }: RecordedRequest): Turn {
@@ -45,7 +44,7 @@ test.each(Object.entries(DIALECTS))(
     const server = await machine.model((request) => {
       if (isSummary(request)) return withUsage(says("Many lines were printed."), request);
       answers++;
-      if (answers === HELD) return withUsage(calls(["Bash", { command: "touch held; sleep 600" }]), request);
+      if (answers === HELD) return withUsage(bash("touch held; sleep 600"), request);
       return withUsage(answers < STEPS ? print(answers) : says("done"), request);
     });
     const entry = {
@@ -58,7 +57,7 @@ test.each(Object.entries(DIALECTS))(
     };
     machine.write(join(machine.configDir, "providers.yaml"), JSON.stringify({ providers: { mine: entry } }));
     const spawned = machine.start(["spawn", "print it all", "--provider", "mine", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const [, uuid = ""] =
       /"uuid":"([0-9a-f-]+)"/.exec((await machine.run(["ps", "--json"])).stdout.replaceAll('": "', '":"')) ??
       [];

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 describe("the head of the prompt", () => {
@@ -179,7 +179,7 @@ describe("the first message", () => {
 describe("the environment of a run's programs", () => {
   test("is the spawn command's with --env, and has no provider's key", async () => {
     await using machine = new Machine();
-    const model = await machine.play({ "show it": [calls(["Bash", { command: "env" }]), says("seen")] });
+    const model = await machine.play({ "show it": [bash("env"), says("seen")] });
     const env = { FROM_SPAWNER: "yes", COPY: machine.env.OPENAI_API_KEY, BUN_OPTIONS: "--smol" };
     const { receipt } = await verdict(machine, ["show it", "--env", "GIVEN=a b"], { env });
     const [shown = ""] = toolResults(last(model));

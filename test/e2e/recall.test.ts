@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 
 /** Finds what runs of this project have said, by the service `search`. */
 const RECALL = `
@@ -27,7 +27,7 @@ test.concurrent("a plugin recalls what earlier runs said, with a daemon and with
   await using machine = new Machine();
   machine.write(".rnix/plugins/recall.ts", RECALL);
   await machine.play({
-    first: [calls(["Bash", { command: "echo negotiated" }]), says("Kerberos was misconfigured.")],
+    first: [bash("echo negotiated"), says("Kerberos was misconfigured.")],
     second: [says("The kerberos ticket had expired.")],
   });
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);

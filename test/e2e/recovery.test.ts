@@ -8,11 +8,11 @@ import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
 /** Writes a line that can be counted, and is at work until it is ended. */
-const HOLD = calls(["Bash", { command: "echo once >> lines; touch held; sleep 600" }]);
+const HOLD = bash("echo once >> lines; touch held; sleep 600");
 const HANG: Turn = { fault: { kind: "hang" } };
 
 async function killDaemon(machine: Machine): Promise<void> {
@@ -50,7 +50,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("records crashed runs as suspended", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const uuid = await detached(machine, "hold it");
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     await start(machine);
     await until(() => recordOf(machine, uuid).state === "suspended", "its record");
@@ -67,7 +67,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     const model = await machine.play({ "hold it": [HOLD, says("went on")] });
     writeKeys(machine);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     await start(machine);
     await ended(machine, uuid);
@@ -108,7 +108,7 @@ describe("after kill -9 of the daemon, the next start", () => {
   test("leaves a run without a key suspended, with the reason and the command", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     await start(machine);
     await until(() => recordOf(machine, uuid).error?.code === "UNAVAILABLE", "the reason");
@@ -127,7 +127,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     });
     writeKeys(machine);
     const uuid = await detached(machine, "do both", "--resume-on-restart");
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     await start(machine);
     await ended(machine, uuid);
@@ -150,7 +150,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     writeKeys(machine);
     const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
     const uuid = await detached(machine, "hold it", "--resume-on-restart");
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     await until(async () => (await listed(machine)).length === 2, "both runs in the list");
     await killDaemon(machine);
     await start(machine);
@@ -194,7 +194,7 @@ describe("the daemon's stop", () => {
     writeKeys(machine);
     const marked = await detached(machine, "hold it", "--resume-on-restart");
     const other = await detached(machine, "hold that");
-    await until(() => machine.has("held"));
+    await machine.held();
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(recordOf(machine, marked)).toMatchObject({ suspended: { cause: "stop" } });
     await start(machine);

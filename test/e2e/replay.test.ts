@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { cpSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "../support/until.ts";
 import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
@@ -20,7 +19,7 @@ async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string
     "fix the sum": [
       calls(["Read", { path: join(machine.project, "sum.txt") }]),
       calls(["Edit", { path: "sum.txt", old_string: "3", new_string: "2" }]),
-      calls(["Bash", { command: "cat sum.txt; date +%T" }]),
+      bash("cat sum.txt; date +%T"),
       says("The sum is right now."),
     ],
   });
@@ -199,7 +198,7 @@ describe("rnix spawn --provider replay", () => {
       "--output",
       "json",
     ]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const uuid = await uuidOf(spawned);
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     await spawned.done;
@@ -213,7 +212,7 @@ describe("rnix spawn --provider replay", () => {
 describe("a recorded run with follow-ups", () => {
   /** Two answers, each after a call, and a follow-up between them. */
   async function recorded(machine: Machine): Promise<string> {
-    const write = (content: string) => calls(["Bash", { command: `echo ${content}` }]);
+    const write = (content: string) => bash(`echo ${content}`);
     const model = await machine.play({ go: [write("one"), says("one"), write("two"), says("two")] });
     const first = await machine.run(["spawn", "go", "--output", "json"]);
     const { uuid } = Receipt.parse(JSON.parse(first.stdout));
@@ -261,7 +260,7 @@ describe("a recorded run with follow-ups", () => {
 test("a run that continued after a failed check has text as the rejected answer's action, and is replayed whole", async () => {
   await using machine = new Machine();
   const model = await machine.play({
-    go: [says("claimed"), calls(["Bash", { command: "touch ok" }]), says("done")],
+    go: [says("claimed"), bash("touch ok"), says("done")],
   });
   const first = await machine.run(["spawn", "go", "--check", "test -e ok", "--output", "json"]);
   const { uuid } = Receipt.parse(JSON.parse(first.stdout));
@@ -289,7 +288,7 @@ describe("a recorded run with children", () => {
         calls(["Agent", { agent: "helper", intent: "look right" }]),
         says("both have looked"),
       ],
-      "look left": [calls(["Bash", { command: "echo left" }]), says("nothing on the left")],
+      "look left": [bash("echo left"), says("nothing on the left")],
       "look right": [says("nothing on the right")],
     });
     const first = await machine.run(["spawn", "ask two", "--output", "json"]);

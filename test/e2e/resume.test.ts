@@ -1,15 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
-import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 const CTRL_C = "\x03";
 /** Writes a line, and does not end. */
-const HOLD = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
+const HOLD = bash("echo line >> lines; touch held; sleep 600");
 
 function stepsOf(machine: Machine, uuid: string): { step: number; tool_calls: { state: string }[] }[] {
   const lines = machine
@@ -58,7 +57,7 @@ describe("a run that Ctrl-C has suspended", () => {
       "--deny",
       "Write",
     ]);
-    await until(() => machine.has("held"));
+    await machine.held();
     command.type(CTRL_C);
     const { screen, code } = await command.done;
     expect(code).toBe(75);
@@ -81,12 +80,12 @@ describe("a run that Ctrl-C has suspended", () => {
   test("with --no-daemon is resumed by the daemon, and the other way round", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, HOLD, says("went on")] });
     const inside = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     inside.signal("SIGINT");
     const { uuid } = Receipt.parse(JSON.parse((await inside.done).stdout));
     machine.remove("held");
     const daemon = machine.start(["resume", uuid, "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     expect((await daemon.done).code).toBe(75);
     const last = await machine.run(["resume", uuid, "--no-daemon", "--output", "json"]);
@@ -101,7 +100,7 @@ describe("a run that Ctrl-C has suspended", () => {
   test("by a daemon's stop is resumed by the next daemon, with a new limit", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, HOLD] });
     const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     const { uuid, exit_code } = Receipt.parse(JSON.parse((await spawned.done).stdout));
     expect(exit_code).toBe(75);
@@ -116,7 +115,7 @@ describe("a daemon that is killed while a run's tool is at work", () => {
     await using machine = new Machine();
     const model = await machine.play({ "hold it": [HOLD, says("I have looked")] });
     const command = machine.start(["spawn", "hold it"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const uuid = await uuidOf(command);
     machine.killDaemon();
     await command.done;
@@ -158,7 +157,7 @@ describe("rnix resume", () => {
   test("twice at once: one command gets the run, the other an error", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
     const command = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     command.signal("SIGINT");
     const { uuid } = Receipt.parse(JSON.parse((await command.done).stdout));
     const tries = await Promise.all(
@@ -173,10 +172,10 @@ describe("rnix resume", () => {
 
   test("of a live run is refused, and from another folder finds the run's own project", async () => {
     await using machine = await Machine.playing({
-      "hold it": [HOLD, calls(["Bash", { command: "pwd" }]), says("done")],
+      "hold it": [HOLD, bash("pwd"), says("done")],
     });
     const command = machine.start(["spawn", "hold it", "--output", "json"]);
-    await until(() => machine.has("held"));
+    await machine.held();
     const [info] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
     const refused = await machine.run(["resume", info.uuid]);
     expect(refused.code).toBe(64);

@@ -3,13 +3,11 @@ import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 const HOLD = "touch held; until test -e go; do sleep 0.02; done";
-const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("rnix deny", () => {
   test("ends the running command and tells the model why; the run continues without the tool", async () => {
@@ -18,7 +16,7 @@ describe("rnix deny", () => {
       "do it": [bash(`${HOLD} & sleep 600`), bash("touch again"), says("could not")],
     });
     const run = machine.start(["spawn", "do it", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     const { code, stderr, stdout } = await machine.run(["deny", "1", "Bash"]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr).toMatch(/^process 1 may use: .*Read.*\ndenied: Bash\n$/);
@@ -50,7 +48,7 @@ describe("rnix deny", () => {
       "child chore": [bash(HOLD), calls(["Write", { path: "b", content: "free" }]), says("child done")],
     });
     const run = machine.start(["spawn", "parent task", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     await machine.run(["deny", "1", "Edit", "Write"]);
     const child = await machine.run(["allow", "2", "Write"]);
     expect(child.code).toBe(1);
@@ -80,7 +78,7 @@ describe("rnix allow", () => {
       "--allow",
       "Read(src/**)",
     ]);
-    await held(machine);
+    await machine.held();
     const answer = await machine.run(["allow", "1", "Write(new*)", "--json"]);
     expect(JSON.parse(answer.stdout)).toMatchObject({
       pid: 1,
@@ -101,7 +99,7 @@ describe("rnix allow", () => {
   test("names what it can't do, and for which run", async () => {
     await using machine = await Machine.playing({ "do it": [bash(HOLD), says("done")] });
     const run = machine.start(["spawn", "do it", "-q"]);
-    await held(machine);
+    await machine.held();
     const refused: [string[], number, RegExp][] = [
       [["allow", "1", "Bsh"], 64, /no tool "Bsh"\. Did you mean "Bash"\?/],
       [["deny", "1", "Bash("], 64, /expected a pattern like Bash\(git \*\)/],

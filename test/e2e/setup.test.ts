@@ -5,7 +5,7 @@ import { ModelServer } from "../support/model-server/server.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import type { AtTerminal } from "./support/running.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 
 const KEY = "sk-a-key-of-the-user-1234";
 const OK = { turns: [{ text: "OK", usage: { input_tokens: 20, output_tokens: 1 } }], loop: true };
@@ -291,7 +291,7 @@ test("a conversation without a provider offers it too, and opens afterwards", as
 test("inside a run the setup is refused", async () => {
   await using machine = new Machine();
   const script = '"$RNIX_TESTED" setup --provider openai --model m';
-  await machine.model([calls(["Bash", { command: script }]), says("Done.")]);
+  await machine.model([bash(script), says("Done.")]);
   const run = await machine.run(["spawn", "try", "--env", `RNIX_TESTED=${binary()}`]);
   expect(run.stderr).toContain("rnix setup is for a person");
   expect(isUnchanged(machine)).toBe(true);

@@ -5,23 +5,22 @@ import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
 const CTRL_C = "\x03";
 /** Runs until it is ended, and leaves a file when it has started. */
-const HOLD = calls(["Bash", { command: "touch held; sleep 600" }]);
+const HOLD = bash("touch held; sleep 600");
 /** The same, and TERM does not end it. A shell answers when the program it waits for has ended: that is one of a moment. */
-const DEAF = calls(["Bash", { command: "trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done" }]);
+const DEAF = bash("trap 'touch asked' TERM; touch held; while :; do sleep 0.1; done");
 /** What is deaf waits for the second signal, however late that comes. */
 const PATIENT = { grace: "5m" };
-const held = (machine: Machine): Promise<void> => until(() => machine.has("held"), "the held call");
 
 describe("Ctrl-C on the command", () => {
   test("once suspends the run: 75, with how to resume it, and nothing is left running", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.startAtTerminal(["spawn", "hold it"]);
-    await held(machine);
+    await machine.held();
     command.type(CTRL_C);
     const { screen, code } = await command.done;
     expect(code).toBe(75);
@@ -38,7 +37,7 @@ describe("Ctrl-C on the command", () => {
     machine.config(PATIENT);
     await machine.play({ "hold it": [DEAF] });
     const command = machine.startAtTerminal(["spawn", "hold it"]);
-    await held(machine);
+    await machine.held();
     command.type(CTRL_C);
     await until(() => machine.has("asked"), "the asked program's answer");
     command.type(CTRL_C);
@@ -58,7 +57,7 @@ describe("Ctrl-C on the command", () => {
       if (times === 2) machine.config(PATIENT);
       await machine.play({ "hold it": [DEAF] });
       const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
-      await held(machine);
+      await machine.held();
       command.type(CTRL_C);
       if (times === 2) {
         await until(() => machine.has("asked"), "the asked program's answer");
@@ -103,7 +102,7 @@ describe("a signal to the command", () => {
     test(`${signal} suspends the run ${inside.length ? "of --no-daemon" : ""}: 75, and the receipt says so`, async () => {
       await using machine = await Machine.playing({ "hold it": [HOLD] });
       const command = machine.start(["spawn", "hold it", "--output", "json", ...inside]);
-      await held(machine);
+      await machine.held();
       command.signal(signal);
       const { code, stdout } = await command.done;
       expect(code).toBe(75);
@@ -119,7 +118,7 @@ describe("a signal to the command", () => {
     machine.config(PATIENT);
     await machine.play({ "hold it": [DEAF] });
     const command = machine.start(["spawn", "hold it", "--output", "jsonl"]);
-    await held(machine);
+    await machine.held();
     command.signal("SIGTERM");
     await until(() => machine.has("asked"), "the asked program's answer");
     command.signal("SIGTERM");
@@ -132,13 +131,10 @@ describe("a signal to the command", () => {
 
   test("a closed terminal does not end the daemon's run", async () => {
     await using machine = await Machine.playing({
-      "go on": [
-        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-        says("gone on"),
-      ],
+      "go on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("gone on")],
     });
     const command = machine.startAtTerminal(["spawn", "go on"]);
-    await held(machine);
+    await machine.held();
     command.hangUp();
     await command.done;
     machine.write("go", "");
@@ -151,7 +147,7 @@ describe("a closed terminal", () => {
   test("suspends the run of --no-daemon, and leaves nothing", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
-    await held(machine);
+    await machine.held();
     command.hangUp();
     await command.done;
     expect(machine.leftovers()).toEqual([]);
@@ -163,7 +159,7 @@ describe("a closed terminal", () => {
     const daemon = machine.startAtTerminal(["daemon", "start", "--foreground"]);
     await daemon.shows(/listening on/);
     await machine.run(["spawn", "hold it", "--detach"]);
-    await held(machine);
+    await machine.held();
     daemon.hangUp();
     await daemon.done;
     expect(machine.leftovers()).toEqual([]);
@@ -191,7 +187,7 @@ describe("rnix kill", () => {
         machine.start(["spawn", "hold it", "-q"]),
         machine.start(["spawn", "think about it", "-q"]),
       ];
-      await Promise.all([held(machine), model.arrived(before + 2)]);
+      await Promise.all([machine.held(), model.arrived(before + 2)]);
       machine.remove("held");
       const pids = (await listed(machine, [])).map(({ pid }) => String(pid));
       const killed = await machine.run(["kill", ...flags, ...pids]);
@@ -212,7 +208,7 @@ describe("rnix kill", () => {
     await machine.play({ "hold it": [DEAF] });
     for (const first of ["KILL", "TERM"]) {
       const command = machine.start(["spawn", "hold it", "-q"]);
-      await held(machine);
+      await machine.held();
       machine.remove("held");
       const [info] = await listed(machine, []);
       await machine.run(["kill", "-s", first, String(info?.pid)]);
@@ -248,7 +244,7 @@ describe("rnix kill", () => {
   test("continues with the next PID when one does not exist, and names that one", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD] });
     const command = machine.start(["spawn", "hold it", "-q"]);
-    await held(machine);
+    await machine.held();
     const killed = await machine.run(["kill", "77", "1"]);
     expect(killed.code).toBe(64);
     expect(killed.stderr).toContain("77");
@@ -260,13 +256,10 @@ describe.concurrent("rnix pause", () => {
   test("stops a run between its calls, freezes its time, and ps shows it; rnix continue continues it", async () => {
     await using machine = new Machine();
     const model = await machine.play({
-      "take two": [
-        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-        says("done"),
-      ],
+      "take two": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
     });
     const command = machine.start(["spawn", "take two", "--output", "json"]);
-    await held(machine);
+    await machine.held();
     expect((await machine.run(["pause", "1"])).stderr).toContain("PAUSE");
     machine.write("go", "");
     await until(() => sleepers(machine) === 0, "the end of the call");
@@ -290,10 +283,10 @@ describe.concurrent("rnix pause", () => {
 
   test("paused time counts towards no deadline", async () => {
     await using machine = await Machine.playing({
-      "take two": [calls(["Bash", { command: "touch held; sleep 0.3" }]), says("done")],
+      "take two": [bash("touch held; sleep 0.3"), says("done")],
     });
     const command = machine.start(["spawn", "take two", "-q", "--timeout", "5s"]);
-    await held(machine);
+    await machine.held();
     const began = performance.now();
     await machine.run(["pause", "1"]);
     await until(() => performance.now() - began > 5_500, "more than the run's time");
@@ -310,7 +303,7 @@ describe.concurrent("rnix pause", () => {
       ["daemon stop", 75, "suspended"],
     ] as const) {
       const command = machine.start(["spawn", "hold it", "--output", "json"]);
-      await held(machine);
+      await machine.held();
       machine.remove("held");
       const [info] = await listed(machine, []);
       expect((await machine.run(["pause", String(info?.pid)])).code).toBe(0);
@@ -337,13 +330,10 @@ describe.concurrent("rnix pause", () => {
 describe("attach", () => {
   test("Ctrl-C detaches and leaves the run running", async () => {
     await using machine = await Machine.playing({
-      "go on": [
-        calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
-        says("gone on"),
-      ],
+      "go on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("gone on")],
     });
     await machine.run(["spawn", "go on", "--detach"]);
-    await held(machine);
+    await machine.held();
     const attached = machine.startAtTerminal(["attach", "1"]);
     const other = machine.start(["attach", "1"]);
     await attached.shows(/1/);

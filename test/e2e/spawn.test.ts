@@ -3,7 +3,7 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 const PROVIDERS = ["openai", "responses", "anthropic", "google"] as const;
@@ -17,9 +17,9 @@ const TASK: Scene[] = [
   calls(["Read", { path: "notes/a.txt" }]),
   calls(["Edit", { path: "notes/a.txt", old_string: "colour", new_string: "color" }]),
   calls(["Write", { path: "notes/b.txt", content: "one\ntwo\nthree\n" }]),
-  calls(["Bash", { command: "cat notes/a.txt notes/b.txt | wc -l" }]),
+  bash("cat notes/a.txt notes/b.txt | wc -l"),
   calls(["Read", { path: "notes/b.txt" }], ["Read", { path: "notes/a.txt" }]),
-  calls(["Bash", { command: "sort -r notes/b.txt > notes/c.txt; cat notes/c.txt; exit 3" }]),
+  bash("sort -r notes/b.txt > notes/c.txt; cat notes/c.txt; exit 3"),
   { text: "The colour is a color now.", chunks: 5 },
 ];
 
@@ -83,7 +83,7 @@ for (const provider of PROVIDERS) {
 describe("what a run prints", () => {
   const book = {
     "say it": [
-      { text: "thinking", ...calls(["Bash", { command: "echo 42" }]) },
+      { text: "thinking", ...bash("echo 42") },
       { text: "It is\n42.", chunks: 4 },
     ],
   };
@@ -143,7 +143,7 @@ describe("what a run prints", () => {
     const half = Promise.withResolvers<void>();
     await machine.play({
       "say it": [
-        calls(["Bash", { command: "echo 42" }]),
+        bash("echo 42"),
         async () => {
           await half.promise;
           return { text: "It is 42.", chunks: 3 };
@@ -228,7 +228,7 @@ describe("files_changed", () => {
     machine.write("dirty before.txt", "not of this run\n");
     await machine.play({
       "change it": [
-        calls(["Bash", { command: "mkdir -p sub && echo x > 'sub/ü 1.txt' && rm README.md" }]),
+        bash("mkdir -p sub && echo x > 'sub/ü 1.txt' && rm README.md"),
         calls(["Write", { path: "b.txt", content: "b" }]),
         says("done"),
       ],
@@ -246,7 +246,7 @@ describe("files_changed", () => {
   test("elsewhere are the files of Write and Edit, and the receipt says that there may be more", async () => {
     await using machine = await Machine.playing({
       "change it": [
-        calls(["Bash", { command: "echo x > unseen.txt" }]),
+        bash("echo x > unseen.txt"),
         calls(["Write", { path: "sub/b.txt", content: "b" }]),
         says("done"),
       ],

@@ -4,14 +4,14 @@ import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
 /** Far more than a terminal, a pipe or a socket holds. */
 const LONG = "word ".repeat(200_000);
 const TALK = { text: LONG, chunks: 2000 };
 /** Talks, then shows that the run has come past it. */
-const TALK_AND_ACT = { ...TALK, ...calls(["Bash", { command: "touch acted" }]) };
+const TALK_AND_ACT = { ...TALK, ...bash("touch acted") };
 
 const Line = z.looseObject({
   type: z.string(),

@@ -3,7 +3,7 @@ import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, toolResults } from "./support/requests.ts";
-import { calls, type Scene, says } from "./support/scenes.ts";
+import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf, verdict } from "./support/verdict.ts";
 
 const create = (subject: string, more: object = {}): [string, Record<string, unknown>] => [
@@ -194,11 +194,7 @@ describe.concurrent("the task list of a run", () => {
     await using machine = new Machine();
     const model = await machine.play({
       other: [calls(create("secret plan")), says("done")],
-      "do it": [
-        calls(create("a")),
-        calls(["Bash", { command: `'${binary()}' tasks --json; '${binary()}' tasks 1` }]),
-        says("done"),
-      ],
+      "do it": [calls(create("a")), bash(`'${binary()}' tasks --json; '${binary()}' tasks 1`), says("done")],
     });
     await verdict(machine, ["other"]);
     await verdict(machine, ["do it"]);

@@ -6,7 +6,7 @@ import { StepRecord } from "../../src/store/runs/schema.ts";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 const MB = 1024 * 1024;
@@ -51,7 +51,7 @@ describe("a call that can't be made is an error for the model, and the run conti
     machine.config({ loop_threshold: 3 });
     await machine.play({
       "read what is not there": [({ index }) => calls(["Read", { path: `none-${index}.txt` }])],
-      "do the same again": [{ text: "Again.", ...calls(["Bash", { command: "echo same" }]) }],
+      "do the same again": [{ text: "Again.", ...bash("echo same") }],
     });
     const failing = await verdict(machine, ["read what is not there"]);
     expect(failing.receipt).toMatchObject({ exit_code: 1, exit_reason: "circuit_breaker" });
@@ -72,11 +72,8 @@ describe("a tool result of 100 MB", () => {
     await using machine = new Machine();
     const model = await machine.play({
       "drown me": [
-        calls([
-          "Bash",
-          { command: `echo first; yes 0123456789abcde | head -c ${100 * MB}; echo; echo last` },
-        ]),
-        calls(["Bash", { command: `head -c ${100 * MB} /dev/zero` }]),
+        bash(`echo first; yes 0123456789abcde | head -c ${100 * MB}; echo; echo last`),
+        bash(`head -c ${100 * MB} /dev/zero`),
         calls(["Read", { path: "big.txt" }]),
         calls(["Read", { path: "line.txt" }]),
         calls(["Grep", { pattern: "needle", path: "big.txt", output_mode: "content" }]),
@@ -91,10 +88,10 @@ describe("a tool result of 100 MB", () => {
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", tool_calls: 5 });
     expect(ms).toBeLessThan(20_000);
 
-    const [bash, zeros, read, line, grep] = toolResults(last(model));
-    expect(bash).toMatch(/^first\n0123456789abcde\n/);
-    expect(bash).toMatch(/\nlast\n\[The output was too large for the file: \d+ bytes are lost\.\]$/);
-    const kept = /What was saved of it is in (\S+)/.exec(bash ?? "")?.[1] ?? "";
+    const [text, zeros, read, line, grep] = toolResults(last(model));
+    expect(text).toMatch(/^first\n0123456789abcde\n/);
+    expect(text).toMatch(/\nlast\n\[The output was too large for the file: \d+ bytes are lost\.\]$/);
+    const kept = /What was saved of it is in (\S+)/.exec(text ?? "")?.[1] ?? "";
     expect(statSync(kept).size).toBeLessThanOrEqual(16 * MB + 1024);
     for (const result of [bash, zeros, read, line, grep]) expect(result?.length).toBeLessThan(110_000);
     expect(read).toMatch(/^1\ta line of some length/);
@@ -115,10 +112,7 @@ describe.concurrent("time", () => {
     machine.config({ tool_timeout: "3s" });
     const model = await machine.play({
       "wait for it": [
-        calls([
-          "Bash",
-          { command: "echo begun; trap '' TERM; setsid sleep 600 & sleep 600 & wait; sleep 600" },
-        ]),
+        bash("echo begun; trap '' TERM; setsid sleep 600 & sleep 600 & wait; sleep 600"),
         says("waited"),
       ],
     });
@@ -130,7 +124,7 @@ describe.concurrent("time", () => {
 
   test("of the whole run runs out: exit 1, timeout, the text so far, and nothing still runs", async () => {
     await using machine = await Machine.playing({
-      "take long": [{ text: "I wait.", ...calls(["Bash", { command: "setsid sleep 600 & wait" }]) }],
+      "take long": [{ text: "I wait.", ...bash("setsid sleep 600 & wait") }],
     });
     const { receipt, ms } = await verdict(machine, ["take long", "--timeout", "4s"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "timeout", result: "I wait.", partial: true });
@@ -150,7 +144,7 @@ describe("a run's budget", () => {
   test("steps: the last one is made, the next is not", async () => {
     await using machine = new Machine();
     const model = await machine.play({
-      "go on": [({ index }) => calls(["Bash", { command: `echo ${index}` }])],
+      "go on": [({ index }) => bash(`echo ${index}`)],
     });
     const { receipt } = await verdict(machine, ["go on", "--max-steps", "3"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "max_steps", steps: 3, tool_calls: 3 });
@@ -162,7 +156,7 @@ describe("a run's budget", () => {
     await using machine = new Machine();
     const usage = { input_tokens: 19_000, output_tokens: 500 };
     const model = await machine.play({
-      "use a lot": [{ text: "So far.", ...calls(["Bash", { command: "echo x" }]), usage }],
+      "use a lot": [{ text: "So far.", ...bash("echo x"), usage }],
       "answer at once": [{ ...says("done"), usage }],
     });
     const over = await verdict(machine, ["use a lot", "--budget", "20000"]);

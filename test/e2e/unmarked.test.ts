@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { binary } from "./support/binary.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, says } from "./support/scenes.ts";
 import { Receipt } from "./support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
@@ -13,7 +13,7 @@ const RNIX = `'${binary()}'`;
 async function typed(machine: Machine, commands: readonly string[]): Promise<string> {
   const all = commands.map((command) => `${command}; echo "code $?"`).join("; ");
   const model = await machine.play({
-    "parent task": [calls(["Bash", { command: all }]), says("done")],
+    "parent task": [bash(all), says("done")],
     "child chore": [says("never")],
   });
   machine.write(join(machine.configDir, "env"), `OPENAI_API_KEY=${OPENAI_KEY}\n`);

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
 
 /** Runs suspend for whatever is longer than this. */
@@ -149,11 +149,11 @@ test.concurrent("a parent is suspended with its child, resumes with it, and gets
 
 test.concurrent("after kill -9 of a daemon while a parent waits for its child, both resume, and no second child is spawned", async () => {
   await using machine = new Machine();
-  const hold = calls(["Bash", { command: "echo line >> lines; touch held; sleep 600" }]);
+  const hold = bash("echo line >> lines; touch held; sleep 600");
   const agent = calls(["Agent", { intent: "do a part" }]);
   await machine.play({ "do the whole": [agent, says("whole")], "do a part": [hold, says("part")] });
   const command = machine.start(["spawn", "do the whole"]);
-  await until(() => machine.has("held"));
+  await machine.held();
   const uuid = await uuidOf(command);
   machine.killDaemon();
   await command.done;
@@ -166,7 +166,7 @@ test.concurrent("after kill -9 of a daemon while a parent waits for its child, b
 
 test.concurrent("a run resumes at the time of rnix suspend --for, and at a message after --until-message; otherwise it stays suspended", async () => {
   await using machine = new Machine();
-  const hold = calls(["Bash", { command: "touch $NAME; sleep 600" }]);
+  const hold = bash("touch $NAME; sleep 600");
   await machine.model(({ text }) => scenesOf(text));
   function scenesOf(text: string): Turn {
     const resumed = text.includes("may have taken effect in part");

@@ -7,7 +7,7 @@ import { binary } from "../support/binary.ts";
 import { ledgerOf } from "../support/cron-machine.ts";
 import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
-import { type Book, calls, says } from "../support/scenes.ts";
+import { type Book, bash, calls, says } from "../support/scenes.ts";
 
 /** Runs of jobs have no shell: their key is in the user's file. */
 async function machineWith(book: Book): Promise<Machine> {
@@ -271,7 +271,7 @@ test.concurrent("doctor says that nothing starts the daemon after a reboot, and 
 test.concurrent("cron is refused inside a run; its agent may ask for a job, and nobody there means no", async () => {
   await using machine = await machineWith({
     "plant a job": [
-      calls(["Bash", { command: `"$RNIX" cron list; "$RNIX" morning | head -1` }]),
+      bash(`"$RNIX" cron list; "$RNIX" morning | head -1`),
       calls(["CronCreate", { name: "own", intent: "x", every: "1h" }]),
       says("done"),
     ],

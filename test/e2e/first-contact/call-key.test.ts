@@ -6,7 +6,7 @@ import { binary } from "../support/binary.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, says } from "../support/scenes.ts";
+import { bash, calls, says } from "../support/scenes.ts";
 import { recordOf, verdict } from "../support/verdict.ts";
 
 /** Its service is a program that records each call's key. The first call does not answer. */
@@ -106,13 +106,9 @@ describe("a tool call that is retried after kill -9", () => {
 
 test("a shell command has its call's key; a run that it spawns has its own, and a check has none", async () => {
   await using machine = new Machine();
-  const shown = calls(["Bash", { command: 'echo "key $RNIX_CALL"' }]);
+  const shown = bash('echo "key $RNIX_CALL"');
   const model = await machine.play({
-    top: [
-      shown,
-      calls(["Bash", { command: `${binary()} spawn below -q --check 'test -z "$RNIX_CALL"'` }]),
-      says("top"),
-    ],
+    top: [shown, bash(`${binary()} spawn below -q --check 'test -z "$RNIX_CALL"'`), says("top")],
     below: [shown, says("below")],
   });
   const { receipt } = await verdict(machine, ["top", "--check", 'test -z "$RNIX_CALL"'], {

@@ -7,7 +7,7 @@ import { binary } from "../support/binary.ts";
 import { processesOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, type Scene, says } from "../support/scenes.ts";
+import { bash, calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
@@ -20,8 +20,6 @@ export default defineTool({
   run: ({ text }) => \`\${text.split(" ").length} words\`,
 });
 `;
-const bash = (...commands: string[]): Scene =>
-  calls(...commands.map((command): [string, Record<string, unknown>] => ["Bash", { command }]));
 
 describe("rnix call", () => {
   for (const way of [[], ["--no-daemon"]]) {
@@ -119,7 +117,7 @@ describe("rnix call", () => {
 
     const sleeping = () => processesOf(machine.root).some(({ command }) => command.includes("sleep 1000"));
     const hanging = machine.start(["call", "Bash", '{"command":"touch held; sleep 1000"}']);
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     expect(sleeping()).toBe(true);
     hanging.signal("SIGKILL");
     await hanging.done;
@@ -162,7 +160,7 @@ describe("rnix cat", () => {
       "hold on": [bash("touch held; until test -e go; do sleep 0.02; done"), says("done")],
     });
     const run = machine.start(["spawn", "hold on"]);
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     const cat = (path: string) => machine.run(["cat", path]);
     expect(JSON.parse((await cat("/proc/1/status")).stdout)).toMatchObject({ pid: 1, state: "running" });
     expect((await cat("/proc/1/intent")).stdout).toBe("hold on");

@@ -93,7 +93,7 @@ describe("kill -9", () => {
     const model = await machine.play({ "claim it": [says("one"), says("two"), says("three")] });
     const run = machine.start(["spawn", "claim it", "--check", check]);
     const uuid = await uuidOf(run);
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     await run.done;
     return { model, uuid };
@@ -132,7 +132,7 @@ describe("kill -9", () => {
     const check = "echo x >> runs; echo failed here; test $(wc -l < runs) = 2";
     const run = machine.start(["spawn", "claim it", "--check", check]);
     const uuid = await uuidOf(run);
-    await until(() => machine.has("held"));
+    await machine.held();
     await killDaemon(machine);
     gate.resolve();
     await run.done;

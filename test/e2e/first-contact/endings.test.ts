@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "../support/machine.ts";
-import { calls, says } from "../support/scenes.ts";
+import { bash, calls, says } from "../support/scenes.ts";
 import { Receipt, verdict } from "../support/verdict.ts";
 
 const Call = z.strictObject({
@@ -116,7 +116,7 @@ test("the log ends with how the run ended and why: an answer, checks, a budget, 
   await using machine = await Machine.playing({
     finish: [says("done")],
     "go on": [says("unused")],
-    hang: [calls(["Bash", { command: "sleep 60" }])],
+    hang: [bash("sleep 60")],
   });
   const done = await verdict(machine, ["finish", "--check", "true"]);
   expect((await machine.run(["log", done.receipt.uuid])).stdout).toMatch(

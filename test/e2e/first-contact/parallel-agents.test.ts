@@ -1,15 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { isAlive } from "../../support/is-alive.ts";
-import type { Turn } from "../../support/model-server/script.ts";
 import { until } from "../../support/until.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
-import { calls, type Scene, says } from "../support/scenes.ts";
+import { bash, calls, type Scene, says } from "../support/scenes.ts";
 import { recordOf, uuidOf, verdict } from "../support/verdict.ts";
-
-const bash = (command: string): Turn => calls(["Bash", { command }]);
 
 /** Asks for all parts in one answer, and repeats their results in order. */
 function lead(parts: readonly string[]): Scene[] {

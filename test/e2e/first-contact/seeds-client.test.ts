@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, type Scene, says } from "../support/scenes.ts";
+import { bash, calls, type Scene, says } from "../support/scenes.ts";
 import { RawClient } from "../support/wire.ts";
 
 /**
@@ -16,7 +16,7 @@ setDefaultTimeout(60_000);
 
 /** 5.4, 5.7: the payloads as the document writes them. */
 const WRITE = calls(["Write", { path: "note.txt", content: "held\n" }]);
-const HELD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
+const HELD = bash("touch held; until test -e go; do sleep 0.02; done");
 const BOOK: Record<string, Scene[]> = {
   "Analyze code": [WRITE, says("Analysis results...")],
   "Hold on": [HELD, says("done")],

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, says } from "../support/scenes.ts";
+import { bash, says } from "../support/scenes.ts";
 import { Receipt, recordOf, verdict } from "../support/verdict.ts";
 
 test.concurrent("a pipe that begins late and pauses is attached whole, by spawn and by resume", async () => {
@@ -72,7 +72,7 @@ test("neither /dev/null nor a closed stdin nor --no-stdin costs any time", async
 
 test.concurrent("Ctrl-C while stdin is read starts nothing; a daemon that restarts meanwhile loses nothing", async () => {
   await using machine = new Machine();
-  const model = await machine.play({ "do it": [calls(["Bash", { command: "true" }]), says("done")] });
+  const model = await machine.play({ "do it": [bash("true"), says("done")] });
   for (const flags of [[], ["--no-daemon"]]) {
     const stopped = machine.start(["spawn", "do it", "--stdin", "--output", "json", ...flags], {
       stdin: "open",

@@ -1,17 +1,16 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer, connect as dial, type Socket } from "node:net";
 import { join, resolve } from "node:path";
-import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { toolNames } from "../support/requests.ts";
-import { calls, says } from "../support/scenes.ts";
+import { bash, says } from "../support/scenes.ts";
 import { Receipt } from "../support/verdict.ts";
 
 /** What a user types, and what the command prints. */
 
 setDefaultTimeout(60_000);
 
-const HELD = calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]);
+const HELD = bash("touch held; until test -e go; do sleep 0.02; done");
 
 describe("a sentence without quotes", () => {
   test.each([
@@ -48,7 +47,7 @@ test("--allow and --deny take several tools in one value, and so does rnix deny"
   expect(wrong.stderr).toContain('There is no tool "Gerp". Did you mean "Grep"?');
 
   const run = machine.start(["spawn", "hold"]);
-  await until(() => machine.has("held"), "the held call");
+  await machine.held();
   const denied = await machine.run(["deny", "PID", "Write,Edit"].with(1, await lastPid(machine)));
   expect(denied.stderr).toContain("denied: Edit, Write");
   machine.write("go", "");
@@ -93,7 +92,7 @@ describe("a lost connection to the daemon", () => {
     test(`whose daemon was killed names the command that resumes the run ${how.join(" ")}`, async () => {
       await using machine = await Machine.playing({ hold: [HELD, says("done")] });
       const run = machine.start(["spawn", "hold", ...how]);
-      await until(() => machine.has("held"), "the held call");
+      await machine.held();
       machine.killDaemon();
       const { code, stdout, stderr } = await run.done;
       expect(code).toBe(69);
@@ -110,7 +109,7 @@ describe("a lost connection to the daemon", () => {
     await using proxy = await SocketProxy.before(machine.socket, join(machine.temp, "proxy.sock"));
     const env = { RNIX_SOCKET: proxy.path };
     const run = machine.start(["spawn", "hold", "--output", "json"], { env });
-    await until(() => machine.has("held"), "the held call");
+    await machine.held();
     const attached = machine.start(["attach", "1"], { env });
     await attached.stderr.has(/process 1 /);
     for (let cut = 1; cut <= 2; cut++) {

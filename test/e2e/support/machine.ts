@@ -16,6 +16,7 @@ import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import type { ScreenOptions } from "../../support/screen-model.ts";
 import { TerminalSession } from "../../support/terminal.ts";
+import { until } from "../../support/until.ts";
 import { binary } from "./binary.ts";
 import { filesBelow, isGone, processesOf, strayFiles, textOf } from "./leftovers.ts";
 import { AtTerminal, type Command, type Result, Running } from "./running.ts";
@@ -193,6 +194,11 @@ export class Machine implements AsyncDisposable {
 
   has(path: string): boolean {
     return existsSync(path.startsWith("/") ? path : join(this.project, path));
+  }
+
+  /** Waits until a program of a run has made the file `held`. */
+  held(): Promise<void> {
+    return until(() => this.has("held"), "the held call");
   }
 
   remove(path: string): void {

@@ -37,6 +37,11 @@ export function calls(...wanted: [name: string, input: Record<string, unknown>][
   return { tool_calls: wanted.map(([name, input]) => ({ name, input })) };
 }
 
+/** An answer that calls Bash with each of these commands. */
+export function bash(...commands: string[]): Turn {
+  return { tool_calls: commands.map((command) => ({ name: "Bash", input: { command } })) };
+}
+
 /** The last answer of a run. */
 export function says(text: string): Turn {
   return { text };

@@ -1,9 +1,11 @@
-import { expect, test } from "bun:test";
+import { expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
+
+setDefaultTimeout(120_000);
 
 const PICTURES = join(import.meta.dir, "../../../docs/pictures");
 

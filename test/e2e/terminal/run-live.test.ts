@@ -1,4 +1,4 @@
-import { describe, expect, test } from "bun:test";
+import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import type { Turn } from "../../support/model-server/script.ts";
@@ -6,7 +6,9 @@ import { TerminalSession } from "../../support/terminal.ts";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, says } from "../support/scenes.ts";
+import { calls, says, scenes } from "../support/scenes.ts";
+
+setDefaultTimeout(120_000);
 
 const SPINNER = /[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]/u;
 
@@ -59,23 +61,25 @@ describe("a run of ten calls with two sub-agents", () => {
     await using machine = new Machine();
     write(machine);
     const last = held(says("## Done\n\nAll *ten* calls are made."));
-    await machine.play({
-      "do all": [
-        { reasoning: "I look around first.\nThen I act.", ...calls(["Bash", { command: "seq 1 20" }]) },
-        calls(["Read", { path: "sum.sh" }], ["Read", { path: "notes.txt" }]),
-        calls(["Glob", { pattern: "*.txt" }]),
-        calls(
-          ["Edit", DIFF],
-          ["Write", { path: "new.txt", content: "a\nb\n" }],
-          ["Bash", { command: "exit 3" }],
-        ),
-        calls(["Edit", { file: "x" }]),
-        calls(["Agent", { intent: "CHILD one" }], ["Agent", { intent: "CHILD two" }]),
-        last.scene,
-      ],
-      "CHILD one": [calls(["Bash", { command: "echo 1; test -e go || sleep 0.1" }]), says("one is done")],
-      "CHILD two": [calls(["Bash", { command: "echo 2" }]), says("two is done")],
-    });
+    await machine.model(
+      scenes({
+        "do all": [
+          { reasoning: "I look around first.\nThen I act.", ...calls(["Bash", { command: "seq 1 20" }]) },
+          calls(["Read", { path: "sum.sh" }], ["Read", { path: "notes.txt" }]),
+          calls(["Glob", { pattern: "*.txt" }]),
+          calls(
+            ["Edit", DIFF],
+            ["Write", { path: "new.txt", content: "a\nb\n" }],
+            ["Bash", { command: "exit 3" }],
+          ),
+          calls(["Edit", { file: "x" }]),
+          calls(["Agent", { intent: "CHILD one" }], ["Agent", { intent: "CHILD two" }]),
+          last.scene,
+        ],
+        "CHILD one": [calls(["Bash", { command: "echo 1; test -e go || sleep 0.1" }]), says("one is done")],
+        "CHILD two": [calls(["Bash", { command: "echo 2" }]), says("two is done")],
+      }),
+    );
     await using terminal = machine.terminal(["spawn", "do all"], { columns, rows, ...onPath(machine) });
     await terminal.until(/two is done/);
     expect(terminal.screen.titles.at(-1)).toBe("rnix: working - do all");
@@ -111,10 +115,12 @@ describe("what happens now", () => {
     await using machine = new Machine();
     const first = held({ ...calls(["Bash", { command: "seq 1 9; until test -e go; do sleep 0.02; done" }]) });
     const child = held(says("counted"));
-    await machine.play({
-      "look at it": [first.scene, calls(["Agent", { intent: "COUNT the files" }]), says("seen")],
-      COUNT: [child.scene],
-    });
+    await machine.model(
+      scenes({
+        "look at it": [first.scene, calls(["Agent", { intent: "COUNT the files" }]), says("seen")],
+        COUNT: [child.scene],
+      }),
+    );
     await using terminal = machine.terminal(["spawn", "look at it"], { columns: 80, rows: 24 });
     await terminal.until(SPINNER);
     await terminal.until(/waiting for m/);
@@ -132,11 +138,14 @@ describe("what happens now", () => {
   });
 
   test("calls side by side: the finished one is above with its result, the running ones are below", async () => {
-    await using machine = await Machine.playing({
-      "three things": [calls(["Agent", { intent: "SLOW" }], ["Agent", { intent: "FAST" }]), says("both")],
-      SLOW: [calls(["Bash", { command: "until test -e go; do sleep 0.02; done" }]), says("slow is done")],
-      FAST: [says("fast is done")],
-    });
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        "three things": [calls(["Agent", { intent: "SLOW" }], ["Agent", { intent: "FAST" }]), says("both")],
+        SLOW: [calls(["Bash", { command: "until test -e go; do sleep 0.02; done" }]), says("slow is done")],
+        FAST: [says("fast is done")],
+      }),
+    );
     await using terminal = machine.terminal(["spawn", "three things"], { columns: 80, rows: 24 });
     const text = await terminal.until(
       (shown) => shown.includes("fast is done") && /SLOW · Bash until/.test(shown),
@@ -153,7 +162,7 @@ describe("what happens now", () => {
     await using machine = new Machine();
     machine.config({ model_retries: 5 });
     const broken: Turn = { fault: { kind: "status", status: 529, message: "the engine is overloaded" } };
-    await machine.play({ "try it": [broken, broken, says("at last")] });
+    await machine.model(scenes({ "try it": [broken, broken, says("at last")] }));
     await using terminal = machine.terminal(["spawn", "try it"], { columns: 80, rows: 24 });
     const waiting = await terminal.until(/attempt 2 failed/);
     expect(waiting.split("overloaded")).toHaveLength(2);
@@ -169,7 +178,7 @@ describe("what happens now", () => {
     await using machine = new Machine();
     machine.config({ model_retries: 1 });
     const broken: Turn = { text: "It began so, and then", chunks: 6, fault: { kind: "cut" } };
-    await machine.play({ talk: [broken, says("It is done.")] });
+    await machine.model(scenes({ talk: [broken, says("It is done.")] }));
     await using terminal = machine.terminal(["spawn", "talk"]);
     expect((await terminal.done).code).toBe(0);
     expect(terminal.screen.transcript.split("It is done.")).toHaveLength(2);
@@ -178,12 +187,14 @@ describe("what happens now", () => {
   test("a narrower window in the middle of it leaves nothing behind and loses nothing", async () => {
     await using machine = new Machine();
     const last = held(says("That is all."));
-    await machine.play({
-      "be resized": [
-        calls(["Bash", { command: "seq 1 50; until test -e go; do sleep 0.02; done" }]),
-        last.scene,
-      ],
-    });
+    await machine.model(
+      scenes({
+        "be resized": [
+          calls(["Bash", { command: "seq 1 50; until test -e go; do sleep 0.02; done" }]),
+          last.scene,
+        ],
+      }),
+    );
     await using terminal = machine.terminal(["spawn", "be resized"], { columns: 100, rows: 30 });
     await terminal.until(/│ 50\n/);
     for (const [columns, rows] of [
@@ -207,9 +218,10 @@ describe("what happens now", () => {
   });
 
   test("ASCII only with RNIX_ASCII", async () => {
-    await using machine = await Machine.playing({
-      "be plain": [calls(["Bash", { command: "seq 1 9" }]), says("All is well.")],
-    });
+    await using machine = new Machine();
+    await machine.model(
+      scenes({ "be plain": [calls(["Bash", { command: "seq 1 9" }]), says("All is well.")] }),
+    );
     await using terminal = machine.terminal(["spawn", "be plain"], { env: { RNIX_ASCII: "1" } });
     expect((await terminal.done).code).toBe(0);
     expect(terminal.screen.transcript).toMatch(/^[\x20-\x7e\n]*$/);
@@ -218,13 +230,16 @@ describe("what happens now", () => {
 
   test("texts of a model and of programs can't act on the terminal", async () => {
     const evil = "\u001b]0;PWN\u0007\u001b[2J\u009b2J\u001b]52;c;UFdO\u0007\u001b[?1049h\rX\u202e";
-    await using machine = await Machine.playing({
-      be: [
-        { reasoning: `hm ${evil}`, ...calls(["Bash", { command: `printf '%s\\n' '${evil}a'; exit 1` }]) },
-        calls(["Write", { path: "evil.txt", content: `${evil}\n` }], [`mcp__${evil}`, { [evil]: evil }]),
-        says(`done ${evil} so`),
-      ],
-    });
+    await using machine = new Machine();
+    await machine.model(
+      scenes({
+        be: [
+          { reasoning: `hm ${evil}`, ...calls(["Bash", { command: `printf '%s\\n' '${evil}a'; exit 1` }]) },
+          calls(["Write", { path: "evil.txt", content: `${evil}\n` }], [`mcp__${evil}`, { [evil]: evil }]),
+          says(`done ${evil} so`),
+        ],
+      }),
+    );
     await using terminal = machine.terminal(["spawn", `be ${evil}`]);
     await terminal.done;
     const { screen } = terminal;
@@ -245,7 +260,8 @@ describe("the keys", () => {
   };
 
   test("Ctrl-D leaves the run, which continues, and names the command that attaches to it", async () => {
-    await using machine = await Machine.playing(slow);
+    await using machine = new Machine();
+    await machine.model(scenes(slow));
     await using terminal = machine.terminal(["spawn", "work on"]);
     await terminal.until(/running Bash/);
     terminal.type("\x04");
@@ -264,7 +280,7 @@ describe("the keys", () => {
   test("Ctrl-O prints the last block in full", async () => {
     await using machine = new Machine();
     const last = held(says("ready"));
-    await machine.play({ "work on": [calls(["Bash", { command: "seq 1 30" }]), last.scene] });
+    await machine.model(scenes({ "work on": [calls(["Bash", { command: "seq 1 30" }]), last.scene] }));
     await using terminal = machine.terminal(["spawn", "work on"], { rows: 50 });
     await terminal.until(/25 lines above[\s\S]*ctrl-o: more/);
     terminal.type("\x0f");
@@ -274,7 +290,8 @@ describe("the keys", () => {
   });
 
   test("Ctrl-C suspends, and the command that resumes it has the flags that were given", async () => {
-    await using machine = await Machine.playing(slow);
+    await using machine = new Machine();
+    await machine.model(scenes(slow));
     await using terminal = machine.terminal(["spawn", "work on", "--no-daemon", "--trust"], { columns: 120 });
     await terminal.until(/running Bash/);
     terminal.type("\x03");
@@ -285,7 +302,8 @@ describe("the keys", () => {
   });
 
   test("what is typed while it works is never read by the shell afterwards", async () => {
-    await using machine = await Machine.playing(slow);
+    await using machine = new Machine();
+    await machine.model(scenes(slow));
     await using shell = new TerminalSession(
       {
         argv: ["bash", "--norc", "-i"],
@@ -312,9 +330,8 @@ describe("the keys", () => {
   });
 
   test("with a pipe on stdin it is live without keys", async () => {
-    await using machine = await Machine.playing({
-      "read it": [calls(["Bash", { command: "echo hi" }]), says("read")],
-    });
+    await using machine = new Machine();
+    await machine.model(scenes({ "read it": [calls(["Bash", { command: "echo hi" }]), says("read")] }));
     await using terminal = new TerminalSession({
       argv: ["sh", "-c", `echo input | ${binary()} spawn "read it"`],
       cwd: machine.project,
@@ -334,7 +351,8 @@ describe("plain lines", () => {
     ["TERM=dumb", { TERM: "dumb" }],
     ["CI", { CI: "true" }],
   ])("with %s nothing is redrawn", async (_, env) => {
-    await using machine = await Machine.playing(book);
+    await using machine = new Machine();
+    await machine.model(scenes(book));
     await using terminal = machine.terminal(["spawn", "say it"], { env });
     expect((await terminal.done).code).toBe(0);
     // Styles at most: no cursor movement, no title.
@@ -347,7 +365,8 @@ describe("plain lines", () => {
     ["stdout", `${binary()} spawn "say it" | cat`],
     ["stderr", `${binary()} spawn "say it" 2>log; cat log`],
   ])("where %s is no terminal", async (_, line) => {
-    await using machine = await Machine.playing(book);
+    await using machine = new Machine();
+    await machine.model(scenes(book));
     await using terminal = new TerminalSession({
       argv: ["sh", "-c", line],
       cwd: machine.project,

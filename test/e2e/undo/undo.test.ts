@@ -15,7 +15,7 @@ import { z } from "zod";
 import { binary } from "../support/binary.ts";
 import { ChatClient } from "../support/chat-client.ts";
 import { Machine } from "../support/machine.ts";
-import { calls, type Scene, says } from "../support/scenes.ts";
+import { bash, calls, type Scene, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
 
 const Report = z.object({
@@ -65,7 +65,6 @@ async function diff(machine: Machine, ...args: string[]): Promise<z.infer<typeof
   }
 }
 
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 const write = (path: string, content: string): Scene => calls(["Write", { path, content }]);
 
 /** Everything that git keeps of the repository, beside the files themselves. */
@@ -483,7 +482,7 @@ describe("a run that goes on", () => {
   test("a chat that waits: the undo is its model's news with the next message, and no turn by itself", async () => {
     await using machine = new Machine({ git: true });
     const model = await machine.model((request) =>
-      request.assistantMessages === 0 ? calls(["Bash", { command: "echo b > a.txt" }]) : says("ok"),
+      request.assistantMessages === 0 ? bash("echo b > a.txt") : says("ok"),
     );
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     using client = new ChatClient(machine);

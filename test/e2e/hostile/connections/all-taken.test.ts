@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 import { MAX_CONNECTIONS } from "../../../../src/server/server.ts";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 
 /** Connections that stay open and ask for nothing, until the daemon refuses more of them. */
 async function holdAll(machine: Machine): Promise<AsyncDisposable> {
@@ -52,7 +52,7 @@ test("every command says that a daemon with all connections taken is busy, not a
 test("a run that takes all the connections it can get does not block the user's commands", async () => {
   await using machine = new Machine();
   const hoard = `perl -MIO::Socket::UNIX -e 'my @all; for (1..1500) { my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]); push @all, $s if $s } open my $f, ">", "held"; close $f; sleep 600' '${machine.socket}'`;
-  await machine.play({ "take them": [calls(["Bash", { command: hoard }]), says("taken")] });
+  await machine.play({ "take them": [bash(hoard), says("taken")] });
   await machine.run(["spawn", "take them", "--detach"]);
   await until(() => machine.has("held"), "all connections");
   for (let n = 0; n < 5; n++) expect(await machine.run(["ps"])).toMatchObject({ code: 0 });

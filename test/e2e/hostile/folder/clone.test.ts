@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { ModelServer } from "../../../support/model-server/server.ts";
 import { Machine } from "../../support/machine.ts";
 import { systemPrompt, toolNames, toolResults } from "../../support/requests.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 const READ_ONLY = ["Complete", "Glob", "Grep", "Plan", "Read", "Skill"];
@@ -68,7 +68,7 @@ const ran = (machine: Machine): string[] =>
 describe("a hostile clone", () => {
   test("runs nothing, widens no rights and redirects no provider until it is trusted; each part is named", async () => {
     await using machine = new Machine();
-    const model = await machine.play({ do: [calls(["Bash", { command: "echo hi" }]), says("done")] });
+    const model = await machine.play({ do: [bash("echo hi"), says("done")] });
     Object.assign(machine.env, { RNIX_PROVIDER: "", RNIX_MODEL: "" });
     machine.write(
       join(machine.configDir, "providers.yaml"),
@@ -165,7 +165,7 @@ describe("a hostile clone", () => {
 
   test("is used once it is trusted, and no longer when a file that its command names changes", async () => {
     await using machine = new Machine();
-    const model = await machine.play({ do: [calls(["Bash", { command: "echo hi" }]), says("done")] });
+    const model = await machine.play({ do: [bash("echo hi"), says("done")] });
     machine.write("agents/own/agent.yaml", "name: own\ndescription: d\nchecks: ['sh ./ci/check.sh']\n");
     machine.write("agents/own/instructions.md", "Own.\n");
     const script = machine.write("ci/check.sh", "true\n");

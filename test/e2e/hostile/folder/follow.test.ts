@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, calls, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 const PLUGIN = (mark: string): string =>
@@ -66,7 +65,7 @@ describe("a folder that is trusted with --follow", () => {
     await using machine = new Machine();
     const mark = await followed(machine);
     await machine.play({
-      change: [calls(["Bash", { command: shell(seeds(mark)) }]), says("changed")],
+      change: [bash(shell(seeds(mark))), says("changed")],
       do: [says("done")],
     });
     // A person's.
@@ -114,11 +113,11 @@ describe("a folder that is trusted with --follow", () => {
     await using machine = new Machine();
     const mark = await followed(machine);
     await machine.play({
-      change: [calls(["Bash", { command: `${shell(seeds(mark))}\ntouch held; sleep 600` }]), says("changed")],
+      change: [bash(`${shell(seeds(mark))}\ntouch held; sleep 600`), says("changed")],
       do: [says("done")],
     });
     const run = machine.start(["spawn", "change it", ...way]);
-    await until(() => machine.has("held"));
+    await machine.held();
     expect((await machine.run(["spawn", "do it", ...way])).stderr).toContain("Plugin late");
     if (way.length === 0) machine.killDaemon();
     else run.signal("SIGKILL");

@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test";
 import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
 
 /** A machine with a program outside of the project that leaves a trace when anything runs it. */
@@ -82,7 +81,7 @@ test("a FIFO as .git/config delays neither the run nor its end by a signal", asy
   Bun.spawnSync(["sh", "-c", `rm -f '${config}' && mkfifo '${config}'`]);
   await machine.play({
     go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
-    wait: [calls(["Bash", { command: "touch held; sleep 600" }]), says("done")],
+    wait: [bash("touch held; sleep 600"), says("done")],
   });
   const { stdout } = await machine.run(["spawn", "go", "--timeout", "20s", ...ALLOW]);
   expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
@@ -91,7 +90,7 @@ test("a FIFO as .git/config delays neither the run nor its end by a signal", asy
     files_changed_complete: false,
   });
   const waiting = machine.start(["spawn", "wait", "--allow", "Bash"]);
-  await until(() => machine.has("held"), "the held call");
+  await machine.held();
   expect((await machine.run(["kill", "-s", "KILL", "2"])).code).toBe(0);
   expect((await waiting.done).code).toBe(137);
 });

@@ -14,7 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 /** A run that has changed `folder/a.txt` and `b.txt`; returns the folder of its record. */
@@ -24,10 +24,7 @@ async function played(machine: Machine): Promise<string> {
   machine.git("add", ".");
   machine.git("commit", "-q", "-m", "all");
   await machine.play({
-    go: [
-      calls(["Bash", { command: "echo x >> folder/a.txt; echo x >> b.txt; echo n > folder/n.txt" }]),
-      says("done"),
-    ],
+    go: [bash("echo x >> folder/a.txt; echo x >> b.txt; echo n > folder/n.txt"), says("done")],
   });
   const { receipt } = await verdict(machine, ["go"]);
   return join(machine.project, ".rnix/data/steps", receipt.uuid);

@@ -3,13 +3,11 @@ import { join } from "node:path";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, type Scene, says } from "../../support/scenes.ts";
+import { bash, calls, type Scene, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 const RNIX = binary();
 const SECRET = "secret-of-the-user";
-const bash = (...commands: string[]): Scene =>
-  calls(...commands.map((command): [string, Record<string, unknown>] => ["Bash", { command }]));
 
 /** What a run with these rights gets from these commands typed in its shell, and whether the checks ran. */
 async function typed(machine: Machine, commands: string[], rights: string[]): Promise<string[]> {

@@ -6,7 +6,7 @@ import { binary } from "../../support/binary.ts";
 import { processesOf } from "../../support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
@@ -50,10 +50,7 @@ const WAYS: Record<string, string> = {
 /** Types the lines in a run's shell; what they print. */
 async function typed(machine: Machine, lines: readonly string[]): Promise<string> {
   const model = await machine.play({
-    "parent task": [
-      calls(["Bash", { command: `mkdir -m 700 o; exec 2>&1\n${lines.join("\n")}` }]),
-      says("done"),
-    ],
+    "parent task": [bash(`mkdir -m 700 o; exec 2>&1\n${lines.join("\n")}`), says("done")],
     "child chore": [says("never")],
   });
   // A run's shell has no key in its environment, and this file all the same.

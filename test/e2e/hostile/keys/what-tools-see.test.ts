@@ -1,15 +1,13 @@
 import { expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, type Scene, says } from "../../support/scenes.ts";
+import { bash, calls, says } from "../../support/scenes.ts";
 import { recordOf, verdict } from "../../support/verdict.ts";
 
 /** In every key, and in no other program of this machine. */
 const MARK = `sk-${crypto.randomUUID()}`;
-const bash = (command: string): Scene => calls(["Bash", { command }]);
 /** Another provider's, of which a program prints parts. */
 const SLOW = `rt-${crypto.randomUUID()}`;
 /** What `/proc` shows of every program: keys in environments, and command lines with what --env gave. */
@@ -29,7 +27,7 @@ test("a tool finds no key in the environment of waiting commands, nor a value of
   Object.assign(machine.env, keys);
   const given = ["--env", `HELD_ONE=${MARK}-given`, `--env=HELD_TWO=${MARK}-more`];
   const holding = machine.start(["spawn", "hold on", ...given]);
-  await until(() => machine.has("held"), "the held call");
+  await machine.held();
   const waiting = [
     ["wait", "1"],
     ["attach", "1"],

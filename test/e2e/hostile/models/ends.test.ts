@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { StepRecord } from "../../../../src/store/runs/schema.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, type Scene, says } from "../../support/scenes.ts";
+import { bash, type Scene, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 interface Case {
@@ -48,10 +48,7 @@ test("a partial answer ends with exit 1, whatever its stop reason, and the reaso
   machine.config({ model_retries: 1 });
   const book: [string, Scene[]][] = CASES.flatMap(({ word }, index) => [
     [`text ${index}.`, [{ text: "Half of", stop_word: word }]],
-    [
-      `calls ${index}.`,
-      [{ text: "I touch", ...calls(["Bash", { command: "touch acted" }]), stop_word: word }],
-    ],
+    [`calls ${index}.`, [{ text: "I touch", ...bash("touch acted"), stop_word: word }]],
   ]);
   const model = await machine.play(Object.fromEntries(book));
   for (const [index, { provider, word, reason, says, requests = 1 }] of CASES.entries()) {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { until } from "../../../support/until.ts";
 import { processesOf } from "../../support/leftovers.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { Receipt, verdict } from "../../support/verdict.ts";
 
 /** Others on this machine may run this test, too: the sleepers of this one have a time of their own. */
@@ -31,8 +31,6 @@ const sleepers = (machine: Machine): string[] =>
   processesOf(machine.root)
     .map(({ command }) => command)
     .filter((command) => /^sleep 71\d\.\d+$/.test(command));
-
-const bash = (command: string) => calls(["Bash", { command }]);
 
 describe.if(process.platform === "linux")("a program that hides which run started it", () => {
   for (const [name, command] of Object.entries({ UNKNOWN, WITHOUT_SOFT_MARK })) {

@@ -1,11 +1,10 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { until } from "../../../support/until.ts";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, calls, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
 
 const write = (path: string): ["Write", { path: string; content: string }] => [
@@ -112,15 +111,15 @@ test("rnix allow gives a live run a protected path, and its child no more than i
   const child = `'${binary()}' spawn 'child task' --allow '*' --allow 'Write(.git/**)' -q`;
   const model = await machine.play({
     "parent task": [
-      calls(["Bash", { command: "touch held; until test -e go; do sleep 0.02; done" }]),
+      bash("touch held; until test -e go; do sleep 0.02; done"),
       calls(write(".git/info/exclude"), write(".git/description")),
-      calls(["Bash", { command: child }]),
+      bash(child),
       says("done"),
     ],
     "child task": [calls(write(".git/info/attributes"), write(".git/description")), says("done")],
   });
   const run = machine.start(["spawn", "parent task", "--allow", "*", "--output", "json"]);
-  await until(() => machine.has("held"), "the held call");
+  await machine.held();
   const before = read(machine, ".git/description");
   expect((await machine.run(["allow", "1", "Write(.git/info/**)"])).stderr).toMatch(
     /^process 1 may use: .*Write, Write\(\.git\/info\/\*\*\)\n/,

@@ -14,7 +14,7 @@ import type { Turn } from "../../../support/model-server/script.ts";
 import type { ModelServer } from "../../../support/model-server/server.ts";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { Receipt, recordOf } from "../../support/verdict.ts";
 
 const STEPS = ".rnix/data/steps";
@@ -65,13 +65,13 @@ describe("a project that brings the record of a suspended run", () => {
   beforeAll(async () => {
     theirs = new Machine();
     theirs.config(PATIENCE);
-    await theirs.play({ "take over": [calls(["Bash", { command: "echo ready" }]), limited(900)] });
+    await theirs.play({ "take over": [bash("echo ready"), limited(900)] });
     foreign = await suspended(theirs, "take over");
     await theirs.run(["daemon", "stop"]);
 
     mine = new Machine();
     mine.config({ ...PATIENCE, retention_runs: 1 });
-    const attack = [calls(["Bash", { command: "touch taken-over" }]), says("done")];
+    const attack = [bash("touch taken-over"), says("done")];
     model = await mine.play({ "do it": [limited(3), says("went on")], "take over": attack });
     keep(mine);
     const own = await suspended(mine, "do it");
@@ -179,7 +179,7 @@ describe("a project that brings the record of a suspended run", () => {
 test("the user's own record is foreign after any change to it", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const step = calls(["Bash", { command: "echo ready" }]);
+  const step = bash("echo ready");
   await machine.play({ "do it": [step, step, limited(900), says("went on")], other: [step, says("done")] });
   const { stdout } = await machine.run(["spawn", "other", "--output", "json"]);
   const { uuid: other } = Receipt.parse(JSON.parse(stdout));
@@ -232,7 +232,7 @@ test("the user's own record is foreign after any change to it", async () => {
 test("a copied project's suspended run does not resume by itself; a person can resume it there, as in a moved project", async () => {
   await using machine = new Machine();
   machine.config(PATIENCE);
-  const write = calls(["Bash", { command: "pwd >> $PWD/lines" }]);
+  const write = bash("pwd >> $PWD/lines");
   let waited = false;
   const model = await machine.model((request) => {
     if (request.assistantMessages === 2) return says("went on");

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { basename, join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
 
 const DAY_S = 24 * 60 * 60;
@@ -119,7 +119,7 @@ test("gc removes only folders that Rnix made", async () => {
 });
 
 test("resume does not write through a link in a run's folder", async () => {
-  await using machine = await Machine.playing({ go: [calls(["Bash", { command: "echo x" }]), says("done")] });
+  await using machine = await Machine.playing({ go: [bash("echo x"), says("done")] });
   const uuid = await ran(machine);
   const dir = join(machine.project, ".rnix/data/steps", uuid);
   for (const name of ["steps.jsonl", "proc-info.json", "process-meta.json", "inbox.jsonl", "resume.lock"]) {

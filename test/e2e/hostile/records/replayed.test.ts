@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
 
 test("calls in a foreign record are shown and exported, but not replayed", async () => {
   await using machine = await Machine.playing({
-    do: [calls(["Bash", { command: "echo one" }]), says("done")],
+    do: [bash("echo one"), says("done")],
   });
   const { receipt } = await verdict(machine, ["do it"]);
   const { uuid } = receipt;

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Machine } from "../../support/machine.ts";
-import { calls, says } from "../../support/scenes.ts";
+import { bash, says } from "../../support/scenes.ts";
 
 /** Sets the window's title, clears the screen, in one byte too, goes back in the line, and turns the text around. */
 const EVIL = "\u001b]0;PWN\u0007\u001b[2J\u009b2J\rX\u202e";
@@ -9,7 +9,7 @@ const MOVES = /(?!\n|\p{Cc}\[[0-9;]*m)\p{Cc}|[\u202a-\u202e\u2066-\u2069]/u;
 
 test("names in an untrusted folder, errors and a model's text do not move the cursor of a terminal", async () => {
   await using machine = await Machine.playing({
-    do: [calls(["Bash", { command: `printf '${EVIL}'` }]), says(EVIL)],
+    do: [bash(`printf '${EVIL}'`), says(EVIL)],
   });
   machine.write(`agents/bad${EVIL}/agent.yaml`, "name: x\n");
   machine.write(`agents/own${EVIL}/agent.yaml`, `name: ${JSON.stringify(`own${EVIL}`)}\ndescription: d\n`);

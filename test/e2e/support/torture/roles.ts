@@ -1,6 +1,6 @@
 import type { Turn } from "../../../support/model-server/script.ts";
 import type { RecordedRequest } from "../../../support/model-server/server.ts";
-import { calls, says } from "../scenes.ts";
+import { bash, calls, says } from "../scenes.ts";
 import { type Call, conversationOf } from "./conversation.ts";
 
 /** The intents of the torture test's agents. Their model knows only these and the conversation. */
@@ -114,11 +114,10 @@ export class Actors {
     // A message whose call was cut off may have been sent: it counts as sent.
     const sent = made.filter(({ name, result }) => name === "SendMessage" && !isRefused(result)).length;
     const last = made.at(-1);
-    if (last?.name === "SendMessage" && isRefused(last.result))
-      return calls(["Bash", { command: "sleep 0.05" }]);
+    if (last?.name === "SendMessage" && isRefused(last.result)) return bash("sleep 0.05");
     if (sent < goal) return calls(["SendMessage", { to: uuid, message: `message ${sent + 1} ${nonce}` }]);
     if (last?.name === "Bash" && !isDoubtful(last.result)) return says(`sent ${goal}`);
-    return calls(["Bash", { command: `touch ${file}` }]);
+    return bash(`touch ${file}`);
   }
 
   #receive(made: readonly Call[], file: string): Turn {
@@ -128,7 +127,7 @@ export class Actors {
     if (last.name === "Bash") return read(last.result.includes("all sent") ? 0 : 200);
     if (!last.result.startsWith("No message")) return read(200);
     if (before?.result.includes("all sent")) return says("received");
-    return calls(["Bash", { command: `test -e ${file} && echo all sent || echo more to come` }]);
+    return bash(`test -e ${file} && echo all sent || echo more to come`);
   }
 }
 
