@@ -1,13 +1,11 @@
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { TerminalSession } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { calls, says, scenes } from "./support/scenes.ts";
+import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
-
-setDefaultTimeout(120_000);
 
 const DATABASE = {
   question: "Which database?",
@@ -24,7 +22,7 @@ const HELD_MS = 1_100;
 const Ask = z.looseObject({ request_id: z.string(), uuid: z.string(), state: z.string(), kind: z.string() });
 
 async function model(machine: Machine, ...questions: object[]) {
-  return machine.model(scenes({ "do it": [calls(["AskUser", { questions }]), says("done")] }));
+  return machine.play({ "do it": [calls(["AskUser", { questions }]), says("done")] });
 }
 
 type Model = Awaited<ReturnType<typeof model>>;
@@ -121,8 +119,7 @@ describe.concurrent("at a terminal", () => {
   ])(
     "of %s, words that begin with a key of a permission answer nothing, however slowly they are typed",
     async (_, args, first) => {
-      await using machine = new Machine();
-      await machine.model(scenes({ "do it": [calls(["Bash", { command: "touch a" }]), says("done")] }));
+      await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
       await using terminal = live(machine, args);
       if (first !== "") await terminal.until(/a message/);
       terminal.type(first);
@@ -289,7 +286,7 @@ export default defineTool({
 `,
   );
   await machine.run(["trust", "--yes"]);
-  const scripted = await machine.model(scenes({ "do it": [calls(["Wizard", {}]), says("done")] }));
+  const scripted = await machine.play({ "do it": [calls(["Wizard", {}]), says("done")] });
   const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
   const { uuid } = Receipt.parse(JSON.parse(stdout));
   const first = await theAsk(machine);
