@@ -130,14 +130,8 @@ function rulesOf(listed: string | string[]): string[] {
 const TOOLS: Readonly<Record<string, string>> = {
   ...{ Agent: "Agent", Bash: "Bash", Edit: "Edit", Glob: "Glob", Grep: "Grep", Read: "Read", Skill: "Skill" },
   ...{ Write: "Write", MultiEdit: "Edit", LS: "Glob", NotebookRead: "Read", Task: "Agent" },
-  ...{
-    TodoRead: "Plan",
-    TodoWrite: "Plan",
-    TaskCreate: "Plan",
-    TaskGet: "Plan",
-    TaskList: "Plan",
-    TaskUpdate: "Plan",
-  },
+  ...{ TodoRead: "Plan", TodoWrite: "Plan" },
+  ...{ TaskCreate: "TaskCreate", TaskGet: "TaskGet", TaskList: "TaskList", TaskUpdate: "TaskUpdate" },
   ...{ SlashCommand: "Skill", SendMessage: "SendMessage" },
   ...{
     BashOutput: "",

@@ -68,6 +68,13 @@ describe("an agent of Claude Code", () => {
     ["unknown keys are noted", "tools: Read\nhooks: { Stop: [] }\nmemory: user\n", ["Read"], [], 2],
     ["a missing skill is noted", "tools: Read\nskills: [gone]\n", ["Read"], [], 1],
     ["a server defined here is noted", "tools: Read\nmcpServers: { x: { command: y } }\n", ["Read"], [], 1],
+    [
+      "tools for tasks have the same names",
+      "tools: TaskCreate, TaskUpdate\n",
+      ["TaskCreate", "TaskUpdate"],
+      [],
+      0,
+    ],
     ["a whole server", "tools: mcp__docs\n", ["mcp__docs__*"], [], 0],
   ] as const)("%s", async (_, more, allowed, deny, notes) => {
     using box = new Sandbox();

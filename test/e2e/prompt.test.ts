@@ -64,7 +64,7 @@ describe("the head of the prompt", () => {
       expect(Buffer.byteLength(last(model).text)).toBeLessThanOrEqual(5_632);
       expect(last(model).text).not.toMatch(/"\$schema"|"additionalProperties"|"title"/);
       expect(toolNames(last(model)).join(" ")).toBe(
-        "Agent Bash Complete Edit Glob Grep Plan Read Skill ToolSearch Write",
+        "Agent Bash Complete Edit Glob Grep Read Skill ToolSearch Write",
       );
       // What keeps a model from failing is in it.
       for (const convention of [

@@ -213,12 +213,7 @@ describe("the tool Skill", () => {
   test("is absent for an agent without skills to load", async () => {
     await using h = new KernelHarness({ model: script(says("done")) });
     await h.run("go");
-    expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual([
-      "Agent",
-      "Complete",
-      "Plan",
-      "ToolSearch",
-    ]);
+    expect(h.requests[0]?.tools?.map((tool) => tool.name)).toEqual(["Agent", "Complete", "ToolSearch"]);
   });
 });
 

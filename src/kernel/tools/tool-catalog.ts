@@ -7,6 +7,7 @@ import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
 import { modelSchema } from "./model-schema.ts";
+import { isPlanTool, offersPlan } from "./plan-tool.ts";
 
 /** The tools that a process may use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
@@ -19,10 +20,13 @@ export function usableTools({ spec, permissions }: Process): Map<string, Process
   return new Map(usable.map((named) => [named.tool.name, named]));
 }
 
-/** The usable tools that the model may see: the message tools only if they are useful, as each request carries all. */
+/** The usable tools that the model may see: message tools and Plan only if they are useful, as each request carries all. */
 function visibleTools(proc: Process): ProcessTool[] {
+  const hasPlan = offersPlan(proc.spec.agent, proc.permissions);
   const usable = [...usableTools(proc).values()];
-  return usable.filter(({ entry }) => proc.messaging || !isMessageTool(entry.path));
+  return usable.filter(
+    ({ entry }) => (proc.messaging || !isMessageTool(entry.path)) && (hasPlan || !isPlanTool(entry.path)),
+  );
 }
 
 /**

@@ -18,6 +18,7 @@ import type { MountManager } from "../../kernel/mount-manager.ts";
 import { factsOf } from "../../kernel/permission/facts.ts";
 import { Permissions } from "../../kernel/permission/permissions.ts";
 import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
+import { isPlanTool, offersPlan } from "../../kernel/tools/plan-tool.ts";
 import { deferredAmong } from "../../kernel/tools/tool-catalog.ts";
 import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
@@ -384,6 +385,7 @@ async function markFor(
   const messaging = listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies);
   const usable = devices.tools().filter(({ tool, entry }) => {
     if (!rights.showsTool(tool.name) || entry.path === TOOL_SEARCH.path) return false;
+    if (isPlanTool(entry.path) && !offersPlan(agent, rights)) return false;
     return tool.name !== "Skill" || agent.deferredSkills.length > 0;
   });
   const visible = usable.filter(({ entry }) => messaging || !isMessageTool(entry.path));

@@ -116,19 +116,19 @@ describe("a deferred tool", () => {
     };
     await using h = new KernelHarness({
       devices,
-      // Agent, Complete, Plan and Zebra are no MCP tools.
-      limits: { tools_shown: 5 },
+      // Agent, Complete and Zebra are no MCP tools.
+      limits: { tools_shown: 4 },
       model: script(calls(["mcp__s__c", {}]), calls(["ToolSearch", { query: "mcp__s__*" }]), says("done")),
     });
     await h.run("go", NO_WAKE, ALL);
-    expect(names(h.requests[0])).toEqual(["Agent", "Complete", "Plan", "ToolSearch", "Zebra", "mcp__s__a"]);
+    expect(names(h.requests[0])).toEqual(["Agent", "Complete", "ToolSearch", "Zebra", "mcp__s__a"]);
     expect(search(h.requests[0])).toEndWith(": mcp__s__b, mcp__s__c");
     expect(result(h.requests[1])).toBe("c");
     expect(names(h.requests[2]).slice(-3)).toEqual(["mcp__s__a", "mcp__s__b", "mcp__s__c"]);
 
     await using low = new KernelHarness({ devices, limits: { tools_shown: 1 }, model: script(says("done")) });
     await low.run("go", NO_WAKE, ALL);
-    expect(names(low.requests[0])).toEqual(["Agent", "Complete", "Plan", "ToolSearch", "Zebra"]);
+    expect(names(low.requests[0])).toEqual(["Agent", "Complete", "ToolSearch", "Zebra"]);
   });
 
   test("no ToolSearch is offered when nothing is deferred", async () => {
