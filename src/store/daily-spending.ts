@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { AppendLog } from "./files/append-log.ts";
 import { makeFolder, temporaryOf } from "./files/document.ts";
-import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll } from "./files/fs-port.ts";
+import { errno, type FsPort, ioError, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
 
 /** Tokens and cost of a day. The cost, in USD, covers the calls with a known price. */
 export interface Spent {
@@ -82,14 +82,11 @@ export class DailySpending {
   /** Reads complete lines only: the last one may be unfinished. Damaged lines are ignored. */
   #read(path: string, size: number): void {
     const bytes = new Uint8Array(size - this.#bytes);
-    const fd = this.#fs.open(path, "read");
     let got = 0;
     try {
-      got = this.#fs.read(fd, bytes, this.#bytes);
+      got = withFile(this.#fs, path, "read", (fd) => this.#fs.read(fd, bytes, this.#bytes));
     } catch (error) {
       throw ioError(error, "read what was spent today", path);
-    } finally {
-      this.#fs.close(fd);
     }
     const end = bytes.subarray(0, got).lastIndexOf(NEWLINE) + 1;
     for (const line of new TextDecoder().decode(bytes.subarray(0, end)).split("\n")) {
@@ -103,12 +100,10 @@ export class DailySpending {
   #create(path: string, text: string): void {
     const { link } = this.#fs;
     const temporary = link === undefined ? path : `${temporaryOf(path)}.${process.pid}`;
-    const fd = this.#fs.open(temporary, link === undefined ? "create" : "replace");
-    try {
-      writeAll(this.#fs, fd, new TextEncoder().encode(text));
-    } finally {
-      this.#fs.close(fd);
-    }
+    const data = new TextEncoder().encode(text);
+    withFile(this.#fs, temporary, link === undefined ? "create" : "replace", (fd) =>
+      writeAll(this.#fs, fd, data),
+    );
     if (link === undefined) return;
     try {
       link(temporary, path);

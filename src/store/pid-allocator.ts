@@ -5,7 +5,7 @@ import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
 import { isOfNewerSchema, makeFolder, parseDocument } from "./files/document.ts";
 import { FileLock } from "./files/file-lock.ts";
-import { type FsPort, ioError, realFs, writeAll } from "./files/fs-port.ts";
+import { type FsPort, ioError, realFs, withFile, writeAll } from "./files/fs-port.ts";
 import { SCHEMA_VERSION } from "./files/schema-version.ts";
 
 const BLOCK = 16;
@@ -77,12 +77,7 @@ export class PidAllocator {
   }
 
   #opened<T>(path: string, use: (fd: number) => T): T {
-    const fd = this.#fs.open(path, "update");
-    try {
-      return use(fd);
-    } finally {
-      this.#fs.close(fd);
-    }
+    return withFile(this.#fs, path, "update", use);
   }
 
   /** Fails with UNAVAILABLE when the file and its copy are damaged, or a newer rnix wrote the file. */

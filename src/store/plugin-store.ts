@@ -7,7 +7,7 @@ import { AppendLog, readLog } from "./files/append-log.ts";
 import { isLink, prepareDataDir, projectOf } from "./files/data-dir.ts";
 import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
-import { errno, type FsPort, ioError, realFs } from "./files/fs-port.ts";
+import { errno, type FsPort, ioError, namesIn, realFs } from "./files/fs-port.ts";
 
 /** Maximum wait for the lock. A write takes less, so an owner that holds it longer hangs. */
 const LOCK_WAIT_MS = 10_000;
@@ -128,13 +128,8 @@ export class PluginStore implements Store {
     return join(this.#folder(scope), "~lock");
   }
 
-  async #names(dir: string): Promise<string[]> {
-    try {
-      return await this.#fs.list(dir);
-    } catch (error) {
-      if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return [];
-      throw ioError(error, "list the plugin's documents", dir);
-    }
+  #names(dir: string): Promise<string[]> {
+    return namesIn(this.#fs, dir, "list the plugin's documents");
   }
 
   #requireWritable(scope: Scope): void {

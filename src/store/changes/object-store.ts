@@ -9,10 +9,11 @@ import {
   type FsPort,
   ioError,
   NO_PLAIN_FILE,
+  namesIn,
+  placeFile,
   readUpTo,
   realFs,
-  removeLeftover,
-  writeAllAsync,
+  withFileAsync,
 } from "../files/fs-port.ts";
 
 /** The folder below a run's folder. */
@@ -132,15 +133,8 @@ export class ObjectStore {
     makeFolder(dirname(path), fs);
     const temporary = join(dirname(path), `~${++this.#temporaries}.tmp`);
     try {
-      const fd = fs.open(temporary, "replace");
-      try {
-        await writeAllAsync(fs, fd, packed);
-      } finally {
-        fs.close(fd);
-      }
-      fs.rename(temporary, path);
+      await placeFile(fs, temporary, path, packed);
     } catch (thrown) {
-      removeLeftover(fs, temporary);
       throw ioError(thrown, "keep the content of a changed file", path);
     }
   }
@@ -148,14 +142,10 @@ export class ObjectStore {
   async #read(path: string): Promise<Uint8Array | null> {
     const fs = this.#fs;
     try {
-      const fd = fs.open(path, "read");
-      try {
+      return await withFileAsync(fs, path, "read", async (fd) => {
         const size = fs.size(fd);
-        if (size > MAX_PACKED_BYTES) return null;
-        return await readUpTo(fs, fd, size);
-      } finally {
-        fs.close(fd);
-      }
+        return size > MAX_PACKED_BYTES ? null : readUpTo(fs, fd, size);
+      });
     } catch (thrown) {
       if (NOT_A_CONTENT.has(errno(thrown) ?? "")) return null;
       throw ioError(thrown, "read the content of a changed file", path);
@@ -172,13 +162,8 @@ export class ObjectStore {
     return sum;
   }
 
-  async #names(folder: string): Promise<string[]> {
-    try {
-      return await this.#fs.list(folder);
-    } catch (thrown) {
-      if (errno(thrown) === "ENOENT" || errno(thrown) === "ENOTDIR") return [];
-      throw ioError(thrown, "list the contents of changed files", folder);
-    }
+  #names(folder: string): Promise<string[]> {
+    return namesIn(this.#fs, folder, "list the contents of changed files");
   }
 
   #full(): SyscallError {

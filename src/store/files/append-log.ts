@@ -1,7 +1,7 @@
 /** An append-only log file of JSON lines, and its reader. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { errno, type FsPort, ioError, realFs, writeAll } from "./fs-port.ts";
+import { errno, type FsPort, ioError, realFs, withFileAsync, writeAll } from "./fs-port.ts";
 import { gatedSync } from "./sync-gate.ts";
 
 /** Maximum bytes of a line. A longer line in a file is damage, and is not loaded into memory. */
@@ -134,12 +134,7 @@ export class AppendLog {
   async #fdatasync(): Promise<void> {
     try {
       // A separate descriptor: the log may be closed and reopened during the sync.
-      const fd = this.#fs.open(this.path, "read");
-      try {
-        await this.#fs.fdatasync(fd);
-      } finally {
-        this.#fs.close(fd);
-      }
+      await withFileAsync(this.#fs, this.path, "read", (fd) => this.#fs.fdatasync(fd));
     } catch (error) {
       this.#broken = ioError(error, `make ${this.#name} durable`, this.path);
       throw this.#broken;
@@ -176,19 +171,10 @@ export async function eachLine(
   visit: (line: Line) => boolean | undefined,
   from = 0,
 ): Promise<void> {
-  let fd: number;
   try {
-    fd = fs.open(path, "read");
+    await withFileAsync(fs, path, "read", (fd) => eachLineOf(fs, fd, visit, from));
   } catch (error) {
-    if (errno(error) === "ENOENT") return;
-    throw ioError(error, "read", path);
-  }
-  try {
-    await eachLineOf(fs, fd, visit, from);
-  } catch (error) {
-    throw ioError(error, "read", path);
-  } finally {
-    fs.close(fd);
+    if (errno(error) !== "ENOENT") throw ioError(error, "read", path);
   }
 }
 

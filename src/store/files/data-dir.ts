@@ -3,7 +3,7 @@
 import { basename, dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "./document.ts";
-import { errno, type FsPort, ioError, realFs } from "./fs-port.ts";
+import { errno, type FsPort, ioError, realFs, withFile } from "./fs-port.ts";
 
 /** The folder of the derived index below a data folder. It can be deleted at any time. */
 export const INDEX_FOLDER = "index";
@@ -62,8 +62,7 @@ function writeIgnore(ignore: string, fs: FsPort): void {
 
 function exists(path: string, fs: FsPort): boolean {
   try {
-    fs.close(fs.open(path, "read"));
-    return true;
+    return withFile(fs, path, "read", () => true);
   } catch (error) {
     if (errno(error) === "ENOENT") return false;
     throw ioError(error, `read ${basename(path)}`, path);

@@ -5,7 +5,18 @@ import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { errno, type FsPort, ioError, realFs, removeLeftover, writeAll, writeAllAsync } from "./fs-port.ts";
+import {
+  errno,
+  type FsPort,
+  ioError,
+  readUpTo,
+  realFs,
+  removeLeftover,
+  withFile,
+  withFileAsync,
+  writeAll,
+  writeAllAsync,
+} from "./fs-port.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
@@ -52,14 +63,10 @@ export async function replaceDocument(
 ): Promise<string> {
   const temporary = join(dirname(path), `~${basename(path)}.${process.pid}-${++temporaries}.tmp`);
   try {
-    const data = Buffer.from(text);
-    const fd = fs.open(temporary, "replace");
-    try {
-      await writeAllAsync(fs, fd, data);
+    await withFileAsync(fs, temporary, "replace", async (fd) => {
+      await writeAllAsync(fs, fd, Buffer.from(text));
       await gatedSync(() => fs.fsync(fd));
-    } finally {
-      fs.close(fd);
-    }
+    });
     await place(temporary);
   } catch (error) {
     removeLeftover(fs, temporary);
@@ -82,12 +89,7 @@ export function replaceDocumentNow(
 ): void {
   const temporary = temporaryOf(path);
   try {
-    const fd = fs.open(temporary, "replace");
-    try {
-      writeAll(fs, fd, Buffer.from(text));
-    } finally {
-      fs.close(fd);
-    }
+    withFile(fs, temporary, "replace", (fd) => writeAll(fs, fd, Buffer.from(text)));
     place(temporary);
   } catch (error) {
     removeLeftover(fs, temporary);
@@ -180,8 +182,7 @@ function preview(text: string): string {
 
 async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
   try {
-    const fd = fs.open(path, "read");
-    try {
+    return await withFileAsync(fs, path, "read", async (fd) => {
       const size = fs.size(fd);
       if (size > MAX_DOCUMENT_BYTES) {
         throw new SyscallError(
@@ -190,17 +191,8 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
         );
       }
       // A replacement creates a new file, so the size of this one does not change during the read.
-      const bytes = new Uint8Array(size);
-      let filled = 0;
-      while (filled < size) {
-        const got = await fs.readAsync(fd, bytes.subarray(filled), filled);
-        if (got === 0) break;
-        filled += got;
-      }
-      return bytes.subarray(0, filled);
-    } finally {
-      fs.close(fd);
-    }
+      return readUpTo(fs, fd, size);
+    });
   } catch (error) {
     if (errno(error) === "ENOENT") return null;
     throw ioError(error, `read ${basename(path)}`, path);
@@ -210,14 +202,7 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
 /** Makes a file's or a folder's content durable. Opened only when the sync starts, so that few files are open at once. */
 export async function syncFile(path: string, fs: FsPort, mode: "read" | "folder" = "read"): Promise<void> {
   try {
-    await gatedSync(async () => {
-      const fd = fs.open(path, mode);
-      try {
-        await fs.fsync(fd);
-      } finally {
-        fs.close(fd);
-      }
-    });
+    await gatedSync(() => withFileAsync(fs, path, mode, (fd) => fs.fsync(fd)));
   } catch (error) {
     throw ioError(error, `make ${basename(path)} durable`, path);
   }

@@ -138,6 +138,57 @@ const FLAGS: Record<Exclude<OpenMode, "replace">, number> = {
   folder: O_RDONLY | O_DIRECTORY,
 };
 
+/** Opens a file for `use`, and closes it. */
+export function withFile<T>(fs: FsPort, path: string, mode: OpenMode, use: (fd: number) => T): T {
+  const fd = fs.open(path, mode);
+  try {
+    return use(fd);
+  } finally {
+    fs.close(fd);
+  }
+}
+
+/** As `withFile`, for work off the main thread. */
+export async function withFileAsync<T>(
+  fs: FsPort,
+  path: string,
+  mode: OpenMode,
+  use: (fd: number) => Promise<T>,
+): Promise<T> {
+  const fd = fs.open(path, mode);
+  try {
+    return await use(fd);
+  } finally {
+    fs.close(fd);
+  }
+}
+
+/** Writes a file under a temporary name, and renames it: readers see it complete or not at all. */
+export async function placeFile(
+  fs: FsPort,
+  temporary: string,
+  path: string,
+  data: Uint8Array,
+): Promise<void> {
+  try {
+    await withFileAsync(fs, temporary, "replace", (fd) => writeAllAsync(fs, fd, data));
+    fs.rename(temporary, path);
+  } catch (error) {
+    removeLeftover(fs, temporary);
+    throw error;
+  }
+}
+
+/** The names in a folder; none where there is no folder. `doing`: for the message, such as "list the runs". */
+export async function namesIn(fs: FsPort, dir: string, doing: string): Promise<string[]> {
+  try {
+    return await fs.list(dir);
+  } catch (error) {
+    if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return [];
+    throw ioError(error, doing, dir);
+  }
+}
+
 /** Reads an open file from its beginning: `length` bytes, or fewer where it ends before. */
 export async function readUpTo(fs: FsPort, fd: number, length: number): Promise<Uint8Array> {
   const bytes = new Uint8Array(length);

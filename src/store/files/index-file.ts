@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { INDEX_FOLDER, prepareDataDir, requireNoLink } from "./data-dir.ts";
 import { makeFolder } from "./document.ts";
 import { FileLock } from "./file-lock.ts";
-import { errno, realFs, writeAll } from "./fs-port.ts";
+import { errno, realFs, withFile, writeAll } from "./fs-port.ts";
 
 /** How long a database waits for another process that writes. */
 const BUSY_MS = 5_000;
@@ -198,13 +198,9 @@ export class IndexFile {
   /** The first bytes of the seal; "" where there is none. */
   #seal(): string {
     try {
-      const fd = realFs.open(this.#sealPath, "read");
-      try {
-        const bytes = new Uint8Array(SEAL_BYTES);
-        return new TextDecoder().decode(bytes.subarray(0, realFs.read(fd, bytes, 0)));
-      } finally {
-        realFs.close(fd);
-      }
+      const bytes = new Uint8Array(SEAL_BYTES);
+      const got = withFile(realFs, this.#sealPath, "read", (fd) => realFs.read(fd, bytes, 0));
+      return new TextDecoder().decode(bytes.subarray(0, got));
     } catch (error) {
       if (errno(error) !== undefined) return "";
       throw error;
@@ -212,13 +208,9 @@ export class IndexFile {
   }
 
   #writeSeal(ino: number): void {
-    if (this.#seal() === this.#sealOf(ino)) return;
-    const fd = realFs.open(this.#sealPath, "replace");
-    try {
-      writeAll(realFs, fd, Buffer.from(this.#sealOf(ino)));
-    } finally {
-      realFs.close(fd);
-    }
+    const seal = this.#sealOf(ino);
+    if (this.#seal() === seal) return;
+    withFile(realFs, this.#sealPath, "replace", (fd) => writeAll(realFs, fd, Buffer.from(seal)));
   }
 
   /** Removes what is in the way, and the files of versions that are no longer used. */

@@ -4,15 +4,7 @@ import { basename, extname, join } from "node:path";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder, syncFile } from "../files/document.ts";
-import {
-  errno,
-  type FsPort,
-  ioError,
-  readUpTo,
-  realFs,
-  removeLeftover,
-  writeAllAsync,
-} from "../files/fs-port.ts";
+import { errno, type FsPort, ioError, placeFile, readUpTo, realFs, withFileAsync } from "../files/fs-port.ts";
 import { RESULT_FILE } from "./blob-file.ts";
 
 /** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
@@ -93,16 +85,9 @@ export class BlobStore {
     // Write under a temporary name: a file named by its hash is complete, and one damaged by a power loss is replaced.
     const temporary = join(folder, `~${++this.#temporaries}.tmp`);
     try {
-      const fd = fs.open(temporary, "replace");
-      try {
-        await writeAllAsync(fs, fd, bytes);
-      } finally {
-        fs.close(fd);
-      }
-      fs.rename(temporary, path);
+      await placeFile(fs, temporary, path, bytes);
     } catch (error) {
       this.#bytes -= bytes.length;
-      removeLeftover(fs, temporary);
       throw ioError(error, `keep a result of run ${this.#uuid}`, path);
     }
     this.#fresh.add(path);
@@ -131,12 +116,7 @@ export async function readBlob(fs: FsPort, dir: string, ref: BlobRef): Promise<U
 /** Reads at most `length` bytes; null when there is no such file. */
 async function read(fs: FsPort, path: string, length: number): Promise<Uint8Array | null> {
   try {
-    const fd = fs.open(path, "read");
-    try {
-      return await readUpTo(fs, fd, length);
-    } finally {
-      fs.close(fd);
-    }
+    return await withFileAsync(fs, path, "read", (fd) => readUpTo(fs, fd, length));
   } catch (error) {
     if (errno(error) === "ENOENT") return null;
     throw ioError(error, "read", path);
@@ -164,15 +144,12 @@ export async function checkBlob(
 
 async function problemOf(fs: FsPort, path: string, ref: BlobRef, whole: boolean): Promise<string | null> {
   try {
-    const fd = fs.open(path, "read");
-    try {
+    return await withFileAsync(fs, path, "read", async (fd) => {
       const size = fs.size(fd);
       if (size !== ref.bytes) return `${path} is damaged: expected ${ref.bytes} bytes, found ${size}.`;
       if (!whole || (await hashOfFile(fs, fd)) === ref.sha256) return null;
       return `${path} is damaged: its content has changed since it was stored.`;
-    } finally {
-      fs.close(fd);
-    }
+    });
   } catch (error) {
     if (errno(error) === "ENOENT") return `${path} is missing: it was removed.`;
     return ioError(error, "read", path).message;

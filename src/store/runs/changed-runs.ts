@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { INDEX_FOLDER, requireNoLink } from "../files/data-dir.ts";
-import { errno, type FsPort, writeAll } from "../files/fs-port.ts";
+import { errno, type FsPort, withFile, writeAll } from "../files/fs-port.ts";
 import { UUID } from "./own-run.ts";
 
 /** A UUID between two newlines: the line before it may be torn. */
@@ -48,12 +48,7 @@ export class ChangedRuns {
       // Without a journal there is no reader that relies on it.
       if (this.#fs.stat(this.#path) === null) return;
       requireNoLink(this.#dataDir, [INDEX_FOLDER]);
-      const fd = this.#fs.open(this.#path, "append");
-      try {
-        this.#append(fd, uuid);
-      } finally {
-        this.#fs.close(fd);
-      }
+      withFile(this.#fs, this.#path, "append", (fd) => this.#append(fd, uuid));
     });
   }
 
@@ -90,17 +85,14 @@ export class ChangedRuns {
 
   /** The journal with the UUIDs from shortly before `at`, by default its end. Undefined when it has no first line. */
   #read(path: string, at = Number.POSITIVE_INFINITY): Journal | undefined {
-    return ifPossible(() => {
-      const fd = this.#fs.open(path, "read");
-      try {
+    return ifPossible(() =>
+      withFile(this.#fs, path, "read", (fd) => {
         const size = this.#fs.size(fd);
         const [id] = this.#lines(fd, 0, LINE_BYTES);
         const from = Math.max(LINE_BYTES, Math.min(at, size) - REREAD_BYTES);
         return id === undefined ? undefined : { id, size, uuids: this.#lines(fd, from, size) };
-      } finally {
-        this.#fs.close(fd);
-      }
-    });
+      }),
+    );
   }
 
   #lines(fd: number, from: number, to: number): string[] {
@@ -115,12 +107,7 @@ export class ChangedRuns {
     const id = crypto.randomUUID();
     return ifPossible(() => {
       requireNoLink(this.#dataDir, [INDEX_FOLDER]);
-      const fd = this.#fs.open(this.#path, "replace");
-      try {
-        writeAll(this.#fs, fd, Buffer.from(`\n${id}\n`));
-      } finally {
-        this.#fs.close(fd);
-      }
+      withFile(this.#fs, this.#path, "replace", (fd) => writeAll(this.#fs, fd, Buffer.from(`\n${id}\n`)));
       return { id, size: LINE_BYTES, uuids: [] };
     });
   }

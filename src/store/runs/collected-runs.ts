@@ -13,7 +13,7 @@ import {
   replaceDocument,
 } from "../files/document.ts";
 import type { FileLock } from "../files/file-lock.ts";
-import { errno, type FsPort, ioError } from "../files/fs-port.ts";
+import { type FsPort, ioError, namesIn } from "../files/fs-port.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";
@@ -120,7 +120,7 @@ export class CollectedRuns {
     if (record) return requireOwn(record);
     const head = await meta(uuid);
     if (head && !head.foreign) return;
-    const names = await namesIn(fs, runDir(uuid));
+    const names = await namesIn(fs, runDir(uuid), "read the folder");
     if (names.some((name) => !LEFT_BEHIND.has(name))) throw notOurs(runDir(uuid));
   }
 
@@ -138,7 +138,9 @@ export class CollectedRuns {
   /** Removes what an interrupted collection left. */
   async sweep(): Promise<void> {
     const { dataDir, fs } = this.#ports;
-    for (const uuid of (await namesIn(fs, this.#going)).filter((name) => UUID.test(name))) {
+    for (const uuid of (await namesIn(fs, this.#going, "read the folder")).filter((name) =>
+      UUID.test(name),
+    )) {
       requireNoLink(dataDir, [GC_FOLDER, GOING], fs);
       await removeAll(join(this.#going, uuid), "remove what is left of collected runs");
     }
@@ -206,21 +208,11 @@ const BLOCK = 4096;
 
 async function bytesBelow(fs: FsPort, dir: string): Promise<number> {
   let sum = 0;
-  for (const name of await namesIn(fs, dir)) {
+  for (const name of await namesIn(fs, dir, "read the folder")) {
     const path = join(dir, name);
     const found = fs.stat(path);
     // A file takes whole blocks.
     sum += found?.isFolder ? await bytesBelow(fs, path) : Math.ceil((found?.size ?? 0) / BLOCK) * BLOCK;
   }
   return sum;
-}
-
-/** Returns the names in a folder; none when the folder no longer exists. */
-async function namesIn(fs: FsPort, dir: string): Promise<string[]> {
-  try {
-    return await fs.list(dir);
-  } catch (error) {
-    if (errno(error) === "ENOENT") return [];
-    throw ioError(error, "read the folder", dir);
-  }
 }

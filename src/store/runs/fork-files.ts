@@ -2,7 +2,7 @@
 
 import { basename, dirname, join, relative } from "node:path";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
-import { errno, type FsPort, ioError, writeAllAsync } from "../files/fs-port.ts";
+import { errno, type FsPort, ioError, withFileAsync, writeAllAsync } from "../files/fs-port.ts";
 import { TREE } from "../files/plugin-folders.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
@@ -159,10 +159,8 @@ function linked(fs: FsPort, from: string, to: string): boolean {
 }
 
 async function copy(fs: FsPort, from: string, to: string): Promise<void> {
-  const source = fs.open(from, "read");
-  try {
-    const target = fs.open(to, "replace");
-    try {
+  await withFileAsync(fs, from, "read", (source) =>
+    withFileAsync(fs, to, "replace", async (target) => {
       const chunk = new Uint8Array(CHUNK_BYTES);
       for (let position = 0; ; ) {
         const got = await fs.readAsync(source, chunk, position);
@@ -170,12 +168,8 @@ async function copy(fs: FsPort, from: string, to: string): Promise<void> {
         await writeAllAsync(fs, target, chunk.subarray(0, got));
         position += got;
       }
-    } finally {
-      fs.close(target);
-    }
-  } finally {
-    fs.close(source);
-  }
+    }),
+  );
 }
 
 /** Returns absolute paths; none when there is no such folder. */

@@ -19,7 +19,7 @@ import {
 } from "../files/document.ts";
 import { DurableDocument, readDurable, repairDurable } from "../files/durable-document.ts";
 import type { FileLock } from "../files/file-lock.ts";
-import { errno, type FsPort, ioError, realFs } from "../files/fs-port.ts";
+import { errno, type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
 import { ChangedRuns } from "./changed-runs.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
@@ -470,12 +470,8 @@ export class RunStore {
 
   async #uuids(): Promise<string[]> {
     if (this.linked() !== null) return [];
-    try {
-      return (await this.#fs.list(this.#steps)).filter((name) => UUID.test(name)).sort();
-    } catch (error) {
-      if (errno(error) === "ENOENT") return [];
-      throw ioError(error, "list the runs", this.#steps);
-    }
+    const names = await namesIn(this.#fs, this.#steps, "list the runs");
+    return names.filter((name) => UUID.test(name)).sort();
   }
 
   #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
@@ -517,12 +513,7 @@ export class RunStore {
   #size(uuid: string, file: string): number | null {
     const path = join(this.dir(uuid), file);
     try {
-      const fd = this.#fs.open(path, "read");
-      try {
-        return this.#fs.size(fd);
-      } finally {
-        this.#fs.close(fd);
-      }
+      return withFile(this.#fs, path, "read", (fd) => this.#fs.size(fd));
     } catch (error) {
       if (errno(error) === "ENOENT") return null;
       throw ioError(error, `read ${file} of run ${uuid}`, path);

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { eachLine } from "../files/append-log.ts";
 import { linkIn } from "../files/data-dir.ts";
-import { errno, realFs } from "../files/fs-port.ts";
+import { errno, realFs, withFile } from "../files/fs-port.ts";
 import { IndexFile } from "../files/index-file.ts";
 import { UUID } from "../runs/own-run.ts";
 import type { RecordKey } from "../runs/record-key.ts";
@@ -260,13 +260,9 @@ export class ConversationIndex {
 
   #bytesOf(uuid: string, at: number, length: number): Uint8Array | undefined {
     try {
-      const fd = realFs.open(this.#pathOf(uuid), "read");
-      try {
-        const bytes = new Uint8Array(length);
-        return realFs.read(fd, bytes, at) === length ? bytes : undefined;
-      } finally {
-        realFs.close(fd);
-      }
+      const bytes = new Uint8Array(length);
+      const got = withFile(realFs, this.#pathOf(uuid), "read", (fd) => realFs.read(fd, bytes, at));
+      return got === length ? bytes : undefined;
     } catch (error) {
       if (errno(error) === undefined) throw error;
       return undefined;
