@@ -1,7 +1,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { keyOfThisProcess } from "../../src/store/runs/record-key.ts";
-import { INFO, sealedInfo } from "../../src/store/runs/run-writer.ts";
+import { INFO, sealedInfo } from "../../src/store/runs/run-files.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 
 /** Writes a process record as another kernel of the same user does. */

@@ -6,8 +6,8 @@ import { SyscallError, type Usage } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
+import { JOURNAL, META, STEPS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import { JOURNAL, META, STEPS } from "../../store/runs/run-writer.ts";
 import type {
   CheckResult,
   ChildResult,

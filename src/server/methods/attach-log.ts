@@ -5,7 +5,7 @@ import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/types.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
-import { JOURNAL } from "../../store/runs/run-writer.ts";
+import { JOURNAL } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
 import { allSteps, type Run } from "../records/recorded-run.ts";

@@ -3,7 +3,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { Page, Target } from "../../protocol/fields.ts";
 import type { Unreadable } from "../../protocol/methods.ts";
-import { EVENTS } from "../../store/runs/run-writer.ts";
+import { EVENTS } from "../../store/runs/run-files.ts";
 import type { SyscallEventWire } from "../../store/runs/schema.ts";
 import { Damage } from "../records/damage.ts";
 import type { Services } from "../services.ts";

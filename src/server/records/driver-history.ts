@@ -3,7 +3,7 @@
 import type { ProcInfo } from "../../kernel/types.ts";
 import { type History as HistoryService, type RunInfo, SyscallError } from "../../plugin/index.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
-import { STEPS } from "../../store/runs/run-writer.ts";
+import { STEPS } from "../../store/runs/run-files.ts";
 import type { History } from "./history.ts";
 import { isSelected } from "./run-selection.ts";
 

@@ -2,8 +2,8 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { LogPage } from "../../store/files/append-log.ts";
+import { EVENTS, STEPS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import { EVENTS, STEPS } from "../../store/runs/run-writer.ts";
 import type { StepRecord, SyscallEventWire } from "../../store/runs/schema.ts";
 
 /** The reading methods of one data folder's store. */

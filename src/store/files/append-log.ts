@@ -219,16 +219,20 @@ function joined(begun: Uint8Array[], begunBytes: number, end: Uint8Array): Uint8
   return Buffer.concat([...begun, end]);
 }
 
-export interface LogPage<T> {
-  records: T[];
-  /** Number of damaged lines in this page, a torn last line included. */
+/** What is wrong with the lines of a page. */
+export interface LineFaults {
+  /** Number of damaged lines, a torn last line included. */
   damaged: number;
   /** The first hundred of their line numbers, from 1. */
   damagedLines: number[];
   /** The last line of the file is torn or being written. */
   torn: boolean;
-  /** Number of readable lines in this page that this user's Rnix did not write. */
+  /** Number of readable lines that this user's Rnix did not write. */
   foreign: number;
+}
+
+export interface LogPage<T> extends LineFaults {
+  records: T[];
   /** The `after` of the next page. Equal to `after` when there are no more lines. */
   next: number;
 }

@@ -1,6 +1,6 @@
 /** Collects the damaged lines of a run's files. */
 
-import type { LogPage } from "./append-log.ts";
+import type { LineFaults } from "./append-log.ts";
 
 /** Maximum damaged lines that are listed; all are counted. */
 const MOST_NAMED = 100;
@@ -16,8 +16,6 @@ interface DamagedFile {
   foreign: number;
 }
 
-type Faults = Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">;
-
 /** Collects damaged and foreign lines of a run's files, so that incomplete data is reported. */
 export class DamageCollector {
   readonly #files = new Map<string, { lines: Set<number>; more: number; foreign: number }>();
@@ -29,7 +27,7 @@ export class DamageCollector {
   }
 
   /** Adds the faults of one page of a file. Pages may repeat a line. */
-  add(file: string, page: Faults): void {
+  add(file: string, page: LineFaults): void {
     const found = this.#files.get(file) ?? { lines: new Set(), more: 0, foreign: 0 };
     const unfinished = this.#live && page.torn ? Math.max(...page.damagedLines) : undefined;
     for (const line of page.damagedLines) if (line !== unfinished) found.lines.add(line);

@@ -218,9 +218,9 @@ export class IndexFile {
     this.#remove();
     for (const name of nodeFs.readdirSync(this.#folder)) {
       const path = join(this.#folder, name);
-      const isOther = name.startsWith(`${this.#options.name}-v`) || FORMER.includes(name);
-      if (isOther && Date.now() - (statOf(path)?.mtimeMs ?? 0) > (FORMER.includes(name) ? 0 : UNUSED_MS))
-        nodeFs.rmSync(path, { force: true, recursive: true });
+      const isOther = name.startsWith(`${this.#options.name}-v`);
+      const isUnused = isOther && Date.now() - (statOf(path)?.mtimeMs ?? 0) > UNUSED_MS;
+      if (isUnused || FORMER.includes(name)) nodeFs.rmSync(path, { force: true, recursive: true });
     }
   }
 

@@ -18,7 +18,8 @@ import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";
 import { CLAIM } from "./run-claim.ts";
-import { INFO, META } from "./run-writer.ts";
+import { INFO, META } from "./run-files.ts";
+import type { RunRecords } from "./run-records.ts";
 import type { ProcInfo } from "./schema.ts";
 
 /** The folder below a data folder for collected runs. */
@@ -43,14 +44,9 @@ const CollectedRun = z.object({
 export type CollectedRun = z.infer<typeof CollectedRun>;
 
 interface CollectedPorts {
-  dataDir: string;
   fs: FsPort;
-  /** Absolute. */
-  runDir(uuid: string): string;
   /** null when another process claims the run. */
   claim(uuid: string): FileLock | null;
-  info(uuid: string): Promise<ProcInfo | null>;
-  meta(uuid: string): Promise<{ foreign?: true } | null>;
 }
 
 /** Files that a run may leave when it is killed before its first record. */
@@ -61,15 +57,17 @@ const LEFT_BEHIND: ReadonlySet<string> = new Set([CLAIM, ...[INFO, META].map((na
  * over all kernels.
  */
 export class CollectedRuns {
+  readonly #records: RunRecords;
   readonly #ports: CollectedPorts;
   readonly #folder: string;
   readonly #path: string;
   /** The folder of runs that are being removed. */
   readonly #going: string;
 
-  constructor(ports: CollectedPorts) {
+  constructor(records: RunRecords, ports: CollectedPorts) {
+    this.#records = records;
     this.#ports = ports;
-    this.#folder = join(ports.dataDir, GC_FOLDER);
+    this.#folder = join(records.dataDir, GC_FOLDER);
     this.#path = join(this.#folder, "collected.jsonl");
     this.#going = join(this.#folder, GOING);
   }
@@ -83,11 +81,12 @@ export class CollectedRuns {
     uuid: string,
     o: { why: CollectReason; ts: string; mayGo(info: ProcInfo | null): boolean },
   ): Promise<boolean> {
-    const { fs, runDir, claim, info } = this.#ports;
-    const dir = runDir(uuid);
+    const { fs, claim } = this.#ports;
+    const { dataDir } = this.#records;
+    const dir = this.#records.dir(uuid);
     const there = fs.stat(dir);
     if (there === null) return false;
-    requireNoLink(this.#ports.dataDir, ["steps"], fs);
+    requireNoLink(dataDir, ["steps"], fs);
     if (!there.isFolder) throw there.isLink ? isLink(dir) : noFolder(dir);
     await this.#requireOurs(uuid);
     const held = claim(uuid);
@@ -95,7 +94,7 @@ export class CollectedRuns {
     let going = dir;
     let remember: (() => Promise<boolean>) | undefined;
     try {
-      const record = await info(uuid);
+      const record = await this.#records.info(uuid);
       if (!o.mayGo(record) || record?.foreign) return false;
       const run = { v: SCHEMA_VERSION, uuid, pid: record?.pid ?? null, ts: o.ts, why: o.why } as const;
       const attempt = (): Promise<boolean> => unlessFull(() => this.#remember(run));
@@ -106,7 +105,7 @@ export class CollectedRuns {
     } finally {
       held.release({ remove: true });
     }
-    requireNoLink(this.#ports.dataDir, going === dir ? ["steps"] : [GC_FOLDER, GOING], fs);
+    requireNoLink(dataDir, going === dir ? ["steps"] : [GC_FOLDER, GOING], fs);
     await removeAll(going, `remove what is left of run ${uuid}`);
     // The removal freed space. If the write fails again, the run is missing from the list of collected runs.
     await remember?.();
@@ -115,29 +114,31 @@ export class CollectedRuns {
 
   /** Decides by the run's record, or without one by the other files in its folder. */
   async #requireOurs(uuid: string): Promise<void> {
-    const { fs, info, meta, runDir } = this.#ports;
-    const record = await info(uuid);
+    const record = await this.#records.info(uuid);
     if (record) return requireOwn(record);
-    const head = await meta(uuid);
+    const head = await this.#records.meta(uuid);
     if (head && !head.foreign) return;
-    const names = await namesIn(fs, runDir(uuid), "read the folder");
-    if (names.some((name) => !LEFT_BEHIND.has(name))) throw notOurs(runDir(uuid));
+    const dir = this.#records.dir(uuid);
+    const names = await namesIn(this.#ports.fs, dir, "read the folder");
+    if (names.some((name) => !LEFT_BEHIND.has(name))) throw notOurs(dir);
   }
 
   #setAside(uuid: string): void {
-    const { fs, runDir, dataDir } = this.#ports;
-    requireNoLink(dataDir, [GC_FOLDER, GOING], fs);
+    const { fs } = this.#ports;
+    const dir = this.#records.dir(uuid);
+    requireNoLink(this.#records.dataDir, [GC_FOLDER, GOING], fs);
     makeFolder(this.#going, fs);
     try {
-      fs.rename(runDir(uuid), join(this.#going, uuid));
+      fs.rename(dir, join(this.#going, uuid));
     } catch (error) {
-      throw ioError(error, `collect run ${uuid}`, runDir(uuid));
+      throw ioError(error, `collect run ${uuid}`, dir);
     }
   }
 
   /** Removes what an interrupted collection left. */
   async sweep(): Promise<void> {
-    const { dataDir, fs } = this.#ports;
+    const { fs } = this.#ports;
+    const { dataDir } = this.#records;
     for (const uuid of (await namesIn(fs, this.#going, "read the folder")).filter((name) =>
       UUID.test(name),
     )) {
@@ -154,12 +155,12 @@ export class CollectedRuns {
 
   /** Returns the bytes on disk of a run's folder. */
   diskBytes(uuid: string): Promise<number> {
-    return bytesBelow(this.#ports.fs, this.#ports.runDir(uuid));
+    return bytesBelow(this.#ports.fs, this.#records.dir(uuid));
   }
 
   async #remember(run: CollectedRun): Promise<void> {
-    const { dataDir, fs } = this.#ports;
-    requireNoLink(dataDir, [GC_FOLDER], fs);
+    const { fs } = this.#ports;
+    requireNoLink(this.#records.dataDir, [GC_FOLDER], fs);
     makeFolder(this.#folder, fs);
     const log = new AppendLog(this.#path, "the list of collected runs", { fs });
     log.append(JSON.stringify(run));

@@ -6,7 +6,8 @@ import { errno, type FsPort, ioError, withFileAsync, writeAllAsync } from "../fi
 import { TREE } from "../files/plugin-folders.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
-import { type RunWriter, SPILL } from "./run-writer.ts";
+import { SPILL } from "./run-files.ts";
+import type { RunWriter } from "./run-writer.ts";
 import type { Compaction, StepRecord, ToolCallRecord } from "./schema.ts";
 
 /** The folder below a run's folder for the data of its plugins. */

@@ -8,7 +8,7 @@ import type { FsPort } from "../files/fs-port.ts";
 import { RESULTS } from "./blob-store.ts";
 import { INBOX } from "./inbox-log.ts";
 import { CLAIM } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS } from "./run-writer.ts";
+import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS } from "./run-files.ts";
 
 /** Files that are written in place, so no other name may share them. Symbolic links in their place are never opened. */
 const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX, CHANGES];

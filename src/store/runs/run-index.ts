@@ -11,6 +11,8 @@ import { IndexFile } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { ChangedRuns } from "./changed-runs.ts";
 import type { RecordSeal } from "./record-seal.ts";
+import { INFO } from "./run-files.ts";
+import type { RunRecords } from "./run-records.ts";
 import { isSameRecord, type RecordFacts, type RunRow, rowOf } from "./run-row.ts";
 import {
   type KnownRun,
@@ -20,7 +22,6 @@ import {
   RunTable,
   type TableState,
 } from "./run-table.ts";
-import { INFO } from "./run-writer.ts";
 import { ProcInfo } from "./schema.ts";
 
 export type { RunFilter, RunRow } from "./run-row.ts";
@@ -72,16 +73,9 @@ export interface RunLists {
 }
 
 interface RunIndexPorts {
-  dataDir: string;
   fs: FsPort;
   /** Authenticates the entries of this index. An entry of another writer is ignored. */
   seal: RecordSeal;
-  /** Sorted names of the runs' folders, with or without a record. */
-  uuids(): Promise<string[]>;
-  /** The absolute folder of a run. */
-  runDir(uuid: string): string;
-  /** Reads a run's own record. */
-  info(uuid: string): Promise<ProcInfo | null>;
   /** The database stays open until `close`. */
   keepOpen?: boolean;
 }
@@ -91,6 +85,7 @@ interface RunIndexPorts {
  * while the run's proc-info.json has the same size, time and inode. Several processes may share the file.
  */
 export class RunIndex implements RunLists {
+  readonly #records: RunRecords;
   readonly #ports: RunIndexPorts;
   readonly #file: IndexFile;
   readonly #journal: ChangedRuns;
@@ -99,8 +94,10 @@ export class RunIndex implements RunLists {
   readonly #lists = new Coalesced<Listing>();
   readonly #syncs = new Coalesced<void>();
 
-  constructor(ports: RunIndexPorts) {
-    const { dataDir, fs, seal } = ports;
+  constructor(records: RunRecords, ports: RunIndexPorts) {
+    const { dataDir } = records;
+    const { fs, seal } = ports;
+    this.#records = records;
     this.#ports = ports;
     this.#file = new IndexFile({ dataDir, name: "runs", version: formOf(), schema: RUN_TABLE_SCHEMA, seal });
     this.#journal = new ChangedRuns(dataDir, fs);
@@ -135,7 +132,7 @@ export class RunIndex implements RunLists {
     const slices = new TimeSlices();
     for await (const { uuid, text } of this.recordTexts(rows)) {
       await slices.pause();
-      const info = text === undefined ? await this.#ports.info(uuid) : parsedJson(text);
+      const info = text === undefined ? await this.#records.info(uuid) : parsedJson(text);
       if (info) found.push(info);
     }
     return found;
@@ -173,7 +170,7 @@ export class RunIndex implements RunLists {
   async #list(): Promise<Listing> {
     const begun = this.#begun();
     const first = this.#use((table) => table);
-    const uuids = await this.#ports.uuids();
+    const uuids = await this.#records.uuids();
     const known = await this.#allKnown();
     const { changed, facts } = await this.#compare(uuids, known);
     const damaged: DamagedRun[] = [];
@@ -185,7 +182,7 @@ export class RunIndex implements RunLists {
     this.#change((table) => {
       // Another process may have added the row of a newer run.
       for (const uuid of [...table.uuids(), ...table.unread().map((one) => one.uuid)])
-        if (!there.has(uuid) && this.#ports.fs.stat(this.#ports.runDir(uuid)) === null) table.remove(uuid);
+        if (!there.has(uuid) && this.#ports.fs.stat(this.#records.dir(uuid)) === null) table.remove(uuid);
       // Another database has not all rows: it stays without a state, so the next page reads all records.
       if (table === first) table.state = this.#trimmed(begun);
     });
@@ -254,7 +251,7 @@ export class RunIndex implements RunLists {
 
   /** Adds new runs, and removed ones. */
   async #addNames(suspects: Set<string>): Promise<void> {
-    const names = new Set(await this.#ports.uuids());
+    const names = new Set(await this.#records.uuids());
     for (const uuid of this.#use((table) => table.uuids())) if (!names.delete(uuid)) suspects.add(uuid);
     for (const uuid of names) suspects.add(uuid);
   }
@@ -327,10 +324,10 @@ export class RunIndex implements RunLists {
 
   async #read(uuid: string): Promise<ProcInfo | SyscallError | null> {
     try {
-      const info = await this.#ports.info(uuid);
+      const info = await this.#records.info(uuid);
       if (info !== null) return info;
       // The folder may have been removed since the names were read.
-      return this.#ports.fs.stat(this.#ports.runDir(uuid)) === null ? null : noRecord(uuid);
+      return this.#ports.fs.stat(this.#records.dir(uuid)) === null ? null : noRecord(uuid);
     } catch (error) {
       if (error instanceof SyscallError) return error;
       throw error;
@@ -338,13 +335,13 @@ export class RunIndex implements RunLists {
   }
 
   #factsOf(uuid: string): RecordFacts | null {
-    const found = this.#ports.fs.stat(`${this.#ports.runDir(uuid)}/${INFO}`);
+    const found = this.#ports.fs.stat(`${this.#records.dir(uuid)}/${INFO}`);
     return found && { size: found.size, mtimeMs: found.mtimeMs, ino: found.ino };
   }
 
   /** The state of the folder before it is read. */
   #begun(): TableState {
-    const stepsMs = this.#ports.fs.stat(join(this.#ports.dataDir, "steps"))?.mtimeMs ?? 0;
+    const stepsMs = this.#ports.fs.stat(join(this.#records.dataDir, "steps"))?.mtimeMs ?? 0;
     const isSettled = Date.now() - stepsMs > SETTLED_MS;
     return {
       journal: this.#journal.since(null).position,

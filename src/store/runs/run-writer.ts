@@ -8,19 +8,22 @@ import { AppendLog } from "../files/append-log.ts";
 import { syncDirectory } from "../files/document.ts";
 import { DurableDocument } from "../files/durable-document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
 import { isClosed } from "./closed-record.ts";
 import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
+import {
+  EVENTS,
+  INFO,
+  JOURNAL,
+  META,
+  SPILL,
+  STEPS,
+  sealedChange,
+  sealedInfo,
+  versioned,
+} from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
-
-export const STEPS = "steps.jsonl";
-export const JOURNAL = "step.journal";
-export const EVENTS = "events.jsonl";
-export const INFO = "proc-info.json";
-export const META = "process-meta.json";
-export const SPILL = "spill";
 
 export interface RunLimits {
   /** Maximum lines of events.jsonl; later events are counted and dropped. */
@@ -46,8 +49,31 @@ const JOURNAL_BYTES = 64 * 1024;
 /** Maximum events that wait for a failing disk; later ones are counted and dropped. */
 const MAX_PENDING_EVENTS = 16 * EVENT_BATCH;
 
+/** A run whose folder exists. */
+export interface RunWriterOptions {
+  uuid: string;
+  dir: string;
+  /** Authenticates the run's records. */
+  seal: RecordSeal;
+  fs?: FsPort;
+  limits?: RunLimits;
+  /** Its parent folders that may not be durable. */
+  above?: readonly string[];
+  /**
+   * For a resumed run: the number of events in events.jsonl, or why it can't be read; then new events are counted and
+   * dropped.
+   */
+  taken?: number | SyscallError;
+  /** The journal holds entries. */
+  journalled?: boolean;
+  /** The content of inbox.jsonl. */
+  inbox?: InboxState;
+  /** Called before a closed record is written again. */
+  changing?: () => void;
+}
+
 /**
- * Writes the files of one run (design §7). When a method returns, its data survives a kill of the process; after
+ * Writes the files of one run. When a method returns, its data survives a kill of the process; after
  * `sync`, all data so far survives a power loss. Every method fails with EXHAUSTED or UNAVAILABLE when the disk rejects
  * a write. The caller then stops the run before the effect that should have been recorded. No file is open between
  * steps.
@@ -90,25 +116,7 @@ export class RunWriter {
   /** The record on disk is closed: listings look at it only when they are notified. */
   #isClosed: boolean;
 
-  /**
-   * The folder exists. `above`: its parent folders that may not be durable. For a resumed run: `taken` is the number of
-   * events in events.jsonl, or why it can't be read (then new events are counted and dropped); `journalled`: the journal
-   * holds entries; `inbox`: the content of inbox.jsonl.
-   */
-  constructor(o: {
-    uuid: string;
-    dir: string;
-    /** Authenticates the run's records. */
-    seal: RecordSeal;
-    fs?: FsPort;
-    limits?: RunLimits;
-    above?: readonly string[];
-    taken?: number | SyscallError;
-    journalled?: boolean;
-    inbox?: InboxState;
-    /** Called before a closed record is written again. */
-    changing?: () => void;
-  }) {
+  constructor(o: RunWriterOptions) {
     this.uuid = o.uuid;
     this.dir = o.dir;
     this.#fs = o.fs ?? realFs;
@@ -405,21 +413,4 @@ export class RunWriter {
   #throwFailure(): void {
     if (this.#failure) throw this.#failure;
   }
-}
-
-/** Returns the text of a proc-info.json in this data folder, without the fields that reading adds. */
-export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
-  const { foreign: _foreign, moved_from: _movedFrom, ...recorded } = info;
-  return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
-}
-
-/** Returns a line of changes.jsonl. */
-export function sealedChange(draft: ChangeDraft, seal: RecordSeal): string {
-  return seal.seal(CHANGES, versioned(draft));
-}
-
-/** Returns one line of JSON with its schema version. */
-export function versioned(record: object): string {
-  const json = JSON.stringify(record);
-  return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;
 }

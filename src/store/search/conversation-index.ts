@@ -1,20 +1,17 @@
 /** The conversations of the runs of one data folder, searched. They are indexed from steps.jsonl, a part at a time. */
 
-import type { Database } from "bun:sqlite";
 import { join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { eachLine } from "../files/append-log.ts";
-import { linkIn } from "../files/data-dir.ts";
 import { errno, realFs, withFile } from "../files/fs-port.ts";
-import { IndexFile } from "../files/index-file.ts";
-import { UUID } from "../runs/own-run.ts";
 import type { RecordKey } from "../runs/record-key.ts";
-import { RunStore } from "../runs/run-store.ts";
-import { STEPS } from "../runs/run-writer.ts";
+import { STEPS } from "../runs/run-files.ts";
+import { RunRecords } from "../runs/run-records.ts";
 import type { ProcInfo } from "../runs/schema.ts";
 import type { QueryWord } from "./query.ts";
 import { stepText } from "./step-text.ts";
-import { type IndexText, TEXT_SCHEMA, type TextFilter, type TextHit, TextIndex } from "./text-index.ts";
+import { TextDatabase } from "./text-database.ts";
+import type { IndexText, TextFilter, TextHit, TextIndex } from "./text-index.ts";
 
 const NAME = "conversations";
 /** Of the tables, and of the way texts are made of steps. */
@@ -47,11 +44,10 @@ interface Indexed {
 
 /** Searches finished steps. A run that is foreign, or a line that this user's Rnix did not write, is not searched. */
 export class ConversationIndex {
-  readonly #file: IndexFile;
-  readonly #runs: RunStore;
+  readonly #texts: TextDatabase;
+  readonly #runs: RunRecords;
   readonly #key: RecordKey;
   readonly #now: () => number;
-  #texts: { db: Database; index: TextIndex } | undefined;
   readonly #indexed = new Map<string, Indexed>();
   /** Runs with steps that are not indexed, the newest last. */
   readonly #waiting = new Set<string>();
@@ -62,9 +58,11 @@ export class ConversationIndex {
   #looked = Number.NEGATIVE_INFINITY;
 
   constructor(dataDir: string, key: RecordKey, now: () => number = () => performance.now()) {
-    const seal = key.sealOf(`index ${dataDir}`);
-    this.#file = new IndexFile({ dataDir, name: NAME, version: VERSION, schema: TEXT_SCHEMA, seal });
-    this.#runs = new RunStore(dataDir, realFs, key);
+    this.#texts = new TextDatabase({ dataDir, name: NAME, version: VERSION, key }, (texts) => {
+      this.#reset();
+      this.#learn(texts);
+    });
+    this.#runs = new RunRecords(dataDir, realFs, key);
     this.#key = key;
     this.#now = now;
   }
@@ -76,7 +74,7 @@ export class ConversationIndex {
 
   /** Looks for new and grown runs. */
   async look(): Promise<void> {
-    this.#use(() => undefined);
+    this.#texts.use(() => undefined);
     const uuids = await this.#list();
     const isAllDue = this.#now() - this.#looked > LOOK_MS;
     for (const uuid of uuids.slice(-NEWEST)) this.#lookAt(uuid);
@@ -91,7 +89,7 @@ export class ConversationIndex {
   async work(): Promise<boolean> {
     const uuid = [...this.#waiting].at(-1);
     if (uuid !== undefined) {
-      if (this.#file.inMemory && this.#isLarge()) return false;
+      if (this.#texts.memoryBytes > MAX_MEMORY_BYTES) return false;
       this.#waiting.delete(uuid);
       if (await this.#index(uuid)) this.#waiting.add(uuid);
       return true;
@@ -102,7 +100,7 @@ export class ConversationIndex {
 
   /** The hits whose run and step are still there. */
   async find(words: readonly QueryWord[], filter: TextFilter, limit: number): Promise<StepHit[]> {
-    const hits = this.#use((texts) => texts.find(words, filter, limit));
+    const hits = this.#texts.use((texts) => texts.find(words, filter, limit));
     const infos = new Map<string, ProcInfo | null>();
     const found: StepHit[] = [];
     for (const hit of hits) {
@@ -117,23 +115,19 @@ export class ConversationIndex {
 
   close(): void {
     this.#reset();
-    this.#texts = undefined;
-    this.#file.close();
+    this.#texts.close();
   }
 
   /** The runs of the data folder, oldest first: their names sort by time. */
   async #list(): Promise<string[]> {
-    const { dataDir } = this.#runs;
-    const steps = join(dataDir, "steps");
-    if (linkIn(dataDir, ["steps"]) !== null) return [];
-    const before = realFs.stat(steps);
+    const before = realFs.stat(join(this.#runs.dataDir, "steps"));
     if (before && before.mtimeMs === this.#names?.mtimeMs) return this.#names.uuids;
     try {
-      const uuids = (await realFs.list(steps)).filter((name) => UUID.test(name)).sort();
+      const uuids = await this.#runs.uuids();
       this.#names = { mtimeMs: before?.mtimeMs ?? Number.NaN, uuids };
       return uuids;
     } catch (error) {
-      if (errno(error) === undefined) throw error;
+      if (!(error instanceof SyscallError)) throw error;
       return [];
     }
   }
@@ -216,7 +210,7 @@ export class ConversationIndex {
 
   /** Another process may have indexed the same part meanwhile: then this one is dropped. */
   #write(uuid: string, { from, to }: { from: Indexed | null; to: Indexed }, texts: IndexText[]): void {
-    const isWritten = this.#change((index) => {
+    const isWritten = this.#texts.change((index) => {
       const now = index.versionOf(COLLECTION, uuid);
       if (from !== null && now !== versionOf(from)) return false;
       if (from === null && now !== undefined) index.remove(COLLECTION, uuid);
@@ -224,7 +218,7 @@ export class ConversationIndex {
       return true;
     });
     if (isWritten) this.#indexed.set(uuid, to);
-    else this.#learn();
+    else this.#texts.use((texts) => this.#learn(texts));
   }
 
   /** Its record is gone, or is not what was indexed. */
@@ -234,7 +228,7 @@ export class ConversationIndex {
   }
 
   #remove(uuid: string): void {
-    this.#change((index) => index.remove(COLLECTION, uuid));
+    this.#texts.change((index) => index.remove(COLLECTION, uuid));
     this.#indexed.delete(uuid);
   }
 
@@ -269,38 +263,6 @@ export class ConversationIndex {
     }
   }
 
-  #isLarge(): boolean {
-    const pages = this.#file.use(
-      (db) => db.query<{ page_count: number }, []>("PRAGMA page_count").get()?.page_count ?? 0,
-    );
-    return pages * 4096 > MAX_MEMORY_BYTES;
-  }
-
-  #use<T>(use: (texts: TextIndex) => T): T {
-    return this.#file.use((db) => use(this.#of(db)));
-  }
-
-  #change<T>(change: (texts: TextIndex) => T): T {
-    return this.#file.use((db) => {
-      const index = this.#of(db);
-      try {
-        return db.transaction(() => change(index)).immediate();
-      } catch (error) {
-        index.forgetTerms();
-        throw error;
-      }
-    });
-  }
-
-  #of(db: Database): TextIndex {
-    if (this.#texts?.db !== db) {
-      this.#texts = { db, index: new TextIndex(db) };
-      this.#reset();
-      this.#learn();
-    }
-    return this.#texts.index;
-  }
-
   #reset(): void {
     this.#indexed.clear();
     this.#waiting.clear();
@@ -309,8 +271,8 @@ export class ConversationIndex {
   }
 
   /** Reads how far each run is indexed. */
-  #learn(): void {
-    for (const { source, version } of this.#texts?.index.sources(COLLECTION) ?? []) {
+  #learn(texts: TextIndex): void {
+    for (const { source, version } of texts.sources(COLLECTION)) {
       const [ino = 0, bytes = 0] = version.split(" ").map(Number);
       this.#indexed.set(source, { ino, bytes });
     }

@@ -1,0 +1,31 @@
+/** The files in a run's folder: their names, and the text of what is recorded. */
+
+import type { ChangeDraft } from "../changes/change-log.ts";
+import { CHANGES } from "../changes/object-store.ts";
+import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import type { RecordSeal } from "./record-seal.ts";
+import type { ProcInfo } from "./schema.ts";
+
+export const STEPS = "steps.jsonl";
+export const JOURNAL = "step.journal";
+export const EVENTS = "events.jsonl";
+export const INFO = "proc-info.json";
+export const META = "process-meta.json";
+export const SPILL = "spill";
+
+/** Returns the text of a proc-info.json in this data folder, without the fields that reading adds. */
+export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
+  const { foreign: _foreign, moved_from: _movedFrom, ...recorded } = info;
+  return seal.seal(INFO, JSON.stringify({ ...recorded, data_dir: dataDir }));
+}
+
+/** Returns a line of changes.jsonl. */
+export function sealedChange(draft: ChangeDraft, seal: RecordSeal): string {
+  return seal.seal(CHANGES, versioned(draft));
+}
+
+/** Returns one line of JSON with its schema version. */
+export function versioned(record: object): string {
+  const json = JSON.stringify(record);
+  return "v" in record ? json : `{"v":${SCHEMA_VERSION},${json.slice(1)}`;
+}

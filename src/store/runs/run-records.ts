@@ -1,0 +1,245 @@
+/** Reads the records of the runs of one data folder. */
+
+import { join } from "node:path";
+import type { z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import type { ChangeLine } from "../changes/change-log.ts";
+import { CHANGES } from "../changes/object-store.ts";
+import { type LineFaults, type LogPage, readLog } from "../files/append-log.ts";
+import { isLink, linkIn } from "../files/data-dir.ts";
+import { checkSchemaVersion, parseDocument } from "../files/document.ts";
+import { readDurable } from "../files/durable-document.ts";
+import { errno, type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
+import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
+import { acknowledgedBy, INBOX } from "./inbox-log.ts";
+import { openStep } from "./open-step.ts";
+import { UUID } from "./own-run.ts";
+import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
+import type { RecordSeal } from "./record-seal.ts";
+import { located } from "./relocate.ts";
+import { EVENTS, INFO, JOURNAL, META, STEPS } from "./run-files.ts";
+import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import { deliveredBy, type UnreadMessages, unreadMessages } from "./unread-messages.ts";
+
+interface Page {
+  /** The line after which the page begins; 0 or absent: the first line. */
+  after?: number;
+  limit?: number;
+}
+
+const DEFAULT_PAGE = 10_000;
+const ALL: Page = { limit: Number.MAX_SAFE_INTEGER };
+
+interface Journal extends LineFaults {
+  /** The entries of the open step, in order. Empty when no step is open. */
+  entries: JournalEntry[];
+}
+
+interface Inbox extends UnreadMessages, LineFaults {
+  /** Numbers of the entries that the open step has delivered to the model, by its journal. */
+  inOpenStep: number[];
+}
+
+/** The records below `steps/<uuid>/` of one data folder. Reading changes nothing. */
+export class RunRecords {
+  readonly dataDir: string;
+  protected readonly fs: FsPort;
+  protected readonly key: RecordKey;
+  protected readonly stepsDir: string;
+
+  /** `key`: the key of the user whose records count as own. */
+  constructor(dataDir: string, fs: FsPort = realFs, key: RecordKey = keyOfThisProcess()) {
+    this.dataDir = dataDir;
+    this.fs = fs;
+    this.key = key;
+    this.stepsDir = join(dataDir, "steps");
+  }
+
+  /** Returns the absolute folder of a run, which need not exist. Fails with INVALID when `uuid` is not a UUID. */
+  dir(uuid: string): string {
+    if (!UUID.test(uuid)) {
+      throw new SyscallError("INVALID", `Expected a run's UUID, got ${JSON.stringify(uuid)}.`);
+    }
+    return join(this.stepsDir, uuid);
+  }
+
+  /**
+   * Reads a run's process record; null when there is no such run. `foreign` is set when this user's Rnix did not write
+   * it, `moved_from` when it was written in another folder. Fails with INVALID when it is damaged or another run's.
+   */
+  async info(uuid: string): Promise<ProcInfo | null> {
+    const { ProcInfo, RecordedDataDir } = await schemas();
+    const what = `${INFO} of run ${uuid}`;
+    const seal = this.sealOf(uuid);
+    const info = await readDurable(
+      join(this.dir(uuid), INFO),
+      (text): ProcInfo => {
+        const { foreign: _foreign, moved_from: _movedFrom, ...said } = parseDocument(ProcInfo, text, what);
+        if (!seal.isSealed(INFO, text)) return { ...said, foreign: true };
+        return located(said, parseDocument(RecordedDataDir, text, what).data_dir, this.dataDir);
+      },
+      this.fs,
+    );
+    if (info === null || info.uuid === uuid) return info;
+    throw new SyscallError(
+      "INVALID",
+      `${this.dir(uuid)} holds the record of run ${info.uuid}: it was copied or renamed. Rename the folder to that UUID, or remove it.`,
+    );
+  }
+
+  async meta(uuid: string): Promise<(ProcessMeta & { foreign?: true }) | null> {
+    const { ProcessMeta } = await schemas();
+    const seal = this.sealOf(uuid);
+    return readDurable(
+      join(this.dir(uuid), META),
+      (text) => {
+        const meta = parseDocument(ProcessMeta, text, `${META} of run ${uuid}`);
+        return seal.isSealed(META, text) ? meta : { ...meta, foreign: true as const };
+      },
+      this.fs,
+    );
+  }
+
+  /** The names of the runs' folders, with or without a record: sorted, which is oldest first. */
+  async uuids(): Promise<string[]> {
+    if (this.linked() !== null) return [];
+    const names = await namesIn(this.fs, this.stepsDir, "list the runs");
+    return names.filter((name) => UUID.test(name)).sort();
+  }
+
+  /** Returns the UUIDs that begin with `prefix`, oldest first. */
+  async find(prefix: string): Promise<string[]> {
+    const wanted = prefix.toLowerCase();
+    return (await this.uuids()).filter((uuid) => uuid.startsWith(wanted));
+  }
+
+  /** Finished steps by line. */
+  async steps(uuid: string, page: Page = {}): Promise<LogPage<StepRecord>> {
+    return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
+  }
+
+  /** Syscall events by line. */
+  async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
+    return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
+  }
+
+  /** What the run changed in files, and what was taken back, in order. */
+  async changes(uuid: string): Promise<LogPage<ChangeLine>> {
+    const { ChangeLine } = await import("../changes/change-log.ts");
+    return this.#log(uuid, CHANGES, ChangeLine, ALL);
+  }
+
+  /** Reads the journal of the open step. Entries of a recorded step are ignored. */
+  async journal(uuid: string): Promise<Journal> {
+    const { records, recorded, next: _, ...faults } = await this.journalOf(uuid);
+    return { entries: openStep(records, recorded), ...faults };
+  }
+
+  /** Reads the unread inbox entries of a run. Changes nothing. */
+  async inbox(uuid: string): Promise<Inbox> {
+    const { InboxLine } = await schemas();
+    const { records, next: _, ...faults } = await this.#log(uuid, INBOX, InboxLine, ALL);
+    const bytes = this.#size(uuid, INBOX);
+    if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
+    const acknowledged: number[] = [];
+    for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
+    const rest = unreadMessages(records, acknowledged, bytes);
+    const delivered = deliveredBy((await this.journal(uuid)).entries);
+    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => delivered.has(seq));
+    return { ...rest, inOpenStep, ...faults };
+  }
+
+  /** Whether a run may have unread inbox entries: an inbox without them is emptied when its run ends. */
+  hasInbox(uuid: string): boolean {
+    return (this.#size(uuid, INBOX) ?? 0) > 0;
+  }
+
+  /** Checks a result beside the run, content included. */
+  async checkBlob(uuid: string, ref: BlobRef): Promise<BlobStatus> {
+    return checkBlob(this.fs, this.dir(uuid), ref, { whole: true });
+  }
+
+  /** Reads a result beside the run. Fails with INVALID when it is missing or has changed. */
+  readBlob(uuid: string, ref: BlobRef): Promise<Uint8Array> {
+    return readBlob(this.fs, this.dir(uuid), ref);
+  }
+
+  /** The root run of a run's tree, as far as its records are here. Damaged records may form a circle. */
+  async rootOf(uuid: string): Promise<string> {
+    const passed = new Set<string>();
+    for (let one = uuid; ; ) {
+      passed.add(one);
+      const parent = (await this.info(one))?.parent_uuid ?? null;
+      if (parent === null || passed.has(parent) || (await this.info(parent)) === null) return one;
+      one = parent;
+    }
+  }
+
+  /** Returns when a file was last made or removed in a run's folder; null when there is no folder. */
+  folderTime(uuid: string): number | null {
+    return this.fs.stat(this.dir(uuid))?.mtimeMs ?? null;
+  }
+
+  /** Returns an error when the path to the runs leads through a link, in which case no run is read; otherwise null. */
+  linked(): SyscallError | null {
+    const link = linkIn(this.dataDir, ["steps"], this.fs);
+    return link === null ? null : isLink(link);
+  }
+
+  /** Reads all entries, and the number of the last recorded step: 0 when there is none. */
+  protected async journalOf(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
+    const { JournalEntry } = await schemas();
+    const page = await this.#log(uuid, JOURNAL, JournalEntry, ALL);
+    return { ...page, recorded: page.records.length === 0 ? 0 : await this.#lastStep(uuid) };
+  }
+
+  protected sealOf(uuid: string): RecordSeal {
+    return this.key.sealOf(`run ${uuid}`);
+  }
+
+  #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
+    const seal = this.sealOf(uuid);
+    return readLog(this.fs, join(this.dir(uuid), file), {
+      after: page.after ?? 0,
+      limit: page.limit ?? DEFAULT_PAGE,
+      // No decision depends on the trace, so its lines have no MAC.
+      isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
+      decode: (value, line) => {
+        checkSchemaVersion(value, `Line ${line} of ${file} of run ${uuid}`);
+        return schema.parse(value);
+      },
+    });
+  }
+
+  /** Returns the highest step in steps.jsonl; 0 when there is none. */
+  async #lastStep(uuid: string): Promise<number> {
+    let last = 0;
+    for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
+    return last;
+  }
+
+  /** Returns the size of a file in bytes; null when there is none. */
+  #size(uuid: string, file: string): number | null {
+    const path = join(this.dir(uuid), file);
+    try {
+      return withFile(this.fs, path, "read", (fd) => this.fs.size(fd));
+    } catch (error) {
+      if (errno(error) === "ENOENT") return null;
+      throw ioError(error, `read ${file} of run ${uuid}`, path);
+    }
+  }
+
+  async *#everyStep(uuid: string): AsyncGenerator<StepRecord> {
+    for (let after = 0; ; ) {
+      const page = await this.steps(uuid, { after, limit: 100 });
+      yield* page.records;
+      if (page.next === after) return;
+      after = page.next;
+    }
+  }
+}
+
+/** Loads the schemas on first read: to build them takes longer than to write a whole run. */
+function schemas(): Promise<typeof import("./schema.ts")> {
+  return import("./schema.ts");
+}
