@@ -9,7 +9,7 @@ import { parseStockYaml } from "./yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";
 
-/** Keys of the format (interfaces §2) that this version does not support. */
+/** Keys of the format that this version does not support. */
 const LATER = ["network", "supervise"];
 
 /** In `deferred_skills`: every skill. In `mcp`: every trusted server. */

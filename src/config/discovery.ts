@@ -33,7 +33,7 @@ interface DiscoveredProvider {
 }
 
 /**
- * Chooses the provider of a run when no flag, variable or file names one (design §6). First a driver whose key is
+ * Chooses the provider of a run when no flag, variable or file names one. First a driver whose key is
  * set, then an entry with a key and a model, then a driver that needs no key, such as a program on the PATH. A model
  * server on this machine is asked last.
  */

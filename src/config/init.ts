@@ -12,7 +12,7 @@ import type { Project } from "./project.ts";
 import { choice, commandLine, limit, number, shown, strict, text, texts } from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
 
-/** The content of an init.yaml (interfaces §2): the services and supervisors that start with the daemon, in order. */
+/** The content of an init.yaml: the services and supervisors that start with the daemon, in order. */
 export interface InitFile {
   file: string;
   services: InitService[];

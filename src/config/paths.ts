@@ -21,7 +21,7 @@ export interface UserPaths {
   closedHome?: string;
   /** The server's socket. Its folder is 0700 and also holds `pidFile` and `lockFile`. */
   socket: string;
-  /** For information only: rnix never reads it (seeds 5.1). */
+  /** For information only: rnix never reads it. */
   pidFile: string;
   /** The daemon holds this lock while it lives. The socket is stale exactly when the lock is free. */
   lockFile: string;
@@ -38,7 +38,7 @@ export interface System {
 }
 
 /**
- * Applies the XDG base directories and the socket rules of seeds 5.2. A relative XDG variable is ignored, and so is an
+ * Applies the XDG base directories and the rules for the socket. A relative XDG variable is ignored, and so is an
  * XDG_RUNTIME_DIR that can't be written. Without a writable HOME the data is in the temporary folder. Nothing is read
  * below a HOME that another user keeps closed.
  */

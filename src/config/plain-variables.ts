@@ -1,6 +1,4 @@
-/** Environment variables that describe the machine and hold no secret of the caller. */
-
-/** The environment variables that a daemon keeps. */
+/** The environment variables that a daemon keeps: they describe the machine and hold no secret of the caller. */
 
 const PLAIN = new Set(["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"]);
 /** Read by the runtime at its start, for servers with a private certificate. */

@@ -6,7 +6,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { canWrite, fileError, systemCode } from "./file.ts";
 import { type Env, userPaths } from "./paths.ts";
 
-/** The project of a command (design §2). It is found again for every run, never cached. */
+/** The project of a command. It is found again for every run, never cached. */
 export interface Project {
   /** Hash of the real path. A moved folder is another project. */
   id: string;

@@ -69,7 +69,7 @@ export interface KeySource {
 
 /**
  * Chooses the provider, the model and the fallbacks of a run. In this order: flag, RNIX_PROVIDER and RNIX_MODEL,
- * agent.yaml, the parent's choice, the project's and the user's providers.yaml, a search on the machine (design §6).
+ * agent.yaml, the parent's choice, the project's and the user's providers.yaml, a search on the machine.
  * Fails with NOT_FOUND for an unknown provider, INVALID without a model, and UNAVAILABLE (exit 69) when nothing is
  * found or the named provider has no key.
  */

@@ -35,7 +35,7 @@ function recordFile(userDataDir: string, projectId: string): string {
   return join(userDataDir, "trust", `${projectId}.json`);
 }
 
-/** Decides whether a project's content may run code or redirect a key (design §5, "Trust"). */
+/** Decides whether a project's content may run code or redirect a key. */
 export interface TrustView {
   /** All these files (absolute) have the trusted content. False for an empty list. */
   allowsFiles(files: readonly string[]): boolean;

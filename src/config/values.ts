@@ -1,4 +1,7 @@
-/** The zod types of configuration values. */
+/**
+ * The zod types of configuration values. Their messages say what was expected and what came. The schema of a file is a
+ * `z.lazy`, because most runs have no such file and building all schemas takes long.
+ */
 
 import { z } from "zod";
 import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "../lib/duration.ts";
@@ -6,11 +9,6 @@ import { hasCommand } from "../lib/has-command.ts";
 import { formatSize, parseSize } from "../lib/size.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
-
-/**
- * The zod types of configuration values. Their messages say what was expected and what came. The schema of a file is a
- * `z.lazy`, because most runs have no such file and building all schemas takes long.
- */
 
 /** How a file writes "no limit" and "not at all". `0` is ambiguous and refused. */
 const UNLIMITED = "unlimited";

@@ -1,6 +1,7 @@
 /** Calls of the C library that Bun does not offer. */
 
 import { dlopen, ptr, toArrayBuffer } from "bun:ffi";
+import { C_LIBRARIES } from "../lib/c-library.ts";
 
 /** Linux only. Other systems have no subreaper, so there is nothing to reap, and pipes are Bun's own. */
 interface Libc {
@@ -57,8 +58,7 @@ const SYMBOLS = {
 
 function open(): { calls: Libc | null } {
   if (process.platform !== "linux") return { calls: null };
-  const arch = process.arch === "arm64" ? "aarch64" : "x86_64";
-  for (const name of ["libc.so.6", `libc.musl-${arch}.so.1`, "libc.so"]) {
+  for (const name of C_LIBRARIES) {
     const calls = load(name);
     if (calls) return { calls };
   }

@@ -28,14 +28,10 @@ export async function spendingSince(runs: RunStore, sinceMs: number): Promise<Sp
 
 async function usedUntil(runs: RunStore, { uuid }: ProcInfo, ms: number): Promise<Spent> {
   const until: Spent = { tokens: 0, cost: 0 };
-  for (let after = 0; ; ) {
-    const page = await runs.steps(uuid, { after, limit: 100 });
-    for (const { ts, so_far } of page.records) {
-      if (so_far === undefined || Date.parse(ts) >= ms) continue;
-      until.tokens = so_far.tokens_used;
-      until.cost = so_far.cost_usd ?? 0;
-    }
-    if (page.next === after) return until;
-    after = page.next;
+  for await (const { ts, so_far } of runs.everyStep(uuid)) {
+    if (so_far === undefined || Date.parse(ts) >= ms) continue;
+    until.tokens = so_far.tokens_used;
+    until.cost = so_far.cost_usd ?? 0;
   }
+  return until;
 }

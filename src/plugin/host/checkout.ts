@@ -1,14 +1,12 @@
-/** The stock plugins, agents and skills of a checkout. */
+/**
+ * The stock plugins, agents and skills of a checkout (`bun src/main.ts`, `bun test`). In the binary, build.ts replaces
+ * this module by a generated one with the same exports. Only embedded.ts may import it.
+ */
 
 import { join, resolve } from "node:path";
 import type { CommandSpec } from "../index.ts";
 import { exportedPlugin } from "./exported.ts";
 import { type EmbeddedFile, type FileDigest, pluginEntries, stockFiles, textFiles } from "./stock-files.ts";
-
-/**
- * The stock plugins, agents and skills of a checkout (`bun src/main.ts`, `bun test`). In the binary, build.ts replaces
- * this module by a generated one with the same exports. Only embedded.ts may import it.
- */
 
 const ROOT = resolve(import.meta.dir, "../../..");
 const PLUGINS = join(ROOT, "plugins");

@@ -1,4 +1,7 @@
-/** The program of a plugin's Worker. */
+/**
+ * The program of a Worker, which runs one version of one plugin from disk. It imports the plugin and serves the kernel's
+ * calls to it. It isolates faults but is no sandbox: trust decides whether the plugin may run.
+ */
 
 import { heapSize } from "bun:jsc";
 import { inspect } from "node:util";
@@ -24,11 +27,6 @@ import {
 } from "./wire.ts";
 import { HostServices } from "./worker-context.ts";
 import { WorkerMounts } from "./worker-mounts.ts";
-
-/**
- * The Worker of one version of one plugin from disk. It imports the plugin and serves the kernel's calls to it. It
- * isolates faults but is no sandbox: trust decides whether the plugin may run.
- */
 
 const LONGEST_TEXT = 8_192;
 

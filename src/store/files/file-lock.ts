@@ -1,8 +1,9 @@
 /** An exclusive lock on a file. */
 
-import { dlopen, type Pointer, read } from "bun:ffi";
+import { dlopen } from "bun:ffi";
 import nodeFs from "node:fs";
 import { dirname } from "node:path";
+import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder } from "./document.ts";
 import { errno, ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
@@ -191,7 +192,7 @@ function openLibc(): Libc {
   const flockType = { args: ["i32", "i32"], returns: "i32" } as const;
   const errnoType = { args: [], returns: "ptr" } as const;
   const failures: unknown[] = [];
-  for (const name of LIBRARIES) {
+  for (const name of C_LIBRARIES) {
     try {
       if (DARWIN) {
         const { symbols } = dlopen(name, { flock: flockType, __error: errnoType });
@@ -205,16 +206,7 @@ function openLibc(): Libc {
   }
   throw new SyscallError(
     "UNAVAILABLE",
-    `No C library found to lock files with; tried ${LIBRARIES.join(", ")}.`,
+    `No C library found to lock files with; tried ${C_LIBRARIES.join(", ")}.`,
     { cause: new AggregateError(failures) },
   );
-}
-
-/** On Linux: glibc first, then the names of musl. */
-const LIBRARIES = DARWIN
-  ? ["libSystem.B.dylib"]
-  : ["libc.so.6", `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`, "libc.so"];
-
-function errnoAt(pointer: Pointer | bigint | null): number {
-  return pointer === null ? 0 : read.i32(pointer, 0);
 }

@@ -1,7 +1,8 @@
 /** Calls of the system for files that programs without our lock write too: swap two names, find open writers. */
 
-import { dlopen, type Pointer, ptr, read } from "bun:ffi";
+import { dlopen, ptr } from "bun:ffi";
 import nodeFs from "node:fs";
+import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
 
 /**
  * Swaps two files in one step, so that what was replaced is still there to be looked at. "missing": one of them does not
@@ -55,22 +56,16 @@ function system(): Calls | null {
 }
 
 function open(): Calls | null {
-  if (process.platform === "darwin") return attempt(openDarwin, "libSystem.B.dylib");
-  if (process.platform !== "linux") return null;
-  const musl = `libc.musl-${process.arch === "arm64" ? "aarch64" : "x86_64"}.so.1`;
-  for (const name of ["libc.so.6", musl, "libc.so"]) {
-    const calls = attempt(openLinux, name);
-    if (calls) return calls;
+  if (process.platform !== "darwin" && process.platform !== "linux") return null;
+  const load = process.platform === "darwin" ? openDarwin : openLinux;
+  for (const name of C_LIBRARIES) {
+    try {
+      return load(name);
+    } catch {
+      // Not this name, or an older library: files are replaced without a swap.
+    }
   }
   return null;
-}
-
-function attempt(load: (name: string) => Calls, name: string): Calls | null {
-  try {
-    return load(name);
-  } catch {
-    return null; // Not this name, or an older library: files are replaced without a swap.
-  }
 }
 
 function openLinux(name: string): Calls {
@@ -80,7 +75,7 @@ function openLinux(name: string): Calls {
     fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
     __errno_location: { args: [], returns: "ptr" },
   });
-  const errno = (): number => numberAt(symbols.__errno_location());
+  const errno = (): number => errnoAt(symbols.__errno_location());
   return {
     swap(a, b) {
       const [from, to] = [cString(a), cString(b)];
@@ -105,15 +100,11 @@ function openDarwin(name: string): Calls {
   return {
     swap(a, b) {
       const [from, to] = [cString(a), cString(b)];
-      return symbols.renamex_np(ptr(from), ptr(to), RENAME_SWAP) === 0 ? 0 : numberAt(symbols.__error());
+      return symbols.renamex_np(ptr(from), ptr(to), RENAME_SWAP) === 0 ? 0 : errnoAt(symbols.__error());
     },
   };
 }
 
 function cString(text: string): Buffer {
   return Buffer.from(`${text}\0`);
-}
-
-function numberAt(pointer: Pointer | bigint | null): number {
-  return pointer === null ? 0 : read.i32(pointer, 0);
 }

@@ -1,6 +1,6 @@
 /** Splits long work of the daemon's thread into time slices. */
 
-/** Length of a time slice. No work may block the daemon's thread for more than 5 ms (design §12). */
+/** Length of a time slice. No work may block the daemon's thread for more than 5 ms. */
 const SLICE_MS = 3;
 
 /** Yields the thread after each time slice. Call `pause` within long loops. */

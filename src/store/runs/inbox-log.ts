@@ -40,7 +40,7 @@ interface Pending {
 }
 
 /**
- * The messages that arrived for one run: `inbox.jsonl` (design §2, "Inbox"). An entry is durable when `add` returns.
+ * The messages that arrived for one run: `inbox.jsonl`. An entry is durable when `add` returns.
  * The record of the step that delivered it to the model acknowledges it; a `taken` line does so without a step. Until
  * then readers return it as unread. Concurrent `add` calls share one write and one sync. No file stays open.
  */

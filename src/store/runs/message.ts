@@ -4,8 +4,6 @@ import { z } from "zod";
 import { IMAGE_TYPES } from "../../plugin/index.ts";
 import { RESULT_FILE } from "./blob-file.ts";
 
-/** Schemas of a conversation's messages, in the records and in a model's answers. */
-
 export const Usage = z.object({
   input_tokens: z.number(),
   output_tokens: z.number(),

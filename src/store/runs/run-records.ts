@@ -118,6 +118,16 @@ export class RunRecords {
     return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
   }
 
+  /** Finished steps, read in pages. */
+  async *everyStep(uuid: string): AsyncGenerator<StepRecord> {
+    for (let after = 0; ; ) {
+      const page = await this.steps(uuid, { after, limit: 100 });
+      yield* page.records;
+      if (page.next === after) return;
+      after = page.next;
+    }
+  }
+
   /** Syscall events by line. */
   async events(uuid: string, page: Page = {}): Promise<LogPage<SyscallEventWire>> {
     return this.#log(uuid, EVENTS, (await schemas()).SyscallEventWire, page);
@@ -142,7 +152,7 @@ export class RunRecords {
     const bytes = this.#size(uuid, INBOX);
     if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
     const acknowledged: number[] = [];
-    for await (const record of this.#everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
+    for await (const record of this.everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
     const rest = unreadMessages(records, acknowledged, bytes);
     const delivered = deliveredBy((await this.journal(uuid)).entries);
     const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => delivered.has(seq));
@@ -214,7 +224,7 @@ export class RunRecords {
   /** Returns the highest step in steps.jsonl; 0 when there is none. */
   async #lastStep(uuid: string): Promise<number> {
     let last = 0;
-    for await (const record of this.#everyStep(uuid)) last = Math.max(last, record.step);
+    for await (const record of this.everyStep(uuid)) last = Math.max(last, record.step);
     return last;
   }
 
@@ -226,15 +236,6 @@ export class RunRecords {
     } catch (error) {
       if (errno(error) === "ENOENT") return null;
       throw ioError(error, `read ${file} of run ${uuid}`, path);
-    }
-  }
-
-  async *#everyStep(uuid: string): AsyncGenerator<StepRecord> {
-    for (let after = 0; ; ) {
-      const page = await this.steps(uuid, { after, limit: 100 });
-      yield* page.records;
-      if (page.next === after) return;
-      after = page.next;
     }
   }
 }

@@ -1,0 +1,49 @@
+/** The schema of inbox.jsonl. */
+
+import { z } from "zod";
+import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { ImageRef } from "./message.ts";
+import { CheckResult } from "./step-schema.ts";
+
+const Arrived = { v: z.literal(SCHEMA_VERSION), seq: z.number(), ts: z.string() };
+
+/** A message for a run, which is delivered to its model. `seq` is its number in this inbox. */
+export const InboxEntry = z.discriminatedUnion("kind", [
+  /** From another process; PID 0, which has no UUID, is the operator. */
+  z.object({
+    ...Arrived,
+    kind: z.literal("message"),
+    from_pid: z.number(),
+    from_uuid: z.string().nullable(),
+    data: z.string(),
+  }),
+  /** From a driver; `source` is its plugin. */
+  z.object({
+    ...Arrived,
+    kind: z.literal("notice"),
+    source: z.string(),
+    text: z.string(),
+    /** The failed attempt of the checks that it reports. */
+    checks: z.array(CheckResult).optional(),
+  }),
+  /** From the user: a message to a run, and the text that a run is resumed with. */
+  z.object({
+    ...Arrived,
+    kind: z.literal("input"),
+    text: z.string(),
+    /** Delivered only when the present answer is complete. Absent: with the next step. */
+    when: z.literal("after_answer").optional(),
+    images: z.array(ImageRef).optional(),
+  }),
+]);
+
+/** One line of inbox.jsonl: an entry, or the numbers of entries that a program took. */
+export const InboxLine = z.discriminatedUnion("kind", [
+  InboxEntry,
+  z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
+]);
+
+export type InboxEntry = z.infer<typeof InboxEntry>;
+/** An entry before the inbox assigns its number. */
+export type InboxDraft = WithoutNumber<InboxEntry>;
+type WithoutNumber<T> = T extends unknown ? Omit<T, "v" | "seq"> : never;

@@ -1,0 +1,224 @@
+/** The schemas of a process: proc-info.json, process-meta.json and events.jsonl. */
+
+import { z } from "zod";
+import { EFFORTS } from "../../plugin/index.ts";
+import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { OpenAsk } from "./ask-schema.ts";
+import { ImageRef, Usage } from "./message.ts";
+import { CheckResult, ChildResult, ModelRef, ModelSwitch, Wake } from "./step-schema.ts";
+
+/**
+ * One line of events.jsonl and one `syscall_event` on the wire. `timestamp_ms` is whole ms since the spawn;
+ * `duration_ms` has fractions.
+ */
+export const SyscallEventWire = z.object({
+  timestamp_ms: z.number(),
+  pid: z.number(),
+  syscall: z.string(),
+  args: z.record(z.string(), z.unknown()),
+  result: z.unknown().optional(),
+  error: z.string().optional(),
+  error_code: z.string().optional(),
+  duration_ms: z.number(),
+});
+
+/** The permissions of a process, saved and restored together. See kernel/permission. */
+export const PermissionRecord = z.object({
+  /** Every list must allow a call. The first is the process's own; the others are those of its ancestors. */
+  allow: z.array(z.array(z.string())),
+  /** Deny rules. A call that one of them, of `revoked` or of `deny_above` covers is denied. */
+  deny: z.array(z.string()),
+  /** Deny rules that ancestors added. `by`: the UUID of the process that may remove the rule. */
+  revoked: z.array(z.object({ rule: z.string(), by: z.string() })).optional(),
+  /** The deny rules of all its ancestors. */
+  deny_above: z.array(z.string()).optional(),
+  /** The spawner fixed the process's own list: mounts add no rules to it. */
+  fixed: z.literal(true).optional(),
+  /** Ask rules: a person decides each allowed call that one of them, or of `ask_above`, covers. */
+  ask: z.array(z.string()).optional(),
+  /** The ask rules of all its ancestors. */
+  ask_above: z.array(z.string()).optional(),
+  /** What is asked for without a rule. */
+  ask_mode: z.enum(["outside"]).optional(),
+  /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
+  always: z.array(z.string()).optional(),
+});
+
+/** A scheduled job, and the instant and attempt that a run is made for. */
+const JobRef = z.object({ id: z.string(), name: z.string(), due: z.string(), attempt: z.number() });
+
+/**
+ * Why a run was suspended: on request (or to wait), by a stop or restart of rnix, by a crash of rnix, with its parent,
+ * or because its model was down. It decides which runs resume automatically when rnix starts (kernel/resume).
+ */
+export const SuspendCause = z.enum(["asked", "stop", "restart", "crash", "parent", "model"]);
+
+/** The endpoint and limits of a run's model. null: unknown, or the driver's default. */
+const ProviderFacts = z.object({
+  driver: z.string(),
+  /** Without parts that may be secret. */
+  base_url: z.string().nullable(),
+  context_window: z.number().nullable(),
+  max_output: z.number().nullable(),
+});
+
+/** proc-info.json, `list_procs`, `ps --json`, `show --json` and `wait`: one set of names for a process. */
+export const ProcInfo = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  pid: z.number(),
+  ppid: z.number(),
+  uuid: z.string(),
+  /** Old records have no kind: they are agents. */
+  kind: z.enum(["agent", "supervisor", "command"]).default("agent"),
+  parent_uuid: z.string().nullable(),
+  origin_uuid: z.string().nullable(),
+  state: z.enum(["created", "running", "zombie", "dead", "suspended"]),
+  intent: z.string(),
+  agent: z.string(),
+  skills: z.array(z.string()),
+  provider: z.string(),
+  model: z.string(),
+  /** The user selected this provider by a flag. */
+  provider_by_flag: z.boolean().default(false),
+  /** The remaining fallback models, in order. */
+  fallback: z.array(ModelRef).default([]),
+  /** Model switches since the spawn, oldest first. */
+  switches: z.array(ModelSwitch).default([]),
+  /** The reasoning effort of the model, when one was set. */
+  effort: z.enum(EFFORTS).nullable().default(null),
+  project: z.string(),
+  cwd: z.string(),
+  /** The revision from which its definitions come. */
+  base: z.object({ ref: z.string(), commit: z.string() }).nullable().default(null),
+  ctx_id: z.number(),
+  steps: z.number(),
+  /** null: no limit. */
+  max_steps: z.number().nullable(),
+  /** This process and its children. */
+  steps_used: z.number().optional(),
+  /** This process and its children. */
+  tokens_used: z.number(),
+  /** This process alone. */
+  usage: Usage,
+  cost_usd: z.number().nullable(),
+  context_budget: z.number().nullable(),
+  max_cost: z.number().nullable(),
+  timeout_ms: z.number().nullable(),
+  /** Devices of which it can reach something; `permissions` decides each call. */
+  allowed_devices: z.array(z.string()),
+  allowed_tools: z.array(z.string()),
+  permissions: PermissionRecord,
+  sandbox: z.string(),
+  created_at_ms: z.number(),
+  ended_at_ms: z.number().nullable(),
+  /** Running time, without paused and suspended time. */
+  elapsed_ms: z.number(),
+  is_paused: z.boolean(),
+  paused_at_ms: z.number(),
+  result: z.string().nullable(),
+  /** The result as a document of the output schema; null without a schema. */
+  output: z.unknown().default(null),
+  /** The run was interrupted, and the result is incomplete. */
+  partial: z.boolean(),
+  exit_code: z.number().nullable(),
+  exit_reason: z.string().nullable(),
+  /** For a suspended run: why it was suspended, and what it waits for. */
+  suspended: z
+    .object({
+      reason: z.string(),
+      cause: SuspendCause.default("asked"),
+      wake: Wake,
+      /** The waker resumes it automatically. Absent: the user resumes it. */
+      by_itself: z.literal(true).optional(),
+    })
+    .nullable()
+    .default(null),
+  /** After each answer it waits for a message of the user instead of ending. */
+  chat: z.boolean().default(false),
+  /** Its questions to a person that have no verdict yet. */
+  asks: z.array(OpenAsk).default([]),
+  /** It resumes automatically when rnix starts after a crash or a stop. */
+  resume_on_restart: z.boolean().default(false),
+  /** The unit of init.yaml that it runs for. */
+  supervised: z.string().nullable().default(null),
+  /** The scheduled job, and the instant, that it runs for. */
+  job: JobRef.nullable().default(null),
+  /** Facts of its provider in the last run. Old records have none. */
+  provider_facts: ProviderFacts.nullable().default(null),
+  /** Its process groups, or those at its end. */
+  groups: z.array(z.string()).default([]),
+  /** Its PIDs before it was resumed, oldest first; of many, only the latest. */
+  earlier_pids: z.array(z.number()).default([]),
+  /** For a crashed run: how many crashes in a row happened after the same step. */
+  crashes: z.object({ step: z.number(), times: z.number() }).nullable().default(null),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** What the user should know about how it began: what was left out, and why. */
+  notices: z.array(z.string()).default([]),
+  /** Of all attempts, in order. */
+  checks: z.array(CheckResult),
+  tool_calls: z.number(),
+  /** A call was started that can't be repeated without a further effect. */
+  acted: z.boolean().default(false),
+  files_changed: z.array(z.string()),
+  files_changed_complete: z.boolean(),
+  children: z.array(ChildResult),
+  /** Versions or digests of rnix and the plugins, by name. */
+  versions: z.record(z.string(), z.string()),
+  /** The name of the lock file of its kernel. When that lock is free, the run has crashed. */
+  kernel: z.string(),
+  /** This user's Rnix did not write it: it can be viewed, but never resumed. Set when it is read. */
+  foreign: z.literal(true).optional(),
+  /** The project or data folder from which it was copied or moved. Set when it is read. */
+  moved_from: z.string().optional(),
+  /** Names of all environment variables; values only for the allow-list and `--env`. */
+  env: z.object({ names: z.array(z.string()), values: z.record(z.string(), z.string()) }),
+});
+
+/** process-meta.json: the prompt head and the tools. Tools are only appended. */
+export const ProcessMeta = z.object({
+  v: z.literal(SCHEMA_VERSION),
+  system_prompt: z.string(),
+  tools: z.array(
+    z.object({ name: z.string(), description: z.string(), input: z.record(z.string(), z.unknown()) }),
+  ),
+  /** The parts of the head that plugins gave. Absent: none. */
+  prompt_parts: z
+    .array(z.object({ plugin: z.string(), title: z.string(), characters: z.number() }))
+    .optional(),
+  /** Spawn arguments that are not in the process record. Absent in old records. */
+  spawned: z
+    .object({
+      /** Attached text: it follows the intent in the first message. */
+      input: z.string().nullable(),
+      /** Commands that must succeed at the end. */
+      checks: z.array(z.string()),
+      /** Maximum attempts of the checks. Absent in old records: 1. */
+      check_attempts: z.number().optional(),
+      /** Folders outside the project. */
+      folders: z.array(z.string()),
+      /** Its mounts at the start. Absent in old records. */
+      mounts: z.array(z.object({ type: z.string(), name: z.string() })).optional(),
+      /** Maximum levels of processes below it. null: no limit. */
+      depth: z.number().nullable(),
+      /** The spawner's addition to the prompt head. Absent in old records. */
+      system_prompt: z.string().nullable().optional(),
+      /** Attached images: they are in the first message. */
+      images: z.array(ImageRef).optional(),
+      /** What decides a question when no client can answer it. Absent: the default. */
+      on_ask: z.enum(["deny", "default", "park"]).optional(),
+      /** JSON Schema that its answer must fit. */
+      output_schema: z.record(z.string(), z.unknown()).optional(),
+    })
+    .optional(),
+});
+
+/** A field of proc-info.json that ProcInfo omits: the data folder where it was written. */
+export const RecordedDataDir = z.object({ data_dir: z.string() });
+
+export type SyscallEventWire = z.infer<typeof SyscallEventWire>;
+export type SuspendCause = z.infer<typeof SuspendCause>;
+export type PermissionRecord = z.infer<typeof PermissionRecord>;
+export type ProviderFacts = z.infer<typeof ProviderFacts>;
+export type JobRef = z.infer<typeof JobRef>;
+export type ProcInfo = z.infer<typeof ProcInfo>;
+export type ProcessMeta = z.infer<typeof ProcessMeta>;
