@@ -7,7 +7,7 @@ import type { Policies, StoredJob } from "./job.ts";
 import { isoOf } from "./timetable.ts";
 
 /** Maximum instants of a job that wait for their turn. */
-const MAX_QUEUED = 100;
+export const MAX_QUEUED = 100;
 
 /** What is known when the due rows of a job are decided. */
 interface Situation {
@@ -18,6 +18,8 @@ interface Situation {
   live: readonly LedgerRow[];
   /** Why no run may begin today; null: it may. */
   spent: string | null;
+  /** Why changed files may start no run now; null: they may. */
+  tooOften: string | null;
 }
 
 /** The decision about one row: its new version, or to begin it, or to wait. */
@@ -90,6 +92,7 @@ function turn(row: LedgerRow, at: Situation, policies: Policies, queued: number)
     return row.queued ? { do: "wait" } : { do: "write", row: queuedRow };
   }
   if (at.spent !== null) return write(row, "skipped", at.spent, at);
+  if (at.tooOften !== null && !row.extra && row.attempt === 1) return write(row, "skipped", at.tooOften, at);
   return begin(row, at);
 }
 

@@ -62,7 +62,10 @@ export interface RunOutcome {
 
 /** Where the events of a job go. */
 export interface JobEvents {
-  /** Resolves when the instant is durable; false: the same event has its row already. Fails with UNAVAILABLE. */
+  /**
+   * Resolves when the instant is durable; false: the same event has its row already. Nothing was written if it fails with
+   * UNAVAILABLE, or with EXHAUSTED because too many events wait.
+   */
   accept(event: Pick<LedgerRow, "cause" | "body">): Promise<boolean>;
   /** A run of the job is live. */
   isLive(): boolean;

@@ -5,9 +5,10 @@ import type { Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
+import { startedTooOften } from "./change-rate.ts";
 import { latestMissed, SET_BACK_MS, waitAgain } from "./clock-set-back.ts";
 import { CRON } from "./cron-folder.ts";
-import { type Decision, decide } from "./decide.ts";
+import { type Decision, decide, MAX_QUEUED } from "./decide.ts";
 import { dueRow, dueRows } from "./due.ts";
 import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { JobFile, JobList } from "./job-file.ts";
@@ -126,10 +127,15 @@ export class Scheduler {
     if (this.#lock) await this.#runs.changed(uuid);
   }
 
-  /** Adds one instant that no clock has. It is durable when this returns; null: it was there already. */
+  /**
+   * Adds one instant that no clock has. It is durable when this returns; null: it was there already. Fails with EXHAUSTED
+   * for an event when too many of the job wait.
+   */
   async accept(job: StoredJob, more: Partial<LedgerRow>): Promise<LedgerRow | null> {
     if (!this.isReady) throw notHere(this.project);
     if (more.cause !== undefined && this.ledger.hasCause(job.id, more.cause)) return null;
+    const waiting = this.ledger.open(job.id).filter(({ state, attempt }) => state === "due" && attempt === 1);
+    if (more.cause !== undefined && waiting.length >= MAX_QUEUED) throw tooMany(job);
     const row = dueRow(job, this.ledger.freeInstant(job.id, this.#ports.clock.now()), more);
     await this.ledger.write(row);
     this.look();
@@ -219,8 +225,9 @@ export class Scheduler {
       const live = this.#runs.liveOf(id);
       const retries = rows.filter((row) => row.attempt > 1);
       const spent = job ? spentToday(job, this.ledger, live, now).over : null;
+      const tooOften = job ? startedTooOften(job, this.ledger.rows(id), now) : null;
       const policies = job && policiesOf(job);
-      decisions.push(...decide(rows, { now, job, policies, live: [...live, ...retries], spent }));
+      decisions.push(...decide(rows, { now, job, policies, live: [...live, ...retries], spent, tooOften }));
     }
     const written = decisions.flatMap((one) => (one.do === "write" ? [one.row] : []));
     await this.ledger.write(...written);
@@ -285,6 +292,10 @@ export class Scheduler {
     const wait = Math.min(Math.max(0, next - now), maxWaitMs);
     this.#timer = clock.timer(wait, () => this.look());
   }
+}
+
+function tooMany({ name }: StoredJob): SyscallError {
+  return new SyscallError("EXHAUSTED", `${MAX_QUEUED} events of the job ${name} wait for their runs.`);
 }
 
 function notHere({ dir }: JobProject): SyscallError {

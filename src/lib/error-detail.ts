@@ -7,6 +7,16 @@ export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);
 }
 
+/** For a log: the stack of an error; anything else that was thrown, as text. */
+export function stackOf(thrown: unknown): string {
+  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
+}
+
+/** For a log: the message of an expected error, the stack of any other. */
+export function logTextOf(thrown: unknown): string {
+  return thrown instanceof SyscallError ? thrown.message : stackOf(thrown);
+}
+
 /** The same error with more detail about where it happened. */
 export function withDetail(
   error: SyscallError,

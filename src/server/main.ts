@@ -3,6 +3,7 @@
 import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";
+import { logTextOf, stackOf } from "../lib/error-detail.ts";
 import { textLogger } from "../lib/logger.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
@@ -45,7 +46,7 @@ export async function daemonMain({ print, env = process.env }: DaemonMainOptions
   try {
     return await run(user, env, file.path, log);
   } catch (error) {
-    log(messageOf(error));
+    log(logTextOf(error));
     return EXIT.broken;
   }
 }
@@ -68,11 +69,11 @@ async function run(user: UserPaths, env: Env, logFile: string, log: (text: strin
     onSignal: (stop) =>
       listen(stop, (defect) => {
         broken = true;
-        logger.warn("daemon", `a fault of rnix itself, suspending all runs: ${textOf(defect)}`);
+        logger.warn("daemon", `a fault of rnix itself, suspending all runs: ${stackOf(defect)}`);
       }),
   });
   if (typeof end === "object") {
-    log(messageOf(end.failed));
+    log(logTextOf(end.failed));
     return exitOf(end.failed);
   }
   if (end === "stopped") return broken ? EXIT.broken : EXIT.done;
@@ -117,13 +118,4 @@ function listen(stop: (now: boolean) => void, onDefect: (defect: unknown) => voi
   return () => {
     for (const [event, listener] of listeners) process.off(event, listener);
   };
-}
-
-/** The message for the log, where the user finds it. */
-function messageOf(error: unknown): string {
-  return error instanceof SyscallError ? error.message : textOf(error);
-}
-
-function textOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

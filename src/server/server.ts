@@ -1,5 +1,6 @@
 /** The server: accepts clients, limits their number and closes their connections. */
 
+import { stackOf } from "../lib/error-detail.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";
@@ -52,10 +53,7 @@ export class Server {
     const served = connection
       .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#services, () => connection.take()))
       .catch((error: unknown) => {
-        this.#services.logger.warn(
-          "server",
-          `a connection broke: ${error instanceof Error ? error.stack : String(error)}`,
-        );
+        this.#services.logger.warn("server", `a connection broke: ${stackOf(error)}`);
         connection.destroy();
       })
       .finally(() => this.#open.delete(connection));

@@ -377,6 +377,37 @@ test("a deadline ends the run, and no further attempt begins", async () => {
   expect(world.rows()[0]?.reason).toContain("deadline");
 });
 
+test("events beyond those that may wait are refused and leave no row", async () => {
+  const job = await world.add({ trigger: { on_hook: "push" } });
+  world.takes = () => ({ ms: Number.POSITIVE_INFINITY });
+  const scheduler = await world.start();
+  const send = (id: number) => scheduler.accept(job, { cause: `hook ${id}`, queued: true });
+  for (let id = 0; id <= 100; id++) {
+    await send(id);
+    await scheduler.idle();
+  }
+  await expect(send(101)).rejects.toMatchObject({ code: "EXHAUSTED" });
+  // One that was accepted is known, and one by hand is taken.
+  expect(await send(7)).toBeNull();
+  expect(await scheduler.accept(job, { extra: true })).toMatchObject({ extra: true });
+  await scheduler.idle();
+  expect(world.states().toSorted()).toEqual([...Array(101).fill("due"), "running"]);
+});
+
+test("changed files start a job at most 60 times an hour", async () => {
+  const job = await world.add({ trigger: { on_change: ["src/**"] } });
+  world.takes = () => ({ ms: 5_000 });
+  const scheduler = await world.start();
+  for (let change = 1; change <= 150; change++) {
+    await scheduler.accept(job, { cause: `change ${change} x`, queued: true });
+    await world.pass(MINUTE / 2);
+  }
+  const states = world.states();
+  expect(states.slice(0, 120)).toEqual([...Array(60).fill("ran"), ...Array(60).fill("skipped")]);
+  expect(states.slice(121)).toEqual(Array(29).fill("ran"));
+  expect(world.rows()[60]?.reason).toContain("60 times in an hour");
+});
+
 test("the budgets of a day bound each run, and skip the rest", async () => {
   await world.add({ trigger: { every: "6h" }, budget_per_day: 1000 });
   world.takes = () => ({ ms: MINUTE, end: { tokensUsed: 500 } });

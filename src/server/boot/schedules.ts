@@ -11,7 +11,7 @@ import type { SpawnPlan, SpawnPorts } from "../plan/plan-spawn.ts";
 import type { PlacedResume } from "../plan/request-defaults.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { FileWatch } from "../schedule/file-watch.ts";
-import { gateRunner } from "../schedule/gate.ts";
+import { runGate } from "../schedule/gate.ts";
 import { Hooks } from "../schedule/hooks.ts";
 import { completeRequest } from "../schedule/job-request.ts";
 import { JobRuns } from "../schedule/job-runs.ts";
@@ -78,15 +78,13 @@ export function makeSchedules(
     now: () => clock.now(),
   });
   const closing = new AbortController();
+  const programs = { clock, children, spillDir: join(user.dataDir, "tmp") };
   const hooks = new Hooks({
-    clock,
-    children,
-    spillDir: join(user.dataDir, "tmp"),
+    ...programs,
     portFile: join(user.dataDir, CRON, "port"),
     secretOf: (subject) => key.secretOf(`hook ${subject}`),
     warn: (text) => logger.warn("hooks", text),
   });
-  const gate = gateRunner({ children, clock, spillDir: join(user.dataDir, "tmp") });
   const ports: SchedulesPorts = {
     clock,
     random: Math.random,
@@ -105,13 +103,11 @@ export function makeSchedules(
     outcome: (row) => jobRuns.outcome(row),
     conversation: (job) => jobRuns.conversation(job),
     stop: (uuid) => jobRuns.stop(uuid),
-    gate: (job, command) => gate(placedJob(job, plan).request, command),
+    gate: async (job, command) => runGate(command, placedJob(job, plan).request, programs),
     async deliver(job, row, { to }) {
       const { cwd, env: jobEnv } = placedJob(job, plan).request;
       await deliver(job, row, to, {
-        children,
-        clock,
-        spillDir: join(user.dataDir, "tmp"),
+        ...programs,
         cwd,
         env: jobEnv,
         resultOf: async (uuid) => (await history.byUuid(uuid))?.info.result ?? null,

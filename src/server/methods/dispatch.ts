@@ -1,6 +1,6 @@
 /** Finds the method of a request and runs it. */
 
-import { messageOf } from "../../lib/error-detail.ts";
+import { messageOf, stackOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
@@ -109,8 +109,7 @@ function toWire(error: unknown, services: Services): WireError {
     const { code, message, syscall, device } = error;
     return { code, message, ...(syscall && { syscall }), ...(device && { device }) };
   }
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  services.logger.warn("server", `a fault of rnix itself: ${text}`);
+  services.logger.warn("server", `a fault of rnix itself: ${stackOf(error)}`);
   return {
     code: "INTERNAL",
     message: `A fault of rnix itself: ${messageOf(error)}. \`rnix daemon logs\` has more.`,

@@ -1,8 +1,9 @@
 /** Notifies a command or an address of an event: for example a question that waits. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { sleep } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
+import { Semaphore } from "../../lib/semaphore.ts";
 import type { Receiver, SendPorts } from "./send.ts";
 
 interface NotifierPorts extends SendPorts {
@@ -10,17 +11,17 @@ interface NotifierPorts extends SendPorts {
 }
 
 const CLOSE_MS = 3_000;
-/** The waits before the second and the third attempt. */
-const WAITS_MS = [1_000, 5_000] as const;
+/** The waits before the attempts. */
+const WAITS_MS = [0, 1_000, 5_000] as const;
 /** Maximum notifications under way or waiting; more are dropped and logged. */
 const MAX_OPEN = 50;
 const MAX_CONCURRENT = 4;
 
-/** Sends notifications one after the other per place, a few at a time. It never fails and nothing waits for it. */
+/** Sends notifications, a few at a time. It never fails and nothing waits for it. */
 export class Notifier {
   readonly #ports: NotifierPorts;
-  readonly #queue: (() => Promise<void>)[] = [];
-  readonly #running = new Set<Promise<void>>();
+  readonly #slots = new Semaphore(MAX_CONCURRENT);
+  readonly #open = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
   constructor(ports: NotifierPorts) {
@@ -28,70 +29,42 @@ export class Notifier {
   }
 
   notify(receiver: Receiver, event: object): void {
-    if (this.#queue.length + this.#running.size >= MAX_OPEN) {
+    if (this.#open.size >= MAX_OPEN) {
       this.#ports.logger.warn(
         "notify",
         `${MAX_OPEN} notifications wait: one for ${receiver.target} was dropped`,
       );
       return;
     }
-    this.#queue.push(() => this.#send(receiver, JSON.stringify(event)));
-    this.#next();
+    const body = JSON.stringify(event);
+    const done = this.#slots.run(() => this.#send(receiver, body)).finally(() => this.#open.delete(done));
+    this.#open.add(done);
   }
 
   /** Lets notifications under way finish for a moment, then ends them. */
   async close(): Promise<void> {
     const timer = this.#ports.clock.timer(CLOSE_MS, () => this.#closing.abort());
     try {
-      while (this.#running.size > 0) await Promise.all(this.#running);
+      while (this.#open.size > 0) await Promise.all(this.#open);
     } finally {
       timer.cancel();
       this.#closing.abort();
     }
   }
 
-  #next(): void {
-    while (this.#running.size < MAX_CONCURRENT && !this.#closing.signal.aborted) {
-      const work = this.#queue.shift();
-      if (!work) return;
-      const done = work().finally(() => {
-        this.#running.delete(done);
-        this.#next();
-      });
-      this.#running.add(done);
-    }
-  }
-
   async #send(receiver: Receiver, body: string): Promise<void> {
-    const { logger } = this.#ports;
-    for (let attempt = 0; ; attempt++) {
+    const { signal } = this.#closing;
+    let why = "rnix stops";
+    for (const wait of WAITS_MS) {
+      if (wait > 0) await sleep(this.#ports.clock, wait, signal).catch(() => undefined);
+      if (signal.aborted) break;
       try {
         const { sendTo } = await import("./send.ts");
-        await sendTo(receiver, body, this.#ports, this.#closing.signal);
-        return;
+        return await sendTo(receiver, body, this.#ports, signal);
       } catch (thrown) {
-        const why = messageOf(thrown);
-        const wait = WAITS_MS[attempt];
-        if (wait === undefined || this.#closing.signal.aborted) {
-          logger.warn("notify", `${receiver.target} was not notified: ${why}`);
-          return;
-        }
-        await this.#pause(wait);
+        why = messageOf(thrown);
       }
     }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      let ignore = (): void => undefined;
-      const timer = this.#ports.clock.timer(ms, () => {
-        ignore();
-        resolve();
-      });
-      ignore = onceAborted(this.#closing.signal, () => {
-        timer.cancel();
-        resolve();
-      });
-    });
+    this.#ports.logger.warn("notify", `${receiver.target} was not notified: ${why}`);
   }
 }

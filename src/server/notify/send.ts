@@ -1,9 +1,7 @@
 /** Sends one text to a command, on its stdin, or to an address, by POST. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { type ProgramPorts, runServerProgram, shell } from "../server-program.ts";
 
 /** A shell command, which reads the text on stdin, or an address. */
 export interface Receiver {
@@ -14,16 +12,10 @@ export interface Receiver {
   env?: Readonly<Record<string, string>>;
 }
 
-export interface SendPorts {
-  children: Pick<Children, "exec">;
-  clock: Clock;
-  /** Absolute. Nothing is written there. */
-  spillDir: string;
+export interface SendPorts extends ProgramPorts {
   env: Record<string, string>;
 }
 
-/** Programs need an owner; these belong to no run. */
-const OWNER = "notify";
 const COMMAND_MS = 30_000;
 const POST_MS = 10_000;
 /** Characters of its output that are part of the error. */
@@ -56,29 +48,20 @@ async function post(url: string, body: string, closing: AbortSignal): Promise<vo
 async function run(
   { target, cwd, env: own }: Receiver,
   body: string,
-  { children, clock, env, spillDir }: SendPorts,
+  { env, ...ports }: SendPorts,
   closing: AbortSignal,
 ): Promise<void> {
-  const child = await children.exec(
-    { uuid: OWNER, spillDir, clock },
-    {
-      argv: ["/bin/sh", "-c", target],
-      cwd,
-      env: { ...env, ...own },
-      stdin: body,
-      timeoutMs: COMMAND_MS,
-      maxOutput: 0,
-      life: "process",
-    },
-  );
-  const stop = onceAborted(closing, () => void child.kill());
-  let output = "";
-  for (let piece = await child.read(); piece !== null; piece = await child.read())
-    if (output.length < 500) output += new TextDecoder().decode(piece.data);
-  const { code, signal, timedOut } = await child.exited();
-  stop();
+  const { code, signal, timedOut, stdout, stderr } = await runServerProgram(ports, "notify", {
+    argv: shell(target),
+    cwd,
+    env: { ...env, ...own },
+    stdin: body,
+    timeoutMs: COMMAND_MS,
+    maxChars: MAX_SHOWN,
+    signal: closing,
+  });
   if (code === 0) return;
   const how = timedOut ? "did not end in time" : `ended with ${code ?? signal}`;
-  const shown = output.trim().slice(0, MAX_SHOWN);
+  const shown = `${stderr}${stdout}`.trim().slice(0, MAX_SHOWN);
   throw new SyscallError("UNAVAILABLE", `it ${how}${shown === "" ? "" : `: ${shown}`}`);
 }

@@ -7,18 +7,13 @@ import type { Env } from "../../config/paths.ts";
 import type { KeyCommands, KeySource } from "../../config/provider-choice.ts";
 import type { KeyCommand } from "../../config/providers.ts";
 import type { Secrets } from "../../kernel/process/secrets.ts";
-import type { Clock } from "../../lib/clock.ts";
-import type { Children } from "../../os/children.ts";
-import { type Child, SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
+import { type ProgramPorts, runServerProgram, shell } from "../server-program.ts";
 
-interface KeyCommandPorts {
-  children: Pick<Children, "exec">;
-  clock: Clock;
+interface KeyCommandPorts extends ProgramPorts {
   /** Gets every key that a command prints. */
   fetched: Secrets;
-  /** Absolute. Nothing is written there, because the commands' output must not be on disk. */
-  spillDir: string;
   /** Absolute. Holds the lock of each running command, so that other kernels wait for it. */
   lockDir: string;
 }
@@ -110,41 +105,27 @@ class CommandKey implements KeySource {
 
   async #run(): Promise<string> {
     this.#memo = undefined;
-    const { children, clock, spillDir } = this.#ports;
     const { command, cwd } = this.#command;
-    const child = await children.exec(
-      { uuid: OWNER, spillDir, clock },
+    const { code, signal, timedOut, stdout, stderr, isCut } = await runServerProgram(
+      this.#ports,
+      "api-key-command",
       {
-        argv: ["/bin/sh", "-c", command],
-        cwd,
-        env: this.#env,
-        timeoutMs: COMMAND_MS,
-        maxOutput: 0,
-        life: "process",
+        ...{ argv: shell(command), cwd, env: this.#env },
+        ...{ timeoutMs: COMMAND_MS, maxChars: MAX_OUTPUT, endsAtMax: true },
       },
     );
-    const key = await this.#result(child);
-    this.#ports.fetched.add(key);
-    this.#memo = { key, untilMs: clock.monotonic() + KEEP_MS };
-    return key;
-  }
-
-  async #result(child: Child): Promise<string> {
-    const { stdout, stderr } = await printed(child);
-    // Longer output is not a key, so the program is ended.
-    if (stdout.length > MAX_OUTPUT) await child.kill();
-    const { code, signal, timedOut } = await child.exited();
     const key = stdout.trim();
-    if (stdout.length > MAX_OUTPUT)
-      throw this.#failed(`printed more than ${MAX_OUTPUT} characters: expected one line, the key`);
+    if (isCut) throw this.#failed(`printed more than ${MAX_OUTPUT} characters: expected one line, the key`);
     if (timedOut) throw this.#failed(`did not finish within ${COMMAND_MS / 1000} s`);
-    if (code !== 0)
-      throw this.#failed(
-        `${code === null ? `was ended by ${signal}` : `ended with ${code}`}${said(stderr, key)}`,
-      );
+    if (code !== 0) {
+      const how = code === null ? `was ended by ${signal}` : `ended with ${code}`;
+      throw this.#failed(`${how}${said(stderr, key)}`);
+    }
     if (key === "") throw this.#failed(`printed nothing${said(stderr, key)}`);
     if (!/^[\x21-\x7e]+$/.test(key))
       throw this.#failed("printed something that is not a key: expected one line without spaces");
+    this.#ports.fetched.add(key);
+    this.#memo = { key, untilMs: this.#ports.clock.monotonic() + KEEP_MS };
     return key;
   }
 
@@ -156,26 +137,12 @@ class CommandKey implements KeySource {
   }
 }
 
-/** Programs need an owner; these belong to no run. */
-const OWNER = "api-key-command";
-
 /** Variables that differ between terminals of one user and do not select a key. */
 function isOfTerminal(name: string): boolean {
   return (
     ["_", "SHLVL", "PWD", "OLDPWD", "WINDOWID", "COLUMNS", "LINES", "STY"].includes(name) ||
     /^(?:TERM|TMUX|RNIX_|VTE_|KONSOLE_|ITERM_|VSCODE_)/.test(name)
   );
-}
-
-async function printed(child: Child): Promise<{ stdout: string; stderr: string }> {
-  const decoders = { 1: new TextDecoder(), 2: new TextDecoder() };
-  const text = { 1: "", 2: "" };
-  for (let piece = await child.read(); piece !== null; piece = await child.read()) {
-    const { fd, data } = piece;
-    if (text[fd].length <= MAX_OUTPUT) text[fd] += decoders[fd].decode(data, { stream: true });
-    if (text[1].length > MAX_OUTPUT) break;
-  }
-  return { stdout: text[1], stderr: text[2] };
 }
 
 /** The last line of its error output, without the key it printed. */

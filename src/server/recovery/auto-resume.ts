@@ -3,6 +3,7 @@
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ProviderChoice, SpawnOpts } from "../../kernel/types.ts";
 import type { Logger } from "../../lib/logger.ts";
+import { Semaphore } from "../../lib/semaphore.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";
@@ -31,8 +32,7 @@ interface AutoResumePorts {
  */
 export class AutoResume {
   readonly #ports: AutoResumePorts;
-  readonly #queue: (() => void)[] = [];
-  #running = 0;
+  readonly #slots = new Semaphore(MAX_CONCURRENT);
 
   constructor(ports: AutoResumePorts) {
     this.#ports = ports;
@@ -41,16 +41,10 @@ export class AutoResume {
   /** Resolves with its new PID. Rejects as a resume does: INVALID if another caller has resumed it. */
   async resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<number> {
     const { logger } = this.#ports;
-    await this.#turn();
-    try {
-      const { pid, notices } = await this.#resume(uuid, inMemory);
-      logger.info(`PID ${pid}`, `resumes ${uuid} by itself: ${why}`);
-      for (const notice of notices) logger.warn(`PID ${pid}`, notice);
-      return pid;
-    } finally {
-      this.#running--;
-      this.#queue.shift()?.();
-    }
+    const { pid, notices } = await this.#slots.run(() => this.#resume(uuid, inMemory));
+    logger.info(`PID ${pid}`, `resumes ${uuid} by itself: ${why}`);
+    for (const notice of notices) logger.warn(`PID ${pid}`, notice);
+    return pid;
   }
 
   async #resume(
@@ -67,12 +61,6 @@ export class AutoResume {
     const { agent, opts, notices } = inMemory ? plan : keepAddress(run.info, plan);
     const { pid } = await kernel.lifecycle.resume(uuid, agent, { ...opts, notices });
     return { pid, notices };
-  }
-
-  /** First come, first served. */
-  async #turn(): Promise<void> {
-    if (this.#running >= MAX_CONCURRENT) await new Promise<void>((resolve) => this.#queue.push(resolve));
-    this.#running++;
   }
 }
 

@@ -3,8 +3,9 @@
 import { hasEnded, resultOf } from "../../kernel/resume/saved-run.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { logTextOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { eachParallel } from "../../lib/parallel.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { KernelLocks } from "../daemon/kernel-locks.ts";
@@ -67,7 +68,7 @@ export class Recovery {
     const before = this.#work ?? Promise.resolve();
     this.#work = before
       .then(() => this.#recover())
-      .catch((thrown) => this.#ports.logger.warn("recovery", textOf(thrown)));
+      .catch((thrown) => this.#ports.logger.warn("recovery", logTextOf(thrown)));
     return this.#work;
   }
 
@@ -116,7 +117,7 @@ export class Recovery {
     const found = await this.#recordCrashes(await this.#find(new Set(this.#dead)));
     const roots = await this.#resumableRoots(found);
     this.#ports.supervised.complete();
-    await pooled(roots, (run) => this.#resume(run));
+    await eachParallel(roots, MAX_CONCURRENT, (run) => this.#resume(run));
     for (const run of this.#contested.splice(0)) await this.#awaitOther(run);
     if (this.#ports.supervised.isEmpty) this.#forgetKernels();
   }
@@ -132,7 +133,10 @@ export class Recovery {
           this.#ports.logger.warn("recovery", `run ${uuid} in ${dir} is damaged: ${error.message}`);
         }
       } catch (thrown) {
-        this.#ports.logger.warn("recovery", `the runs in ${dir} could not be looked at: ${textOf(thrown)}`);
+        this.#ports.logger.warn(
+          "recovery",
+          `the runs in ${dir} could not be looked at: ${logTextOf(thrown)}`,
+        );
       }
     }
     return found;
@@ -147,7 +151,7 @@ export class Recovery {
       if (parent !== null) below.set(parent, [...(below.get(parent) ?? []), one]);
     }
     const words = new Map<string, CrashedRun>();
-    await pooled(open, async (run) => {
+    await eachParallel(open, MAX_CONCURRENT, async (run) => {
       const said = await this.#readCrash(run);
       if (said) words.set(run.info.uuid, said);
     });
@@ -162,7 +166,7 @@ export class Recovery {
       mended.set(info.uuid, withChildren(asSuspended(info, said), said, children));
     }
     const written: StoredRun[] = [];
-    await pooled(found, async ({ info, records }) => {
+    await eachParallel(found, MAX_CONCURRENT, async ({ info, records }) => {
       const wanted = mended.get(info.uuid);
       if (!wanted && info.ended_at_ms === null) return;
       const now = wanted ? await this.#write(info, wanted, records) : info;
@@ -177,7 +181,10 @@ export class Recovery {
       return await readCrashedRun(info, records);
     } catch (thrown) {
       this.#keepKernel(info.kernel);
-      this.#ports.logger.warn("recovery", `run ${info.uuid}: what it did can't be read: ${textOf(thrown)}`);
+      this.#ports.logger.warn(
+        "recovery",
+        `run ${info.uuid}: what it did can't be read: ${logTextOf(thrown)}`,
+      );
       return undefined;
     }
   }
@@ -204,7 +211,7 @@ export class Recovery {
       this.#keepKernel(before.kernel);
       this.#ports.logger.warn(
         "recovery",
-        `run ${before.uuid}: its end could not be recorded: ${textOf(thrown)}`,
+        `run ${before.uuid}: its end could not be recorded: ${logTextOf(thrown)}`,
       );
       return null;
     }
@@ -237,7 +244,7 @@ export class Recovery {
       await this.#ports.resume(run.info.uuid);
     } catch (thrown) {
       if (this.#closing) this.#keepKernel(run.info.kernel);
-      else await this.#leaveSuspended(run, textOf(thrown));
+      else await this.#leaveSuspended(run, logTextOf(thrown));
     }
   }
 
@@ -264,7 +271,7 @@ export class Recovery {
           : null,
       );
     } catch (thrown) {
-      this.#ports.logger.warn("recovery", `run ${uuid}: that could not be recorded: ${textOf(thrown)}`);
+      this.#ports.logger.warn("recovery", `run ${uuid}: that could not be recorded: ${logTextOf(thrown)}`);
     }
   }
 
@@ -308,18 +315,4 @@ function withChildren(
     if (child.cost_usd !== null) sum.cost_usd = (sum.cost_usd ?? 0) + child.cost_usd;
   }
   return sum;
-}
-
-/** Limited to a few at a time, in order. */
-async function pooled<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
-  let next = 0;
-  const worker = async (): Promise<void> => {
-    for (let item = items[next++]; item !== undefined; item = items[next++]) await work(item);
-  };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
-}
-
-function textOf(thrown: unknown): string {
-  if (thrown instanceof SyscallError) return thrown.message;
-  return thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
 }

@@ -5,18 +5,14 @@ import { dirname, join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { JobProject } from "../../cron/project-list.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import type { Children } from "../../os/children.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
 import { errno, realFs, removeLeftover } from "../../store/files/fs-port.ts";
+import { type ProgramPorts, runServerProgram } from "../server-program.ts";
 
-interface HooksPorts {
-  clock: Clock;
-  children: Pick<Children, "exec">;
-  /** Absolute; programs write nothing there. */
-  spillDir: string;
+interface HooksPorts extends ProgramPorts {
   /** Where the address is remembered, so that it stays the same. */
   portFile: string;
   /** The secret of a subject, the same each time. */
@@ -37,7 +33,7 @@ const MAX_LINE = 64 * 1024;
 const FIFO_MS = 300;
 /** The wait after a fault of a FIFO. */
 const RETRY_MS = 3000;
-const OWNER = "cron";
+const MKFIFO_MS = 10_000;
 /** Headers with which services name a delivery. */
 const ID_HEADERS = [
   "x-delivery-id",
@@ -63,7 +59,7 @@ export class Hooks {
     const path = pathOf(project, name);
     const hook: OpenHook = { secret: this.#ports.secretOf(path), events, project, jobId };
     this.#open.set(path, hook);
-    void this.#serve();
+    this.#serve().catch((thrown: unknown) => this.#ports.warn(`no address for hooks: ${messageOf(thrown)}`));
     const fifo = new Fifo(fifoOf(project, name), this.#ports, (line) =>
       this.#accept(hook, new TextEncoder().encode(line), crypto.randomUUID()),
     );
@@ -111,7 +107,7 @@ export class Hooks {
     try {
       this.#server = serve(known);
     } catch (thrown) {
-      if (known === 0) return this.#ports.warn(`no address for hooks: ${String(thrown)}`);
+      if (known === 0) throw thrown;
       // Another program has it now.
       this.#server = serve(0);
     }
@@ -138,8 +134,8 @@ export class Hooks {
       const isNew = await this.#accept(hook, body, id.slice(0, 200));
       return Response.json({ accepted: isNew, duplicate: !isNew, id }, { status: isNew ? 202 : 200 });
     } catch (thrown) {
-      const message = messageOf(thrown);
-      return Response.json({ error: message }, { status: 503, headers: { "retry-after": "5" } });
+      const [status, seconds] = isCode(thrown, "EXHAUSTED") ? [429, "60"] : [503, "5"];
+      return Response.json({ error: messageOf(thrown) }, { status, headers: { "retry-after": seconds } });
     }
   }
 
@@ -152,17 +148,28 @@ export class Hooks {
     // The body of an earlier delivery with this id counts, until its run has it.
     const isWaiting = existsSync(path);
     if (!isWaiting) await replaceDocument(path, new TextDecoder().decode(body));
-    const isNew = await events.accept({ cause: `hook ${id}`, body: file });
-    // A run has had the earlier one already.
-    if (!isNew && !isWaiting) removeLeftover(realFs, path);
-    return isNew;
+    let isKept = isWaiting;
+    try {
+      const isNew = await events.accept({ cause: `hook ${id}`, body: file });
+      // If not, a run has had the earlier one already.
+      isKept ||= isNew;
+      return isNew;
+    } catch (thrown) {
+      // After a fault of the disk the row may be there.
+      isKept ||= !isCode(thrown, "EXHAUSTED") && !isCode(thrown, "UNAVAILABLE");
+      throw thrown;
+    } finally {
+      if (!isKept) removeLeftover(realFs, path);
+    }
   }
 }
+
+type FifoPorts = ProgramPorts & Pick<HooksPorts, "warn">;
 
 /** Reads lines of a FIFO without ever waiting in a system call. One that was removed is replaced by a new one. */
 class Fifo {
   readonly #path: string;
-  readonly #ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">;
+  readonly #ports: FifoPorts;
   readonly #line: (text: string) => Promise<unknown>;
   #fd: number | undefined;
   #timer: Timer | undefined;
@@ -174,11 +181,7 @@ class Fifo {
   #warned = "";
   readonly #decoder = new TextDecoder();
 
-  constructor(
-    path: string,
-    ports: Pick<HooksPorts, "clock" | "children" | "spillDir" | "warn">,
-    line: (text: string) => Promise<unknown>,
-  ) {
+  constructor(path: string, ports: FifoPorts, line: (text: string) => Promise<unknown>) {
     this.#path = path;
     this.#ports = ports;
     this.#line = line;
@@ -197,21 +200,12 @@ class Fifo {
   }
 
   async #open(): Promise<void> {
-    const { children, spillDir, clock } = this.#ports;
-    makeFolder(dirname(this.#path));
+    const folder = dirname(this.#path);
+    makeFolder(folder);
     if (!lstatSync(this.#path, { throwIfNoEntry: false })) {
-      const made = await children.exec(
-        { uuid: OWNER, spillDir, clock },
-        {
-          argv: ["mkfifo", "-m", "600", this.#path],
-          cwd: dirname(this.#path),
-          env: {},
-          maxOutput: 0,
-          life: "process",
-        },
-      );
-      while ((await made.read()) !== null);
-      await made.exited();
+      const argv = ["mkfifo", "-m", "600", this.#path];
+      const program = { argv, cwd: folder, env: {}, timeoutMs: MKFIFO_MS, maxChars: 0 };
+      await runServerProgram(this.#ports, "cron", program);
     }
     if (this.#closed) return;
     if (!lstatSync(this.#path).isFIFO())
@@ -268,6 +262,10 @@ class Fifo {
 
 function fifoOf({ dataDir }: JobProject, name: string): string {
   return join(dataDir, CRON, "hooks", `${name}.fifo`);
+}
+
+function isCode(thrown: unknown, code: SyscallError["code"]): boolean {
+  return thrown instanceof SyscallError && thrown.code === code;
 }
 
 /** The address tells nothing of the project. */
