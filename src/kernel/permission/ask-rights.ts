@@ -3,7 +3,7 @@
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { type AskMode, type AskRights, askedBy, askedForOpened } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
-import type { Layer } from "./coverage.ts";
+import { type Layer, textsOf } from "./coverage.ts";
 import { parseRule, type Rule } from "./rule.ts";
 
 /** What a person must be asked about one call. */
@@ -97,27 +97,21 @@ export class AskLayers {
 
   /** Returns what a person must be asked about a call; null when nothing. */
   asks(view: () => CallView): Asked | null {
-    if (this.isEmpty) return null;
+    if (this.#isEmpty) return null;
     const call = view();
     return asked(askedBy(this.#rights, call), call);
   }
 
   /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
   asksForOpened(view: () => CallView, also: readonly string[]): Asked | null {
-    if (this.isEmpty) return null;
+    if (this.#isEmpty) return null;
     const call = view();
     return asked([...askedBy(this.#rights, call), ...askedForOpened(this.#rights, also, call)], call);
   }
 
-  /** Whether nothing is ever asked for. */
-  get isEmpty(): boolean {
+  /** Nothing is ever asked for. */
+  get #isEmpty(): boolean {
     return this.#rights.rules.length === 0 && this.#rights.mode === "off";
-  }
-
-  /** All ask rules, and the mode, for display. */
-  get asked(): string[] {
-    const { rules, mode } = this.#rights;
-    return [...new Set(textsOf(rules))].sort().concat(mode === "off" ? [] : [mode]);
   }
 
   /** The rules that a person has allowed for the rest of the run. */
@@ -140,8 +134,4 @@ function asked(rules: readonly string[], { targets, tool }: CallView): Asked | n
 function union(layer: Layer, more: Layer): Layer {
   const fresh = more.filter(({ text }) => !layer.some((rule) => rule.text === text));
   return fresh.length === 0 ? layer : [...layer, ...fresh];
-}
-
-function textsOf(layer: Layer): string[] {
-  return layer.map(({ text }) => text);
 }

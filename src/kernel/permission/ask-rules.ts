@@ -8,8 +8,7 @@ import { mayEvaluateCode } from "./shell-builtins.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
 /** What is asked for without a rule: nothing, or what changes something outside the project's files. */
-const ASK_MODES = ["off", "outside"] as const;
-export type AskMode = (typeof ASK_MODES)[number];
+export type AskMode = "off" | "outside";
 
 /** The name of the mode in place of a rule. */
 export const OUTSIDE = "the mode outside";

@@ -4,8 +4,7 @@ import { existsSync, realpathSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
-import { segments } from "./glob.ts";
-import type { PathSegments } from "./path-segments.ts";
+import { type PathSegments, segments } from "./glob.ts";
 import { type Protection, protectionOf } from "./protected-paths.ts";
 
 /** What a tool's patterns are compared with. */

@@ -2,25 +2,24 @@
 
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { parseCommandLine, type SimpleCommand, type Word } from "./shell-words.ts";
-
-const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+import { namesIn, type Word } from "./shell-lexer.ts";
+import { parseCommandLine, type SimpleCommand } from "./shell-words.ts";
 
 /** Programs that run their remaining words as a command. */
-const WRAPPERS = names(
+const WRAPPERS = namesIn(
   `builtin busybox chroot chrt command doas env exec fakeroot find flock gdb ionice jobs linux32 linux64 ltrace nice nohup
   nsenter numactl prlimit setarch setpriv setsid stdbuf strace sudo systemd-run taskset time timeout unbuffer unshare
   xargs`,
 );
 /** Programs that take a command line as text, which is not parsed. */
-const SHELLS = names(
+const SHELLS = namesIn(
   `alias ash bash bind compgen complete dash eval fc fish ksh mapfile parallel readarray runuser script sh source su trap watch
   zsh .`,
 );
 /** An option of `env` whose text is a command line. */
 const SPLITS = /^(-[a-zA-Z0-9]*S|--split)/;
 /** Git's options before the subcommand that take the next word as their value. */
-const GIT_VALUES = names("-C -c --attr-source --config-env --git-dir --namespace --work-tree");
+const GIT_VALUES = namesIn("-C -c --attr-source --config-env --git-dir --namespace --work-tree");
 
 /**
  * The words of a simple command: `*` in a word matches any characters, a word `*` any number of words. `git:*`, as

@@ -1,14 +1,17 @@
 /** Rules against one call. */
 
 import { type CallView, isAtOrBelow } from "./call-view.ts";
-import { type CommandPattern, coversLine, deniesLine } from "./command-pattern.ts";
-import { matchesBelow, matchPath, segments } from "./glob.ts";
-import type { PathSegments } from "./path-segments.ts";
+import { coversLine, deniesLine } from "./command-pattern.ts";
+import { isAbove, isWild, matchesBelow, matchPath, type PathSegments, segments, startsWith } from "./glob.ts";
 import { namesProtected, type Protection } from "./protected-paths.ts";
 import type { Rule } from "./rule.ts";
-import { isWild, liesBelow, matchesAllBelow, namesTool, startsWith } from "./rule-reach.ts";
+import { liesBelow, matchesAllBelow, namesTool } from "./rule-reach.ts";
 
 export type Layer = readonly Rule[];
+
+export function textsOf(layer: Layer): string[] {
+  return layer.map(({ text }) => text);
+}
 
 /** Returns the rule that covers the call, or the rules that do together; null when none does. */
 export function coveredBy(layer: Layer, view: CallView): string | null {
@@ -60,14 +63,17 @@ function patternsCover(layer: Layer, view: CallView): string | null {
   if (rules.length === 0) return null;
   const covered =
     kind === "command"
-      ? coversLine(rules.map(commandOf), view.commandLine)
+      ? coversLine(
+          rules.map(({ command }) => command),
+          view.commandLine,
+        )
       : view.targets.length > 0 &&
         view.targets.every((target) =>
           rules.some(
             ({ path }) => path.covers(target) || (asksForEachFile(view) && path.coversBelow(target)),
           ),
         );
-  return covered ? rules.map((rule) => rule.text).join(", ") : null;
+  return covered ? textsOf(rules).join(", ") : null;
 }
 
 /** Returns true when the call only names the start of a search: each file that it reaches is decided separately. */
@@ -78,10 +84,6 @@ function asksForEachFile({ tool, call }: CallView): boolean {
 /** Returns true when a folder with denied files is denied too: unless each file is decided separately. */
 function deniesFromAbove(view: CallView): boolean {
   return view.call.opened === undefined && !asksForEachFile(view);
-}
-
-function commandOf(rule: { command: CommandPattern }): CommandPattern {
-  return rule.command;
 }
 
 /** A call that can't be decided counts as denied. */
@@ -147,11 +149,4 @@ function everyPath(view: CallView, pattern: readonly string[]): boolean {
       ((glob ? matchPath(pattern, path) : startsWith(path, pattern)) ||
         (below && matchesBelow(pattern, path))),
   );
-}
-
-/** Returns true for a folder above the pattern's path: searching the folder would reach it. */
-function isAbove(folder: readonly string[], pattern: readonly string[]): boolean {
-  const wild = pattern.findIndex(isWild);
-  const named = wild < 0 ? pattern : pattern.slice(0, wild);
-  return folder.length < named.length && startsWith(named, folder);
 }

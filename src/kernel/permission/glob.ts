@@ -63,6 +63,34 @@ export function matchWild<Part>(
   return p === pattern.length;
 }
 
+/** A path, split into segments. */
+export interface PathSegments {
+  /** Segments from the root. */
+  absolute: readonly string[];
+  /** Segments from the project's folder; null outside of it. */
+  relative: readonly string[] | null;
+}
+
+export function isWild(part: string): boolean {
+  return /[*?]/.test(part);
+}
+
+export function startsWith(path: readonly string[], head: readonly string[]): boolean {
+  return path.length >= head.length && head.every((part, i) => part === path[i]);
+}
+
+/** The segments of a pattern before its first wildcard. */
+export function literalHead(pattern: readonly string[]): readonly string[] {
+  const wild = pattern.findIndex(isWild);
+  return wild < 0 ? pattern : pattern.slice(0, wild);
+}
+
+/** Returns true for a folder above the pattern's path: searching the folder would reach it. */
+export function isAbove(folder: readonly string[], pattern: readonly string[]): boolean {
+  const head = literalHead(pattern);
+  return folder.length < head.length && startsWith(head, folder);
+}
+
 /** The segments of a path or pattern; "" has none. */
 export function segments(path: string): string[] {
   return path.split("/").filter((part) => part !== "");

@@ -1,12 +1,11 @@
 /** Shell commands that only read: the mode `outside` does not ask for them. */
 
 import { evaluatingBuiltin } from "./shell-builtins.ts";
-import type { SimpleCommand, Word } from "./shell-words.ts";
-
-const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+import { namesIn, type Word } from "./shell-lexer.ts";
+import type { SimpleCommand } from "./shell-words.ts";
 
 /** Programs that read and print, whatever their arguments are. */
-const READERS = names(
+const READERS = namesIn(
   `: base64 basename cat cd cksum cmp comm cut df dirname dirs du echo expand false file fold grep egrep fgrep groups head
   hexdump id join jq ls md5sum nl nproc od paste printf pwd readlink realpath rev seq sha1sum sha256sum sha512sum sleep
   stat strings tac tail test tr true tty type uname unexpand wc which whoami xxd [`,
@@ -27,7 +26,7 @@ const READERS_UNLESS: ReadonlyMap<string, RegExp> = new Map([
 ]);
 
 /** Subcommands of git that only read. Their options may not name a program or an output file. */
-const GIT_READERS = names(
+const GIT_READERS = namesIn(
   "blame cat-file describe diff diff-tree grep log ls-files ls-tree merge-base rev-list rev-parse shortlog show status",
 );
 const GIT_WRITES = /^(?:--output|-o$|--ext-diff|--textconv|-O|--open-files-in-pager|--paginate|-p$)/;

@@ -1,7 +1,14 @@
 /** Patterns of paths, such as `src/**`. */
 
-import { fitsWithin, matchesBelow, matchPath, matchWild, segments } from "./glob.ts";
-import type { PathSegments } from "./path-segments.ts";
+import {
+  fitsWithin,
+  isAbove,
+  matchesBelow,
+  matchPath,
+  matchWild,
+  type PathSegments,
+  segments,
+} from "./glob.ts";
 import { countProtected, namesProtected, type Protection } from "./protected-paths.ts";
 
 /** `src/**` is relative to the project, `/data/**` absolute. A name that ends in "/" includes everything below it. */
@@ -20,14 +27,13 @@ export class PathPattern {
   }
 
   covers(target: PathSegments): boolean {
-    if (this.problem !== undefined) return false;
-    const path = this.#absolute ? target.absolute : target.relative;
-    return path !== null && matchPath(this.#parts, path);
+    const path = this.#pathOf(target);
+    return this.problem === undefined && path !== null && matchPath(this.#parts, path);
   }
 
   /** Returns true when it names the protected part of this target. */
   names(target: PathSegments, protection: Protection): boolean {
-    const path = this.#absolute ? target.absolute : target.relative;
+    const path = this.#pathOf(target);
     return (
       path !== null && namesProtected(this.#parts, path, protection, target.absolute.length - path.length)
     );
@@ -40,9 +46,8 @@ export class PathPattern {
 
   /** Returns true when it covers some path below this folder. */
   coversBelow(folder: PathSegments): boolean {
-    if (this.problem !== undefined) return false;
-    const path = this.#absolute ? folder.absolute : folder.relative;
-    return path !== null && matchesBelow(this.#parts, path);
+    const path = this.#pathOf(folder);
+    return this.problem === undefined && path !== null && matchesBelow(this.#parts, path);
   }
 
   /** Returns true when it covers every path that the other pattern covers. */
@@ -58,20 +63,18 @@ export class PathPattern {
 
   /** For deny rules: ignores case, as some file systems do. */
   denies(target: PathSegments): boolean {
-    const path = this.#absolute ? target.absolute : target.relative;
+    const path = this.#pathOf(target);
     return path !== null && matchPath(this.#folded, path.map(fold));
   }
 
   /** Returns true when the folder contains the denied path: `secret/**` is below the project's folder. */
   deniesBelow(folder: PathSegments): boolean {
-    const path = this.#absolute ? folder.absolute : folder.relative;
-    return path !== null && this.#liesBelow(path.map(fold));
+    const path = this.#pathOf(folder);
+    return path !== null && isAbove(path.map(fold), this.#folded);
   }
 
-  #liesBelow(folder: readonly string[]): boolean {
-    const wild = this.#folded.findIndex((part) => /[*?]/.test(part));
-    const named = wild < 0 ? this.#folded : this.#folded.slice(0, wild);
-    return folder.length < named.length && folder.every((part, i) => part === named[i]);
+  #pathOf({ absolute, relative }: PathSegments): readonly string[] | null {
+    return this.#absolute ? absolute : relative;
   }
 }
 

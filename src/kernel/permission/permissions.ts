@@ -5,11 +5,10 @@ import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { type Asked, AskLayers } from "./ask-rights.ts";
 import type { AskMode } from "./ask-rules.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
-import { whyUncoverable } from "./command-pattern.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
-import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
+import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
-import type { Protection } from "./protected-paths.ts";
+import { denialOf, refusalOf } from "./refusal.ts";
 import { parseRule, type Rule } from "./rule.ts";
 import {
   coversDevice,
@@ -261,11 +260,6 @@ export class Permissions {
     return suggestRules(new CallView(call, this.#facts));
   }
 
-  /** Lists all ask rules, and the ask mode. */
-  askedTools(): string[] {
-    return this.#parts.asks.asked;
-  }
-
   /**
    * Returns why this call may not have a file that its driver has opened; null when it may. `also`: other tools whose
    * deny patterns count, because a search must not read what Read may not read.
@@ -420,35 +414,6 @@ const FRESH: Rights = {
   asks: AskLayers.NONE,
 };
 
-function denialOf(rule: Rule): string {
-  return `The deny rule ${rule.text} forbids it.`;
-}
-
-/** Explains why a list does not cover a call. */
-function refusalOf(layer: Layer, view: CallView): string {
-  const { call, kind, commandLine, protection } = view;
-  if (protection) return protectedRefusal(view, protection);
-  const near = layer.filter((rule) => rule.kind === "pattern" && rule.name === call.tool);
-  if (near.length > 0) {
-    const why = kind === "command" ? whyUncoverable(commandLine) : null;
-    return `Only ${textsOf(near).join(", ")} is allowed.${why === null ? "" : ` ${why}`}`;
-  }
-  return `${call.tool ?? call.path} is not among the allowed tools.`;
-}
-
-/** The message suggests the rule that would allow it. */
-function protectedRefusal({ call, device, targets }: CallView, { folder, reader }: Protection): string {
-  const does = reader === "git" ? "git runs what is written there" : "Rnix loads what is written there";
-  const target = targets.at(-1) ?? { absolute: [], relative: null };
-  const path = target.relative?.join("/") ?? `/${target.absolute.join("/")}`;
-  const rule = call.tool === null ? `${device}/${path}` : `${call.tool}(${path})`;
-  return `${folder} is protected, as ${does}. Only a rule that names it allows this: ${rule}.`;
-}
-
 function includesRule(layer: Layer, rule: Rule): boolean {
   return layer.some(({ text }) => text === rule.text);
-}
-
-function textsOf(layer: Layer): string[] {
-  return layer.map((rule) => rule.text);
 }

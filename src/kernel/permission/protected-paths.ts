@@ -5,7 +5,7 @@
  * that a repository names, Rnix loads agents, plugins and records.
  */
 
-import type { PathSegments } from "./path-segments.ts";
+import { literalHead, type PathSegments } from "./glob.ts";
 
 /** Other spellings of the names that some file systems resolve to them: 8.3 names, and case (see `fold`). */
 const PROTECTED: ReadonlyMap<string, string> = new Map([
@@ -72,8 +72,7 @@ export function namesProtected(
   const literal = countProtected(pattern);
   for (const [name, count] of countProtected(path)) if ((literal.get(name) ?? 0) < count) return false;
   if (bareDepth === undefined) return true;
-  const wild = pattern.findIndex((part) => /[*?]/.test(part));
-  return (wild < 0 ? pattern.length : wild) >= Math.max(1, bareDepth - outside);
+  return literalHead(pattern).length >= Math.max(1, bareDepth - outside);
 }
 
 /** Counts each protected name in a path or, without a wildcard, in a pattern. */

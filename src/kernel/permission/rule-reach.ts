@@ -8,14 +8,6 @@ export function namesTool(rule: { name: string; glob: boolean }, name: string): 
   return rule.glob ? matchText(rule.name, name) : rule.name === name;
 }
 
-export function startsWith(path: readonly string[], head: readonly string[]): boolean {
-  return path.length >= head.length && head.every((part, i) => part === path[i]);
-}
-
-export function isWild(part: string): boolean {
-  return /[*?]/.test(part);
-}
-
 /** Returns true when the pattern ends in `**` and its other segments match the device or a path above it. */
 export function matchesAllBelow(pattern: readonly string[], device: string): boolean {
   if (device === "" || pattern.at(-1) !== "**") return false;

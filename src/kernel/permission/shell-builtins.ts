@@ -1,11 +1,10 @@
 /** Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
 
-import type { SimpleCommand, Word } from "./shell-words.ts";
-
-const names = (text: string): ReadonlySet<string> => new Set(text.split(/\s+/));
+import { namesIn, type Word } from "./shell-lexer.ts";
+import type { SimpleCommand } from "./shell-words.ts";
 
 /** All builtins of bash and dash, and the additional ones of other POSIX shells. Any other name is a program. */
-const BUILTINS = names(
+const BUILTINS = namesIn(
   `. : [ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo
   enable eval exec exit export false fc fg float getopts hash help history integer jobs kill let local logout mapfile
   nameref popd print printf pushd pwd read readarray readonly repeat return set shift shopt source suspend test times
@@ -13,13 +12,13 @@ const BUILTINS = names(
 );
 
 /** Builtins that take every argument as plain text. */
-const PLAIN = names(": cd dirs echo false kill popd pushd pwd true type");
+const PLAIN = namesIn(": cd dirs echo false kill popd pushd pwd true type");
 /** Builtins that are plain only with decimal numbers: some shells evaluate anything else as arithmetic. */
-const NUMERIC = names("break continue exit return shift wait");
+const NUMERIC = namesIn("break continue exit return shift wait");
 
 /** Operators of `test` that compare texts or check files. `-v`, `-R` and arithmetic ones evaluate names. */
-const UNARY = names("-a -b -c -d -e -f -g -h -k -n -p -r -s -u -w -x -z -G -L -N -O -S");
-const BINARY = names("= == != < > -ef -nt -ot");
+const UNARY = namesIn("-a -b -c -d -e -f -g -h -k -n -p -r -s -u -w -x -z -G -L -N -O -S");
+const BINARY = namesIn("= == != < > -ef -nt -ot");
 
 /**
  * Returns the builtin that may evaluate an argument of this command as code, or null. An argument that the shell expands
@@ -72,7 +71,7 @@ function isStatic(word: Word | undefined): word is Word {
 const CODE_VARIABLE = /^(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4])(?:\[.*\])?\+?=/s;
 /** A text that an evaluating builtin could run as a command. */
 const CODE = /`|\$[({[]/;
-const DECLARATIONS = names("declare export local readonly typeset");
+const DECLARATIONS = namesIn("declare export local readonly typeset");
 
 /**
  * Returns true when the line may run a command that its words do not show: by a variable that the shell runs, or by an

@@ -4,12 +4,13 @@ import type { CallView } from "./call-view.ts";
 import { coveredBy } from "./coverage.ts";
 import { isHarmless } from "./harmless-commands.ts";
 import { parseRule } from "./rule.ts";
+import { namesIn } from "./shell-lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
 /** Programs whose first argument names what they do. */
-const WITH_SUBCOMMANDS = new Set(
+const WITH_SUBCOMMANDS = namesIn(
   `apt apt-get brew bun bundle cargo composer deno docker dotnet gem gh git go gradle helm just kubectl make mix mvn npm npx
-  pip pip3 pnpm podman poetry rails rake rustup systemctl terraform uv yarn`.split(/\s+/),
+  pip pip3 pnpm podman poetry rails rake rustup systemctl terraform uv yarn`,
 );
 /** Of these, `run` and `exec` alone say nothing: the next word does. */
 const RUNNERS = new Set(["bun", "npm", "pnpm", "yarn"]);
