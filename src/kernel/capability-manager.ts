@@ -61,7 +61,7 @@ export class CapabilityManager {
     return this.#call("CapGrant", pid, texts, by, (proc, rules) => {
       if (by) this.#checkGrantor(by, proc, rules);
       this.#checkAbove(proc, rules);
-      const lift = this.#parentOf(proc) === undefined;
+      const lift = this.#ports.table.parent(proc) === undefined;
       const after = proc.permissions.grant(rules, by?.uuid ?? null, { lift });
       for (const rule of rules) {
         const why = after.lacks(rule);
@@ -116,14 +116,9 @@ export class CapabilityManager {
     });
   }
 
-  #parentOf(proc: Process): Process | undefined {
-    return proc.ppid === 0 ? undefined : this.#ports.table.find(proc.ppid);
-  }
-
   /** Its live ancestors, the oldest first. */
   #above(proc: Process): Process[] {
-    const parent = this.#parentOf(proc);
-    return parent ? [...this.#above(parent), parent] : [];
+    return this.#ports.table.ancestry(proc).slice(1).reverse();
   }
 
   #checkBelow(by: Process, proc: Process): void {

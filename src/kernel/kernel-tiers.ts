@@ -65,11 +65,7 @@ export function buildCore(ports: KernelPorts) {
     ports.log?.(level, source, text);
   const warn = (source: string, text: string): void => log("warn", source, text);
   const table = new ProcessTable();
-  const watchers = new ProcessEvents({
-    clock,
-    parentOf: ({ ppid }) => table.find(ppid),
-    descendantsOf: (proc) => table.tree(proc).slice(1),
-  });
+  const watchers = new ProcessEvents({ clock, table });
   const inboxes = new Inboxes((proc, entry) => {
     if (entry.kind === "input")
       watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
@@ -109,7 +105,7 @@ export type Core = ReturnType<typeof buildCore>;
 export function buildIo(ports: KernelPorts, core: Core) {
   const { children, clock } = ports;
   const { debug, inboxes, log, notify, table, watchers } = core;
-  const windows = new EffectWindows(clock, ({ ppid }) => table.find(ppid));
+  const windows = new EffectWindows<Process>(clock, (proc) => table.ancestry(proc));
   const changes: ChangedFiles = new ChangedFiles({
     contexts: { execAlone: (proc, request, call) => openContexts.execAlone(proc, request, call) },
     windows,
@@ -157,7 +153,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     isAttended: (proc) => asks.isAttended(proc),
     suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
     pauseEffects: (proc) => windows.pause(proc),
-    parentOf: ({ ppid }) => (ppid === 0 ? undefined : table.find(ppid)),
+    holdClocks: (proc) => table.holdClocks(proc),
   });
   const files = new FileSystem({
     debug,
@@ -209,10 +205,10 @@ export function buildIo(ports: KernelPorts, core: Core) {
 /** The record's folder of the root run of the process's tree. */
 function treeDir(table: ProcessTable, proc: Process): string | undefined {
   if (proc.pid === 0) return proc.spec.opts.about?.dir;
-  for (let one: Process | undefined = proc; one; one = table.find(one.ppid))
-    if (one.uuid === proc.spec.tree) return one.record.dir;
-  // Its root has ended.
-  return join(dirname(proc.record.dir), proc.spec.tree);
+  const { tree } = proc.spec;
+  const root = table.ancestry(proc).find(({ uuid }) => uuid === tree);
+  // A root that has ended is not in the table.
+  return root?.record.dir ?? join(dirname(proc.record.dir), tree);
 }
 
 type Io = ReturnType<typeof buildIo>;

@@ -439,8 +439,7 @@ export interface LiveAsk {
 }
 
 /** What decides a question when no client can answer it: no, the question's default, or a person later. */
-const ON_ASK = ["deny", "default", "park"] as const;
-type OnAsk = (typeof ON_ASK)[number];
+type OnAsk = "deny" | "default" | "park";
 
 /** What a run does now. An ended run does nothing: then there is no activity. */
 export interface Activity {

@@ -33,6 +33,8 @@ export interface Asker {
   allowInProject(project: SpawnOpts["project"], rules: readonly string[]): Promise<void>;
 }
 
+type AskEvent = Extract<ProcessEvent, { type: "ask" | "ask_closed" }>;
+
 interface AsksPorts {
   clock: Clock;
   uuid(): string;
@@ -46,7 +48,7 @@ interface AsksPorts {
   asker?: Asker;
   /** Whether this call belongs to the open step, so that a resume repeats it. */
   isStepCall(proc: Process, callId: string): boolean;
-  emit(proc: Process, event: Extract<ProcessEvent, { type: "ask" | "ask_closed" }>): void;
+  emit(proc: Process, event: AskEvent): void;
   suspend(proc: Process, reason: string, wake: Wake): void;
   /** What changes until the returned function is called is not the call's. */
   pauseEffects(proc: Process): () => void;
@@ -235,11 +237,11 @@ export class Asks {
 
   /** Emits the question and waits for the first decision: an answer, its expiry, or the run's policy. */
   async #ask(proc: Process, grant: FileGrant | null, ask: OpenAsk, signal: AbortSignal): Promise<Settled> {
-    const { clock, emit, waiting: calls } = this.#ports;
+    const { clock, waiting: calls } = this.#ports;
     const waiting: Waiting = { proc, ask, grant, settled: Promise.withResolvers(), isSettled: false };
     // It may be rejected before anything waits for it.
     waiting.settled.promise.catch(() => undefined);
-    const release = this.#holdClocks(proc);
+    const release = this.#ports.table.holdClocks(proc);
     const resume = this.#ports.pauseEffects(proc);
     const since = clock.monotonic();
     let late: Timer | undefined;
@@ -252,7 +254,7 @@ export class Asks {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, answerWake(ask));
       await this.#ports.saveInfo(proc);
-      for (const one of this.#attendance.above(proc)) emit(one, { type: "ask", ask: liveAsk(proc, ask) });
+      this.#emit(proc, { type: "ask", ask: liveAsk(proc, ask) });
       if (!this.#attendance.canAnswer(proc)) this.#park(waiting);
       late = clock.timer(CLIENT_MS, () => this.#giveUpClient(proc));
       return await orAborted(waiting.settled.promise, signal);
@@ -283,8 +285,12 @@ export class Asks {
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
       this.#remember(ask.id, "it was withdrawn, because its call ended");
     }
-    for (const one of this.#attendance.above(proc))
-      this.#ports.emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+    this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+  }
+
+  /** Emits an event to the watchers of the process and of its ancestors. */
+  #emit(proc: Process, event: AskEvent): void {
+    for (const one of this.#ports.table.ancestry(proc)) this.#ports.emit(one, event);
   }
 
   #park({ proc, ask }: Waiting): void {
@@ -321,7 +327,7 @@ export class Asks {
 
   /** Records the verdict, and makes a yes durable before the call acts. */
   async #conclude(proc: Process, ask: OpenAsk, settled: Settled): Promise<AskVerdict> {
-    const { clock, emit, waiting: calls } = this.#ports;
+    const { clock, waiting: calls } = this.#ports;
     const verdict = verdictOf(ask, settled, clock.now());
     const wasOpen = proc.asks.delete(ask.id);
     // Verdicts of other calls are in the trace.
@@ -334,8 +340,7 @@ export class Asks {
     }
     if (wasOpen) {
       await this.#ports.saveInfo(proc);
-      for (const one of this.#attendance.above(proc))
-        emit(one, { type: "ask_closed", ask: liveAsk(proc, ask), verdict });
+      this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict });
     }
     if (verdict.allowed) await this.#allowAlways(proc, verdict.allowed, verdict.verdict === "always_project");
     return verdict;
@@ -349,7 +354,7 @@ export class Asks {
       ? table
           .all()
           .filter(({ ppid, spec }) => table.find(ppid) === undefined && spec.opts.project.id === project.id)
-      : [this.#attendance.above(proc).at(-1) ?? proc];
+      : [this.#ports.table.ancestry(proc).at(-1) ?? proc];
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
@@ -375,14 +380,6 @@ export class Asks {
   #giveUpClient(proc: Process): void {
     this.#attendance.expectNone(proc);
     this.#leftAlone();
-  }
-
-  /** Stops the clocks of the process and its ancestors until the returned function is called. */
-  #holdClocks(proc: Process): () => void {
-    const releases = this.#attendance.above(proc).map(({ clock }) => clock.hold());
-    return () => {
-      for (const release of releases) release();
-    };
   }
 
   #remember(id: string, how: string): void {

@@ -6,12 +6,12 @@ import type { ProcessTable } from "../process/process-table.ts";
 import type { ProcessEvent, SpawnOpts } from "../types.ts";
 
 export class Attendance {
-  readonly #table: Pick<ProcessTable, "find">;
+  readonly #table: Pick<ProcessTable, "ancestry">;
   readonly #answering = new WeakMap<Process, Set<Channel<ProcessEvent>>>();
   /** Processes whose client has come, or is not expected any more. */
   readonly #met = new WeakSet<Process>();
 
-  constructor(table: Pick<ProcessTable, "find">) {
+  constructor(table: Pick<ProcessTable, "ancestry">) {
     this.#table = table;
   }
 
@@ -25,12 +25,12 @@ export class Attendance {
 
   /** The client that began the run has not attached: it is no longer waited for. */
   expectNone(proc: Process): void {
-    for (const one of this.above(proc)) this.#met.add(one);
+    for (const one of this.#table.ancestry(proc)) this.#met.add(one);
   }
 
   /** A client can answer, or the client that has just begun the run is about to attach. */
   canAnswer(proc: Process): boolean {
-    const above = this.above(proc);
+    const above = this.#table.ancestry(proc);
     const top = above.at(-1) ?? proc;
     if (top.spec.opts.attended && !this.#met.has(top)) return true;
     return above.some((one) => (this.#answering.get(one)?.size ?? 0) > 0);
@@ -41,18 +41,8 @@ export class Attendance {
    * person has started at a terminal waits for the person.
    */
   policyOf(proc: Process): NonNullable<SpawnOpts["onAsk"]> {
-    const above = this.above(proc).map(({ spec }) => spec.opts);
+    const above = this.#table.ancestry(proc).map(({ spec }) => spec.opts);
     const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
     return said ?? (above.at(-1)?.attended ? "park" : "deny");
-  }
-
-  /** The process and its live ancestors. */
-  above(proc: Process): Process[] {
-    const found = [proc];
-    for (let one: Process | undefined = proc; one; ) {
-      one = one.ppid === 0 ? undefined : this.#table.find(one.ppid);
-      if (one) found.push(one);
-    }
-    return found;
   }
 }

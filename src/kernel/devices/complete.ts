@@ -1,6 +1,6 @@
 /** The tool Complete, which ends the run with a result. */
 
-import type { KernelCall, KernelTool } from "./tool-device.ts";
+import type { KernelTool } from "./tool-device.ts";
 
 export const complete: KernelTool = {
   path: "/dev/kernel/complete",
@@ -15,10 +15,8 @@ export const complete: KernelTool = {
     },
     annotations: { idempotentHint: true },
   },
-  run: finish,
+  run({ proc, input }) {
+    proc.completion = String(input.result);
+    return "The run is complete.";
+  },
 };
-
-function finish({ proc, input }: KernelCall): string {
-  proc.completion = String(input.result);
-  return "The run is complete.";
-}

@@ -1,6 +1,6 @@
 /** The tool Plan, which records the model's plan. */
 
-import type { KernelCall, KernelTool } from "./tool-device.ts";
+import type { KernelTool } from "./tool-device.ts";
 
 export const plan: KernelTool = {
   path: "/dev/kernel/plan",
@@ -18,13 +18,11 @@ export const plan: KernelTool = {
     },
     annotations: { idempotentHint: true },
   },
-  run: setPlan,
+  run({ proc, input }) {
+    proc.plan = planText(input);
+    return `The plan is noted:\n${proc.plan}`;
+  },
 };
-
-function setPlan({ proc, input }: KernelCall): string {
-  proc.plan = planText(input);
-  return `The plan is noted:\n${proc.plan}`;
-}
 
 /** Formats the plan of a call's input. */
 export function planText(input: Record<string, unknown>): string {

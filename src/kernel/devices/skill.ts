@@ -5,7 +5,7 @@ import type { Process } from "../process/process.ts";
 import type { SkillInfo } from "../types.ts";
 import type { KernelCall, KernelTool } from "./tool-device.ts";
 
-/** The tool Skill: loads a skill of the agent's list. It changes no rights (interfaces §2). */
+/** Loads a skill of the agent's list. It changes no rights. */
 export const skill: KernelTool = {
   path: "/dev/kernel/skill",
   tool: {

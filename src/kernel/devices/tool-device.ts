@@ -2,7 +2,6 @@
 
 import {
   type Device,
-  type FileStat,
   type OpenContext,
   SyscallError,
   type ToolDef,
@@ -29,61 +28,47 @@ export interface KernelCall {
 export function toolDevice(tool: KernelTool, lookup: (uuid: string) => Process): Device {
   return {
     tools: [tool.tool],
-    factory: (_subpath, _flags, context) => new ToolFile(tool, lookup, context),
+    factory: (_subpath, _flags, context) => toolFile(tool, lookup, context),
   };
 }
 
 /** One operation per file: write the input, read the result. */
-class ToolFile implements VFSFile {
-  readonly #tool: KernelTool;
-  readonly #lookup: (uuid: string) => Process;
-  readonly #context: OpenContext;
-  #result = "";
-
-  constructor(tool: KernelTool, lookup: (uuid: string) => Process, context: OpenContext) {
-    this.#tool = tool;
-    this.#lookup = lookup;
-    this.#context = context;
-  }
-
-  async write(data: string | Uint8Array, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    const text = typeof data === "string" ? data : new TextDecoder().decode(data);
-    const { process, call } = this.#context;
-    const proc = this.#lookup(process.uuid);
-    const input = parseInput(this.#tool.tool.name, text);
-    this.#result = await this.#tool.run({ proc, input, call, signal });
-  }
-
-  async read(max: number): Promise<string> {
-    const piece = this.#result.slice(0, max);
-    this.#result = this.#result.slice(piece.length);
-    return piece;
-  }
-
-  async close(): Promise<void> {
-    this.#result = "";
-  }
-
-  async stat(): Promise<FileStat> {
-    return {
-      name: this.#tool.tool.name,
-      size: this.#result.length,
-      isDevice: true,
-      devicePath: this.#tool.path,
-      pid: this.#context.process.pid,
-    };
-  }
+function toolFile(
+  { path, tool, run }: KernelTool,
+  lookup: (uuid: string) => Process,
+  { process, call }: OpenContext,
+): VFSFile {
+  let result = "";
+  return {
+    async write(data, signal) {
+      signal.throwIfAborted();
+      const text = typeof data === "string" ? data : new TextDecoder().decode(data);
+      const proc = lookup(process.uuid);
+      result = await run({ proc, input: parseInput(tool.name, text), call, signal });
+    },
+    async read(max) {
+      const piece = result.slice(0, max);
+      result = result.slice(piece.length);
+      return piece;
+    },
+    async close() {
+      result = "";
+    },
+    async stat() {
+      const { name } = tool;
+      return { name, size: result.length, isDevice: true, devicePath: path, pid: process.pid };
+    },
+  };
 }
 
 function parseInput(tool: string, text: string): Record<string, unknown> {
+  let value: unknown;
+  let cause: unknown;
   try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
-  } catch (cause) {
-    throw new SyscallError("INVALID", `${tool}: expected a JSON object, got ${text.slice(0, 100)}`, {
-      cause,
-    });
+    value = JSON.parse(text);
+  } catch (thrown) {
+    cause = thrown;
   }
-  throw new SyscallError("INVALID", `${tool}: expected a JSON object, got ${text.slice(0, 100)}`);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return { ...value };
+  throw new SyscallError("INVALID", `${tool}: expected a JSON object, got ${text.slice(0, 100)}`, { cause });
 }

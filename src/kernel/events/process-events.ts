@@ -7,6 +7,7 @@ import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { CallOutput } from "../process/call-output.ts";
 import type { Process } from "../process/process.ts";
 import type { RunningCall } from "../process/process-activity.ts";
+import type { ProcessTable } from "../process/process-table.ts";
 import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "../types.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
@@ -21,9 +22,7 @@ const CHILD_EVERY_MS = 100;
 
 interface ProcessEventPorts {
   clock: Clock;
-  parentOf(proc: Process): Process | undefined;
-  /** Its live descendants, parents first. */
-  descendantsOf(proc: Process): Process[];
+  table: Pick<ProcessTable, "parent" | "ancestry" | "tree">;
 }
 
 /** Which events a client gets: all, or those of the log. */
@@ -90,12 +89,11 @@ export class ProcessEvents {
   checklist(proc: Process, plugin: string, items: readonly ChecklistItem[]): void {
     const root = this.#rootOf(proc);
     root.checklists.set(plugin, items);
-    for (const one of [root, ...this.#ports.descendantsOf(root)])
-      this.emit(one, { type: "checklist", plugin, items });
+    for (const one of this.#ports.table.tree(root)) this.emit(one, { type: "checklist", plugin, items });
   }
 
   #rootOf(proc: Process): Process {
-    return [...this.#ancestors(proc)].at(-1) ?? proc;
+    return this.#ports.table.ancestry(proc).at(-1) ?? proc;
   }
 
   /** The process runs; its first step follows. */
@@ -147,7 +145,7 @@ export class ProcessEvents {
 
   /** A process has paid for a model call: what it has used counts for all of its ancestors. */
   used(proc: Process): void {
-    for (let one: Process | undefined = proc; one; one = this.#ports.parentOf(one)) {
+    for (const one of this.#ports.table.ancestry(proc)) {
       if (one.watchers.size > 0) this.emit(one, { type: "usage", ...useOf(one) });
       this.#childChanged(one);
     }
@@ -175,8 +173,9 @@ export class ProcessEvents {
   #stateOf(proc: Process): ProcessEvent[] {
     const events: ProcessEvent[] = [{ type: "spawn", info: proc.info() }];
     for (const text of proc.notices) events.push({ type: "notice", text });
-    for (const child of this.#ports.descendantsOf(proc).slice(0, MAX_CHILDREN)) {
-      events.push({ type: "child", child: childState(child, this.#ports.parentOf(child)) });
+    const { table } = this.#ports;
+    for (const child of table.tree(proc).slice(1, 1 + MAX_CHILDREN)) {
+      events.push({ type: "child", child: childState(child, table.parent(child)) });
     }
     for (const [plugin, items] of this.#rootOf(proc).checklists)
       events.push({ type: "checklist", plugin, items });
@@ -216,7 +215,7 @@ export class ProcessEvents {
     this.#children.get(proc)?.timer.cancel();
     this.#children.delete(proc);
     if (proc.ppid === 0 || !this.#isWatchedAbove(proc)) return;
-    const child = childState(proc, this.#ports.parentOf(proc));
+    const child = childState(proc, this.#ports.table.parent(proc));
     for (const one of this.#ancestors(proc)) this.emit(one, { type: "child", child });
     if (proc.exit) return;
     const timer = this.#ports.clock.timer(CHILD_EVERY_MS, () => {
@@ -229,13 +228,11 @@ export class ProcessEvents {
   }
 
   #isWatchedAbove(proc: Process): boolean {
-    for (const one of this.#ancestors(proc)) if (one.watchers.size > 0) return true;
-    return false;
+    return this.#ancestors(proc).some(({ watchers }) => watchers.size > 0);
   }
 
-  *#ancestors(proc: Process): Generator<Process> {
-    const { parentOf } = this.#ports;
-    for (let one = parentOf(proc); one; one = parentOf(one)) yield one;
+  #ancestors(proc: Process): Process[] {
+    return this.#ports.table.ancestry(proc).slice(1);
   }
 
   #flushOutput(proc: Process, call: RunningCall): void {

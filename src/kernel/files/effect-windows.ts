@@ -23,20 +23,19 @@ interface Windows {
 
 export class EffectWindows<P extends object = Process> {
   readonly #clock: Pick<Clock, "now">;
-  readonly #parentOf: (proc: P) => P | undefined;
+  readonly #ancestry: (proc: P) => readonly P[];
   readonly #of = new WeakMap<P, Windows>();
 
-  /** `parentOf`: what a process does counts for its ancestors, too. */
-  constructor(clock: Pick<Clock, "now">, parentOf: (proc: P) => P | undefined) {
+  /** `ancestry`: a process and its ancestors. What it does counts for all of them. */
+  constructor(clock: Pick<Clock, "now">, ancestry: (proc: P) => readonly P[]) {
     this.#clock = clock;
-    this.#parentOf = parentOf;
+    this.#ancestry = ancestry;
   }
 
   /** Opens a window. The returned function closes it; later calls of it do nothing. */
   begin(proc: P, what: "call" | "program"): () => void {
     const now = this.#clock.now();
-    const touched: Windows[] = [];
-    for (let at: P | undefined = proc; at; at = this.#parentOf(at)) touched.push(this.#windowsOf(at));
+    const touched = this.#ancestry(proc).map((one) => this.#windowsOf(one));
     for (const windows of touched) open(windows, now, what);
     let closed = false;
     return () => {
@@ -48,11 +47,9 @@ export class EffectWindows<P extends object = Process> {
 
   /** A call waits for a person, who may change files meanwhile. The returned function ends the wait. */
   pause(proc: P): () => void {
-    const touched: Windows[] = [];
-    for (let at: P | undefined = proc; at; at = this.#parentOf(at)) {
-      const windows = this.#of.get(at);
-      if (windows && windows.open > 0) touched.push(windows);
-    }
+    const touched = this.#ancestry(proc)
+      .map((one) => this.#windowsOf(one))
+      .filter((windows) => windows.open > 0);
     for (const windows of touched) {
       windows.paused++;
       close(windows, this.#clock.now());

@@ -374,7 +374,7 @@ export class ProcessBuilder {
   /** Fails with INVALID for a rule that names no tool. `missing`: prefixes of tools that may come later. */
   #requireTools(proc: Process, saved: SavedRun | undefined, missing: readonly string[]): void {
     const { opts, agent, namespace } = proc.spec;
-    const parent = proc.ppid === 0 ? undefined : this.#ports.table.find(proc.ppid);
+    const parent = this.#ports.table.parent(proc);
     // Recorded rights may name tools that are gone.
     if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
     proc.permissions = proc.permissions.withFacts({ expected: missing });

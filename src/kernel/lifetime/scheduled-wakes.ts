@@ -26,7 +26,8 @@ interface ScheduledWakesPorts {
   suspend(proc: Process, reason: string, wake: Wake): void;
   /** What changes until the returned function is called is not the call's. */
   pauseEffects(proc: Process): () => void;
-  parentOf(proc: Process): Process | undefined;
+  /** Stops the clocks of the process and its ancestors until the returned function is called. */
+  holdClocks(proc: Process): () => void;
 }
 
 /** The wakes that a call of Wake sets. */
@@ -127,22 +128,12 @@ export class ScheduledWakes {
     throw new SyscallError("INTERNAL", "Wake: the run was not suspended.");
   }
 
-  /** Stops the clocks of the process and its ancestors until the returned function is called. */
-  #holdClocks(proc: Process): () => void {
-    const releases: (() => void)[] = [];
-    for (let one: Process | undefined = proc; one; one = this.#ports.parentOf(one))
-      releases.push(one.clock.hold());
-    return () => {
-      for (const release of releases) release();
-    };
-  }
-
   /** Resolves with why the wait is over; null when no person watches any more. */
   async #waitInPlace(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string | null> {
     const { clock, inboxes, isAttended, pauseEffects } = this.#ports;
     const inbox = inboxes.of(proc);
     const resume = pauseEffects(proc);
-    const release = this.#holdClocks(proc);
+    const release = this.#ports.holdClocks(proc);
     try {
       for (;;) {
         const why = this.#cameTrue(proc, wake);

@@ -59,6 +59,25 @@ export class ProcessTable {
     return [...this.#byPid.values()];
   }
 
+  parent({ ppid }: Pick<Process, "ppid">): Process | undefined {
+    return this.#byPid.get(ppid);
+  }
+
+  /** The process and its live ancestors, nearest first. */
+  ancestry(proc: Process): Process[] {
+    const line = [proc];
+    for (let one = this.parent(proc); one; one = this.parent(one)) line.push(one);
+    return line;
+  }
+
+  /** Stops the clocks of the process and its ancestors until the returned function is called. */
+  holdClocks(proc: Process): () => void {
+    const releases = this.ancestry(proc).map(({ clock }) => clock.hold());
+    return () => {
+      for (const release of releases) release();
+    };
+  }
+
   /** The process and its descendants, parents first. */
   tree(root: Process): Process[] {
     const found = [root];

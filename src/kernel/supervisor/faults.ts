@@ -5,8 +5,6 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";
 
-/** Errors of supervisors. */
-
 export function notStarted(supervisor: string, child: string, thrown: unknown): SyscallError {
   const why = messageOf(thrown);
   return new SyscallError(
