@@ -26,7 +26,7 @@ export class SupervisorManager {
   constructor({ events, ...ports }: Omit<SupervisorPorts, "spawnSupervisor"> & { events: LifecycleEvents }) {
     events.subscribe({
       onResumed: (proc) => this.#onResumed(proc),
-      onEnded: (uuid, exit) => this.#onLost(uuid, exit),
+      onEnded: (uuid, exit) => this.#onSuspendedEnd(uuid, exit),
     });
     this.#ports = {
       ...ports,
@@ -98,8 +98,8 @@ export class SupervisorManager {
     if (parent) this.#live.get(parent)?.onResumed(proc);
   }
 
-  #onLost(uuid: string, exit: ExitStatus): void {
-    for (const supervisor of this.#live.values()) supervisor.onLost(uuid, exit);
+  #onSuspendedEnd(uuid: string, exit: ExitStatus): void {
+    for (const supervisor of this.#live.values()) supervisor.onSuspendedEnd(uuid, exit);
   }
 
   async #spawn(spec: SupervisorSpec, signal: AbortSignal, parent: Process | undefined): Promise<PID> {

@@ -96,7 +96,7 @@ export class CoroutineTask {
     const resumer = Promise.withResolvers<Resumed>();
     this.#resumer = resumer;
     if (this.#state === "new") this.#start(value);
-    else this.#goOn(value);
+    else this.#continue(value);
     const ignore = onceAborted(signal, () => {
       if (this.#resumer === resumer) this.cancel(signal.reason);
     });
@@ -120,7 +120,7 @@ export class CoroutineTask {
 
   /** It ignored its cancellation: its end is no longer awaited. */
   giveUp(): void {
-    this.#end("it did not heed its cancellation");
+    this.#end("it ignored its cancellation");
   }
 
   #start(input: unknown): void {
@@ -136,7 +136,7 @@ export class CoroutineTask {
       );
   }
 
-  #goOn(value: unknown): void {
+  #continue(value: unknown): void {
     this.#state = "running";
     this.#waiting?.resolve(value);
     this.#waiting = undefined;

@@ -1,6 +1,6 @@
 /** Threads of a process: their types, and one thread's task. */
 
-import { onceAborted } from "../../lib/cancellation.ts";
+import { orAborted } from "../../lib/cancellation.ts";
 import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 
@@ -11,7 +11,7 @@ export interface Thread {
   readonly tid: TID;
   readonly pid: PID;
   readonly intent: string;
-  /** Aborted with the process's, and at its reap. A thread that does not heed it is given up after the grace. */
+  /** Aborted with the process's, and at its reap. A thread that ignores it is given up after the grace. */
   readonly signal: AbortSignal;
   /**
    * Appends a message to the conversation of the process; it is on disk with the record of the next step.
@@ -31,9 +31,8 @@ export class ThreadTask {
   readonly tid: TID;
   readonly intent: string;
   readonly #abort = new AbortController();
-  readonly #ended = Promise.withResolvers<void>();
-  readonly #joiners = new Set<(outcome: Outcome) => void>();
-  #outcome: Outcome | undefined;
+  readonly #ended = Promise.withResolvers<Outcome>();
+  #live = true;
   #wasRead = false;
 
   constructor(tid: TID, intent: string) {
@@ -46,7 +45,7 @@ export class ThreadTask {
   }
 
   get live(): boolean {
-    return this.#outcome === undefined;
+    return this.#live;
   }
 
   get wasRead(): boolean {
@@ -54,7 +53,7 @@ export class ThreadTask {
   }
 
   /** Resolves when the work has ended or was given up; it never rejects. */
-  get ended(): Promise<void> {
+  get ended(): Promise<unknown> {
     return this.#ended.promise;
   }
 
@@ -73,7 +72,7 @@ export class ThreadTask {
 
   /** The result of the work, for any number of joiners; rejects with the signal's reason if that comes first. */
   async join(signal: AbortSignal): Promise<unknown> {
-    const outcome = this.#outcome ?? (await this.#nextOutcome(signal));
+    const outcome = await orAborted(this.#ended.promise, signal);
     this.#wasRead = true;
     if ("error" in outcome) throw outcome.error;
     return outcome.value;
@@ -85,28 +84,12 @@ export class ThreadTask {
 
   /** It ignored its cancellation: its end is no longer awaited. */
   giveUp(): void {
-    const message = `Thread ${this.tid} did not heed its cancellation and was given up.`;
+    const message = `Thread ${this.tid} ignored its cancellation and was given up.`;
     this.#end({ error: new SyscallError("CANCELLED", message) });
   }
 
-  /** A joiner that stops waiting is removed, because a thread may outlive many of them. */
-  async #nextOutcome(signal: AbortSignal): Promise<Outcome> {
-    const joined = Promise.withResolvers<Outcome>();
-    const tell = (outcome: Outcome): void => joined.resolve(outcome);
-    this.#joiners.add(tell);
-    const ignore = onceAborted(signal, () => joined.reject(signal.reason));
-    try {
-      return await joined.promise;
-    } finally {
-      ignore();
-      this.#joiners.delete(tell);
-    }
-  }
-
   #end(outcome: Outcome): void {
-    if (this.#outcome) return;
-    this.#outcome = outcome;
-    for (const tell of this.#joiners) tell(outcome);
-    this.#ended.resolve();
+    this.#live = false;
+    this.#ended.resolve(outcome);
   }
 }

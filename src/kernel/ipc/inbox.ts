@@ -59,14 +59,6 @@ export class Inbox {
     this.#queued = queued;
   }
 
-  /** Restores the unread entries of a resumed run. */
-  restore(unread: readonly InboxEntry[]): void {
-    for (const entry of unread) {
-      this.#count(entry);
-      this.#insert(entry);
-    }
-  }
-
   /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
@@ -106,7 +98,7 @@ export class Inbox {
     return taken;
   }
 
-  /** Queues entries again that `take` has returned: no step was made of them. */
+  /** Queues entries that are on disk: unread ones of a resumed run, and those of `take` that made no step. */
   putBack(entries: readonly InboxEntry[]): void {
     for (const entry of entries) {
       this.#count(entry);

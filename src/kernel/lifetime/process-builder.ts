@@ -316,7 +316,7 @@ export class ProcessBuilder {
     }
     if (saved && saved.unread.length > 0) {
       undo.push(() => inboxes.clear(proc));
-      inboxes.of(proc).restore(saved.unread);
+      inboxes.of(proc).putBack(saved.unread);
     }
     undo.push(() => this.#ports.mounts.clear(proc));
     if (saved) proc.images = saved.spawned.images ?? [];

@@ -5,7 +5,7 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";
 
-export function notStarted(supervisor: string, child: string, thrown: unknown): SyscallError {
+export function startError(supervisor: string, child: string, thrown: unknown): SyscallError {
   const why = messageOf(thrown);
   return new SyscallError(
     thrown instanceof SyscallError ? thrown.code : "INTERNAL",
@@ -14,25 +14,25 @@ export function notStarted(supervisor: string, child: string, thrown: unknown): 
   );
 }
 
-export function tooManyRestarts(pid: PID, { name, intensity, periodMs }: SupervisorSpec): SyscallError {
+export function tooManyError(pid: PID, { name, intensity, periodMs }: SupervisorSpec): SyscallError {
   return new SyscallError(
     "EXHAUSTED",
     `Supervisor ${name} gave up: its children needed more than ${intensity} restarts within ${periodMs / 1000} s. \`rnix strace ${pid}\` shows how they ended.`,
   );
 }
 
-export function isEnding(pid: PID): SyscallError {
+export function endingError(pid: PID): SyscallError {
   return new SyscallError("CLOSED", `Supervisor ${pid} is ending and starts nothing.`);
 }
 
-export function isPaused(pid: PID): SyscallError {
+export function pausedError(pid: PID): SyscallError {
   return new SyscallError(
     "UNAVAILABLE",
     `Supervisor ${pid} is paused and starts nothing. Continue it first: \`rnix continue ${pid}\`.`,
   );
 }
 
-export function noSuchChild(pid: PID, id: string, known: readonly string[]): SyscallError {
+export function unknownChildError(pid: PID, id: string, known: readonly string[]): SyscallError {
   return new SyscallError(
     "NOT_FOUND",
     `Supervisor ${pid} has no child ${id}. Its children are: ${known.join(", ")}.`,

@@ -33,7 +33,7 @@ export class Journal {
   }
 
   /** Records that the suspended run of a child was resumed. */
-  async tookBack(child: string, pid: PID): Promise<void> {
+  async resumed(child: string, pid: PID): Promise<void> {
     await this.#event("SupervisorStart", { child, suspended: true }, noop, () => pid);
   }
 

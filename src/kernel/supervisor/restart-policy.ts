@@ -67,7 +67,7 @@ export class RestartWindow {
   }
 
   /** Ms until the limit allows one more restart: 0 for now, Infinity for never. */
-  roomInMs(now: number): number {
+  allowedInMs(now: number): number {
     const { intensity, periodMs } = this.#limit;
     if (intensity < 1) return Number.POSITIVE_INFINITY;
     const count = this.count(now);

@@ -42,7 +42,7 @@ export class RestartSchedule {
    */
   onExit(slot: Slot, clean: boolean, upMs: number): number | null {
     const now = this.#now();
-    const room = clean ? this.#window.roomInMs(now) : this.#window.add(now) ? 0 : null;
+    const room = clean ? this.#window.allowedInMs(now) : this.#window.add(now) ? 0 : null;
     if (room === null || room === Number.POSITIVE_INFINITY) return null;
     return Math.max(slot.delays.next(upMs), room);
   }
@@ -71,7 +71,7 @@ export class RestartSchedule {
     this.cancel(restart);
     if (restart.counted) return true;
     const now = this.#now();
-    const room = this.#window.roomInMs(now);
+    const room = this.#window.allowedInMs(now);
     if (room === 0) return this.#window.add(now);
     this.#arm({ ...restart, dueAt: this.#ports.own.monotonic() + room });
     return false;

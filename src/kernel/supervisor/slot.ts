@@ -69,12 +69,12 @@ export function supervisedChild(
 }
 
 /** Whether a child starts again with its group: not if it ended for good or is suspended. As in OTP, finished ones do. */
-export function comesBack({ state, spec }: Slot): boolean {
+export function startsWithGroup({ state, spec }: Slot): boolean {
   return state === "waiting" || (state === "ended" && restartOf(spec) !== "temporary");
 }
 
 /** The new state of a child that is not restarted after this end, with the reason; undefined if it is restarted. */
-export function keptDown(
+export function notRestarted(
   { spec }: Slot,
   exit: ExitStatus,
 ): { state: "ended" | "suspended"; because: string } | undefined {
@@ -88,7 +88,7 @@ export function keptDown(
 }
 
 /** The state of a child that was ended because a sibling failed. */
-export function fallenState({ spec, exit }: Slot): ChildState {
+export function stateAfterStop({ spec, exit }: Slot): ChildState {
   if (exit?.reason === "suspended") return "suspended";
   return restartOf(spec) === "temporary" ? "ended" : "waiting";
 }

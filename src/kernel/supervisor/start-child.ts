@@ -36,7 +36,7 @@ export async function startChild(ports: StartPorts, supervisor: Process, child: 
   const known = new Set(supervisor.children);
   const ignore = onceAborted(supervisor.signal, () => {
     for (const pid of supervisor.children) {
-      if (!known.has(pid)) ports.table.find(pid)?.stop(passedOn(supervisor.stopped));
+      if (!known.has(pid)) ports.table.find(pid)?.stop(endOfStarting(supervisor.stopped));
     }
   });
   try {
@@ -47,7 +47,7 @@ export async function startChild(ports: StartPorts, supervisor: Process, child: 
 }
 
 /** The end of a child that is starting while its supervisor stops. */
-function passedOn(stopped: ExitStatus | undefined): ExitStatus {
+function endOfStarting(stopped: ExitStatus | undefined): ExitStatus {
   return stopped?.code === SUSPENDED.code ? stopped : killed(SIGTERM, false);
 }
 
@@ -57,8 +57,8 @@ async function spawn(ports: StartPorts, supervisor: Process, child: ChildSpec): 
     case "supervisor":
       return await ports.spawnSupervisor(start.spec, supervisor.pid);
     case "agent": {
-      const goneOn = await goOn(ports, supervisor, child, start);
-      if (goneOn !== undefined) return goneOn;
+      const resumed = await resumeFormer(ports, supervisor, child, start);
+      if (resumed !== undefined) return resumed;
       const { intent, agent, opts } = await planned(ports.clock, supervisor.signal, start.plan);
       return await ports.processes.spawn(intent, agent, { ...opts, parentPid: supervisor.pid });
     }
@@ -68,7 +68,7 @@ async function spawn(ports: StartPorts, supervisor: Process, child: ChildSpec): 
 }
 
 /** Resumes a run of this child that was cut off, if there is one and it can be resumed. */
-async function goOn(
+async function resumeFormer(
   ports: StartPorts,
   supervisor: Process,
   { id }: ChildSpec,

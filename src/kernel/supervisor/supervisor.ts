@@ -6,17 +6,17 @@ import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import type { Drain } from "../tools/drain.ts";
 import type { ExitStatus, PID } from "../types.ts";
-import { isEnding, isPaused, noSuchChild, notStarted, tooManyRestarts } from "./faults.ts";
+import { endingError, pausedError, startError, tooManyError, unknownChildError } from "./faults.ts";
 import { Journal, type JournalPorts } from "./journal.ts";
 import { RestartDelays, rulesFor } from "./restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
 import {
-  comesBack,
-  fallenState,
-  keptDown,
+  notRestarted,
   type Slot,
   type SupervisedChild,
   slotOf,
+  startsWithGroup,
+  stateAfterStop,
   supervisedChild,
 } from "./slot.ts";
 import { type SupervisorSpec, shutdownOf } from "./spec.ts";
@@ -28,9 +28,9 @@ export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { drain: D
 type Work =
   | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }
   | { kind: "due"; restart: PendingRestart }
-  | { kind: "back"; proc: Process }
-  | { kind: "lost"; uuid: string; exit: ExitStatus }
-  | { kind: "asked"; slot: Slot; answer: PromiseWithResolvers<PID> };
+  | { kind: "resumed"; proc: Process }
+  | { kind: "suspended_end"; uuid: string; exit: ExitStatus }
+  | { kind: "requested"; slot: Slot; started: PromiseWithResolvers<PID> };
 
 /**
  * The task of one supervisor. Like OTP's, it handles one event at a time; further events are queued, and the end of a
@@ -82,22 +82,22 @@ export class Supervisor {
   restartChild(id: string): Promise<PID> {
     const { pid, stopped, paused } = this.#proc;
     const slot = this.#slots.find(({ spec }) => spec.id === id);
-    if (!slot) throw noSuchChild(pid, id, this.#ids());
-    if (this.#ending || stopped) throw isEnding(pid);
-    if (paused) throw isPaused(pid);
-    const answer = Promise.withResolvers<PID>();
-    this.#post({ kind: "asked", slot, answer });
-    return answer.promise;
+    if (!slot) throw unknownChildError(pid, id, this.#ids());
+    if (this.#ending || stopped) throw endingError(pid);
+    if (paused) throw pausedError(pid);
+    const started = Promise.withResolvers<PID>();
+    this.#post({ kind: "requested", slot, started });
+    return started.promise;
   }
 
   /** A run was resumed below this supervisor: it may be a suspended child's. */
   onResumed(proc: Process): void {
-    this.#post({ kind: "back", proc });
+    this.#post({ kind: "resumed", proc });
   }
 
   /** A suspended run was ended: if it is a child's, the child has ended with this status. */
-  onLost(uuid: string, exit: ExitStatus): void {
-    this.#post({ kind: "lost", uuid, exit });
+  onSuspendedEnd(uuid: string, exit: ExitStatus): void {
+    this.#post({ kind: "suspended_end", uuid, exit });
   }
 
   /** `started` resolves when all children run. It rejects when one does not start, after ending the others. */
@@ -117,7 +117,7 @@ export class Supervisor {
       ignore();
       this.#close();
       // After a defect, callers that wait must not wait forever.
-      started.reject(isEnding(this.#proc.pid));
+      started.reject(endingError(this.#proc.pid));
     }
   }
 
@@ -133,7 +133,7 @@ export class Supervisor {
         this.#stopped() ?? {
           kind: "broken",
           reason: "max_restarts_exceeded",
-          error: tooManyRestarts(this.#proc.pid, this.#spec),
+          error: tooManyError(this.#proc.pid, this.#spec),
         }
       );
     }
@@ -165,16 +165,16 @@ export class Supervisor {
         return await this.#exited(work.slot, work.proc, work.exit);
       case "due":
         return !this.#schedule.take(work.restart) || !(await this.#startGroup(work.restart)).tooMany;
-      case "back":
-        await this.#takeBack(work.proc);
+      case "resumed":
+        await this.#onRunResumed(work.proc);
         return true;
-      case "lost":
+      case "suspended_end":
         return await this.#endSuspended(work.uuid, work.exit);
-      case "asked":
+      case "requested":
         try {
-          return await this.#asked(work.slot, work.answer);
+          return await this.#restartRequested(work.slot, work.started);
         } catch (thrown) {
-          work.answer.reject(thrown);
+          work.started.reject(thrown);
           throw thrown;
         }
     }
@@ -184,33 +184,29 @@ export class Supervisor {
   async #startAll(): Promise<SyscallError | undefined> {
     const { name, strategy, intensity, periodMs } = this.#spec;
     const args = { name, strategy, intensity, period_ms: periodMs, children: this.#ids() };
-    try {
-      await this.#journal.began(args, async () => {
+    return failureOf(
+      this.#journal.began(args, async () => {
         for (const slot of this.#slots) await this.#start(slot);
-      });
-      return undefined;
-    } catch (thrown) {
-      if (thrown instanceof SyscallError) return thrown;
-      throw thrown;
-    }
+      }),
+    );
   }
 
   /** Starts a child, or throws an error that names it. */
   async #start(slot: Slot): Promise<void> {
     await this.#proc.gate();
     if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
-    if (this.#proc.stopped) throw isEnding(this.#proc.pid);
+    if (this.#proc.stopped) throw endingError(this.#proc.pid);
     const proc = await this.#journal.started(slot.spec.id, () =>
       startChild(this.#ports, this.#proc, slot.spec).catch((thrown: unknown) => {
-        throw notStarted(this.#spec.name, slot.spec.id, thrown);
+        throw startError(this.#spec.name, slot.spec.id, thrown);
       }),
     );
     slot.starts++;
-    this.#take(slot, proc);
+    this.#attach(slot, proc);
   }
 
   /** Makes a process the child's until it ends. */
-  #take(slot: Slot, proc: Process): void {
+  #attach(slot: Slot, proc: Process): void {
     slot.proc = proc;
     slot.uuid = proc.uuid;
     slot.state = "running";
@@ -219,11 +215,11 @@ export class Supervisor {
   }
 
   /** Does not count as a restart: nothing has failed. */
-  async #takeBack(proc: Process): Promise<void> {
+  async #onRunResumed(proc: Process): Promise<void> {
     const slot = this.#waitingFor(proc.uuid);
     if (!slot) return;
-    this.#take(slot, proc);
-    await this.#journal.tookBack(slot.spec.id, proc.pid);
+    this.#attach(slot, proc);
+    await this.#journal.resumed(slot.spec.id, proc.pid);
   }
 
   async #endSuspended(uuid: string, exit: ExitStatus): Promise<boolean> {
@@ -246,10 +242,10 @@ export class Supervisor {
 
   /** Applies the child's policy to an end. False: the restart limit is exceeded. */
   async #decide(slot: Slot, pid: PID | null, exit: ExitStatus): Promise<boolean> {
-    const kept = keptDown(slot, exit);
-    if (!kept) return await this.#recover(slot, pid, exit);
-    slot.state = kept.state;
-    await this.#journal.decided(slot.spec.id, pid, exit, kept.because);
+    const final = notRestarted(slot, exit);
+    if (!final) return await this.#recover(slot, pid, exit);
+    slot.state = final.state;
+    await this.#journal.decided(slot.spec.id, pid, exit, final.because);
     return true;
   }
 
@@ -270,9 +266,8 @@ export class Supervisor {
     const { intensity, periodMs } = this.#spec;
     const used = `${this.#schedule.count} of ${intensity} in ${periodMs} ms`;
     await this.#journal.decided(slot.spec.id, pid, exit, `restart in ${Math.round(delayMs)} ms (${used})`);
-    for (const fallen of this.#group(slot).reverse()) {
-      if (!(await this.#stop(fallen, "terminate"))) continue;
-      fallen.state = fallenState(fallen);
+    for (const member of this.#group(slot).reverse()) {
+      if (await this.#stop(member, "terminate")) member.state = stateAfterStop(member);
     }
     this.#schedule.add(slot, delayMs, !clean);
     return true;
@@ -292,46 +287,32 @@ export class Supervisor {
 
   /** Stops at the first child that does not start, which counts as a new failure. */
   async #startGroup({ slot }: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
-    const down = this.#group(slot).filter(comesBack);
+    const down = this.#group(slot).filter(startsWithGroup);
     await this.#journal.restarting(down.map(({ spec }) => spec.id));
     for (const next of down) {
-      const failure = await this.#tryStart(next);
-      if (this.#proc.stopped) return { failure: isEnding(this.#proc.pid) };
+      const failure = await failureOf(this.#start(next));
+      if (this.#proc.stopped) return { failure: endingError(this.#proc.pid) };
       if (failure) return { failure, tooMany: !(await this.#recover(next, null, null)) };
     }
     return {};
   }
 
-  async #tryStart(slot: Slot): Promise<SyscallError | undefined> {
-    try {
-      await this.#start(slot);
-      return undefined;
-    } catch (thrown) {
-      if (thrown instanceof SyscallError) return thrown;
-      throw thrown;
-    }
-  }
-
   /** A requested restart: of the child alone, or of its waiting group. Running siblings are left alone. */
-  async #asked(slot: Slot, answer: PromiseWithResolvers<PID>): Promise<boolean> {
-    const waits = slot.state === "waiting" ? this.#schedule.of(slot) : undefined;
-    const { failure, tooMany } = waits ? await this.#startNow(waits) : await this.#startAnew(slot);
-    if (slot.proc && !failure) answer.resolve(slot.proc.pid);
-    else answer.reject(failure ?? isEnding(this.#proc.pid));
+  async #restartRequested(slot: Slot, started: PromiseWithResolvers<PID>): Promise<boolean> {
+    const pending = slot.state === "waiting" ? this.#schedule.of(slot) : undefined;
+    if (pending) this.#schedule.cancel(pending);
+    const { failure, tooMany } = await (pending ? this.#startGroup(pending) : this.#startAnew(slot));
+    if (slot.proc && !failure) started.resolve(slot.proc.pid);
+    else started.reject(failure ?? endingError(this.#proc.pid));
     return !tooMany;
-  }
-
-  async #startNow(restart: PendingRestart): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
-    this.#schedule.cancel(restart);
-    return await this.#startGroup(restart);
   }
 
   /** If the start fails, a child that had run is restarted as after a failure; an ended one stays ended. */
   async #startAnew(slot: Slot): Promise<{ failure?: SyscallError; tooMany?: boolean }> {
     await this.#journal.restarting([slot.spec.id]);
     const ran = await this.#stop(slot, "terminate");
-    if (ran) slot.state = fallenState(slot);
-    const failure = await this.#tryStart(slot);
+    if (ran) slot.state = stateAfterStop(slot);
+    const failure = await failureOf(this.#start(slot));
     if (!failure || slot.state !== "waiting" || this.#proc.stopped) return { failure };
     return { failure, tooMany: !(await this.#recover(slot, null, null)) };
   }
@@ -370,7 +351,7 @@ export class Supervisor {
     this.#ending = true;
     this.#schedule.clear();
     for (const work of this.#work.splice(0)) {
-      if (work.kind === "asked") work.answer.reject(isEnding(this.#proc.pid));
+      if (work.kind === "requested") work.started.reject(endingError(this.#proc.pid));
     }
   }
 
@@ -381,6 +362,17 @@ export class Supervisor {
 
   #ids(): string[] {
     return this.#slots.map(({ spec }) => spec.id);
+  }
+}
+
+/** The error with which a start fails; undefined when it succeeds. */
+async function failureOf(start: Promise<void>): Promise<SyscallError | undefined> {
+  try {
+    await start;
+    return undefined;
+  } catch (thrown) {
+    if (thrown instanceof SyscallError) return thrown;
+    throw thrown;
   }
 }
 

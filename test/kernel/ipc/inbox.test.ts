@@ -422,7 +422,7 @@ describe("an inbox", () => {
 
   test("of a resumed run begins with the messages that were not delivered", async () => {
     const box = inbox();
-    box.restore([{ v: 1, seq: 5, ...message("old") }]);
+    box.putBack([{ v: 1, seq: 5, ...message("old") }]);
     expect(await box.receive(never)).toMatchObject({ data: "old", seq: 5 });
   });
 

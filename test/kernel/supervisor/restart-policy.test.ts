@@ -29,7 +29,7 @@ describe("the window of restarts", () => {
   test("of 0 allows none", () => {
     const window = new RestartWindow({ intensity: 0, periodMs: 60_000 });
     expect(window.add(0)).toBe(false);
-    expect(window.roomInMs(0)).toBe(Number.POSITIVE_INFINITY);
+    expect(window.allowedInMs(0)).toBe(Number.POSITIVE_INFINITY);
   });
 
   for (const [after, within] of [
@@ -46,11 +46,11 @@ describe("the window of restarts", () => {
 
   test("says when it allows another one, and then does", () => {
     const window = new RestartWindow({ intensity: 2, periodMs: 1_000 });
-    expect(window.roomInMs(0)).toBe(0);
+    expect(window.allowedInMs(0)).toBe(0);
     window.add(100);
-    expect(window.roomInMs(300)).toBe(0);
+    expect(window.allowedInMs(300)).toBe(0);
     window.add(300);
-    expect(window.roomInMs(400)).toBe(701);
+    expect(window.allowedInMs(400)).toBe(701);
     expect(window.add(1_100)).toBe(false);
     expect(window.add(1_101)).toBe(true);
   });
@@ -64,7 +64,7 @@ describe("the window of restarts", () => {
       let now = 0;
       for (let i = 0; i < 50; i++) {
         now += Math.floor(random() * 20);
-        expect(window.roomInMs(now) === 0).toBe(window.count(now) < limit.intensity);
+        expect(window.allowedInMs(now) === 0).toBe(window.count(now) < limit.intensity);
         expect(window.add(now)).toBe(expected(now));
       }
     }
