@@ -7,7 +7,7 @@ import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
 import type { AgentInfo, PID, SpawnOpts, SyscallEvent } from "../../src/kernel/types.ts";
 import { CODES } from "../../src/plugin/index.ts";
-import { idle } from "../kernel/ipc/support.ts";
+import { idle } from "../support/idle.ts";
 import { KernelHarness, silent, toolDevice } from "../support/kernel.ts";
 import { Mountable } from "../support/mountable.ts";
 import { onOneLine, publicMethods, recordedNames } from "./kernel-source.ts";

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { type Facts, Permissions } from "../../src/kernel/permission/permissions.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
-import { type PID, SIGKILL, type SpawnOpts } from "../../src/kernel/types.ts";
+import { type PID, SIGKILL } from "../../src/kernel/types.ts";
 import { type Device, O_RDWR, SyscallError } from "../../src/plugin/index.ts";
+import { codeOf } from "../support/failure.ts";
+import { idle } from "../support/idle.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../support/kernel.ts";
 import { Mountable } from "../support/mountable.ts";
 import { seeded } from "../support/seeded.ts";
@@ -36,30 +38,6 @@ const bash = (): Device =>
     subject: "command",
     input: { type: "object", properties: { command: { type: "string" } } },
   });
-
-/** A process that does nothing, in the test's hands. It ends when it is stopped. */
-async function idle(h: KernelHarness, more: Partial<SpawnOpts> = {}): Promise<Process> {
-  const made = Promise.withResolvers<Process>();
-  await h.kernel.processes.spawnTask(
-    "command",
-    async (proc) => {
-      made.resolve(proc);
-      await new Promise<void>((resolve) => proc.signal.addEventListener("abort", () => resolve()));
-      return { kind: "stopped", status: proc.stopped ?? { code: 1, reason: "failed" } };
-    },
-    "idle",
-    null,
-    { ...h.opts(more), provider: null },
-  );
-  return made.promise;
-}
-
-function codeOf(promise: Promise<unknown>): Promise<string> {
-  return promise.then(
-    () => "",
-    (thrown: unknown) => (thrown instanceof SyscallError ? thrown.code : String(thrown)),
-  );
-}
 
 async function callsOf(h: KernelHarness, uuid: string) {
   return (await h.runs.steps(uuid)).records.flatMap(({ tool_calls }) => tool_calls);
@@ -193,7 +171,7 @@ describe("the right to grant", () => {
   test("does not give what a deny rule would still refuse", async () => {
     await using h = new KernelHarness({ model: silent, devices });
     const proc = await idle(h, { allow: ["A"], deny: ["/dev/b"] });
-    expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["B"]))).toBe("PERMISSION");
+    expect(await codeOf(() => h.kernel.capabilities.grant(proc.pid, ["B"]))).toBe("PERMISSION");
     expect(proc.permissions.record()).toEqual({ allow: [["A"]], deny: ["/dev/b"], fixed: true });
     await h.kernel.capabilities.grant(proc.pid, ["/dev/b"]);
     expect(proc.permissions.allowedTools()).toEqual(["A", "B"]);
@@ -204,12 +182,12 @@ describe("the right to grant", () => {
     const proc = await idle(h);
     const unknown = h.kernel.capabilities.grant(proc.pid, ["Bsh"]).catch((thrown: unknown) => thrown);
     expect(await unknown).toMatchObject({ code: "INVALID", message: expect.stringContaining('"Bash"') });
-    expect(await codeOf(h.kernel.capabilities.revoke(proc.pid, ["A("]))).toBe("INVALID");
+    expect(await codeOf(() => h.kernel.capabilities.revoke(proc.pid, ["A("]))).toBe("INVALID");
     h.kernel.processes.kill(proc.pid, SIGKILL);
     const ended = h.kernel.processes.wait(proc.pid);
-    expect(await codeOf(h.kernel.capabilities.revoke(proc.pid, ["A"]))).toBe("NOT_FOUND");
+    expect(await codeOf(() => h.kernel.capabilities.revoke(proc.pid, ["A"]))).toBe("NOT_FOUND");
     await ended;
-    expect(await codeOf(h.kernel.capabilities.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
+    expect(await codeOf(() => h.kernel.capabilities.grant(proc.pid, ["A"]))).toBe("NOT_FOUND");
   });
 
   test("PID 0 may give anything to a process whose parent has ended", async () => {
@@ -466,7 +444,7 @@ test("every change is recorded, and every Open names its rule, or why none appli
   await files.close(proc, await files.open(proc, "/dev/a", O_RDWR));
   await h.kernel.capabilities.revoke(proc.pid, ["A"]);
   await codeOf(files.open(proc, "/dev/a", O_RDWR));
-  await codeOf(h.kernel.capabilities.grant(proc.pid, ["Nope"]));
+  await codeOf(() => h.kernel.capabilities.grant(proc.pid, ["Nope"]));
   await capabilities.grant(proc.pid, ["A"]);
   trace.end();
   const seen: unknown[] = [];

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { type Device, type FileStat, O_RDONLY, O_WRONLY, type VFSFile } from "../../src/plugin/index.ts";
+import { codeOf } from "../support/failure.ts";
 import { FakeClock, passing } from "../support/fake-clock.ts";
+import { idle } from "../support/idle.ts";
 import { KernelHarness, says, script } from "../support/kernel.ts";
-import { codeOf, idle } from "./ipc/support.ts";
 
 const silent = script(says("never asked"));
 const STAT: FileStat = { name: "x", size: 7, isDevice: true, devicePath: "/dev/x", colour: "blue" };

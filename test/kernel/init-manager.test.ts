@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import type { InitPlan, InitUnitPlan } from "../../src/kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../src/kernel/supervisor/spec.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
+import { failure } from "../support/failure.ts";
 import { passing, settled } from "../support/fake-clock.ts";
 import { Mountable } from "../support/mountable.ts";
 import { Supervised } from "../support/supervised.ts";
@@ -71,16 +72,6 @@ function done(s: Supervised): string[] {
     if (syscall === "Mount" || syscall === "Unmount") return [`${syscall} ${args.path}`];
     return syscall === "InitBoot" ? [`${syscall} ${args.project}`] : [];
   });
-}
-
-async function failure(work: Promise<unknown>): Promise<SyscallError> {
-  try {
-    await work;
-  } catch (thrown) {
-    if (thrown instanceof SyscallError) return thrown;
-    throw thrown;
-  }
-  throw new Error("expected it to fail");
 }
 
 describe("InitBoot", () => {

@@ -2,10 +2,11 @@ import { describe, expect, test } from "bun:test";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { realFs } from "../../src/store/files/fs-port.ts";
+import { codeOf } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
+import { idle } from "../support/idle.ts";
 import { KernelHarness, says, script } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
-import { codeOf, idle } from "./ipc/support.ts";
 
 const harness = (more: Partial<ConstructorParameters<typeof KernelHarness>[0]> = {}): KernelHarness =>
   new KernelHarness({ model: script(says("done")), ...more });
@@ -236,7 +237,7 @@ describe("the trace", () => {
         .map(({ syscall, args, result, error_code }) => ({ syscall, args, result: result ?? error_code }));
     expect(await of(a.uuid)).toEqual([
       { syscall: "Send", args: { to: b.pid, size: 1 }, result: 1 },
-      { syscall: "Pipe", args: { writer: a.pid, reader: b.pid }, result: { writeFd: 4, readFd: 4 } },
+      { syscall: "Pipe", args: { writer: a.pid, reader: b.pid }, result: { writeFd: 3, readFd: 3 } },
       { syscall: "Send", args: { to: 99, size: 1 }, result: "NOT_FOUND" },
     ]);
     expect(await of(b.uuid)).toEqual([

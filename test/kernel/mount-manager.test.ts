@@ -5,6 +5,7 @@ import { bareAgent } from "../../src/kernel/process/bare-agent.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
 import type { AgentInfo, MountRequest, PID, SpawnOpts } from "../../src/kernel/types.ts";
 import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
+import { failure } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { calls, KernelHarness, type Model, says, script, silent } from "../support/kernel.ts";
@@ -725,15 +726,6 @@ function isRefusal(thrown: unknown): void {
   const expected = ["UNAVAILABLE", "INVALID", "NOT_FOUND", "CLOSED", "CANCELLED"];
   if (thrown instanceof SyscallError && expected.includes(thrown.code)) return;
   throw thrown;
-}
-
-async function failure(work: Promise<unknown> | undefined): Promise<unknown> {
-  try {
-    await work;
-  } catch (thrown) {
-    return thrown;
-  }
-  throw new Error("it did not fail");
 }
 
 async function end(h: KernelHarness, pid: PID): Promise<void> {

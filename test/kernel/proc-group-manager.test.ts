@@ -1,19 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { SIGINT, SIGPAUSE, SIGRESUME, type Signal } from "../../src/kernel/types.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
+import { codeNow } from "../support/failure.ts";
 import { KernelHarness, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
-
-function codeOf(run: () => unknown): string {
-  try {
-    run();
-    return "";
-  } catch (thrown) {
-    if (thrown instanceof SyscallError) return thrown.code;
-    throw thrown;
-  }
-}
 
 async function three(h: KernelHarness): Promise<[number, number, number]> {
   return [await h.spawn("one"), await h.spawn("two"), await h.spawn("three")];
@@ -42,9 +32,9 @@ describe("membership", () => {
     h.kernel.processes.kill(one, SIGINT);
     await h.kernel.processes.wait(one);
     expect(groups.getProcGroup("build")).toEqual([two]);
-    expect(codeOf(() => groups.getProcGroup("test"))).toBe("NOT_FOUND");
+    expect(codeNow(() => groups.getProcGroup("test"))).toBe("NOT_FOUND");
     groups.leaveGroup(two, "build");
-    expect(codeOf(() => groups.signalGroup("build", SIGINT))).toBe("NOT_FOUND");
+    expect(codeNow(() => groups.signalGroup("build", SIGINT))).toBe("NOT_FOUND");
     expect(groups.size).toBe(0);
   });
 
@@ -58,20 +48,20 @@ describe("membership", () => {
   test.each(["", "x".repeat(65), "a b", "a/b", "ä", "a\n"])("but not %p", async (name) => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    expect(codeOf(() => h.kernel.groups.joinGroup(pid, name))).toBe("INVALID");
+    expect(codeNow(() => h.kernel.groups.joinGroup(pid, name))).toBe("INVALID");
   });
 
   test("requires a live process, and is limited in number", async () => {
     await using h = new KernelHarness({ model: silent });
     const [one, two] = await three(h);
     const { groups } = h.kernel;
-    expect(codeOf(() => groups.joinGroup(99, "build"))).toBe("NOT_FOUND");
-    expect(codeOf(() => groups.leaveGroup(one, "build"))).toBe("NOT_FOUND");
+    expect(codeNow(() => groups.joinGroup(99, "build"))).toBe("NOT_FOUND");
+    expect(codeNow(() => groups.leaveGroup(one, "build"))).toBe("NOT_FOUND");
     groups.joinGroup(two, "build");
-    expect(codeOf(() => groups.leaveGroup(one, "build"))).toBe("NOT_FOUND");
+    expect(codeNow(() => groups.leaveGroup(one, "build"))).toBe("NOT_FOUND");
     for (let i = 0; i < 64; i++) groups.joinGroup(one, `g${i}`);
-    expect(codeOf(() => groups.joinGroup(one, "one-more"))).toBe("EXHAUSTED");
-    expect(codeOf(() => groups.joinGroup(one, "g5"))).toBe("");
+    expect(codeNow(() => groups.joinGroup(one, "one-more"))).toBe("EXHAUSTED");
+    expect(codeNow(() => groups.joinGroup(one, "g5"))).toBe("");
   });
 
   test("is refused to a zombie that asks for it; a member that ended has it until its reap", async () => {
@@ -81,7 +71,7 @@ describe("membership", () => {
       callbacks: {
         onComplete: (pid) => {
           const { groups } = h.kernel;
-          seen.push(codeOf(() => groups.joinGroup(pid, "late")));
+          seen.push(codeNow(() => groups.joinGroup(pid, "late")));
           seen.push(groups.getProcGroup("build"), groups.signalGroup("build", SIGPAUSE));
         },
       },
@@ -109,7 +99,7 @@ describe("a signal to a group", () => {
     expect(groups.signalGroup("build", SIGINT)).toBe(2);
     expect((await ended).map((exit) => exit.reason)).toEqual(["interrupted", "interrupted"]);
     expect(h.kernel.processes.info(three_).exit_reason).toBeNull();
-    expect(codeOf(() => groups.signalGroup("build", 9 as Signal))).toBe("INVALID");
+    expect(codeNow(() => groups.signalGroup("build", 9 as Signal))).toBe("INVALID");
   });
 
   test("is recorded, with the signal to each member", async () => {
@@ -158,7 +148,7 @@ test("members come, go and die in any order, and no group remains", async () => 
           break;
         case 1:
         case 2:
-          expect(codeOf(() => groups.leaveGroup(pid, name))).toBe(inGroup.includes(pid) ? "" : "NOT_FOUND");
+          expect(codeNow(() => groups.leaveGroup(pid, name))).toBe(inGroup.includes(pid) ? "" : "NOT_FOUND");
           members.set(
             name,
             inGroup.filter((one) => one !== pid),
@@ -169,7 +159,7 @@ test("members come, go and die in any order, and no group remains", async () => 
           if (!inGroup.includes(pid)) inGroup.push(pid);
       }
       for (const [group, all] of members) {
-        if (all.length === 0) expect(codeOf(() => groups.getProcGroup(group))).toBe("NOT_FOUND");
+        if (all.length === 0) expect(codeNow(() => groups.getProcGroup(group))).toBe("NOT_FOUND");
         else expect(groups.getProcGroup(group)).toEqual(all);
       }
     }

@@ -9,8 +9,8 @@ import {
   type Signal,
   type SyscallEvent,
 } from "../../src/kernel/types.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
 import type { FsPort } from "../../src/store/files/fs-port.ts";
+import { codeNow } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
 import { KernelHarness, type Model, says, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";
@@ -93,7 +93,7 @@ describe("the effect of a signal", () => {
               },
             },
           });
-          const tried = (pid: number): string => codeOf(() => send(h, call, pid, signal));
+          const tried = (pid: number): string => codeNow(() => send(h, call, pid, signal));
           const pid = await h.spawn("go");
           prepare(h, pid, signal, how, () => {});
           h.kernel.processes.kill(pid, SIGKILL);
@@ -156,8 +156,8 @@ function prepare(
   handler: () => void,
 ): boolean {
   const codes: string[] = [];
-  if (how.includes("handled")) codes.push(codeOf(() => h.kernel.signals.sigHandle(pid, signal, handler)));
-  if (how.includes("blocked")) codes.push(codeOf(() => h.kernel.signals.sigBlock(pid, signal)));
+  if (how.includes("handled")) codes.push(codeNow(() => h.kernel.signals.sigHandle(pid, signal, handler)));
+  if (how.includes("blocked")) codes.push(codeNow(() => h.kernel.signals.sigBlock(pid, signal)));
   const refused = codes.filter((code) => code !== "");
   expect(refused).toEqual(signal === SIGKILL ? codes.map(() => "INVALID") : []);
   return refused.length === 0;
@@ -166,17 +166,6 @@ function prepare(
 function send(h: KernelHarness, call: (typeof CALLS)[number], pid: number, signal: Signal): void {
   if (call === "signal") h.kernel.signals.signal(pid, signal);
   else h.kernel.processes.kill(pid, signal);
-}
-
-/** The code of the SyscallError that is thrown, "" when none is. */
-function codeOf(run: () => unknown): string {
-  try {
-    run();
-    return "";
-  } catch (thrown) {
-    if (thrown instanceof SyscallError) return thrown.code;
-    throw thrown;
-  }
 }
 
 async function first(trace: AsyncIterable<SyscallEvent>): Promise<SyscallEvent> {
@@ -199,7 +188,7 @@ describe("a signal", () => {
         () => signals.sigUnblock(pid, wrong),
         () => processes.kill(pid, wrong),
       ])
-        expect(codeOf(run)).toBe("INVALID");
+        expect(codeNow(run)).toBe("INVALID");
     }
   });
 
@@ -358,7 +347,7 @@ describe("a tree", () => {
     expect(h.kernel.signals.signalTree(root, SIGINT)).toBe(4);
     const exits = await Promise.all([root, left, leaf, right].map((pid) => h.kernel.processes.wait(pid)));
     expect(exits.map((exit) => exit.code)).toEqual([130, 130, 130, 130]);
-    expect(codeOf(() => h.kernel.signals.signalTree(root, SIGTERM))).toBe("NOT_FOUND");
+    expect(codeNow(() => h.kernel.signals.signalTree(root, SIGTERM))).toBe("NOT_FOUND");
     expect(h.kernel.processes.info(other).exit_reason).toBeNull();
   });
 
@@ -415,7 +404,7 @@ describe("every call is recorded", () => {
     signals.sigBlock(pid, SIGTERM);
     signals.signal(pid, SIGTERM);
     signals.signal(pid, SIGINT);
-    expect(codeOf(() => signals.sigBlock(pid, SIGKILL))).toBe("INVALID");
+    expect(codeNow(() => signals.sigBlock(pid, SIGKILL))).toBe("INVALID");
     signals.sigUnblock(pid, SIGRESUME);
     processes.kill(pid, SIGKILL);
     await h.kernel.processes.wait(pid);
@@ -441,7 +430,7 @@ describe("every call is recorded", () => {
     h.kernel.processes.listProcs();
     h.kernel.processes.kill(pid, SIGTERM);
     await h.kernel.processes.wait(pid);
-    expect(codeOf(() => h.kernel.processes.kill(pid, SIGTERM))).toBe("NOT_FOUND");
+    expect(codeNow(() => h.kernel.processes.kill(pid, SIGTERM))).toBe("NOT_FOUND");
     await expect(h.kernel.processes.wait(pid)).rejects.toMatchObject({ code: "NOT_FOUND", syscall: "Wait" });
     const ended = h.kernel.debug.ofPid0.map(({ pid, syscall, result, error_code }) => [
       pid,

@@ -9,10 +9,10 @@ import { entriesOfJournal, entriesOfStep } from "../../../src/server/methods/sha
 import { realFs } from "../../../src/store/files/fs-port.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
+import { codeOf } from "../../support/failure.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
-import { codeOf } from "./support.ts";
 
 /** One script per intent. */
 function scripts(

@@ -3,10 +3,11 @@ import { PIPE_BYTES, Pipe } from "../../../src/kernel/ipc/pipe.ts";
 import { SIGKILL } from "../../../src/kernel/types.ts";
 import { SyscallError, type VFSFile } from "../../../src/plugin/index.ts";
 import { settled as ended, expectCode, expectStat, failure } from "../../support/conformance/vfs-file.ts";
+import { codeOf } from "../../support/failure.ts";
 import { settled } from "../../support/fake-clock.ts";
+import { idle } from "../../support/idle.ts";
 import { KernelHarness, says, script } from "../../support/kernel.ts";
 import { seeded } from "../../support/seeded.ts";
-import { codeOf, idle } from "./support.ts";
 
 const never = new AbortController().signal;
 
@@ -256,6 +257,6 @@ describe("Pipe", () => {
     await h.kernel.processes.wait(b.pid);
     expect(await codeOf(() => h.kernel.ipc.pipe(a.pid, b.pid))).toBe("NOT_FOUND");
     expect(await codeOf(() => h.kernel.ipc.pipe(b.pid, a.pid))).toBe("NOT_FOUND");
-    expect(a.fds.list().map(({ path }) => path)).toEqual(["/dev/llm/scripted"]);
+    expect(a.fds.list().map(({ path }) => path)).toEqual([]);
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
+import { callOf } from "./call-of.ts";
 
 const PROJECT = "/home/u/project";
 const FACTS: Facts = {
@@ -20,14 +21,7 @@ const FACTS: Facts = {
   isThere: () => false,
 };
 
-/** `Read(src/a.ts)`, `Bash(git log)`, `Complete`, or a path opened raw. */
-function call(text: string): Call {
-  if (text.startsWith("/")) return { tool: null, path: text };
-  const open = text.indexOf("(");
-  const tool = open < 0 ? text : text.slice(0, open);
-  const path = FACTS.tools.find((known) => known.name === tool)?.path ?? "/dev/none";
-  return open < 0 ? { tool, path } : { tool, path, subject: text.slice(open + 1, -1) };
-}
+const call = (text: string): Call => callOf(FACTS, text);
 
 type Verdict = "allow" | "ask" | "deny";
 

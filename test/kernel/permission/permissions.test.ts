@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
+import { callOf } from "./call-of.ts";
 
 const PROJECT = "/home/u/project";
 const FACTS: Facts = {
@@ -35,14 +36,7 @@ function of(allow: string[], deny: string[] = [], facts: Partial<Facts> = {}): P
   return Permissions.of({ ...FACTS, ...facts, allow, deny });
 }
 
-/** `Read(src/a.ts)`, `Bash(git log)`, `Complete`, or a path opened raw. */
-function call(text: string): Call {
-  if (text.startsWith("/")) return { tool: null, path: text };
-  const open = text.indexOf("(");
-  const tool = open < 0 ? text : text.slice(0, open);
-  const path = FACTS.tools.find((known) => known.name === tool)?.path ?? "/dev/none";
-  return open < 0 ? { tool, path } : { tool, path, subject: text.slice(open + 1, -1) };
-}
+const call = (text: string): Call => callOf(FACTS, text);
 
 function grid(allow: string[], deny: string[], covered: string[], refused: string[]): void {
   describe(`allow [${allow.join(", ")}] deny [${deny.join(", ")}]`, () => {

@@ -9,7 +9,7 @@ import {
   type Signal,
   type SpawnOpts,
 } from "../../../src/kernel/types.ts";
-import type { SyscallError } from "../../../src/plugin/index.ts";
+import { failure } from "../../support/failure.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";
@@ -72,7 +72,7 @@ describe("a supervisor", () => {
       await using s = new Supervised();
       const children = wrong.children.map((id) => s.agent(id));
       const spec = s.spec("one_for_one", children, { ...wrong, children: undefined } as object);
-      expect(await refusal(s.spawn({ ...spec, children }))).toMatchObject({ code: "INVALID" });
+      expect(await failure(s.spawn({ ...spec, children }))).toMatchObject({ code: "INVALID" });
       expect(s.starts).toEqual([]);
     });
   }
@@ -80,13 +80,13 @@ describe("a supervisor", () => {
   test("whose agent may take for ever to end is INVALID", async () => {
     await using s = new Supervised();
     const spawned = s.spawn(s.spec("one_for_one", [s.agent("a", { shutdown: "infinity" })]));
-    expect(await refusal(spawned)).toMatchObject({ code: "INVALID" });
+    expect(await failure(spawned)).toMatchObject({ code: "INVALID" });
   });
 
   test("whose second child does not start ends the first, and fails with the reason", async () => {
     await using s = new Supervised();
     s.broken.set("b", 1);
-    const error = await refusal(s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")])));
+    const error = await failure(s.spawn(s.spec("one_for_one", [s.agent("a"), s.agent("b"), s.agent("c")])));
     expect(error).toMatchObject({ code: "NOT_FOUND" });
     expect(error.message).toContain("its child b did not start: b can't be planned");
     expect(s.starts).toEqual(["a", "b"]);
@@ -114,7 +114,7 @@ describe("a supervisor", () => {
     const spawned = s.spawn(s.spec("one_for_one", [s.agent("a"), { ...slow, start }]));
     const signal = await planning.promise;
     s.h.kernel.signals.signal(1, SIGTERM);
-    expect(await refusal(spawned)).toMatchObject({ code: "CANCELLED" });
+    expect(await failure(spawned)).toMatchObject({ code: "CANCELLED" });
     expect(signal.aborted).toBe(true);
     expect(s.h.kernel.processes.count).toBe(0);
   });
@@ -127,7 +127,7 @@ describe("a supervisor", () => {
       planning.resolve();
       return late.promise;
     };
-    const refused = refusal(s.spawn(s.spec("one_for_one", [{ id: "slow", start: { kind: "agent", plan } }])));
+    const refused = failure(s.spawn(s.spec("one_for_one", [{ id: "slow", start: { kind: "agent", plan } }])));
     await planning.promise;
     await s.clock.advance(60_000);
     expect(await refused).toMatchObject({ code: "TIMEOUT" });
@@ -218,7 +218,7 @@ describe("the end of a supervisor", () => {
     harden(s, s.pid(pid, "b"));
     const stopped = s.h.kernel.supervisors.stopSupervisor(pid);
     await until(() => s.clock.waits.includes(10_000));
-    expect(await refusal(s.h.kernel.supervisors.restartChild(pid, "a"))).toMatchObject({ code: "CLOSED" });
+    expect(await failure(s.h.kernel.supervisors.restartChild(pid, "a"))).toMatchObject({ code: "CLOSED" });
     await s.clock.advance(10_000);
     await stopped;
     expect(s.starts).toEqual(["a", "b"]);
@@ -481,7 +481,7 @@ describe("restarts", () => {
     await settled();
     expect(s.starts).toEqual(["a", "b"]);
     expect(s.child(pid, "a").restartInMs).toBe(300);
-    expect(await refusal(s.h.kernel.supervisors.restartChild(pid, "a"))).toMatchObject({
+    expect(await failure(s.h.kernel.supervisors.restartChild(pid, "a"))).toMatchObject({
       code: "UNAVAILABLE",
     });
     signal(SIGRESUME);
@@ -541,7 +541,7 @@ describe("RestartChild", () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
     s.broken.set("a", 1);
-    const error = await refusal(s.h.kernel.supervisors.restartChild(pid, "a"));
+    const error = await failure(s.h.kernel.supervisors.restartChild(pid, "a"));
     expect(error.message).toContain("a can't be planned");
     await s.clock.advance(await waits(s, pid, "a"));
     await runs(s, pid, "a");
@@ -551,11 +551,11 @@ describe("RestartChild", () => {
     await using s = new Supervised();
     const pid = await s.spawn(s.spec("one_for_one", [s.agent("a")]));
     const { supervisors } = s.h.kernel;
-    const error = await refusal(supervisors.restartChild(pid, "z"));
+    const error = await failure(supervisors.restartChild(pid, "z"));
     expect(error).toMatchObject({ code: "NOT_FOUND", syscall: "RestartChild" });
     expect(error.message).toContain("Its children are: a");
-    expect(await refusal(supervisors.restartChild(s.pid(pid, "a"), "a"))).toMatchObject({ code: "INVALID" });
-    expect(await refusal(supervisors.stopSupervisor(99))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await failure(supervisors.restartChild(s.pid(pid, "a"), "a"))).toMatchObject({ code: "INVALID" });
+    expect(await failure(supervisors.stopSupervisor(99))).toMatchObject({ code: "NOT_FOUND" });
     expect(() => supervisors.supervisorChildren(s.pid(pid, "a"))).toThrow("is not a supervisor");
   });
 });
@@ -576,12 +576,3 @@ describe("an act of a supervisor", () => {
     expect(s.h.kernel.debug.ofPid0.map(({ syscall }) => syscall)).toContain("StopSupervisor");
   });
 });
-
-async function refusal(work: Promise<unknown>): Promise<SyscallError> {
-  return await work.then(
-    () => {
-      throw new Error("it was not refused");
-    },
-    (error: SyscallError) => error,
-  );
-}
