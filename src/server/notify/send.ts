@@ -1,7 +1,7 @@
 /** Sends one text to a command, on its stdin, or to an address, by POST. */
 
+import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { type ProgramPorts, runServerProgram, shell } from "../server-program.ts";
 
 /** A shell command, which reads the text on stdin, or an address. */
 export interface Receiver {
@@ -51,7 +51,7 @@ async function run(
   { env, ...ports }: SendPorts,
   closing: AbortSignal,
 ): Promise<void> {
-  const { code, signal, timedOut, stdout, stderr } = await runServerProgram(ports, "notify", {
+  const { code, signal, timedOut, stdout, stderr } = await runShortProgram(ports, "notify", {
     argv: shell(target),
     cwd,
     env: { ...env, ...own },

@@ -7,9 +7,9 @@ import type { Env } from "../../config/paths.ts";
 import type { KeyCommands, KeySource } from "../../config/provider-choice.ts";
 import type { KeyCommand } from "../../config/providers.ts";
 import type { Secrets } from "../../kernel/process/secrets.ts";
+import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
-import { type ProgramPorts, runServerProgram, shell } from "../server-program.ts";
 
 interface KeyCommandPorts extends ProgramPorts {
   /** Gets every key that a command prints. */
@@ -106,7 +106,7 @@ class CommandKey implements KeySource {
   async #run(): Promise<string> {
     this.#memo = undefined;
     const { command, cwd } = this.#command;
-    const { code, signal, timedOut, stdout, stderr, isCut } = await runServerProgram(
+    const { code, signal, timedOut, stdout, stderr, isCut } = await runShortProgram(
       this.#ports,
       "api-key-command",
       {

@@ -2,7 +2,7 @@
 
 import { JOB_DEFAULTS } from "../../cron/job-defaults.ts";
 import type { GateResult } from "../../cron/ports.ts";
-import { type ProgramPorts, runServerProgram, shell } from "../server-program.ts";
+import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 
 /** Of its output, what a run can get as input. */
 const MAX_OUTPUT = 256 * 1024;
@@ -20,6 +20,6 @@ export async function runGate(
     timeoutMs: JOB_DEFAULTS.ifTimeoutMs,
     maxChars: MAX_OUTPUT,
   };
-  const { code, timedOut, stdout } = await runServerProgram(ports, "cron", program);
+  const { code, timedOut, stdout } = await runShortProgram(ports, "cron", program);
   return { exitCode: code, timedOut, output: stdout };
 }

@@ -7,10 +7,10 @@ import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { JobProject } from "../../cron/project-list.ts";
 import type { Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { type ProgramPorts, runShortProgram } from "../../os/short-program.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
 import { errno, realFs, removeLeftover } from "../../store/files/fs-port.ts";
-import { type ProgramPorts, runServerProgram } from "../server-program.ts";
 
 interface HooksPorts extends ProgramPorts {
   /** Where the address is remembered, so that it stays the same. */
@@ -205,7 +205,7 @@ class Fifo {
     if (!lstatSync(this.#path, { throwIfNoEntry: false })) {
       const argv = ["mkfifo", "-m", "600", this.#path];
       const program = { argv, cwd: folder, env: {}, timeoutMs: MKFIFO_MS, maxChars: 0 };
-      await runServerProgram(this.#ports, "cron", program);
+      await runShortProgram(this.#ports, "cron", program);
     }
     if (this.#closed) return;
     if (!lstatSync(this.#path).isFIFO())

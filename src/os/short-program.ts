@@ -2,8 +2,8 @@
 
 import { onceAborted } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
-import type { Children } from "../os/children.ts";
 import type { ExecRequest } from "../plugin/index.ts";
+import type { Children } from "./children.ts";
 
 export interface ProgramPorts {
   children: Pick<Children, "exec">;
@@ -12,7 +12,7 @@ export interface ProgramPorts {
   spillDir: string;
 }
 
-interface ServerProgram extends Pick<ExecRequest, "argv" | "stdin"> {
+interface ShortProgram extends Pick<ExecRequest, "argv" | "stdin"> {
   /** Absolute. */
   cwd: string;
   env: Record<string, string>;
@@ -42,10 +42,10 @@ export function shell(command: string): string[] {
 }
 
 /** Runs the program to its end. `owner` names it in the list of programs. Its output is never on disk. */
-export async function runServerProgram(
+export async function runShortProgram(
   { children, clock, spillDir }: ProgramPorts,
   owner: string,
-  { maxChars, endsAtMax = false, signal: stopping, ...request }: ServerProgram,
+  { maxChars, endsAtMax = false, signal: stopping, ...request }: ShortProgram,
 ): Promise<ProgramEnd> {
   const child = await children.exec(
     { uuid: owner, spillDir, clock },
