@@ -10,7 +10,6 @@ import { ChatControl } from "./chat/chat-control.ts";
 import { ConcurrencyManager } from "./concurrency-manager.ts";
 import { ContextManager } from "./context-manager.ts";
 import { Conversations } from "./conversation/conversations.ts";
-import { ManualCompaction } from "./conversation/manual-compaction.ts";
 import { Debugger } from "./debugger.ts";
 import { namedError } from "./errors/named-error.ts";
 import { ProcessEvents } from "./events/process-events.ts";
@@ -315,7 +314,6 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     store,
     resumer,
     processes: manager,
-    compactions: new ManualCompaction({ table, debug }),
     chats: new ChatControl({
       table,
       inboxes,

@@ -7,7 +7,6 @@ import type { CapabilityManager } from "./capability-manager.ts";
 import type { ChatControl } from "./chat/chat-control.ts";
 import type { ConcurrencyManager } from "./concurrency-manager.ts";
 import type { ContextManager } from "./context-manager.ts";
-import type { ManualCompaction } from "./conversation/manual-compaction.ts";
 import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { Watched } from "./events/process-events.ts";
@@ -29,7 +28,7 @@ import {
 import type { LifecycleManager } from "./lifecycle-manager.ts";
 import type { DirectCalls } from "./lifetime/direct-calls.ts";
 import { LiveChanges } from "./lifetime/live-changes.ts";
-import { countResources, type ResourceCounts } from "./lifetime/resource-counts.ts";
+import { countResources } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
 import type { MountManager } from "./mount-manager.ts";
@@ -76,8 +75,6 @@ export class Kernel {
   readonly calls: DirectCalls;
   /** What live processes change in files. */
   readonly changes: LiveChanges;
-  /** Compaction on request; no syscall of the table. */
-  readonly compactions: ManualCompaction;
   /** What users ask of conversations; no syscalls of the table, but for Send. */
   readonly chats: ChatControl;
   /** Use and reservations of all processes together. */
@@ -118,7 +115,6 @@ export class Kernel {
           core.notify(proc, "rnix", text),
         ),
     });
-    this.compactions = agents.compactions;
     this.chats = agents.chats;
     this.supervisors = system.supervisors;
     this.init = system.init;
@@ -136,22 +132,14 @@ export class Kernel {
   }
 
   /** Resources held for processes, by kind: all 0 when there is no process. */
-  resourceCounts(): ResourceCounts {
-    const { table, contexts, budget } = this.#core;
-    const { runner, holders } = this.#processes;
-    const { gate, children: agents } = this.#agents;
-    const { children } = this.#ports;
-    const { supervisors } = this;
+  resourceCounts() {
     return countResources({
-      table,
-      contexts,
-      budget: budget,
-      runner,
-      holders,
-      gate,
-      agents,
-      children,
-      supervisors,
+      ...this.#core,
+      ...this.#processes,
+      gate: this.#agents.gate,
+      agents: this.#agents.children,
+      programs: this.#ports.children,
+      supervisors: this.supervisors,
       asks: this.asks,
     });
   }

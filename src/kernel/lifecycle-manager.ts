@@ -1,32 +1,19 @@
 /** The syscalls of a run's life beyond one process: checkpoint, suspend, resume. */
 
-import type { Clock } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { RunStore } from "../store/runs/run-store.ts";
 import type { ModelChoice } from "./chat/chat-control.ts";
 import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
 import type { Resumed, ResumeOptions, RunResumer } from "./lifetime/run-resumer.ts";
 import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/shutdown.ts";
 import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
-import type { RunClaims } from "./resume/run-claims.ts";
-import { type GivenAnswer, SuspendedRuns } from "./resume/suspended-runs.ts";
+import { type GivenAnswer, type StoredRunPorts, SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
 
-interface LifecycleManagerPorts extends ShutdownPorts {
-  clock: Clock;
-  claims: RunClaims;
+interface LifecycleManagerPorts extends ShutdownPorts, StoredRunPorts {
   resumer: RunResumer;
   events: LifecycleEvents;
-  /** The records of one data folder. */
-  runs(dataDir: string): RunStore;
-  /** Whether a waker resumes suspended runs. */
-  wakes?: boolean;
-  /** Whether another live kernel has this id. */
-  kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all dead kernels; resolves when they are gone. */
-  sweepPrograms(): Promise<void>;
 }
 
 /** Where a run stands on disk. */
@@ -98,9 +85,9 @@ export class LifecycleManager {
 
   /** How a run ended whose last record the disk has not accepted yet. Also retries the write. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
-    const { runner } = this.#ports;
-    const info = runner.unrecordedEnd(uuid);
-    if (info) runner.retryRecords();
+    const { pendingRecords } = this.#ports.runner;
+    const info = pendingRecords.of(uuid);
+    if (info) pendingRecords.retry();
     return info;
   }
 

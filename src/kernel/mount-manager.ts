@@ -2,6 +2,7 @@
 
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
+import type { Namespace } from "../vfs/namespace.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
@@ -74,9 +75,10 @@ export class MountManager implements ResourceHolder {
     return this.#tables.size + this.#sources.size;
   }
 
-  /** Returns the mount tables of a project's processes, nearest first. They come before the devices of plugins. */
-  shared(project: ProjectHandle): DeviceRegistry[] {
-    return (["project", "user"] as const).map((of) => this.#tables.scope({ of, project }).devices());
+  /** Adds the shared mounts of a project's processes to a namespace: they come before its devices, the nearest first. */
+  addShared(project: ProjectHandle, namespace: Namespace): Namespace {
+    const tables = (["user", "project"] as const).map((of) => this.#tables.scope({ of, project }).devices());
+    return tables.reduce((view, table) => view.with(table), namespace);
   }
 
   list(pid: PID): MountInfo[] {

@@ -117,6 +117,5 @@ export type KernelApi = Pick<
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
   readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
   readonly changes: Pick<Kernel["changes"], "refresh" | "isQuiet" | "undone">;
-  readonly compactions: Pick<Kernel["compactions"], "compact">;
-  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "setModel" | "end">;
+  readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "setModel" | "compact" | "end">;
 };

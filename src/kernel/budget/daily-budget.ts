@@ -1,17 +1,13 @@
 /** The budgets of a day, one for each project. */
 
-import type { Clock } from "../../lib/clock.ts";
-import type { RunStore } from "../../store/runs/run-store.ts";
 import { recordOrFail } from "../errors/run-error.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import type { SpawnOpts } from "../types.ts";
 import { type BudgetUsage, TreeBudget } from "./budget.ts";
 
-interface DayPorts {
-  clock: Clock;
+interface DayPorts extends Pick<KernelPorts, "clock" | "runs"> {
   /** The kernel's budget, above all projects. */
   kernelBudget: TreeBudget;
-  /** The records of a data folder. Returns the same object for the same folder. */
-  runs(dataDir: string): RunStore;
 }
 
 /**

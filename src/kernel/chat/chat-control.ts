@@ -11,7 +11,7 @@ import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { AttachedImage, PID, ProviderChoice, UserMessage } from "../types.ts";
+import type { AppliedCompaction, AttachedImage, PID, ProviderChoice, UserMessage } from "../types.ts";
 
 interface ChatControlPorts {
   table: ProcessTable;
@@ -43,7 +43,7 @@ export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
   images?: readonly AttachedImage[];
 }
 
-/** Messages of the user to a live run, and the end of a chat. */
+/** What a user asks of a live run: messages, an interruption, another model, a compaction, the end of a chat. */
 export class ChatControl {
   readonly #ports: ChatControlPorts;
 
@@ -137,6 +137,32 @@ export class ChatControl {
     };
     const args = { pid, provider: provider?.name, model: provider?.model, effort };
     return this.#call("SetModel", pid, args, set, ({ applied }) => applied);
+  }
+
+  /**
+   * Compacts the conversation before the next step, or now if a chat waits for a message. Resolves when that is done.
+   * Fails with NOT_FOUND if there is no such process, INVALID if it is paused, has ended or is not an agent, and CLOSED
+   * if it ends before another step.
+   */
+  compact(pid: PID): Promise<AppliedCompaction> {
+    const compact = async (): Promise<AppliedCompaction> => {
+      const proc = this.#agent(pid);
+      const refusal =
+        proc.exit || proc.stopped
+          ? `PID ${pid} has ended: there is no conversation to compact.`
+          : proc.paused && `PID ${pid} is paused. Continue it first: \`rnix continue ${pid}\`.`;
+      if (refusal) throw new SyscallError("INVALID", refusal);
+      proc.compacting ??= Promise.withResolvers();
+      proc.onRequest?.();
+      const ended = proc.done.then(({ reason }): never => {
+        throw new SyscallError("CLOSED", `PID ${pid} ended (${reason}) before its next step.`, { pid });
+      });
+      return Promise.race([proc.compacting.promise, ended]);
+    };
+    return this.#call("Compact", pid, { pid }, compact, ({ tokensBefore, tokensAfter }) => ({
+      tokens_before: tokensBefore,
+      tokens_after: tokensAfter,
+    }));
   }
 
   /** Whether a process waits for a message of its user now. */

@@ -1,6 +1,8 @@
 /** The conversations of live processes, by context id. */
 
 import { type Message, SyscallError } from "../../plugin/index.ts";
+import { Message as MessageSchema } from "../../store/runs/message.ts";
+import { shortenText } from "./clip-text.ts";
 
 export type CtxID = number;
 
@@ -20,8 +22,6 @@ interface Context {
   messages: Message[];
   maxSize: number;
 }
-
-const ROLES: ReadonlySet<string> = new Set(["system", "user", "assistant", "tool"]);
 
 /**
  * The conversations of all processes (seeds 4). A context belongs to the process that allocated it and is freed at its
@@ -110,7 +110,7 @@ export class Conversations {
     const { systemPrompt, messages } = this.#get(id);
     const lines = messages.map((message, index) => {
       const calls = message.tool_calls?.map((call) => call.name).join(", ");
-      return `${index + 1} ${message.role}: ${shorten(message.content)}${calls ? ` [calls ${calls}]` : ""}`;
+      return `${index + 1} ${message.role}: ${shortenText(message.content, SHOWN)}${calls ? ` [calls ${calls}]` : ""}`;
     });
     return [
       `system prompt: ${systemPrompt.length} characters, ${messages.length} messages`,
@@ -146,28 +146,13 @@ export class Conversations {
 }
 
 function parseMessage(data: string): Message {
-  let value: unknown;
   try {
-    value = JSON.parse(data);
+    return MessageSchema.parse(JSON.parse(data));
   } catch (cause) {
-    throw new SyscallError("INTERNAL", "CtxWrite: expected a JSON message {role, content}.", { cause });
-  }
-  if (!isMessage(value)) {
     throw new SyscallError(
       "INTERNAL",
-      `CtxWrite: expected {"role": "system|user|assistant|tool", "content": "…"}, got ${shorten(data)}`,
+      `CtxWrite: expected {"role": "system|user|assistant|tool", "content": "…"}, got ${shortenText(data, SHOWN)}`,
+      { cause },
     );
   }
-  return value;
-}
-
-function isMessage(value: unknown): value is Message {
-  if (typeof value !== "object" || value === null) return false;
-  if (!("role" in value && "content" in value)) return false;
-  return typeof value.role === "string" && ROLES.has(value.role) && typeof value.content === "string";
-}
-
-function shorten(text: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
-  return line.length > SHOWN ? `${line.slice(0, SHOWN - 1)}…` : line;
 }

@@ -3,8 +3,8 @@
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { killed } from "../process/verdict.ts";
@@ -14,7 +14,6 @@ import type { Drain } from "../tools/drain.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import {
   type AgentInfo,
-  type ChildPlan,
   type ChildRequest,
   type PID,
   type ProcInfo,
@@ -26,20 +25,13 @@ import {
 import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
-interface ChildAgentPorts {
+interface ChildAgentPorts extends Pick<KernelPorts, "uuid" | "runs" | "planChild" | "planChildResume"> {
   table: ProcessTable;
   processes: ProcessManager;
   resumer: RunResumer;
   events: LifecycleEvents;
   waiting: WaitingCalls;
   drain: Drain;
-  uuid(): string;
-  /** The records of one data folder. */
-  runs(dataDir: string): RunStore;
-  /** Plans the child that the agent with this UUID requests. */
-  planChild(parentUuid: string, wish: ChildRequest): Promise<ChildPlan>;
-  /** Plans the resume of a child of this agent. */
-  planChildResume(parentUuid: string, childUuid: string): Promise<ChildPlan>;
   /** Suspends a process in the middle of a step. */
   suspend(proc: Process, reason: string, wake: Wake): void;
   watchers: ProcessEvents;

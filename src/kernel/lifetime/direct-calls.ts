@@ -3,7 +3,6 @@
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Clock } from "../../lib/clock.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import { RecordSeal } from "../../store/runs/record-seal.ts";
@@ -11,6 +10,7 @@ import { RunWriter } from "../../store/runs/run-store.ts";
 import type { DeviceRegistry } from "../../vfs/registry.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { namedError } from "../errors/named-error.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import type { MountManager } from "../mount-manager.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
@@ -59,12 +59,9 @@ export interface DirectResult {
   durationMs: number;
 }
 
-interface DirectCallPorts extends DeviceCallPorts {
-  clock: Clock;
-  version: string;
-  kernelId: string;
-  uuid(): string;
-  fetchedKeys?: Secrets;
+interface DirectCallPorts
+  extends DeviceCallPorts,
+    Pick<KernelPorts, "clock" | "version" | "kernelId" | "uuid" | "fetchedKeys"> {
   table: ProcessTable;
   mounts: MountManager;
   /** The kernel's own devices. */
@@ -242,8 +239,7 @@ export class DirectCalls {
   #process(opts: DirectCallOpts, folder: string): Process {
     const { clock, devices, fetchedKeys, kernelId, mounts, version } = this.#ports;
     const { cwd, project } = opts;
-    const own = opts.devices.namespace.over(devices);
-    const namespace = mounts.shared(project).reduceRight((view, table) => view.with(table), own);
+    const namespace = mounts.addShared(project, opts.devices.namespace.over(devices));
     const uuid = this.#ports.uuid();
     const facts = { ...factsOf(namespace), projectDir: project.dir, cwd };
     return new Process({

@@ -1,6 +1,5 @@
 /** Builds a process for a spawn or a resume. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { type Message, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
@@ -31,7 +30,7 @@ import {
 import type { SavedRun } from "../resume/saved-run.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
 import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
-import type { AgentInfo, PID, ProcessKind, SpawnOpts } from "../types.ts";
+import type { AgentInfo, ProcessKind, SpawnOpts } from "../types.ts";
 import type { AskedPart, MakeContext } from "./prompt-parts.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import {
@@ -44,19 +43,21 @@ import {
 } from "./spawn-limits.ts";
 import type { Preparation } from "./start-mounts.ts";
 
-interface ProcessBuilderPorts {
-  version: string;
-  /** Names the lock this kernel holds for its life. */
-  kernelId: string;
-  wakes?: boolean;
-  platform: string;
-  /** Keys printed by key commands, for all runs. */
-  fetchedKeys?: Secrets;
-  clock: Clock;
-  uuid(): string;
-  pids: { next(): PID };
-  /** The records of one data folder; the same object for the same folder. */
-  runs(dataDir: string): RunStore;
+type OutsidePorts = Pick<
+  KernelPorts,
+  | "version"
+  | "kernelId"
+  | "wakes"
+  | "platform"
+  | "fetchedKeys"
+  | "clock"
+  | "uuid"
+  | "pids"
+  | "runs"
+  | "runsIn"
+>;
+
+interface ProcessBuilderPorts extends OutsidePorts {
   table: ProcessTable;
   /** The kernel's own devices, behind all others. */
   devices: DeviceRegistry;
@@ -69,7 +70,6 @@ interface ProcessBuilderPorts {
   mounts: MountManager;
   /** The context of a plugin that gives a part of the prompt head. */
   makeContext: MakeContext;
-  runsIn?: KernelPorts["runsIn"];
   /** Adds a process to the groups that its run was in. */
   rejoin(proc: Process, groups: readonly string[]): void;
   /** Clears what the managers hold for a process whose spawn failed. */
@@ -390,9 +390,7 @@ export class ProcessBuilder {
 
   /** Shared mounts, then the devices of the plugins, then the kernel's own. */
   #namespace({ devices, project }: SpawnOpts): Namespace {
-    const { mounts, devices: own } = this.#ports;
-    const shared = mounts.shared(project).toReversed();
-    return shared.reduce((view, table) => view.with(table), devices.namespace.over(own));
+    return this.#ports.mounts.addShared(project, devices.namespace.over(this.#ports.devices));
   }
 
   /** Without a live parent, the child is PID 0's. */

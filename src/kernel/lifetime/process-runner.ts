@@ -11,7 +11,7 @@ import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
-import type { ExitStatus, KernelCallbacks, ProcInfo } from "../types.ts";
+import type { ExitStatus, ProcInfo } from "../types.ts";
 import { SIGTERM } from "../types.ts";
 import type { ChangedFiles } from "./changed-files.ts";
 import { PendingRecords } from "./pending-records.ts";
@@ -26,7 +26,7 @@ const OVERTIME_MS = 700;
 const FAILED = 1;
 const BUDGET_EXCEEDED = 2;
 
-interface ProcessRunnerPorts {
+interface ProcessRunnerPorts extends Pick<KernelPorts, "callbacks" | "runsIn"> {
   debug: Pick<Debugger, "failed">;
   table: ProcessTable;
   files: FileSystem;
@@ -34,9 +34,7 @@ interface ProcessRunnerPorts {
   changes: ChangedFiles;
   children: Children;
   reap: Omit<ReapPorts, "task">;
-  callbacks?: KernelCallbacks;
   watchers: Pick<ProcessEvents, "doing" | "ended">;
-  runsIn?: KernelPorts["runsIn"];
   warn(source: string, text: string): void;
 }
 
@@ -45,7 +43,8 @@ export class ProcessRunner {
   readonly #ports: ProcessRunnerPorts;
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
-  readonly #pendingRecords = new PendingRecords();
+  /** Last records that the disk has not accepted yet. */
+  readonly pendingRecords = new PendingRecords();
   #running = 0;
 
   constructor(ports: ProcessRunnerPorts) {
@@ -70,21 +69,6 @@ export class ProcessRunner {
   /** Reaps a zombie once; later callers wait for the same reap. */
   reap(proc: Process): Promise<void> {
     return reapProcess(this.#reap, proc);
-  }
-
-  /** Retries last records that the disk rejected. */
-  retryRecords(): void {
-    this.#pendingRecords.retry();
-  }
-
-  /** The last record of a run that the disk has not accepted yet. */
-  unrecordedEnd(uuid: string): ProcInfo | undefined {
-    return this.#pendingRecords.of(uuid);
-  }
-
-  /** The run has a new process: a waiting last record must not be written. */
-  forgetRecord(uuid: string): void {
-    this.#pendingRecords.forget(uuid);
   }
 
   /** Runs the task, finishes the process and starts its reap. It never rejects. */
@@ -181,7 +165,7 @@ export class ProcessRunner {
     // The reap follows at once and makes it dead.
     const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
     await this.#attempt(proc, "the end could not be recorded", () =>
-      this.#pendingRecords.write(last, () => proc.record.info(last)),
+      this.pendingRecords.write(last, () => proc.record.info(last)),
     );
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
   }

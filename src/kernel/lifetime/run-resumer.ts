@@ -1,9 +1,7 @@
 /** Resumes a run from its record. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import type { RunStore } from "../../store/runs/run-store.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
@@ -13,27 +11,20 @@ import type { ProcessManager } from "../process-manager.ts";
 import { readFork } from "../resume/fork.ts";
 import { orphanedRecord } from "../resume/orphaned-record.ts";
 import { type ResumeNews, resumeMessage } from "../resume/resume-message.ts";
-import type { Claim, RunClaims } from "../resume/run-claims.ts";
+import type { Claim } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
+import type { StoredRunPorts } from "../resume/suspended-runs.ts";
 import { notifyUndos } from "../resume/undo-notice.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { ProcessRunner } from "./process-runner.ts";
 
-interface RunResumerPorts {
+interface RunResumerPorts extends StoredRunPorts {
   table: ProcessTable;
   processes: ProcessManager;
   runner: ProcessRunner;
   inboxes: Inboxes;
-  clock: Clock;
-  claims: RunClaims;
   events: LifecycleEvents;
-  /** The records of one data folder. */
-  runs(dataDir: string): RunStore;
-  /** Whether another live kernel has this id. Its runs are not ours to resume. */
-  kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all dead kernels; resolves when they are gone. */
-  sweepPrograms(): Promise<void>;
 }
 
 export interface ResumeOptions {
@@ -88,7 +79,7 @@ export class RunResumer {
       let seq: number | undefined;
       const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
-        if (!saved.fork) this.#ports.runner.forgetRecord(uuid);
+        if (!saved.fork) this.#ports.runner.pendingRecords.forget(uuid);
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
         if (!saved.fork) await this.#notifyUndos(proc, opts);
@@ -110,7 +101,7 @@ export class RunResumer {
   async gone(proc: Process): Promise<void> {
     await proc.done;
     await this.#ports.runner.reap(proc);
-    this.#ports.runner.retryRecords();
+    this.#ports.runner.pendingRecords.retry();
   }
 
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
@@ -125,7 +116,7 @@ export class RunResumer {
     if (here && !here.exit) throw alive(here.pid);
     // It has ended, but holds resources of the run until it is reaped.
     if (here) await this.gone(here);
-    else runner.retryRecords();
+    else runner.pendingRecords.retry();
     const runs = this.#ports.runs(opts.project.dataDir);
     const left = await orphanedRecord(runs, uuid, kernelAlive);
     if (!left) throw noRun(uuid);
@@ -145,7 +136,7 @@ export class RunResumer {
     o: { step?: number; adopt?: boolean },
   ): Promise<SavedRun> {
     const { table, runner, clock, runs } = this.#ports;
-    runner.retryRecords();
+    runner.pendingRecords.retry();
     // The process knows more than its record.
     const live = o.adopt ? undefined : table.findByUuid(uuid);
     const info = live?.info() ?? (await this.#require(uuid, opts));

@@ -80,7 +80,7 @@ export class Shutdown {
     this.#handsOver ||= all.some((proc) => proc.exit !== undefined && resumesByItself(proc.info()));
     // Shared mounts outlive the processes that use them.
     await mounts.unmountAll();
-    runner.retryRecords();
+    runner.pendingRecords.retry();
   }
 
   #rootOf(proc: Process): Process {

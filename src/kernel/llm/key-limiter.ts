@@ -57,50 +57,42 @@ export interface KeyLimiterStatus {
   refused: number;
 }
 
-class Waiter implements SlotRequest {
+class Waiter implements QueueEntry {
   /** Removes the abort listener. */
   detach = nothing;
   isGranted = false;
   #isNotified = false;
-  readonly #request: SlotRequest;
+  readonly request: SlotRequest;
   readonly #resolve: () => void;
   readonly #reject: (reason: unknown) => void;
 
   constructor(request: SlotRequest, resolve: () => void, reject: (reason: unknown) => void) {
-    this.#request = request;
+    this.request = request;
     this.#resolve = resolve;
     this.#reject = reject;
   }
 
   get tree(): string {
-    return this.#request.tree;
+    return this.request.tree;
   }
 
   get order(): number {
-    return this.#request.order;
+    return this.request.order;
   }
 
   get isRetry(): boolean {
-    return this.#request.isRetry;
-  }
-
-  get model(): string {
-    return this.#request.model;
-  }
-
-  get patienceMs(): number {
-    return this.#request.patienceMs;
+    return this.request.isRetry;
   }
 
   /** The call waits for this. */
   waits(wait: SlotWait): void {
     this.#isNotified = true;
-    this.#request.observer?.onWait?.(wait);
+    this.request.observer?.onWait?.(wait);
   }
 
   grant(): void {
     this.isGranted = true;
-    if (this.#isNotified) this.#request.observer?.onGrant?.();
+    if (this.#isNotified) this.request.observer?.onGrant?.();
     this.detach();
     this.#resolve();
   }
@@ -277,7 +269,7 @@ export class KeyLimiter {
       );
       const isHeld = (model: string) =>
         (holdsMs.get(model) ?? 0) > 0 || (holdsMs.has(model) && this.#running >= this.#limitOf(model));
-      const waiter = minuteMs > 0 ? undefined : this.#waiters.next(({ model }) => !isHeld(model));
+      const waiter = minuteMs > 0 ? undefined : this.#waiters.next(({ request }) => !isHeld(request.model));
       if (waiter === undefined) {
         this.#scheduleAdmit([minuteMs, ...holdsMs.values()]);
         return;
@@ -303,9 +295,10 @@ export class KeyLimiter {
     this.#running++;
     this.#requests++;
     this.#rate.record(this.#clock.monotonic());
-    const reported = this.#reported.get(waiter.model);
+    const { model } = waiter.request;
+    const reported = this.#reported.get(model);
     reported?.begin();
-    if (reported) this.#rejectImpatient(waiter.model);
+    if (reported) this.#rejectImpatient(model);
     waiter.grant();
   }
 
@@ -315,11 +308,11 @@ export class KeyLimiter {
     if (hold === undefined) return;
     const { leftMs } = hold.window;
     const impatient = this.#waiters.removeWhere(
-      (waiter) => waiter.model === model && leftMs > waiter.patienceMs,
+      ({ request }) => request.model === model && leftMs > request.patienceMs,
     );
     for (const waiter of impatient) waiter.refuse(hold.error);
     const wait = this.#waitOf(model);
-    for (const waiter of this.#waiters.all()) if (waiter.model === model) waiter.waits(wait);
+    for (const waiter of this.#waiters.all()) if (waiter.request.model === model) waiter.waits(wait);
   }
 }
 

@@ -1,8 +1,8 @@
 /** Claims a run, so that only one caller resumes it. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 
 /** How long to wait for a run that another caller has claimed, and how often to look. */
 const CLAIM_MS = 2_000;
@@ -12,11 +12,7 @@ export interface Claim {
   release(): void;
 }
 
-interface ClaimPorts {
-  clock: Clock;
-  /** The records of one data folder. */
-  runs(dataDir: string): RunStore;
-}
+type ClaimPorts = Pick<KernelPorts, "clock" | "runs">;
 
 /** Why a run is claimed: to resume it, or only to change its record. */
 type Purpose = "resume" | "record";

@@ -1,6 +1,5 @@
 /** Changes the records of suspended runs. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer } from "../../store/runs/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
@@ -8,6 +7,7 @@ import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";
 import { checkAnswers } from "../asks/check-answers.ts";
 import type { ModelChoice } from "../chat/chat-control.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import { isWoken } from "../process/process-info.ts";
 import { providerFacts } from "../process/provider-facts.ts";
 import { isSuspended } from "../process/run-progress.ts";
@@ -16,21 +16,18 @@ import { orphanedRecord } from "./orphaned-record.ts";
 import type { RunClaims } from "./run-claims.ts";
 import { resultOf } from "./saved-run.ts";
 
-interface SuspendedRunsPorts {
-  clock: Clock;
+/** What is needed to change or resume a run of which only the record is left. */
+export interface StoredRunPorts extends Pick<KernelPorts, "clock" | "runs" | "wakes" | "sweepPrograms"> {
   claims: RunClaims;
-  /** The records of one data folder. */
-  runs(dataDir: string): RunStore;
-  /** Whether a waker resumes suspended runs. */
-  wakes?: boolean;
+  /** Whether another live kernel has this id: its runs are not ours. */
+  kernelAlive(kernelId: string): boolean;
+}
+
+interface SuspendedRunsPorts extends StoredRunPorts {
   /** Emits that a run was ended. */
   ended(uuid: string, exit: ExitStatus): void;
   /** False for a run that is alive in this kernel. */
   isGone(uuid: string): Promise<boolean>;
-  /** Whether another kernel of this id is alive. */
-  kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all dead kernels; resolves when they are gone. */
-  sweepPrograms(): Promise<void>;
 }
 
 /** Changes to the records of suspended runs, which have no process. */
@@ -43,38 +40,19 @@ export class SuspendedRuns {
 
   /** Replaces what the run waits for. No effect when it is not suspended. */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake): Promise<void> {
-    await this.#requireOwn(uuid, dataDir);
-    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
-    try {
-      const runs = this.#ports.runs(dataDir);
-      const info = await runs.info(uuid);
-      if (info?.state !== "suspended") return;
+    await this.#change(uuid, dataDir, (info) => {
       const cause = info.suspended?.cause ?? "asked";
       const by_itself = (this.#ports.wakes === true && isWoken(wake, info.chat)) || undefined;
-      await write(runs, { ...info, suspended: { reason, cause, wake, by_itself } });
-    } finally {
-      claim.release();
-    }
+      return { suspended: { reason, cause, wake, by_itself } };
+    });
   }
 
   /** Gives a suspended run another model or effort. Returns its record; null when it is not suspended. */
-  async setModel(uuid: string, dataDir: string, { provider, effort }: ModelChoice): Promise<ProcInfo | null> {
-    await this.#requireOwn(uuid, dataDir);
-    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
-    try {
-      const runs = this.#ports.runs(dataDir);
-      const info = await runs.info(uuid);
-      if (info?.state !== "suspended") return null;
-      const changed = {
-        ...info,
-        effort: effort ?? info.effort,
-        ...(provider && this.#switched(info, provider)),
-      };
-      await write(runs, changed);
-      return changed;
-    } finally {
-      claim.release();
-    }
+  setModel(uuid: string, dataDir: string, { provider, effort }: ModelChoice): Promise<ProcInfo | null> {
+    return this.#change(uuid, dataDir, (info) => ({
+      effort: effort ?? info.effort,
+      ...(provider && this.#switched(info, provider)),
+    }));
   }
 
   #switched(info: ProcInfo, next: ProviderChoice): Partial<ProcInfo> {
@@ -100,12 +78,9 @@ export class SuspendedRuns {
   async answer(uuid: string, dataDir: string, { id, answers, via }: GivenAnswer): Promise<void> {
     await this.#requireOwn(uuid, dataDir);
     if (!(await this.#ports.isGone(uuid))) throw notAsking(uuid, id);
-    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
-    try {
-      const runs = this.#ports.runs(dataDir);
-      const info = await runs.info(uuid);
-      const ask = info?.asks.find((one) => one.id === id);
-      if (info?.state !== "suspended" || !ask) throw notAsking(uuid, id);
+    const changed = await this.#change(uuid, dataDir, (info) => {
+      const ask = info.asks.find((one) => one.id === id);
+      if (!ask) throw notAsking(uuid, id);
       if (ask.answers) {
         const by = ask.answered_by ? ` (${ask.answered_by})` : "";
         throw new SyscallError(
@@ -114,8 +89,26 @@ export class SuspendedRuns {
         );
       }
       checkAnswers(ask, answers);
-      const asks = info.asks.map((one) => (one === ask ? { ...one, answers, answered_by: via } : one));
-      await write(runs, { ...info, asks });
+      return { asks: info.asks.map((one) => (one === ask ? { ...one, answers, answered_by: via } : one)) };
+    });
+    if (!changed) throw notAsking(uuid, id);
+  }
+
+  /** Changes the record of a suspended run while it is claimed. Returns it; null when the run is not suspended. */
+  async #change(
+    uuid: string,
+    dataDir: string,
+    change: (info: ProcInfo) => Partial<ProcInfo>,
+  ): Promise<ProcInfo | null> {
+    await this.#requireOwn(uuid, dataDir);
+    const claim = await this.#ports.claims.take(uuid, dataDir, "record");
+    try {
+      const runs = this.#ports.runs(dataDir);
+      const info = await runs.info(uuid);
+      if (info?.state !== "suspended") return null;
+      const changed = { ...info, ...change(info) };
+      await write(runs, changed);
+      return changed;
     } finally {
       claim.release();
     }

@@ -30,7 +30,7 @@ export const compact = method({
         `PID ${ref.pid} can't wait for its own compaction. Rnix compacts it without being asked when it becomes too long.`,
       );
     }
-    const { tokensBefore, tokensAfter, by } = await services.kernel.compactions.compact(found.pid);
+    const { tokensBefore, tokensAfter, by } = await services.kernel.chats.compact(found.pid);
     return { ...ref, pre_tokens: tokensBefore, post_tokens: tokensAfter, summarised_by: by };
   },
 });

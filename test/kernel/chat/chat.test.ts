@@ -261,7 +261,7 @@ describe("a chat", () => {
     await using h = new KernelHarness({ model: parrot });
     const pid = await h.spawn("x".repeat(40_000), { chat: true });
     await waits(h, pid);
-    const { tokensBefore, tokensAfter } = await h.kernel.compactions.compact(pid);
+    const { tokensBefore, tokensAfter } = await h.kernel.chats.compact(pid);
     expect(tokensAfter).toBeLessThanOrEqual(tokensBefore);
     await end(h, pid);
   });

@@ -10,7 +10,7 @@ async function compactedAfter(count: number) {
     model: model([
       ...reads(count),
       () => {
-        asked = h.kernel.compactions.compact(1);
+        asked = h.kernel.chats.compact(1);
         return read("last", 100);
       },
       says("done"),
@@ -59,12 +59,12 @@ describe("compact", () => {
     });
     const pid = await h.spawn(INTENT);
     h.kernel.processes.kill(pid, 4);
-    await expect(h.kernel.compactions.compact(pid)).rejects.toMatchObject({ code: "INVALID" });
+    await expect(h.kernel.chats.compact(pid)).rejects.toMatchObject({ code: "INVALID" });
     h.kernel.processes.kill(pid, 5);
-    const asked = h.kernel.compactions.compact(pid);
+    const asked = h.kernel.chats.compact(pid);
     last.resolve();
     await expect(asked).rejects.toMatchObject({ code: "CLOSED" });
     await until(() => h.kernel.processes.count === 0);
-    await expect(h.kernel.compactions.compact(pid)).rejects.toMatchObject({ code: "NOT_FOUND" });
+    await expect(h.kernel.chats.compact(pid)).rejects.toMatchObject({ code: "NOT_FOUND" });
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { SIGTERM } from "../../../src/kernel/types.ts";
-import { orAborted } from "../../../src/lib/cancellation.ts";
+import { orAborted, sleep } from "../../../src/lib/cancellation.ts";
+import { realClock } from "../../../src/lib/clock.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
@@ -237,9 +238,7 @@ describe("parallel children of a run that is interrupted", () => {
     const asked: string[] = [];
     const slow: Model = async ({ intent }, signal) => {
       asked.push(intent);
-      const ms = random() * 30;
-      await new Promise((resolve) => setTimeout(resolve, ms));
-      if (signal.aborted) throw new SyscallError("CANCELLED", "cancelled");
+      await sleep(realClock, random() * 30, signal);
       return says(intent);
     };
     const model = family(four, slow);
