@@ -4,7 +4,7 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { EFFORTS } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
-import { checkList, choice, limit, modelNames, shown, strict, text, texts } from "./values.ts";
+import { checkList, choice, expecting, limit, modelNames, strict, text, texts } from "./values.ts";
 import { parseStockYaml } from "./yaml.ts";
 
 export const AGENT_FILE = "agent.yaml";
@@ -29,10 +29,10 @@ export const AgentFile = z.lazy(() =>
       skills: texts("a list of skill names").optional(),
       deferred_skills: everyOr(texts('a list of skill names, or "*" for all')).optional(),
       allowed_tools: z
-        .union([z.literal("*").transform(() => ["*"]), texts()], {
-          error: ({ input }) =>
-            `expected a list of tool names and patterns, or "*" for all, got ${shown(input)}`,
-        })
+        .union(
+          [z.literal("*").transform(() => ["*"]), texts()],
+          expecting('a list of tool names and patterns, or "*" for all'),
+        )
         .optional(),
       ask: texts("a list of tool names and patterns").optional(),
       mcp: everyOr(servers()).optional(),
@@ -56,10 +56,8 @@ function everyOr<List extends z.ZodType>(list: List) {
 function servers() {
   const server = strict({ name: text("a server's name"), required: z.boolean().optional() });
   return z.array(
-    z.union([text(), server], {
-      error: ({ input }) => `expected a server's name, or {name, required}, got ${shown(input)}`,
-    }),
-    { error: ({ input }) => `expected a list of MCP servers, or "*" for all, got ${shown(input)}` },
+    z.union([text(), server], expecting("a server's name, or {name, required}")),
+    expecting('a list of MCP servers, or "*" for all'),
   );
 }
 

@@ -1,6 +1,6 @@
 /** Lists the places of agents: folders of the project and the user, files of Claude Code, the binary. */
 
-import { existsSync, readdirSync } from "node:fs";
+import { type Dirent, existsSync } from "node:fs";
 import { join } from "node:path";
 import { AGENT_FILE, AgentFile, stockLabel } from "./agent-file.ts";
 import { type ClaudeAgent, claudeName, readClaudeAgent, splitClaudeAgent } from "./claude-agent.ts";
@@ -15,7 +15,7 @@ import {
   type Root,
   type Tier,
 } from "./config-sources.ts";
-import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import { entriesIn, FileCache, readText } from "./file.ts";
 import { type Checked, readYaml, stockYaml } from "./yaml.ts";
 
 export const INSTRUCTIONS_FILE = "instructions.md";
@@ -86,8 +86,10 @@ const claudeTexts = new FileCache((text) => ({ text, parts: splitClaudeAgent(tex
 
 /** Markdown files with a name in their front matter; others are no agents. */
 function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
-  return namesIn(dir, problems)
+  return listed(dir, problems)
+    .map(({ name }) => name)
     .filter((name) => name.endsWith(".md"))
+    .toSorted()
     .slice(0, MAX_CLAUDE_FILES)
     .flatMap((file): ClaudeFile[] => {
       const path = join(dir, file);
@@ -118,31 +120,20 @@ function ofClaude({ tier }: Root, { path, name, text, parts }: ClaudeFile): Agen
   };
 }
 
-function namesIn(dir: string, problems: Problem[]): string[] {
-  try {
-    return readdirSync(dir).toSorted();
-  } catch (cause) {
-    const code = systemCode(cause);
-    if (code !== "ENOENT" && code !== "ENOTDIR") {
-      problems.push({ path: dir, message: fileError(cause, dir, "list").message });
-    }
-    return [];
-  }
-}
-
 /** Folders with an agent.yaml. `agents/` is a common name, so other folders in it are ignored. */
 function foldersOf({ dir }: Root, problems: Problem[]): string[] {
+  return listed(dir, problems)
+    .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+    .map(({ name }) => name)
+    .filter((name) => existsSync(join(dir, name, AGENT_FILE)))
+    .toSorted();
+}
+
+function listed(dir: string, problems: Problem[]): Dirent[] {
   try {
-    return readdirSync(dir, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
-      .filter(({ name }) => existsSync(join(dir, name, AGENT_FILE)))
-      .map(({ name }) => name)
-      .toSorted();
-  } catch (cause) {
-    const code = systemCode(cause);
-    if (code !== "ENOENT" && code !== "ENOTDIR") {
-      problems.push({ path: dir, message: fileError(cause, dir, "list").message });
-    }
+    return entriesIn(dir);
+  } catch (error) {
+    problems.push(...problemsOf(error, dir));
     return [];
   }
 }

@@ -12,6 +12,7 @@ import {
   problemsOf,
   refuseEscape,
   type Tier,
+  unreadable,
   workTreeOf,
 } from "./config-sources.ts";
 import type { McpServerRef } from "./mcp.ts";
@@ -123,6 +124,7 @@ export async function projectAgents(sources: ConfigSources): Promise<ProjectAgen
     if (tier !== "project" || byName.has(name)) continue;
     const known = knownAmong(sourcesOf(name, sources));
     if (known && isSame(found, known)) continue;
+    // An unreadable agent needs no trust. `rnix agents` and a spawn report its problem.
     const front = (await manifest().catch(unreadable))?.value;
     const asked = front ? askedOf(front, limits, known && ownerText(known, "agent")) : [];
     byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], sources) });
@@ -231,12 +233,6 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || named.length === 0)),
     ...news,
   };
-}
-
-/** An unreadable agent needs no trust. `rnix agents` and a spawn report its problem. */
-function unreadable(error: unknown): null {
-  if (error instanceof SyscallError) return null;
-  throw error;
 }
 
 /** What is said of an agent's skills. */

@@ -106,3 +106,9 @@ export function problemsOf(error: unknown, path: string): Problem[] {
   if (!(error instanceof SyscallError)) throw error;
   return [{ path, message: error.message }];
 }
+
+/** null in place of what can't be read, for a `catch`. Anything but a SyscallError is a bug and is rethrown. */
+export function unreadable(error: unknown): null {
+  if (error instanceof SyscallError) return null;
+  throw error;
+}

@@ -5,9 +5,11 @@ import {
   type BigIntStats,
   closeSync,
   constants,
+  type Dirent,
   fsyncSync,
   mkdirSync,
   openSync,
+  readdirSync,
   renameSync,
   rmSync,
   statSync,
@@ -105,6 +107,26 @@ export function writeAtomic(file: string, text: string): void {
   } catch (cause) {
     rmSync(temporary, { force: true });
     throw fileError(cause, file, "write");
+  }
+}
+
+/** The entries of a folder; none where there is no folder. */
+export function entriesIn(dir: string, { recursive = false } = {}): Dirent[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true, recursive });
+  } catch (cause) {
+    const code = systemCode(cause);
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    throw fileError(cause, dir, "list");
+  }
+}
+
+/** The value of a JSON text; undefined for any other text. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined; // The caller names the file.
   }
 }
 

@@ -9,7 +9,22 @@ import { SETTINGS } from "./defaults.ts";
 import { filesOfServer, type McpEntry, mcpEntry } from "./mcp.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
-import { choice, commandLine, limit, number, shown, strict, text, texts } from "./values.ts";
+import {
+  anyText,
+  choice,
+  commandLine,
+  expecting,
+  flag,
+  limit,
+  list,
+  mapping,
+  number,
+  shown,
+  strict,
+  text,
+  texts,
+  variable,
+} from "./values.ts";
 import { readYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** The content of an init.yaml: the services and supervisors that start with the daemon, in order. */
@@ -123,7 +138,6 @@ export function filesOfInit({ services }: InitFile, dir: string): NamedFiles {
 const FILE = "init.yaml";
 /** A name that can also be the last part of a mount's path. */
 const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 const name = (what: string) =>
   text(what).regex(NAME, {
@@ -131,8 +145,7 @@ const name = (what: string) =>
       `expected ${what} of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(input)}`,
   });
 
-const required = () =>
-  z.boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` }).default(false);
+const required = () => flag().default(false);
 
 const restart = () => choice(["permanent", "transient", "temporary"]).default("permanent");
 const maxRestarts = () => number(SETTINGS.supervisor_restarts).optional();
@@ -140,9 +153,10 @@ const period = () => number(SETTINGS.supervisor_window).optional();
 
 const shutdown = () =>
   z
-    .union([z.literal("brutal_kill"), number({ measure: "duration" })], {
-      error: ({ input }) => `expected a duration of at least 1ms, or brutal_kill, got ${shown(input)}`,
-    })
+    .union(
+      [z.literal("brutal_kill"), number({ measure: "duration" })],
+      expecting("a duration of at least 1ms, or brutal_kill"),
+    )
     .optional();
 
 /** A text is a command line for the shell, as in an agent's checks. A list is a program and its arguments. */
@@ -152,23 +166,8 @@ const command = () =>
       commandLine("a command line").transform((line) => ["/bin/sh", "-c", line]),
       texts().min(1, { error: "expected a program and its arguments, got an empty list" }),
     ],
-    {
-      error: ({ input }) =>
-        `expected a command line, or a list of a program and its arguments, got ${shown(input)}`,
-    },
+    expecting("a command line, or a list of a program and its arguments"),
   );
-
-const environment = () =>
-  z
-    .record(
-      z.string().regex(VARIABLE, { error: "expected a variable's name" }),
-      z.string({ error: ({ input }) => `expected a text, in quotes if need be, got ${shown(input)}` }),
-      {
-        error: ({ code, input }) =>
-          code === "invalid_type" ? `expected a mapping of variables, got ${shown(input)}` : undefined,
-      },
-    )
-    .default({});
 
 const service = () => ({ name: name("the service's name"), required: required() });
 
@@ -179,7 +178,7 @@ const CommandService = () =>
     config: strict({
       command: command(),
       cwd: text("a folder").optional(),
-      env: environment(),
+      env: mapping("variables", anyText(), variable()).default({}),
       restart: restart(),
       max_restarts: maxRestarts(),
       period: period(),
@@ -233,9 +232,7 @@ const supervisor = () => ({
   max_restarts: maxRestarts(),
   period: period(),
   required: required(),
-  children: z
-    .array(Child(), { error: ({ input }) => `expected a list of children, got ${shown(input)}` })
-    .min(1, { error: "expected at least one child" }),
+  children: list("children", Child()).min(1, { error: "expected at least one child" }),
 });
 
 const numbers = <S extends { max_restarts?: number; period?: number }>({
@@ -249,11 +246,11 @@ const numbers = <S extends { max_restarts?: number; period?: number }>({
 });
 
 /** A list of services or supervisors, in the order of the file. */
-const file = <S extends z.ZodType>(supervisors: S) => {
-  const list = <T extends z.ZodType>(one: T, what: string) =>
-    z.array(one, { error: ({ input }) => `expected a list of ${what}, got ${shown(input)}` }).default([]);
-  return strict({ services: list(Service(), "services"), supervisors: list(supervisors, "supervisors") });
-};
+const file = <S extends z.ZodType>(supervisors: S) =>
+  strict({
+    services: list("services", Service()).default([]),
+    supervisors: list("supervisors", supervisors).default([]),
+  });
 
 const UserFile = z.lazy(() =>
   file(

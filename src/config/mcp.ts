@@ -13,7 +13,7 @@ import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Env } from "./paths.ts";
 import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
-import { choice, number, shown, strict, text } from "./values.ts";
+import { anyText, choice, flag, list, mapping, number, shown, strict, text } from "./values.ts";
 import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** A server that an agent names. `wrong` makes an error at that position. */
@@ -235,29 +235,16 @@ export function mcpEntry() {
   return strict({
     type: choice(TYPES).optional(),
     command: text("a program").optional(),
-    args: z
-      .array(words(), { error: ({ input }) => `expected a list of arguments, got ${shown(input)}` })
-      .optional(),
-    env: mapping("variables", words()).optional(),
+    args: list("arguments", anyText()).optional(),
+    env: mapping("variables", anyText()).optional(),
     cwd: text("a folder").optional(),
     url: text("a URL of http or https").optional(),
-    headers: mapping("headers", words()).optional(),
+    headers: mapping("headers", anyText()).optional(),
     mount_timeout: number(SETTINGS.mcp_mount_timeout).optional(),
     request_timeout: number(SETTINGS.mcp_request_timeout).optional(),
     max_output: number({ measure: "size", min: KIB, max: 64 * MIB }).optional(),
-    shared: z.boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` }).optional(),
+    shared: flag().optional(),
   });
-}
-
-function mapping<Value extends z.ZodType>(what: string, value: Value) {
-  return z.record(z.string(), value, {
-    error: ({ code, input }) =>
-      code === "invalid_type" ? `expected a mapping of ${what}, got ${shown(input)}` : undefined,
-  });
-}
-
-function words() {
-  return z.string({ error: ({ input }) => `expected a text, in quotes if need be, got ${shown(input)}` });
 }
 
 /** A file that defines servers. */

@@ -4,7 +4,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, folderIdentity, writeAtomic } from "./file.ts";
+import { FileCache, folderIdentity, jsonOf, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
 
 const VERSION = 1;
@@ -88,19 +88,10 @@ export class ProjectAnswers {
 }
 
 const files = new FileCache((text, file): z.infer<typeof AnswersFile> => {
-  const parsed = AnswersFile.safeParse(parse(text));
+  const parsed = AnswersFile.safeParse(jsonOf(text));
   if (parsed.success) return parsed.data;
   throw new SyscallError(
     "INVALID",
     `${file}: expected the answers of version ${VERSION}; it may have been written by a newer rnix. Remove it to be asked again.`,
   );
 });
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    // The caller names the file.
-    return undefined;
-  }
-}

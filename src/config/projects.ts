@@ -4,7 +4,7 @@ import { mkdirSync, renameSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import { FileCache, fileError, pathExists, writeAtomic } from "./file.ts";
+import { FileCache, fileError, jsonOf, pathExists, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
 
 const VERSION = 1;
@@ -146,14 +146,6 @@ function parse(text: string, file: string): RegistryContent {
     "UNAVAILABLE",
     `${file} has version ${version}; this rnix reads version ${VERSION}. It was written by a newer rnix: update this one.`,
   );
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined; // Damaged.
-  }
 }
 
 /** An entry contains a brace only when its folder's name does. */

@@ -10,7 +10,7 @@ import { filesOfLine } from "./named-files.ts";
 import { asksTrust } from "./project-keys.ts";
 import { PRESETS, presetOf } from "./provider-presets.ts";
 import { isBeyond } from "./settings.ts";
-import { modelNames, number, shown, strict, text } from "./values.ts";
+import { expecting, flag, mapping, modelNames, number, strict, text, variable } from "./values.ts";
 import { type Checked, readYaml } from "./yaml.ts";
 
 /** A provider, merged from all files. The user calls it by `name`. */
@@ -140,13 +140,13 @@ const TABLE = ".rnix/providers.yaml";
 const DEFAULT = "default_provider";
 /** The gate's default. An untrusted project may ask for at most this when the user's file has no number. */
 const USUAL_CONCURRENCY = 16;
-const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
+const name = () =>
+  z
+    .string()
+    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, { error: 'expected a name of letters, digits, ".", "_" and "-"' });
 
 const tokens = () => number({ measure: "count" });
-const dollars = () =>
-  z
-    .number({ error: ({ input }) => `expected USD per million tokens, got ${shown(input)}` })
-    .min(0, { error: "expected at least 0" });
+const dollars = () => z.number(expecting("USD per million tokens")).min(0, { error: "expected at least 0" });
 
 const prices = () => ({
   input: dollars(),
@@ -172,28 +172,20 @@ const ProviderEntry = z.lazy(() =>
   strict({
     driver: text("a driver's name").optional(),
     base_url: z
-      .url({
-        protocol: /^https?$/,
-        error: ({ input }) => `expected a URL of http or https, got ${shown(input)}`,
-      })
+      .url({ protocol: /^https?$/, ...expecting("a URL of http or https") })
       .refine((url) => addressProblem(url) === undefined, {
         error: ({ input }) => `expected an address without ${addressProblem(String(input))}`,
       })
       .optional(),
-    api_key_env: z
-      .string({ error: ({ input }) => `expected a variable's name, got ${shown(input)}` })
-      .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: "expected a variable's name, never the key itself" })
-      .optional(),
+    api_key_env: variable("expected a variable's name, never the key itself").optional(),
     api_key_command: text("a command that prints the key").optional(),
     default_model: text("a model's name").optional(),
     fallback: modelNames().optional(),
-    models: z.record(z.string(), Model, { error: "expected a mapping of model names" }).optional(),
+    models: mapping("model names", Model).optional(),
     concurrency: number({ measure: "count", max: 10_000 }).optional(),
     requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
     extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
-    allow_unconfined: z
-      .boolean({ error: ({ input }) => `expected true or false, got ${shown(input)}` })
-      .optional(),
+    allow_unconfined: flag().optional(),
   }),
 );
 type ProviderEntry = z.infer<typeof ProviderEntry>;
@@ -201,16 +193,7 @@ type ProviderEntry = z.infer<typeof ProviderEntry>;
 export const ProvidersFile = z.lazy(() =>
   strict({
     default_provider: text("a provider's name").optional(),
-    providers: z
-      .record(
-        z.string().regex(NAME, { error: 'expected a name of letters, digits, ".", "_" and "-"' }),
-        ProviderEntry,
-        {
-          error: ({ code, input }) =>
-            code === "invalid_type" ? `expected a mapping of provider names, got ${shown(input)}` : undefined,
-        },
-      )
-      .optional(),
+    providers: mapping("provider names", ProviderEntry, name()).optional(),
   }),
 );
 type ProvidersFile = Checked<typeof ProvidersFile>;

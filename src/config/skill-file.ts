@@ -5,7 +5,7 @@ import { z } from "zod";
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
-import { shown, strict, text } from "./values.ts";
+import { expecting, mapping, strict, text } from "./values.ts";
 import { parseStockYaml, parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 export const SKILL_FILE = "SKILL.md";
@@ -27,7 +27,7 @@ export const SkillFile = z.lazy(() =>
 const Format = z.lazy(() =>
   strict({
     name: z
-      .string({ error: ({ input }) => `expected a name, got ${shown(input)}` })
+      .string(expecting("a name"))
       .max(MAX_NAME, { error: `expected at most ${MAX_NAME} characters` })
       .regex(NAME, { error: "expected lowercase letters, digits and single hyphens between them" }),
     description: text("a text that says what it does and when to use it").max(1024, {
@@ -35,15 +35,9 @@ const Format = z.lazy(() =>
     }),
     license: text().optional(),
     compatibility: text().max(500, { error: "expected at most 500 characters" }).optional(),
-    metadata: z
-      .record(z.string(), text(), {
-        error: ({ input }) => `expected a mapping of texts, got ${shown(input)}`,
-      })
-      .optional(),
+    metadata: mapping("texts", text()).optional(),
     "allowed-tools": z
-      .union([z.string(), z.array(z.string())], {
-        error: ({ input }) => `expected tool names, in one text or a list, got ${shown(input)}`,
-      })
+      .union([z.string(), z.array(z.string())], expecting("tool names, in one text or a list"))
       .optional(),
   }),
 );

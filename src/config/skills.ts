@@ -1,6 +1,6 @@
 /** Finds and reads skills. */
 
-import { type Dirent, existsSync, readdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { SkillInfo } from "../kernel/types.ts";
 import { SyscallError } from "../plugin/index.ts";
@@ -16,7 +16,7 @@ import {
   refuseEscape,
   type Tier,
 } from "./config-sources.ts";
-import { FileCache, fileError, readText, systemCode } from "./file.ts";
+import { entriesIn, FileCache, readText } from "./file.ts";
 import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "./outranked.ts";
 import { ownDataDir } from "./project.ts";
 import { asksTrust } from "./project-keys.ts";
@@ -308,7 +308,7 @@ function writtenRoot({ project, base }: ConfigSources): Root[] {
 /** The root's skills by name. A root that cannot be listed is a problem; the others are not affected. */
 function skillFolders(root: Root, problems: Problem[]): SkillSource[] {
   try {
-    return entries(root.dir)
+    return entriesIn(root.dir)
       .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
       .map(({ name }) => onDisk(root, name))
       .filter((one) => one.isThere())
@@ -350,7 +350,7 @@ function embedded(name: string, sources: ConfigSources): SkillSource[] {
 }
 
 function scriptsOf(dir: string): string[] {
-  const scripts = entries(join(dir, "scripts"), true)
+  const scripts = entriesIn(join(dir, "scripts"), { recursive: true })
     .filter((entry) => !entry.isDirectory())
     .map((entry) => join(entry.parentPath, entry.name))
     .toSorted();
@@ -361,14 +361,4 @@ function scriptsOf(dir: string): string[] {
     );
   }
   return scripts;
-}
-
-function entries(dir: string, recursive = false): Dirent[] {
-  try {
-    return readdirSync(dir, { withFileTypes: true, recursive });
-  } catch (cause) {
-    const code = systemCode(cause);
-    if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw fileError(cause, dir, "list");
-  }
 }

@@ -2,9 +2,8 @@
 
 import { existsSync } from "node:fs";
 import { visible, visibleWords } from "../lib/visible.ts";
-import { SyscallError } from "../plugin/index.ts";
 import { AGENT_CHECKS, projectAgents } from "./agents.ts";
-import type { ConfigSources } from "./config-sources.ts";
+import { type ConfigSources, unreadable } from "./config-sources.ts";
 import { filesOfInit, type InitFile, loadProjectInit, projectInitFile } from "./init.ts";
 import { projectMcpFiles, saidServer } from "./mcp.ts";
 import { filesOfLine } from "./named-files.ts";
@@ -139,9 +138,4 @@ function skillItems(sources: ConfigSources, trust: Trust): TrustItem[] {
     }
     return items;
   });
-}
-
-function unreadable(error: unknown): null {
-  if (error instanceof SyscallError) return null;
-  throw error;
 }

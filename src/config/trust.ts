@@ -1,39 +1,12 @@
 /** Decides whether a project's content is trusted. */
 
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { isAbsolute, join, relative } from "node:path";
-import { z } from "zod";
 import { SyscallError } from "../plugin/index.ts";
-import {
-  digestFile,
-  digestText,
-  FileCache,
-  fileError,
-  folderIdentity,
-  systemCode,
-  writeAtomic,
-} from "./file.ts";
+import { digestFile, digestText, entriesIn, fileError, folderIdentity, writeAtomic } from "./file.ts";
 import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
-
-/** Followed projects below this folder. A run in this folder can also write there. */
-export function followedBelow(userDataDir: string, dir: string): { id: string; dir: string }[] {
-  const folder = join(userDataDir, "trust");
-  return namesIn(folder).flatMap((name) => {
-    const record = name.endsWith(".json") ? readable(join(folder, name)) : null;
-    if (!record?.follow || !record.project.startsWith(join(dir, "/"))) return [];
-    return [{ id: name.slice(0, -".json".length), dir: record.project }];
-  });
-}
-
-/** Whether the user has ever trusted anything of this project. */
-export function hasTrustRecord(userDataDir: string, projectId: string): boolean {
-  return existsSync(recordFile(userDataDir, projectId));
-}
-
-function recordFile(userDataDir: string, projectId: string): string {
-  return join(userDataDir, "trust", `${projectId}.json`);
-}
+import { readTrust, recordFile, TRUST_VERSION, type TrustRecord } from "./trust-record.ts";
 
 /** Decides whether a project's content may run code or redirect a key. */
 export interface TrustView {
@@ -70,23 +43,6 @@ export interface ReviewedItem extends TrustItem {
   state: "trusted" | "new" | "changed" | "by a run";
 }
 
-const VERSION = 1;
-const TrustRecordSchema = z.lazy(() =>
-  z.object({
-    v: z.literal(VERSION),
-    project: z.string(),
-    /** Later changes by the author are trusted, but not changes by a run. */
-    follow: z.boolean(),
-    since: z.string(),
-    digests: z.record(z.string(), z.string()),
-    /** With `follow`: keys whose content a run has changed. For them only the content in `digests` is trusted. */
-    distrusted: z.array(z.string()).optional(),
-    /** Identifies the followed folder: another folder at the same path is not followed. */
-    folder: z.string().optional(),
-  }),
-);
-type TrustRecord = z.infer<typeof TrustRecordSchema>;
-
 /**
  * The trust of one project: a list of digests in the user's data folder, never in the project. Without a project nothing
  * is trusted.
@@ -117,7 +73,7 @@ export class Trust implements TrustView {
     this.#roots = [...(definitions === undefined ? [] : [definitions]), project.dir];
     this.#file = recordFile(userDataDir, project.id);
     this.#project = project;
-    this.#record = project.kind === "none" ? null : records.get(this.#file);
+    this.#record = project.kind === "none" ? null : readTrust(this.#file);
   }
 
   /** Changes by its author are trusted (`rnix trust --follow`). */
@@ -202,7 +158,7 @@ export class Trust implements TrustView {
 
   /** Kernels with an active run in this followed project, including kernels that died with one. */
   activeKernels(): string[] {
-    return namesIn(this.#active);
+    return entriesIn(this.#active).map(({ name }) => name);
   }
 
   /**
@@ -298,7 +254,7 @@ export class Trust implements TrustView {
     }
     const since = new Date(now).toISOString();
     const folder = what.follow ? { folder: folderIdentity(this.#project.dir) } : {};
-    this.#replace({ v: VERSION, project: this.#project.dir, since, ...folder, ...what });
+    this.#replace({ v: TRUST_VERSION, project: this.#project.dir, since, ...folder, ...what });
   }
 
   #replace(record: TrustRecord): void {
@@ -317,46 +273,8 @@ export const trustAll: TrustView = {
 
 const MISSING = "missing";
 
-function namesIn(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    if (systemCode(error) === "ENOENT") return [];
-    throw fileError(error, folder, "list");
-  }
-}
-
-/** null for an unreadable record, which follows nothing. */
-function readable(file: string): TrustRecord | null {
-  try {
-    return records.get(file);
-  } catch (error) {
-    if (error instanceof SyscallError) return null;
-    throw error;
-  }
-}
-
 function followedOf(items: readonly TrustItem[]): Record<string, string> {
   return Object.assign({}, ...items.map(({ followed }) => followed));
-}
-
-const records = new FileCache((text, file): TrustRecord => {
-  const result = TrustRecordSchema.safeParse(parseJson(text, file));
-  if (result.success) return result.data;
-  throw new SyscallError(
-    "INVALID",
-    `${file}: expected a trust record of version ${VERSION}; it may have been written by a newer rnix. Move it away and run \`rnix trust\` again.`,
-  );
-});
-
-function parseJson(text: string, file: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new SyscallError("INVALID", `${file}: expected JSON. Move it away and run \`rnix trust\` again.`, {
-      cause,
-    });
-  }
 }
 
 /** The digest of a value. Does not depend on the order of keys. */

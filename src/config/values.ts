@@ -50,10 +50,40 @@ export function strict<Shape extends z.ZodRawShape>(shape: Shape, later: readonl
   });
 }
 
+/** The message of a type for a value of another type. */
+export function expecting(what: string) {
+  return { error: ({ input }: { input?: unknown }) => `expected ${what}, got ${shown(input)}` };
+}
+
+export function flag() {
+  return z.boolean(expecting("true or false"));
+}
+
+/** A text that may be empty, such as a variable's value. */
+export function anyText() {
+  return z.string(expecting("a text, in quotes if need be"));
+}
+
+/** `what`: the items, such as "services". */
+export function list<Item extends z.ZodType>(what: string, item: Item) {
+  return z.array(item, expecting(`a list of ${what}`));
+}
+
+/** A mapping with keys of the file's own. `what`: such as "server names". */
+export function mapping<Value extends z.ZodType>(what: string, value: Value, key = z.string()) {
+  return z.record(key, value, {
+    error: ({ code, input }) =>
+      code === "invalid_type" ? `expected a mapping of ${what}, got ${shown(input)}` : undefined,
+  });
+}
+
+/** The name of an environment variable. `wrong`: the message for another text. */
+export function variable(wrong = "expected a variable's name") {
+  return z.string(expecting("a variable's name")).regex(/^[A-Za-z_][A-Za-z0-9_]*$/, { error: wrong });
+}
+
 export function text(what = "a text") {
-  return z
-    .string({ error: ({ input }) => `expected ${what}, got ${shown(input)}` })
-    .min(1, { error: `expected ${what}, got an empty one` });
+  return z.string(expecting(what)).min(1, { error: `expected ${what}, got an empty one` });
 }
 
 /** A command line for the shell that runs something. */
@@ -65,25 +95,18 @@ export function commandLine(what: string) {
 
 /** Refuses blank lines and comments: they would pass without a check. */
 export function checkList() {
-  return z.array(commandLine("a command"), {
-    error: ({ input }) => `expected a list of commands, got ${shown(input)}`,
-  });
+  return list("commands", commandLine("a command"));
 }
 
 export function texts(what = "a list of texts") {
-  return z.array(text(), { error: ({ input }) => `expected ${what}, got ${shown(input)}` });
+  return z.array(text(), expecting(what));
 }
 
 /** Fallback models, in order: `model` or `provider/model`. */
 export function modelNames() {
-  const expected = (what: string) => ({
-    error: ({ input }: { input?: unknown }) => `expected ${what}, got ${shown(input)}`,
-  });
-  const name = text("a model, or provider/model").regex(
-    /^[^/].*[^/]$|^[^/]$/,
-    expected("a model, or provider/model"),
-  );
-  return z.array(name, expected("a list of models, or of provider/model"));
+  const what = "a model, or provider/model";
+  const name = text(what).regex(/^[^/].*[^/]$|^[^/]$/, expecting(what));
+  return z.array(name, expecting("a list of models, or of provider/model"));
 }
 
 export function choice<const V extends readonly [string, ...string[]]>(values: V) {

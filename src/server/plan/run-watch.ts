@@ -2,7 +2,8 @@
 
 import { pathExists } from "../../config/file.ts";
 import type { Project } from "../../config/project.ts";
-import { followedBelow, hasTrustRecord, Trust, type TrustItem } from "../../config/trust.ts";
+import { Trust, type TrustItem } from "../../config/trust.ts";
+import { followedBelow, hasTrustRecord } from "../../config/trust-record.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 
