@@ -4,8 +4,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 
 /** Compacts the conversation of a live process before its next step; answers when that is done. */
 export const compact = method({
@@ -18,9 +18,7 @@ export const compact = method({
     ProcRef & { pre_tokens: number; post_tokens: number; summarised_by: "model" | "digest" | null }
   > {
     const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "compacted");
-    requireDescendant(services, unit, found, "compacted");
-    requireAgent(found, "compacted");
+    const found = await findOwnAgent(services, payload, unit, "compacted");
     const ref = refOf(found.info);
     if (!found.live) throw notLive(found.info);
     // Its next step begins only when its program has ended, and that program waits for this request.

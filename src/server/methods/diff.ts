@@ -5,8 +5,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { RunDiff } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
+import { requireDescendant } from "./shared/find-own-run.ts";
 import { findRun, isLive, recordsOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
 
 /** Returns what a run, its commands and its children changed in files. */
 export const diff = method({

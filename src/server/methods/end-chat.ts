@@ -4,8 +4,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 
 /**
  * Ends a chat: at once if it waits for a message, else when its present answer and all waiting messages are done. Its
@@ -14,10 +14,7 @@ import { requireDescendant } from "./shared/require-descendant.ts";
 export const endChat = method({
   payload: Target,
   async handle(payload, services, caller): Promise<ProcRef & { ended: boolean }> {
-    const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "ended");
-    requireDescendant(services, unit, found, "ended");
-    requireAgent(found, "ended");
+    const found = await findOwnAgent(services, payload, caller.unit(), "ended");
     const ref = refOf(found.info);
     if (found.live) return { ...ref, ...(await services.kernel.chats.end(found.pid)) };
     const { state, exit_reason, pid, uuid } = found.info;

@@ -1,21 +1,19 @@
 /** The method gc. */
 
 import { z } from "zod";
-import { SyscallError } from "../../plugin/index.ts";
 import type { CollectReport } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 
 /** Removes ended runs of all projects beyond the limits of config.yaml. Inside a run it only reports. */
 export const gc = method({
   payload: () => z.object({ dry_run: z.boolean().optional() }),
   async handle({ dry_run: dryRun = false }, { collector }, caller): Promise<CollectReport> {
-    const unit = dryRun ? undefined : caller.unit();
-    if (unit !== undefined) {
-      throw new SyscallError(
-        "PERMISSION",
-        `Records can't be removed from inside a run (${unit}): they say what it did. Do it from your own terminal.`,
-      );
-    }
+    if (!dryRun) refuseInside(caller, insideRun);
     return collector.collect({ dryRun, signal: caller.gone });
   },
 });
+
+function insideRun(unit: string): string {
+  return `Records can't be removed from inside a run (${unit}): they say what it did. Do it from your own terminal.`;
+}

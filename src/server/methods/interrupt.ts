@@ -5,8 +5,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 
 /**
  * Cancels the model call or the tool calls of a run; then it waits for a message. Answers when they have ended. A second
@@ -16,9 +16,7 @@ export const interrupt = method({
   payload: Target,
   async handle(payload, services, caller): Promise<ProcRef & Interrupted> {
     const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "interrupted");
-    requireDescendant(services, unit, found, "interrupted");
-    requireAgent(found, "interrupted");
+    const found = await findOwnAgent(services, payload, unit, "interrupted");
     const ref = refOf(found.info);
     if (unit === ref.uuid) {
       throw new SyscallError("PERMISSION", `PID ${ref.pid} can't interrupt itself.`);

@@ -6,9 +6,9 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { endSuspended } from "./shared/end-suspended.ts";
-import { findLiveRun, refOf } from "./shared/find-run.ts";
+import { findOwnRun } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 import { parseSignal } from "./shared/parse-signal.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
  * Signals one process, by default with SIGTERM. A suspended run ends and does not resume by itself. An ended run is
@@ -18,9 +18,7 @@ export const kill = method({
   payload: () => Target().extend({ signal: z.int().optional() }),
   async handle(payload, services, caller): Promise<ProcRef & { affected: number; was_suspended?: true }> {
     const signal = parseSignal(payload.signal ?? SIGTERM);
-    const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "signalled");
-    requireDescendant(services, unit, found, "signalled");
+    const found = await findOwnRun(services, payload, caller.unit(), "signalled");
     if (found.live) services.kernel.processes.kill(found.pid, signal);
     const suspended = await endSuspended(services, found, signal, false);
     if (suspended > 0) return { ...refOf(found.info), affected: suspended, was_suspended: true };

@@ -3,13 +3,13 @@
 import { z } from "zod";
 import { method } from "./method.ts";
 import { type ListedAsk, openAsks } from "./shared/open-asks.ts";
-import { refuseInside } from "./shared/refuse-inside.ts";
+import { refuseQuestions } from "./shared/refuse-inside.ts";
 
 /** Lists the questions of all live and suspended runs that wait for an answer, oldest first. */
 export const listAsks = method({
   payload: () => z.object({}),
   async handle(_payload, services, caller): Promise<{ asks: ListedAsk[] }> {
-    refuseInside(caller);
+    refuseQuestions(caller);
     return { asks: await openAsks(services) };
   },
 });

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { ProjectRequest } from "../../protocol/project.ts";
 import type { ModelsAnswer } from "../catalog/list-models.ts";
 import { method } from "./method.ts";
-import { requireUser } from "./shared/require-user.ts";
+import { requireUser } from "./shared/refuse-inside.ts";
 
 /** How long services are waited for. */
 const WAIT_MS = 1000;

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Diagnostic, ProviderWire } from "../../protocol/methods.ts";
 import { ProjectRequest } from "../../protocol/project.ts";
 import { method } from "./method.ts";
-import { requireUser } from "./shared/require-user.ts";
+import { requireUser } from "./shared/refuse-inside.ts";
 
 export const listProviders = method({
   payload: () => ProjectRequest().extend({ probe: z.boolean().optional() }),

@@ -7,6 +7,7 @@ import { ResumeRequest } from "../../protocol/run.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
 
 /** A resumed run, a fork or an adopted one. */
@@ -25,8 +26,7 @@ interface Resumed extends BegunRun {
 export const resume = streamMethod({
   payload: ResumeRequest,
   async handle(payload, services, out: StreamReply<Resumed>, caller): Promise<void> {
-    const unit = caller.unit();
-    if (unit !== undefined) throw fromInside(unit);
+    refuseInside(caller, insideRun);
     const { adopt } = payload;
     if (payload.attached !== undefined && payload.input === undefined) throw needsMessage();
     if (payload.from_step !== undefined && !payload.fork && !adopt) throw needsFork();
@@ -75,9 +75,6 @@ function isOwn(uuid: string): SyscallError {
   );
 }
 
-function fromInside(unit: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from your own terminal.`,
-  );
+function insideRun(unit: string): string {
+  return `A run can't be resumed from inside another (${unit}): it would have rights of its own. Resume it from your own terminal.`;
 }

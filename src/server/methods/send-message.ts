@@ -7,8 +7,7 @@ import type { ProcRef } from "../../protocol/methods.ts";
 import { readAttachments } from "../plan/attachments.ts";
 import { method } from "./method.ts";
 import { deliverMessage } from "./shared/deliver-message.ts";
-import { findLiveRun, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
 
 const SendMessageRequest = () =>
   Target().extend({
@@ -30,9 +29,7 @@ export const sendMessage = method({
   payload: SendMessageRequest,
   async handle(payload, services, caller): Promise<ProcRef & { seq: number }> {
     const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "sent a message");
-    requireDescendant(services, unit, found, "sent a message");
-    requireAgent(found, "sent a message");
+    const found = await findOwnAgent(services, payload, unit, "sent a message");
     if (unit !== undefined) requireOther(unit, found.info.uuid, payload.files);
     const { files = [], env, attended, when = "next_step" } = payload;
     const attached = await readAttachments(services.clock, files);

@@ -6,6 +6,7 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { findLiveRun, recordsOf, refOf, requireAgent } from "./shared/find-run.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 
 const SetModelRequest = () =>
   Target().extend({
@@ -33,8 +34,7 @@ interface ModelAnswer extends ProcRef {
 export const setModel = method({
   payload: SetModelRequest,
   async handle(payload, services, caller): Promise<ModelAnswer> {
-    const unit = caller.unit();
-    if (unit !== undefined) throw fromInside(unit);
+    refuseInside(caller, insideRun);
     const { provider, model, effort, env } = payload;
     if (provider === undefined && model === undefined && effort === undefined) throw nothingChosen();
     const found = await findLiveRun(services, payload, "given another model");
@@ -79,9 +79,6 @@ function hasEnded(uuid: string, reason: string | null): SyscallError {
   );
 }
 
-function fromInside(unit: string): SyscallError {
-  return new SyscallError(
-    "PERMISSION",
-    `The model of a run can't be changed from inside one (${unit}). Change it from your own terminal.`,
-  );
+function insideRun(unit: string): string {
+  return `The model of a run can't be changed from inside one (${unit}). Change it from your own terminal.`;
 }

@@ -1,8 +1,8 @@
 /** The method shutdown. */
 
 import { z } from "zod";
-import { SyscallError } from "../../plugin/index.ts";
 import { method } from "./method.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 
 /**
  * Answers, then stops the server (seeds 5.6). Processes are suspended after their running tool calls had time to
@@ -17,13 +17,10 @@ export const shutdown = method({
     { host },
     caller,
   ): { pid: number; draining?: { calls: number; ms: number } } {
-    const unit = caller.unit();
-    if (unit !== undefined) {
-      throw new SyscallError(
-        "PERMISSION",
-        `The daemon can't be stopped from inside a run (${unit}). Stop it from your own terminal.`,
-      );
-    }
+    refuseInside(
+      caller,
+      (unit) => `The daemon can't be stopped from inside a run (${unit}). Stop it from your own terminal.`,
+    );
     const draining = host.stop(now, { restart });
     return { pid: process.pid, ...(draining && { draining }) };
   },

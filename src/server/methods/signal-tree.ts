@@ -6,9 +6,9 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
 import { endSuspended } from "./shared/end-suspended.ts";
-import { findLiveRun, refOf } from "./shared/find-run.ts";
+import { findOwnRun } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 import { parseSignal } from "./shared/parse-signal.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
 
 /**
  * Signals a process and all its descendants, by default with SIGPAUSE (seeds 5.4). TERM, INT and KILL also end a
@@ -18,9 +18,7 @@ export const signalTree = method({
   payload: () => Target().extend({ signal: z.int().optional() }),
   async handle(payload, services, caller): Promise<ProcRef & { affected: number; was_suspended?: true }> {
     const signal = parseSignal(payload.signal ?? SIGPAUSE);
-    const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "signalled");
-    requireDescendant(services, unit, found, "signalled");
+    const found = await findOwnRun(services, payload, caller.unit(), "signalled");
     if (found.live)
       return { ...refOf(found.info), affected: services.kernel.signals.signalTree(found.pid, signal) };
     const affected = await endSuspended(services, found, signal, true);

@@ -7,8 +7,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 
 /** The wakes that a request may set. */
 const WakeRequest = () =>
@@ -30,10 +30,7 @@ export const suspend = method({
       now: z.boolean().optional(),
     }),
   async handle(payload, services, caller): Promise<ProcRef & { state: ProcInfo["state"]; step: number }> {
-    const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "suspended");
-    requireDescendant(services, unit, found, "suspended");
-    requireAgent(found, "suspended");
+    const found = await findOwnAgent(services, payload, caller.unit(), "suspended");
     const ref = refOf(found.info);
     const { wake } = payload;
     if (found.live) {

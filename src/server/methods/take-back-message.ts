@@ -5,17 +5,14 @@ import { SyscallError } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";
-import { findLiveRun, refOf, requireAgent } from "./shared/find-run.ts";
-import { requireDescendant } from "./shared/require-descendant.ts";
+import { findOwnAgent } from "./shared/find-own-run.ts";
+import { refOf } from "./shared/find-run.ts";
 
 /** Takes back a message of the user that the model has not read, and returns its text. */
 export const takeBackMessage = method({
   payload: () => Target().extend({ seq: z.int().positive() }),
   async handle(payload, services, caller): Promise<ProcRef & { seq: number; text: string }> {
-    const unit = caller.unit();
-    const found = await findLiveRun(services, payload, "asked for a message");
-    requireDescendant(services, unit, found, "asked for a message");
-    requireAgent(found, "asked for a message");
+    const found = await findOwnAgent(services, payload, caller.unit(), "asked for a message");
     const ref = refOf(found.info);
     if (!found.live) {
       throw new SyscallError(

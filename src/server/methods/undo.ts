@@ -7,6 +7,7 @@ import type { UndoReport } from "../../protocol/methods.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { type FoundRun, findLiveRun, recordsOf, requireAgent } from "./shared/find-run.ts";
+import { refuseInside } from "./shared/refuse-inside.ts";
 
 /** Takes back what a run changed in files, or with `redo` reverses the last undo. */
 export const undo = method({
@@ -24,8 +25,7 @@ export const undo = method({
     }),
   async handle(payload, services, caller): Promise<UndoReport> {
     const { files = [], to_step = 0, redo = false, dry_run = false, force = false, ...target } = payload;
-    if (caller.unit() !== undefined)
-      throw new SyscallError("PERMISSION", "undo is for a person: it is refused inside a run.");
+    refuseInside(caller, () => "undo is for a person: it is refused inside a run.");
     if (redo && payload.to_step !== undefined)
       throw new SyscallError("INVALID", "redo takes no to_step: it makes the last undo undone.");
     const found = await findLiveRun(services, target, "undone");

@@ -6,6 +6,7 @@ import { type ProcRef, Target } from "../../../protocol/fields.ts";
 import type { Caller } from "../../connection/caller.ts";
 import type { Services } from "../../services.ts";
 import { findLiveRun, refOf } from "./find-run.ts";
+import { refuseInside } from "./refuse-inside.ts";
 
 /** Rules as in `allow` and `deny` of a spawn. */
 export const RightsRequest = () =>
@@ -25,13 +26,11 @@ export async function changeRights(
   caller: Caller,
   how: "grant" | "revoke",
 ): Promise<RightsAnswer> {
-  const unit = caller.unit();
-  if (unit !== undefined) {
-    throw new SyscallError(
-      "PERMISSION",
+  refuseInside(
+    caller,
+    (unit) =>
       `The rights of a run can't be changed from inside one (${unit}). Change them from your own terminal.`,
-    );
-  }
+  );
   const found = await findLiveRun(services, request, "given or denied tools");
   const { pid, exit_reason, state } = found.info;
   if (!found.live) {

@@ -1,9 +1,37 @@
-/** Limits programs inside a run to that run and its descendants. */
+/** Finds the process that a request acts on, and limits programs inside a run to that run and its descendants. */
 
 import type { ProcInfo } from "../../../kernel/types.ts";
 import { SyscallError } from "../../../plugin/index.ts";
+import type { Target } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
-import type { FoundRun } from "./find-run.ts";
+import { type FoundRun, findLiveRun, requireAgent } from "./find-run.ts";
+
+/**
+ * Finds a process of this kernel or a record. Fails with PERMISSION for one that is not below `unit`, the run from which
+ * the request comes.
+ */
+export async function findOwnRun(
+  services: Services,
+  target: Target,
+  unit: string | undefined,
+  toDo: string,
+): Promise<FoundRun> {
+  const found = await findLiveRun(services, target, toDo);
+  requireDescendant(services, unit, found, toDo);
+  return found;
+}
+
+/** The same for the run of an agent. Fails with INVALID for a supervisor and for a program. */
+export async function findOwnAgent(
+  services: Services,
+  target: Target,
+  unit: string | undefined,
+  toDo: string,
+): Promise<FoundRun> {
+  const found = await findOwnRun(services, target, unit, toDo);
+  requireAgent(found, toDo);
+  return found;
+}
 
 /**
  * Limits programs inside a run to that run and its descendants. Fails with PERMISSION for any other, so that an agent
