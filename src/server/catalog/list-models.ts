@@ -15,6 +15,7 @@ import type { Provider } from "../../config/providers.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { type Code, type ListedModel, SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic, ModelWire } from "../../protocol/methods.ts";
+import { choiceOf } from "./list-providers.ts";
 
 export interface ModelsAsked {
   /** Absent: every usable provider. */
@@ -45,7 +46,7 @@ export async function listModels(
   { provider, waitMs }: ModelsAsked,
   ask: Ask,
 ): Promise<ModelsAnswer> {
-  const chosen = await resolveProvider(request).catch(none);
+  const chosen = await choiceOf(request);
   const diagnostics: ModelsProblem[] = [];
   const all = providerNames(request).filter((name) => !plays(name, request));
   const names = provider === undefined ? all : [provider];
@@ -122,9 +123,4 @@ function modelWire(
     is_default: model === usual,
     chosen: chosen?.name === provider && chosen.model === model,
   };
-}
-
-function none(error: unknown): null {
-  if (error instanceof SyscallError) return null;
-  throw error;
 }

@@ -2,31 +2,19 @@
 
 import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
 import { toolEnvironment, userEnv } from "../../config/environment.ts";
-import { MCP } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
 import { driverNames, keyNames } from "../../config/provider-needs.ts";
 import { loadProviders, withEntry } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import { loadSkills, type Skill } from "../../config/skills.ts";
-import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
-import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
-import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
-import { factsOf } from "../../kernel/permission/facts.ts";
-import { Permissions } from "../../kernel/permission/permissions.ts";
-import { isMessageTool, listsMessageTools, namesMessageTools } from "../../kernel/tools/message-tools.ts";
-import { isPlanTool, offersPlan } from "../../kernel/tools/plan-tool.ts";
-import { deferredAmong } from "../../kernel/tools/tool-catalog.ts";
-import { isChecked } from "../../kernel/tools/tool-input.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Children } from "../../os/children.ts";
 import type { HostLease, PluginCommand } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
-import { SyscallError } from "../../plugin/index.ts";
 import type {
   AgentWire,
   Diagnostic,
@@ -37,10 +25,11 @@ import type {
   TriedModelWire,
 } from "../../protocol/methods.ts";
 import type { NamedTool, Namespace } from "../../vfs/namespace.ts";
-import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Workspace, Workspaces } from "../plan/workspace.ts";
 import { agentMounts } from "./agent-mounts.ts";
+import { kernelDevices, type Marks, markFor, rightsOf, toolsOf } from "./agent-tools.ts";
 import { listModels, type ModelsAnswer, type ModelsAsked } from "./list-models.ts";
+import { listProviders } from "./list-providers.ts";
 import { probe, serviceModels } from "./probe-provider.ts";
 import { promptSizes } from "./prompt-sizes.ts";
 
@@ -186,12 +175,10 @@ export class ProjectCatalog {
     const diagnostics: Diagnostic[] = [];
     const warn = (message: string): void => void diagnostics.push({ path: "", message });
     return this.#withProviders(project, { warn }, async (request, devices, workspace) => {
-      const chosen = await choiceOf(request);
-      const lines = await describeProviders(request);
-      const providers = lines.map((line) => providerWire(line, chosen));
-      const asked = providers.filter(({ usable }, index) => ask && usable && !lines[index]?.plays);
-      await Promise.all(asked.map((line) => this.#probe(line, request, devices, workspace)));
-      return { providers, diagnostics };
+      const place = placeOf(workspace, request);
+      const one = (choice: ProviderChoice) => probe(choice, devices, place, this.#ports);
+      const { clock } = this.#ports;
+      return { providers: await listProviders(request, { probe: ask ? one : null, clock }), diagnostics };
     });
   }
 
@@ -246,25 +233,6 @@ export class ProjectCatalog {
     });
   }
 
-  async #probe(
-    line: ProviderWire,
-    request: ProviderRequest,
-    devices: Namespace,
-    workspace: Workspace,
-  ): Promise<void> {
-    const started = this.#ports.clock.monotonic();
-    const took = (): number => Math.round(this.#ports.clock.monotonic() - started);
-    try {
-      const asked = await resolveProvider({ ...request, flags: { provider: line.name } });
-      line.model = asked.model;
-      await probe(asked, devices, placeOf(workspace, request), this.#ports);
-      line.probe = { ok: true, ms: took(), message: `${asked.model} answers` };
-    } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
-      line.probe = { ok: false, ms: took(), code: error.code, message: error.message };
-    }
-  }
-
   #at({ cwd, env }: ProjectRef): Promise<Workspace> {
     return this.#ports.workspaces.at({ cwd, env: env ?? this.#ports.env });
   }
@@ -290,114 +258,6 @@ function placeOf({ project, trusted }: Workspace, request: ProviderRequest) {
     cwd: project.dir,
     env: toolEnvironment(request.env, keyNames(request)),
   };
-}
-
-/** null: a spawn without a provider would find none. */
-async function choiceOf(request: ProviderRequest): Promise<ProviderChoice | null> {
-  try {
-    return await resolveProvider(request);
-  } catch (error) {
-    if (error instanceof SyscallError) return null;
-    throw error;
-  }
-}
-
-function providerWire(line: ProviderLine, chosen: ProviderChoice | null): ProviderWire {
-  const { name, driver, base_url, key_env, key, default_model, models, source, problem } = line;
-  const choice = chosen?.name === name ? chosen : undefined;
-  return {
-    name,
-    device: `/dev/llm/${driver}`,
-    model: choice?.model ?? default_model,
-    models,
-    base_url,
-    key: keyShown(key_env, key),
-    usable: problem === null,
-    because: problem ?? choice?.because ?? source,
-    chosen: choice !== undefined,
-  };
-}
-
-function keyShown(variable: string | null, key: ProviderLine["key"]): string {
-  if (key === "command") return "api_key_command";
-  if (variable === null) return "not needed";
-  return key === "set" ? variable : `${variable} (${key})`;
-}
-
-/** The kernel's own tools as they are listed; they are not opened here. */
-function kernelDevices(): DeviceRegistry {
-  const devices = new DeviceRegistry();
-  const unopened = (): never => {
-    throw new SyscallError("INTERNAL", "A device of the catalog was opened.");
-  };
-  for (const [path, device] of Object.entries(
-    kernelTools({
-      lookup: unopened,
-      tools: { deferred: unopened, load: unopened },
-      ipc: unopened,
-      agents: unopened,
-      wakes: unopened,
-    }),
-  )) {
-    devices.register({ path, device, plugin: "kernel", layer: "kernel", needs: [] });
-  }
-  return devices;
-}
-
-type Marks = Pick<ToolWire, "allowed" | "shown">;
-
-function toolsOf(devices: Namespace, mark: (named: NamedTool) => Marks): ToolWire[] {
-  return devices.tools().map((named) => {
-    const { tool, entry } = named;
-    return {
-      name: tool.name,
-      description: tool.description,
-      path: entry.path,
-      plugin: entry.plugin,
-      layer: entry.layer,
-      input: tool.input,
-      checked: isChecked(tool),
-      annotations: tool.annotations ?? {},
-      ...mark(named),
-    };
-  });
-}
-
-function rightsOf(agent: Agent, devices: Namespace, projectDir: string): Permissions {
-  return Permissions.of({
-    allow: agent.allowedTools,
-    deny: agent.deny,
-    ...factsOf(devices),
-    // The tools of a server that did not start.
-    expected: agent.mcp.map(({ name }) => toolPrefix({ type: MCP, name })),
-    projectDir,
-  });
-}
-
-/** What a run of the agent may use, and when its model sees it. */
-async function markFor(
-  agent: Agent,
-  rights: Permissions,
-  devices: Namespace,
-  limit: number,
-): Promise<(named: NamedTool) => Marks> {
-  const bodies = await Promise.all(agent.skills.map((skill) => skill.body()));
-  const messaging = listsMessageTools(agent) || namesMessageTools(agent.instructions, ...bodies);
-  const usable = devices.tools().filter(({ tool, entry }) => {
-    if (!rights.showsTool(tool.name) || entry.path === TOOL_SEARCH.path) return false;
-    if (isPlanTool(entry.path) && !offersPlan(agent, rights)) return false;
-    return tool.name !== "Skill" || agent.deferredSkills.length > 0;
-  });
-  const visible = usable.filter(({ entry }) => messaging || !isMessageTool(entry.path));
-  const searches = rights.showsTool(TOOL_SEARCH.tool.name);
-  const deferred = searches ? deferredAmong(visible, limit, { shown: 0 }) : [];
-  const shown = ({ tool, entry }: NamedTool): ToolWire["shown"] => {
-    if (entry.path === TOOL_SEARCH.path) return deferred.length > 0 ? "start" : null;
-    const has = (list: readonly NamedTool[]): boolean => list.some((one) => one.tool.name === tool.name);
-    if (!has(usable)) return null;
-    return has(visible) && !has(deferred) ? "start" : "later";
-  };
-  return (named) => ({ allowed: rights.showsTool(named.tool.name), shown: shown(named) });
 }
 
 function agentWire(agent: Agent): AgentWire {
