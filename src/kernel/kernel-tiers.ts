@@ -283,7 +283,6 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
   const startMounts = new StartMounts({
     mounts: io.mounts,
     clock,
-    preparation: (proc) => builder.preparation(proc),
     watchers: core.watchers,
     notify: (proc, text) => core.notify(proc, "kernel", text),
   });

@@ -221,7 +221,7 @@ export class ProcessManager {
         );
       }
       const proc = await build();
-      this.#ports.runner.begin(proc, proc.preparing ? this.#afterMounts(task) : task);
+      this.#ports.runner.begin(proc, proc.preparation ? this.#afterMounts(task) : task);
       return proc.pid;
     } catch (thrown) {
       throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));

@@ -4,7 +4,16 @@ import { join } from "node:path";
 import type { AgentInfo, SkillInfo } from "../../src/kernel/types.ts";
 import type { LLMRequest } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../support/kernel.ts";
+import {
+  calls,
+  KernelHarness,
+  type Model,
+  says,
+  script,
+  silent,
+  toolDevice,
+  usage,
+} from "../support/kernel.ts";
 import { crashInto } from "../support/sealed-record.ts";
 import { until } from "../support/until.ts";
 
@@ -310,8 +319,12 @@ describe("a run whose kernel was killed resumes", () => {
 
   test("in its model call: its earlier usage counts, and no message is repeated", async () => {
     const look = toolDevice("Look", () => "seen", READ_ONLY);
+    const paid = { ...usage, cache_write_tokens: 7, cost_usd: 0.5 };
+    const answer = calls(["Look", {}]).map((event) =>
+      event.type === "usage" ? { ...event, usage: paid } : event,
+    );
     await using first = new KernelHarness({
-      model: silentAt(2, script(calls(["Look", {}]))),
+      model: silentAt(2, script(answer)),
       devices: { "/dev/look": look },
     });
     await using second = new KernelHarness({ model: script(says("done")), devices: { "/dev/look": look } });
@@ -321,6 +334,7 @@ describe("a run whose kernel was killed resumes", () => {
     crashInto(second, first);
     const info = await resumed(second, uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tokens_used: 30, steps_used: 2, tool_calls: 1 });
+    expect(info.usage).toMatchObject({ input_tokens: 20, cache_write_tokens: 7, cost_usd: 0.5 });
     expect(second.requests[0]?.messages).toEqual(first.requests[1]?.messages ?? []);
   });
 

@@ -33,7 +33,7 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
       timeoutMs: Number.POSITIVE_INFINITY,
     },
     run: async ({ proc, input, call, signal }) =>
-      answerOf(await agents().run(proc, requestOf(input), call?.id, signal)),
+      answerOf(await agents().run(proc, requestOf(input), call.id, signal)),
   };
 }
 

@@ -1,6 +1,5 @@
 /** The tools SendMessage and ReadMessages. */
 
-import { SyscallError } from "../../plugin/index.ts";
 import { ENTRY_BYTES } from "../ipc/inbox.ts";
 import { messagesText } from "../ipc/wording.ts";
 import type { IpcManager } from "../ipc-manager.ts";
@@ -60,12 +59,6 @@ export function readMessages(ipc: () => IpcManager): KernelTool {
       annotations: { readOnlyHint: true, idempotentHint: true },
     },
     async run({ proc, input, call, signal }) {
-      if (!call) {
-        throw new SyscallError(
-          "INVALID",
-          "ReadMessages is a tool's device. A program receives messages by Recv.",
-        );
-      }
       const longest = Math.max(0, call.deadlineMs - MARGIN_MS);
       const wait = typeof input.wait_ms === "number" ? Math.min(input.wait_ms, longest) : longest;
       const { messages, left } = await ipc().recvForCall(proc, call.id, wait, signal);

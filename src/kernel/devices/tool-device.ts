@@ -19,8 +19,7 @@ export interface KernelTool {
 export interface KernelCall {
   proc: Process;
   input: Record<string, unknown>;
-  /** Absent for a raw open, which is no tool call. */
-  call: OpenContext["call"];
+  call: NonNullable<OpenContext["call"]>;
   signal: AbortSignal;
 }
 
@@ -42,6 +41,11 @@ function toolFile(
   return {
     async write(data, signal) {
       signal.throwIfAborted();
+      if (!call)
+        throw new SyscallError(
+          "INVALID",
+          `${tool.name} is the device of a tool: only a tool call can use it.`,
+        );
       const text = typeof data === "string" ? data : new TextDecoder().decode(data);
       const proc = lookup(process.uuid);
       result = await run({ proc, input: parseInput(tool.name, text), call, signal });

@@ -29,7 +29,7 @@ export function wake(wakes: () => ScheduledWakes): KernelTool {
     },
     async run({ proc, input, call, signal }) {
       const waits = wakes();
-      const why = await waits.wait(proc, call?.id, () => requestOf(input, waits.now()), signal);
+      const why = await waits.wait(proc, call.id, () => requestOf(input, waits.now()), signal);
       return `${why} It is ${rfc(waits.now())}.`;
     },
   };

@@ -67,14 +67,9 @@ export class ChildAgents {
    * parent. Parallel calls of one parent start their children in order, and wait while `live_children` is reached. Fails
    * with EXHAUSTED when the parent's budget allows no child, and with the signal's reason on abort.
    */
-  async run(
-    parent: Process,
-    wish: ChildRequest,
-    callId: string | undefined,
-    signal: AbortSignal,
-  ): Promise<ProcInfo> {
+  async run(parent: Process, wish: ChildRequest, callId: string, signal: AbortSignal): Promise<ProcInfo> {
     const { suspend, waiting } = this.#ports;
-    const on = callId === undefined ? undefined : waiting.of(parent, callId);
+    const on = waiting.of(parent, callId);
     const child =
       on?.on === "child"
         ? await this.#inOrder(parent, signal, () =>
@@ -83,7 +78,7 @@ export class ChildAgents {
         : await this.#spawnFor(parent, wish, callId, signal);
     if (!(child instanceof Process)) return child;
     const info = await this.#awaitEnd(parent, child, signal);
-    if (info.suspended && callId !== undefined && !parent.stopped) {
+    if (info.suspended && !parent.stopped) {
       const { uuid, agent, suspended } = info;
       const reason = `its child ${uuid} (${agent}) was suspended: ${suspended.reason}`;
       suspend(parent, reason, { on: "child", uuid });
@@ -139,7 +134,7 @@ export class ChildAgents {
   async #spawnFor(
     parent: Process,
     wish: ChildRequest,
-    callId: string | undefined,
+    callId: string,
     signal: AbortSignal,
   ): Promise<Process> {
     const { waiting, drain } = this.#ports;
@@ -148,8 +143,7 @@ export class ChildAgents {
     const uuid = this.#ports.uuid();
     try {
       // Recorded at once, also when the call has to wait for others: then it is certain that it did nothing.
-      const recorded =
-        callId === undefined ? undefined : waiting.begin(parent, callId, { on: "child", uuid });
+      const recorded = waiting.begin(parent, callId, { on: "child", uuid });
       const start = this.#inOrder(parent, signal, async () => {
         await recorded;
         return this.#spawn(parent, wish, { uuid, parentCall: callId }, signal);
@@ -159,7 +153,7 @@ export class ChildAgents {
     } catch (thrown) {
       // A draining kernel accepts no process. A suspended parent spawns the child when it is resumed.
       if (drain.isOn) await drain.waitForSuspend(parent);
-      if (callId !== undefined && !parent.stopped) waiting.end(parent, callId);
+      if (!parent.stopped) waiting.end(parent, callId);
       throw thrown;
     }
   }
@@ -226,7 +220,7 @@ export class ChildAgents {
     parent: Process,
     wish: ChildRequest,
     uuid: string,
-    callId: string | undefined,
+    callId: string,
     signal: AbortSignal,
   ): Promise<Process | ProcInfo> {
     const { table, resumer } = this.#ports;
@@ -301,8 +295,8 @@ function takeResult(parent: Process, info: ProcInfo): void {
 }
 
 /** The child was resumed before its parent: it becomes the parent's child again. */
-function adopt(parent: Process, child: Process, callId: string | undefined): Process {
-  child.parentCall = callId ?? null;
+function adopt(parent: Process, child: Process, callId: string): Process {
+  child.parentCall = callId;
   if (child.ppid === parent.pid) return child;
   child.ppid = parent.pid;
   parent.children.push(child.pid);

@@ -41,7 +41,6 @@ import {
   requirePrice,
   requireWithinParent,
 } from "./spawn-limits.ts";
-import type { Preparation } from "./start-mounts.ts";
 
 type OutsidePorts = Pick<
   KernelPorts,
@@ -99,7 +98,6 @@ const UNNAMED_AGENT = bareAgent("none");
  */
 export class ProcessBuilder {
   readonly #ports: ProcessBuilderPorts;
-  readonly #preparations = new WeakMap<Process, Preparation>();
 
   constructor(ports: ProcessBuilderPorts) {
     this.#ports = ports;
@@ -135,13 +133,6 @@ export class ProcessBuilder {
       saved,
     };
     return this.#make(order, start);
-  }
-
-  /** What is left to do for a process with mounts, before its first step; undefined for all others. */
-  preparation(proc: Process): Preparation | undefined {
-    const preparation = this.#preparations.get(proc);
-    this.#preparations.delete(proc);
-    return preparation;
   }
 
   async #make(order: BuildRequest, start: (proc: Process) => Promise<void>): Promise<Process> {
@@ -323,15 +314,14 @@ export class ProcessBuilder {
     const { mounts = [] } = opts;
     if (mounts.length === 0) proc.notices.push(...this.#offerTools(proc, head, saved));
     else {
-      proc.preparing = true;
-      this.#preparations.set(proc, {
+      proc.preparation = {
         mounts,
         resumes: before !== undefined,
         finish: (missing) => {
           this.#requireTools(proc, saved, missing);
           return this.#offerTools(proc, head, saved);
         },
-      });
+      };
       // A resumed run has it from before.
       if (!before) writeMeta(proc, contexts);
     }

@@ -57,25 +57,25 @@ export class ScheduledWakes {
    */
   async wait(
     proc: Process,
-    callId: string | undefined,
+    callId: string,
     request: () => WakeRequest,
     signal: AbortSignal,
   ): Promise<string> {
     const { waiting } = this.#ports;
-    const earlier = callId === undefined ? undefined : waiting.of(proc, callId);
+    const earlier = waiting.of(proc, callId);
     const isRepeated = earlier?.on === "at" || earlier?.on === "message";
-    const step = this.#requireStepCall(proc, callId);
+    this.#requireStepCall(proc, callId);
     const wake = isRepeated ? earlier : this.#requireWake(proc, request());
     const why = this.#cameTrue(proc, wake) ?? (isRepeated && wasSuspendedFor(proc, wake) ? EARLY : null);
-    if (why === null && !isRepeated) await waiting.begin(proc, step, wake);
+    if (why === null && !isRepeated) await waiting.begin(proc, callId, wake);
     const text = why ?? (await this.#await(proc, wake, signal));
-    waiting.end(proc, step);
+    waiting.end(proc, callId);
     return text;
   }
 
-  #requireStepCall(proc: Process, callId: string | undefined): string {
-    if (callId !== undefined && this.#ports.isStepCall(proc, callId) && !proc.served) {
-      if (proc.spec.wakes) return callId;
+  #requireStepCall(proc: Process, callId: string): void {
+    if (this.#ports.isStepCall(proc, callId) && !proc.served) {
+      if (proc.spec.wakes) return;
       throw new SyscallError(
         "UNAVAILABLE",
         "Wake: this run has no daemon that could resume it (--no-daemon). Wait within a command, such as `sleep 60`, or end your work and say when to continue it.",

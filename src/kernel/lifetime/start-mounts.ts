@@ -9,26 +9,13 @@ import type { ProcessEvents } from "../events/process-events.ts";
 import { mountPath, toolPrefix } from "../mount/mount-point.ts";
 import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
+import type { Preparation } from "../process/process-spec.ts";
 import { type RunOutcome, suspendedFor } from "../process/verdict.ts";
 import type { ExitReason, MountRequest } from "../types.ts";
-
-/** What a process with mounts still needs before its first step. */
-export interface Preparation {
-  mounts: readonly MountRequest[];
-  /** The process continues a run: if it can't begin, the run is suspended again. */
-  resumes: boolean;
-  /**
-   * Called once, when the required mounts stand. `missing`: the tool prefixes of mounts that failed or are not there yet.
-   * Returns notices for the user. Fails with INVALID for a rule that names no tool.
-   */
-  finish(missing: readonly string[]): string[];
-}
 
 interface StartMountsPorts {
   mounts: Pick<MountManager, "mount" | "clear" | "dropUnusable">;
   clock: Clock;
-  /** What the builder has left to do for this process, once. */
-  preparation(proc: Process): Preparation | undefined;
   watchers: ProcessEvents;
   /** Notifies the model at its next step. */
   notify(proc: Process, text: string): Promise<void>;
@@ -59,7 +46,7 @@ export class StartMounts {
 
   /** Returns an outcome if the process can't begin. */
   async prepare(proc: Process): Promise<RunOutcome | undefined> {
-    const preparation = this.#ports.preparation(proc);
+    const { preparation } = proc;
     if (!preparation) return undefined;
     let reason: ExitReason = "unavailable";
     try {
@@ -117,7 +104,7 @@ export class StartMounts {
     const late = begun.filter(({ state }) => state === "pending");
     const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
     const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
-    proc.preparing = false;
+    proc.preparation = undefined;
     for (const text of [...notices, ...dropped, ...missing]) this.#tell(proc, text);
     if (late.length > 0) await this.#continueWithout(proc, late);
   }

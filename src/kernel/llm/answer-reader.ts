@@ -14,7 +14,7 @@ import {
 } from "../../plugin/index.ts";
 import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/runs/message.ts";
 import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
-import { addUsage } from "../budget/usage.ts";
+import { addUsage, noUsage } from "../budget/usage.ts";
 import { Secrets } from "../process/secrets.ts";
 import type { IdleTimeout } from "./idle-timeout.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./model-request.ts";
@@ -38,7 +38,7 @@ export class AnswerReader {
   readonly #request: ModelRequest;
   readonly #onEvent: (event: LLMEvent) => void;
   /** The sum of what finished and failed attempts have reported. */
-  readonly #usage: Usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  readonly #usage = noUsage();
 
   constructor(device: ModelDevice, request: ModelRequest, onEvent: (event: LLMEvent) => void) {
     this.#device = device;
@@ -73,7 +73,7 @@ export class AnswerReader {
     if (limits !== undefined) this.#onEvent({ type: "limits", limits });
     const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
     const usage = seen.usage ?? sanitizedUsage(all);
-    this.#count(usage);
+    addUsage(this.#usage, usage);
     return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
   }
 
@@ -82,7 +82,7 @@ export class AnswerReader {
       content: "",
       reasoning: "",
       tool_calls: [] as ToolCall[],
-      usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+      usage: noUsage(),
     };
     const { secrets = new Secrets() } = this.#device;
     const redactors = { text_delta: secrets.stream(), reasoning_delta: secrets.stream() };
@@ -122,7 +122,7 @@ export class AnswerReader {
       }
       addRest();
     } finally {
-      this.#count(answer.usage);
+      addUsage(this.#usage, answer.usage);
     }
     const { reasoning, ...rest } = answer;
     return { ...rest, ...(reasoning === "" ? {} : { reasoning }), ...stop, tokens_used: 0 };
@@ -159,10 +159,6 @@ export class AnswerReader {
       output_tokens: estimateTokens(answer.content + (answer.reasoning ?? "") + calls),
       cached_tokens: 0,
     };
-  }
-
-  #count(usage: Usage): void {
-    addUsage(this.#usage, usage);
   }
 }
 

@@ -1,8 +1,7 @@
 /** Decides how a run ends whose last answer is incomplete. */
 
-import { type LLMAnswer, SyscallError } from "../../plugin/index.ts";
-import type { RunOutcome } from "../process/verdict.ts";
-import type { ExitReason } from "../types.ts";
+import type { LLMAnswer } from "../../plugin/index.ts";
+import { broken, type RunOutcome } from "../process/verdict.ts";
 
 /** Returns how a run ends whose last answer is incomplete, or undefined if the answer is complete. */
 export function cutShort(
@@ -42,8 +41,4 @@ function refused(stopWord: string | undefined): string {
   if (stopWord === undefined || stopWord === "refusal")
     return "The model declined to answer. Change the request, or use another model.";
   return `The model declined to answer: its provider's content filter ended the answer with ${JSON.stringify(stopWord)}. Change the request, or use another model or provider.`;
-}
-
-function broken(reason: ExitReason, message: string): RunOutcome {
-  return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }

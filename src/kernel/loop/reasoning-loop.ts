@@ -14,11 +14,10 @@ import { userText } from "../ipc/wording.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
-import type { RunOutcome } from "../process/verdict.ts";
+import { broken, type RunOutcome } from "../process/verdict.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
-import type { ExitReason } from "../types.ts";
 import { type CheckPorts, Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
@@ -364,10 +363,6 @@ interface AnswerState {
 /** The model can't answer, also after all retries and fallbacks. */
 function isModelFailure(thrown: unknown): thrown is RunError {
   return thrown instanceof RunError && thrown.reason === "llm_error";
-}
-
-function broken(reason: ExitReason, message: string): RunOutcome {
-  return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
 }
 
 /** The answer that a program's text before its tool calls is recorded as. */

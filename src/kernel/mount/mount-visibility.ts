@@ -69,7 +69,7 @@ export class MountVisibility {
     for (const proc of this.#tables.processesThatSee(point.table)) {
       proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
-      if (proc.preparing || point.table.ending) continue;
+      if (proc.preparation || point.table.ending) continue;
       this.#ports.appendTools(proc);
       const usable = fresh.filter((name) => proc.permissions.showsTool(name));
       const text = news(

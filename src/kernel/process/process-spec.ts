@@ -7,7 +7,7 @@ import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
 import type { TreeBudget } from "../budget/budget.ts";
 import type { Permissions } from "../permission/permissions.ts";
-import type { AgentInfo, Limit, PID, ProcessKind, SpawnOpts } from "../types.ts";
+import type { AgentInfo, Limit, MountRequest, PID, ProcessKind, SpawnOpts } from "../types.ts";
 import type { RunProgress } from "./run-progress.ts";
 import type { Secrets } from "./secrets.ts";
 
@@ -53,4 +53,16 @@ export interface ProcessSpec {
   clock: Clock;
   /** Absent for a new run. */
   progress?: RunProgress;
+}
+
+/** What a process with mounts still needs before its first step. */
+export interface Preparation {
+  mounts: readonly MountRequest[];
+  /** The process continues a run: if it can't begin, the run is suspended again. */
+  resumes: boolean;
+  /**
+   * Called once, when the required mounts stand. `missing`: the tool prefixes of mounts that failed or are not there yet.
+   * Returns notices for the user. Fails with INVALID for a rule that names no tool.
+   */
+  finish(missing: readonly string[]): string[];
 }

@@ -44,7 +44,7 @@ import type {
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
-import type { ProcessSpec, ProcessTool } from "./process-spec.ts";
+import type { Preparation, ProcessSpec, ProcessTool } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
 import { initialProgress, type LastAnswer, type OpenStep } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
@@ -103,8 +103,8 @@ export class Process {
    * cache hits; a call of a withdrawn tool is refused.
    */
   readonly tools = new Map<string, ProcessTool>();
-  /** Its mounts are being made: it is shown its tools when that is done. Written by the builder and StartMounts. */
-  preparing = false;
+  /** Set while its mounts are made: it is shown its tools when that is done. Written by the builder and StartMounts. */
+  preparation: Preparation | undefined;
   /** The mounts that are being made, by the prefix of their tools. Written by StartMounts. */
   starting = NOT_STARTING;
   /** Whether the model is shown the message tools. */

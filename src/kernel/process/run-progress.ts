@@ -11,6 +11,7 @@ import type {
   ToolCallRecord,
   Usage,
 } from "../../store/runs/schema.ts";
+import { noUsage } from "../budget/usage.ts";
 import type { SkillInfo, Wake } from "../types.ts";
 
 /** A step without a record: its answer is journaled, and its calls are as far as the journal says. */
@@ -99,7 +100,7 @@ export function initialProgress(clock: Clock): RunProgress {
     answered: null,
     toolCalls: 0,
     acted: false,
-    usage: { input_tokens: 0, output_tokens: 0, cached_tokens: 0 },
+    usage: noUsage(),
     plan: null,
     completion: null,
     corrections: 0,

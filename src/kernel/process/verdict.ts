@@ -64,6 +64,11 @@ function afterCheck(error: SyscallError, check: CheckResult | undefined): Syscal
   return new SyscallError(error.code, `${said}. Before that, ${checkFailure(check)}.`, { cause: error });
 }
 
+/** The outcome of a run that ends before its work is done. */
+export function broken(reason: ExitReason, message: string): RunOutcome {
+  return { kind: "broken", reason, error: new SyscallError("EXHAUSTED", message) };
+}
+
 /** The exit code of a suspended run (EX_TEMPFAIL of sysexits.h). */
 export const SUSPENDED: ExitStatus = { code: 75, reason: "suspended" };
 

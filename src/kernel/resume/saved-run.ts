@@ -20,6 +20,7 @@ import type {
   ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
+import { addUsage, noUsage } from "../budget/usage.ts";
 import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
@@ -286,17 +287,13 @@ function usageOf(
   journal: readonly JournalEntry[],
 ): RunProgress["usage"] {
   if (info.ended_at_ms !== null) return info.usage;
-  const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  const usage = noUsage();
   const answers = journal.filter((entry) => entry.t === "answer");
   const compactions = steps.flatMap((step) => step.compactions ?? []);
   const since = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
   const asked = steps.flatMap(({ tool_calls }) => tool_calls.flatMap(({ model_use }) => model_use ?? []));
   const made = [...steps, ...compactions, ...answers, ...since, ...asked].map((one) => one.usage);
-  for (const used of [...made, ...journal.flatMap(modelUseOf)]) {
-    usage.input_tokens += used.input_tokens;
-    usage.output_tokens += used.output_tokens;
-    usage.cached_tokens += used.cached_tokens;
-  }
+  for (const used of [...made, ...journal.flatMap(modelUseOf)]) addUsage(usage, used);
   return usage;
 }
 

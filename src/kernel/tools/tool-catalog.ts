@@ -107,7 +107,7 @@ export function toolNamed(proc: Process, name: string): ProcessTool | undefined 
  * it is called.
  */
 export function appendTools(proc: Process, contexts: Conversations): string[] {
-  if (proc.preparing) return [];
+  if (proc.preparation) return [];
   const before = proc.tools.size;
   showTools(proc);
   // For a process that is being built, its builder writes them.

@@ -1,5 +1,6 @@
 /** Reads the state of a run whose kernel died. */
 
+import { addUsage, noUsage } from "../../kernel/budget/usage.ts";
 import { answerWake } from "../../kernel/process/process-info.ts";
 import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
@@ -31,7 +32,7 @@ export interface CrashedRun {
 /** Reads the state of a run from its records. Its kernel is dead, so nothing of it changes later. */
 export async function readCrashedRun(info: ProcInfo, records: Records): Promise<CrashedRun> {
   const { created_at_ms, uuid } = info;
-  const usage = { input_tokens: 0, output_tokens: 0, cached_tokens: 0 };
+  const usage = noUsage();
   let soFar: SoFar | undefined;
   let [steps, toolCalls, recorded, countedAtMs, seenAtMs] = [0, 0, 0, created_at_ms, created_at_ms];
   const saw = (step: number, ts: string): void => {
@@ -39,9 +40,7 @@ export async function readCrashedRun(info: ProcInfo, records: Records): Promise<
     seenAtMs = Math.max(seenAtMs, Date.parse(ts));
   };
   const counted = (ts: string, used: Usage, so_far: SoFar | undefined): void => {
-    usage.input_tokens += used.input_tokens;
-    usage.output_tokens += used.output_tokens;
-    usage.cached_tokens += used.cached_tokens;
+    addUsage(usage, used);
     if (!so_far) return;
     soFar = so_far;
     countedAtMs = Date.parse(ts);
