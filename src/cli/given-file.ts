@@ -1,7 +1,8 @@
 /** Reads a file that a flag names: a regular file, or a pipe such as `<(command)`. */
 
 import { closeSync, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
-import { errnoOf, OPEN_REGULAR, readRegularSync } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
+import { OPEN_REGULAR, readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Io } from "./io.ts";
 

@@ -2,9 +2,10 @@
 
 import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { AgentFront } from "./agent-file.ts";
-import { fileError, systemCode } from "./file.ts";
+import { fileError } from "./file.ts";
 import type { NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
 import type { SkillFront } from "./skill-file.ts";
@@ -89,8 +90,8 @@ export function refuseEscape(file: string, { dir }: Project): void {
   try {
     real = realpathSync(file);
   } catch (error) {
-    if (systemCode(error) === "ENOENT") return;
-    if (systemCode(error) === "ELOOP") {
+    if (errnoOf(error) === "ENOENT") return;
+    if (errnoOf(error) === "ELOOP") {
       throw new SyscallError("INVALID", `${file}: expected a file, found a link that leads back to itself.`, {
         cause: error,
       });

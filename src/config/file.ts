@@ -16,6 +16,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
 
@@ -115,7 +116,7 @@ export function entriesIn(dir: string, { recursive = false } = {}): Dirent[] {
   try {
     return readdirSync(dir, { withFileTypes: true, recursive });
   } catch (cause) {
-    const code = systemCode(cause);
+    const code = errnoOf(cause);
     if (code === "ENOENT" || code === "ENOTDIR") return [];
     throw fileError(cause, dir, "list");
   }
@@ -132,7 +133,8 @@ export function jsonOf(text: string): unknown {
 
 /** A system error about a file as a SyscallError: the path, the system's code, and what to do. */
 export function fileError(cause: unknown, file: string, verb: string): SyscallError {
-  const system = systemCode(cause);
+  if (cause instanceof SyscallError) return cause;
+  const system = errnoOf(cause);
   if (system === "EROFS") {
     return new SyscallError("PERMISSION", `Cannot ${verb} ${file}: its disk is read-only (EROFS).`, {
       cause,
@@ -164,7 +166,7 @@ export function canWrite(path: string): boolean {
       accessSync(at, constants.W_OK | constants.X_OK);
       return true;
     } catch (thrown) {
-      if (systemCode(thrown) !== "ENOENT" || at === dirname(at)) return false;
+      if (errnoOf(thrown) !== "ENOENT" || at === dirname(at)) return false;
     }
   }
 }
@@ -176,12 +178,8 @@ export function isClosedByOwner(folder: string, inside: string, uid: number): bo
     accessSync(join(folder, inside), constants.X_OK);
     return false;
   } catch (thrown) {
-    return systemCode(thrown) === "EACCES";
+    return errnoOf(thrown) === "EACCES";
   }
-}
-
-export function systemCode(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
 const digests = new Map<string, { stamp: string; digest: string }>();
@@ -190,7 +188,7 @@ function readBytes(file: string, most = MAX_DIGESTED_BYTES): Buffer {
   try {
     return readRegularSync(file, most);
   } catch (cause) {
-    throw cause instanceof SyscallError ? cause : fileError(cause, file, "read");
+    throw fileError(cause, file, "read");
   }
 }
 
@@ -198,7 +196,7 @@ function statFile(file: string): BigIntStats | null {
   try {
     return statSync(file, { bigint: true, throwIfNoEntry: false }) ?? null;
   } catch (cause) {
-    const code = systemCode(cause);
+    const code = errnoOf(cause);
     if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw fileError(cause, file, "look at");
   }

@@ -2,7 +2,8 @@
 
 import { statSync } from "node:fs";
 import { basename, resolve, sep } from "node:path";
-import { readText, systemCode } from "./file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
+import { readText } from "./file.ts";
 
 /** The files of the project that the words of a command name. Trust binds their content too. */
 export interface NamedFiles {
@@ -100,7 +101,7 @@ function isA(path: string, what: "file" | "folder"): boolean {
     return (what === "file" ? stat?.isFile() : stat?.isDirectory()) === true;
   } catch (error) {
     // Most words are no paths: too long, through a file, or without access.
-    if (systemCode(error) !== undefined) return false;
+    if (errnoOf(error) !== undefined) return false;
     throw error;
   }
 }

@@ -2,8 +2,9 @@
 
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { canWrite, isClosedByOwner, systemCode } from "./file.ts";
+import { canWrite, isClosedByOwner } from "./file.ts";
 import { temporaryDataDir } from "./temporary-data.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -70,7 +71,7 @@ export function thisUser(): System {
         return process.getBuiltinModule("node:os").homedir();
       } catch (thrown) {
         // A user who is not in the system's list, as in a container.
-        if (systemCode(thrown) === "ENOENT") return "/";
+        if (errnoOf(thrown) === "ENOENT") return "/";
         throw thrown;
       }
     },

@@ -2,8 +2,9 @@
 
 import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { canWrite, fileError, systemCode } from "./file.ts";
+import { canWrite, fileError } from "./file.ts";
 import { type Env, userPaths } from "./paths.ts";
 
 /** The project of a command. It is found again for every run, never cached. */
@@ -101,7 +102,7 @@ const realFs: ProjectFs = {
       return lstatSync(path, { throwIfNoEntry: false }) ?? null;
     } catch (error) {
       // A folder without access cannot be a project.
-      if (systemCode(error) !== undefined) return null;
+      if (errnoOf(error) !== undefined) return null;
       throw error;
     }
   },
@@ -188,7 +189,7 @@ function realOr(path: string, fs: ProjectFs): string {
     return fs.realpath(path);
   } catch (error) {
     // A HOME that does not exist still protects its own path.
-    if (systemCode(error) !== undefined) return path;
+    if (errnoOf(error) !== undefined) return path;
     throw error;
   }
 }

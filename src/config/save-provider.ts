@@ -3,8 +3,9 @@
 import { chmodSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import type { Document } from "yaml";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { readText, systemCode, writeAtomic } from "./file.ts";
+import { readText, writeAtomic } from "./file.ts";
 import { ProvidersFile } from "./providers.ts";
 import { parseYaml } from "./yaml.ts";
 
@@ -47,7 +48,7 @@ function target(file: string): string {
   try {
     return realpathSync(file);
   } catch (error) {
-    if (systemCode(error) === "ENOENT") return file;
+    if (errnoOf(error) === "ENOENT") return file;
     throw error;
   }
 }

@@ -3,9 +3,10 @@
 import { realpathSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { join, posix, sep } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { readRegular } from "../lib/regular-file.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { fileError, systemCode } from "./file.ts";
+import { fileError } from "./file.ts";
 import { suggestion } from "./suggestion.ts";
 
 /** Maximum files that are listed, and folders below folders. */
@@ -23,7 +24,7 @@ export async function skillResources(dir: string): Promise<string[]> {
 
 async function collect(dir: string, below: string, depth: number, files: string[]): Promise<void> {
   const entries = await readdir(join(dir, below), { withFileTypes: true }).catch((cause: unknown) => {
-    const code = systemCode(cause);
+    const code = errnoOf(cause);
     if (code === "ENOENT" || code === "ENOTDIR") return [];
     throw fileError(cause, join(dir, below), "list");
   });

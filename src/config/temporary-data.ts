@@ -2,8 +2,8 @@
 
 import { lstatSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { systemCode } from "./file.ts";
 
 /**
  * The user's data folder below a temporary folder, for a user without a writable HOME. Made 0700. Fails with PERMISSION
@@ -15,7 +15,7 @@ export function temporaryDataDir(temp: string, uid: number): string {
     mkdirSync(dir, { mode: 0o700 });
     return dir;
   } catch (cause) {
-    if (systemCode(cause) !== "EEXIST") throw noFolder(temp, cause);
+    if (errnoOf(cause) !== "EEXIST") throw noFolder(temp, cause);
   }
   const stat = lstatSync(dir);
   if (stat.isDirectory() && stat.uid === uid && (stat.mode & 0o077) === 0) return dir;
@@ -28,7 +28,7 @@ export function temporaryDataDir(temp: string, uid: number): string {
 const ADVICE = "set XDG_DATA_HOME to a folder that you can write to";
 
 function noFolder(temp: string, cause: unknown): SyscallError {
-  const why = systemCode(cause) ?? String(cause);
+  const why = errnoOf(cause) ?? String(cause);
   return new SyscallError(
     "UNAVAILABLE",
     `HOME can't be written, nor can the temporary folder ${temp} (${why}): Rnix has no folder for its data. Set TMPDIR, or ${ADVICE}.`,

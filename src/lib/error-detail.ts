@@ -1,4 +1,4 @@
-/** The message of what was thrown, and copies of an error with more detail. */
+/** The message and the system's code of what was thrown, and copies of an error with more detail. */
 
 import { SyscallError, type SyscallErrorDetail } from "../plugin/index.ts";
 
@@ -15,6 +15,12 @@ export function stackOf(thrown: unknown): string {
 /** For a log: the message of an expected error, the stack of any other. */
 export function logTextOf(thrown: unknown): string {
   return thrown instanceof SyscallError ? thrown.message : stackOf(thrown);
+}
+
+/** The system's code of an error (ENOENT, EACCES); undefined for an error of another kind. */
+export function errnoOf(thrown: unknown): string | undefined {
+  if (thrown instanceof SyscallError || !(thrown instanceof Error) || !("code" in thrown)) return undefined;
+  return typeof thrown.code === "string" ? thrown.code : undefined;
 }
 
 /** The same error with more detail about where it happened. */

@@ -3,6 +3,7 @@
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { SyscallError } from "../plugin/index.ts";
+import { errnoOf } from "./error-detail.ts";
 
 /** Without O_NONBLOCK a FIFO would block the open; without O_NOCTTY a terminal could become ours. */
 export const OPEN_REGULAR = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
@@ -136,10 +137,4 @@ export async function unlessSystemError<T>(call: Promise<T>): Promise<T | null> 
     if (errnoOf(thrown) === undefined) throw thrown;
     return null;
   }
-}
-
-/** The system's code of an error (ENOENT, EACCES); undefined for an error of another kind. */
-export function errnoOf(thrown: unknown): string | undefined {
-  if (thrown instanceof SyscallError || !(thrown instanceof Error) || !("code" in thrown)) return undefined;
-  return typeof thrown.code === "string" ? thrown.code : undefined;
 }

@@ -1,7 +1,7 @@
 /** A sign by which a process that holds a kernel is recognized. */
 
 import { readdirSync, readlinkSync } from "node:fs";
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 import { libc } from "./libc.ts";
 import { readLink } from "./linux-table.ts";
 

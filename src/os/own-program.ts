@@ -2,7 +2,7 @@
 
 import { mkdirSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 
 const NAME = "rnix";
 

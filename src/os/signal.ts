@@ -1,6 +1,6 @@
 /** Sends signals to processes. */
 
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 
 /** Sends a signal to a process, or to a group with a negative number. Returns false when there is none. */
 export function signal(pid: number, name: NodeJS.Signals | 0): boolean {

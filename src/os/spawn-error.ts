@@ -2,8 +2,7 @@
 
 import { accessSync, constants, type Stats, statSync } from "node:fs";
 import { isAbsolute, resolve } from "node:path";
-import { messageOf } from "../lib/error-detail.ts";
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf, messageOf } from "../lib/error-detail.ts";
 import { type Code, SyscallError } from "../plugin/index.ts";
 
 /** Returns the error of a failed start, with its cause and what to do. */

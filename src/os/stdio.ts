@@ -2,7 +2,7 @@
 
 import { closeSync, readlinkSync } from "node:fs";
 import type { FileSink } from "bun";
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 import { type Data, SyscallError } from "../plugin/index.ts";
 import { libc } from "./libc.ts";
 import { type ByteReader, PipeReader } from "./pipe-reader.ts";

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { errnoOf } from "../lib/regular-file.ts";
+import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { countdown, endProcesses } from "./end-processes.ts";
 import { killMarked, markedProcesses } from "./kill-marked.ts";

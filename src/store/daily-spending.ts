@@ -1,9 +1,10 @@
 /** Records the tokens and cost that runs use each day. */
 
 import { join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { AppendLog } from "./files/append-log.ts";
 import { makeFolder, temporaryOf } from "./files/document.ts";
-import { errno, type FsPort, ioError, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
+import { type FsPort, ioError, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
 
 /** Tokens and cost of a day. The cost, in USD, covers the calls with a known price. */
 export interface Spent {
@@ -62,7 +63,7 @@ export class DailySpending {
     try {
       this.#create(path, `${JSON.stringify({ v: 1, ...spent })}\n`);
     } catch (error) {
-      if (errno(error) !== "EEXIST") throw ioError(error, `begin the spending of ${day}`, path);
+      if (errnoOf(error) !== "EEXIST") throw ioError(error, `begin the spending of ${day}`, path);
     }
     await this.#removeOld();
   }

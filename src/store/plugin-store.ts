@@ -2,12 +2,13 @@
 
 import nodeFs from "node:fs";
 import { dirname, join } from "node:path";
+import { errnoOf } from "../lib/error-detail.ts";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./files/append-log.ts";
 import { isLink, prepareDataDir, projectOf } from "./files/data-dir.ts";
 import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
-import { errno, type FsPort, ioError, namesIn, realFs } from "./files/fs-port.ts";
+import { type FsPort, ioError, namesIn, realFs } from "./files/fs-port.ts";
 
 /** Maximum wait for the lock. A write takes less, so an owner that holds it longer hangs. */
 const LOCK_WAIT_MS = 10_000;
@@ -174,7 +175,7 @@ export class PluginStore implements Store {
       try {
         await nodeFs.promises.rm(path, { force: true });
       } catch (error) {
-        if (errno(error) !== "ENOENT") throw ioError(error, "remove a leftover of a killed writer", path);
+        if (errnoOf(error) !== "ENOENT") throw ioError(error, "remove a leftover of a killed writer", path);
       }
     }
   }

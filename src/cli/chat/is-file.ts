@@ -1,7 +1,7 @@
 /** A test for words that name files. */
 
 import { statSync } from "node:fs";
-import { errnoOf } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 
 /** Whether a path names a file. Most words are no paths: too long, through a file, or without access. */
 export function isFile(path: string): boolean {

@@ -2,7 +2,8 @@
 
 import { readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { errnoOf, readRegularSync } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
 
 const MAX_PROMPT_BYTES = 256 * 1024;
 /** Maximum files and depth of one folder of commands. */

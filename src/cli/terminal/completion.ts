@@ -3,7 +3,7 @@
 import { readdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { errnoOf } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { fuzzyFind, fuzzyScore } from "./fuzzy.ts";
 import type { ProjectFiles } from "./project-files.ts";
 

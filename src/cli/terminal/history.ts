@@ -2,7 +2,8 @@
 
 import { closeSync, constants, fstatSync, mkdirSync, openSync, renameSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { errnoOf, readRegularSync } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
 
 /** The newest entries that are kept and offered. */
 const MAX_ENTRIES = 200;

@@ -3,7 +3,8 @@
 import { readdir, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
-import { errnoOf, readRegular } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { readRegular } from "../../lib/regular-file.ts";
 import { IgnoreRules } from "./ignore-rules.ts";
 
 /** Maximum entries that are offered; a search through more would be felt. */

@@ -2,7 +2,8 @@
 
 import { constants, type Stats } from "node:fs";
 import { lstat, open, readlink } from "node:fs/promises";
-import { errnoOf, kindOf, readOpened, unlessSystemError } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { kindOf, readOpened, unlessSystemError } from "../../lib/regular-file.ts";
 import { formatSize } from "../../lib/size.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileState } from "../../store/changes/change-log.ts";

@@ -9,8 +9,9 @@
 import { constants } from "node:fs";
 import { access, type FileHandle, mkdir, open, realpath, rm, stat, writeFile } from "node:fs/promises";
 import { dirname, isAbsolute, join, resolve } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { isWithin } from "../../lib/inner-path.ts";
-import { errnoOf, openRegular, readRegular, unlessSystemError } from "../../lib/regular-file.ts";
+import { openRegular, readRegular, unlessSystemError } from "../../lib/regular-file.ts";
 import type { Child, Data, ExecRequest, ExitInfo } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { readToEnd } from "./run-program.ts";

@@ -3,7 +3,7 @@
 import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import { errnoOf } from "../../lib/regular-file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY;
 const LINUX = process.platform === "linux";

@@ -3,7 +3,8 @@
 import { closeSync, constants, mkdirSync, renameSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
-import { errno, openPlain } from "../../store/files/fs-port.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { openPlain } from "../../store/files/fs-port.ts";
 
 /** One older file of the same size is kept beside it. */
 const MAX_BYTES = 1024 * 1024;
@@ -17,7 +18,7 @@ export function openDaemonLog(path: string): number {
   try {
     return openPlain(path, flags);
   } catch (error) {
-    if (errno(error) !== "ENOENT") throw error;
+    if (errnoOf(error) !== "ENOENT") throw error;
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
     return openPlain(path, flags);
   }

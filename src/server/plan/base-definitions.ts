@@ -2,7 +2,7 @@
 
 import { lstat, mkdir, readdir, readlink, rename, rm, symlink, writeFile } from "node:fs/promises";
 import { dirname, join, normalize } from "node:path";
-import { systemCode } from "../../config/file.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { readRegular } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
@@ -127,7 +127,7 @@ export async function placeDefinitions(dir: string, { files }: Definitions): Pro
       await rename(fresh, dir);
       return;
     } catch (error) {
-      const code = systemCode(error);
+      const code = errnoOf(error);
       if (code !== "ENOTEMPTY" && code !== "EEXIST") throw unwritable(dir, error);
     } finally {
       await rm(fresh, { recursive: true, force: true });
@@ -172,7 +172,7 @@ async function namesBelow(dir: string, folder: string): Promise<string[] | null>
     }
     return names;
   } catch (error) {
-    const code = systemCode(error);
+    const code = errnoOf(error);
     if (code === "ENOENT" || code === "ENOTDIR") return null;
     throw error;
   }
@@ -189,7 +189,7 @@ async function writeAll(dir: string, files: readonly DefinitionFile[]): Promise<
 }
 
 function unwritable(dir: string, cause: unknown): unknown {
-  const code = systemCode(cause);
+  const code = errnoOf(cause);
   if (code === undefined) return cause;
   return new SyscallError("UNAVAILABLE", `--base: the definitions can't be written to ${dir} (${code}).`, {
     cause,

@@ -4,13 +4,13 @@ import { existsSync, realpathSync, statSync } from "node:fs";
 import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { BaseView } from "../../config/config-sources.ts";
-import { systemCode } from "../../config/file.ts";
 import type { NamedFiles } from "../../config/named-files.ts";
 import type { Env } from "../../config/paths.ts";
 import type { Project } from "../../config/project.ts";
 import { Git, openRepository, type Repository, rootOf } from "../../kernel/files/git-repository.ts";
 import type { RunBase } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { innerPath, isWithin } from "../../lib/inner-path.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { Children } from "../../os/children.ts";
@@ -192,7 +192,7 @@ function contentName(file: string, format: Repository["format"]): string | null 
     if (statSync(file).size > MAX_COMPARED_BYTES) return null;
     return nameOf(readRegularSync(file, MAX_COMPARED_BYTES), format);
   } catch (error) {
-    if (error instanceof SyscallError || systemCode(error) !== undefined) return null;
+    if (error instanceof SyscallError || errnoOf(error) !== undefined) return null;
     throw error;
   }
 }

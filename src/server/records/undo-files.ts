@@ -5,8 +5,8 @@ import { type FileHandle, lstat, open, rename, symlink, unlink } from "node:fs/p
 import { isAbsolute, join } from "node:path";
 import { FileStates } from "../../kernel/files/file-states.ts";
 import { OpenFolder } from "../../kernel/files/open-folder.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { eachParallel } from "../../lib/parallel.ts";
-import { errnoOf } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UndoneFile } from "../../protocol/methods.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";

@@ -6,11 +6,11 @@ import { CRON } from "../../cron/cron-folder.ts";
 import type { EventSource, JobEvents } from "../../cron/ports.ts";
 import type { JobProject } from "../../cron/project-list.ts";
 import type { Timer } from "../../lib/clock.ts";
-import { messageOf } from "../../lib/error-detail.ts";
+import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { type ProgramPorts, runShortProgram } from "../../os/short-program.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
-import { errno, realFs, removeLeftover } from "../../store/files/fs-port.ts";
+import { realFs, removeLeftover } from "../../store/files/fs-port.ts";
 
 interface HooksPorts extends ProgramPorts {
   /** Where the address is remembered, so that it stays the same. */
@@ -249,7 +249,7 @@ class Fifo {
     try {
       got = readSync(this.#fd, bytes);
     } catch (error) {
-      if (errno(error) !== "EAGAIN") throw error;
+      if (errnoOf(error) !== "EAGAIN") throw error;
     }
     if (got === 0) return [];
     this.#text += this.#decoder.decode(bytes.subarray(0, got), { stream: true });

@@ -1,11 +1,11 @@
 /** The contents of files that a run changed, before and after: loose objects as git writes them, below the run's folder. */
 
 import { dirname, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder } from "../files/document.ts";
 import {
-  errno,
   type FsPort,
   ioError,
   NO_PLAIN_FILE,
@@ -93,7 +93,7 @@ export class ObjectStore {
       if (end < 0 || !whole.subarray(0, 5).equals(BLOB)) return null;
       return (await hashOf("sha1", whole)) === oid ? whole.subarray(end + 1) : null;
     } catch (thrown) {
-      if (errno(thrown) === undefined) throw thrown;
+      if (errnoOf(thrown) === undefined) throw thrown;
       return null; // Damaged: zlib could not read it.
     }
   }
@@ -147,7 +147,7 @@ export class ObjectStore {
         return size > MAX_PACKED_BYTES ? null : readUpTo(fs, fd, size);
       });
     } catch (thrown) {
-      if (NOT_A_CONTENT.has(errno(thrown) ?? "")) return null;
+      if (NOT_A_CONTENT.has(errnoOf(thrown) ?? "")) return null;
       throw ioError(thrown, "read the content of a changed file", path);
     }
   }

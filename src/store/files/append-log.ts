@@ -1,7 +1,8 @@
 /** An append-only log file of JSON lines, and its reader. */
 
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { errno, type FsPort, ioError, realFs, withFileAsync, writeAll } from "./fs-port.ts";
+import { type FsPort, ioError, realFs, withFileAsync, writeAll } from "./fs-port.ts";
 import { gatedSync } from "./sync-gate.ts";
 
 /** Maximum bytes of a line. A longer line in a file is damage, and is not loaded into memory. */
@@ -174,7 +175,7 @@ export async function eachLine(
   try {
     await withFileAsync(fs, path, "read", (fd) => eachLineOf(fs, fd, visit, from));
   } catch (error) {
-    if (errno(error) !== "ENOENT") throw ioError(error, "read", path);
+    if (errnoOf(error) !== "ENOENT") throw ioError(error, "read", path);
   }
 }
 

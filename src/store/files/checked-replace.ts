@@ -1,10 +1,11 @@
 /** Replaces a document that programs without our lock, such as an editor, may write at the same time. */
 
 import { basename, dirname, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument, versionOf } from "./document.ts";
 import type { LockClock } from "./file-lock.ts";
-import { errno, type FsPort, ioError, removeLeftover } from "./fs-port.ts";
+import { type FsPort, ioError, removeLeftover } from "./fs-port.ts";
 
 interface ReplacePorts {
   fs: FsPort;
@@ -79,7 +80,7 @@ function create(path: string, temporary: string, fs: FsPort): boolean {
     if (fs.link === undefined) throw Object.assign(new Error("no links"), { code: "ENOTSUP" });
     fs.link(temporary, path);
   } catch (error) {
-    const code = errno(error) ?? "";
+    const code = errnoOf(error) ?? "";
     if (!["EPERM", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(code)) {
       if (code !== "EEXIST") throw error;
       removeLeftover(fs, temporary);
@@ -193,7 +194,7 @@ function writersOf(path: string, fs: FsPort): boolean | null {
   try {
     return fs.hasWriters?.(path) ?? null;
   } catch (error) {
-    if (errno(error) === "ENOENT") return false;
+    if (errnoOf(error) === "ENOENT") return false;
     throw ioError(error, `look at ${basename(path)}`, path);
   }
 }

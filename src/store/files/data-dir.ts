@@ -1,9 +1,10 @@
 /** Makes a data folder and checks it for links. */
 
 import { basename, dirname, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "./document.ts";
-import { errno, type FsPort, ioError, realFs, withFile } from "./fs-port.ts";
+import { type FsPort, ioError, realFs, withFile } from "./fs-port.ts";
 
 /** The folder of the derived index below a data folder. It can be deleted at any time. */
 export const INDEX_FOLDER = "index";
@@ -64,7 +65,7 @@ function exists(path: string, fs: FsPort): boolean {
   try {
     return withFile(fs, path, "read", () => true);
   } catch (error) {
-    if (errno(error) === "ENOENT") return false;
+    if (errnoOf(error) === "ENOENT") return false;
     throw ioError(error, `read ${basename(path)}`, path);
   }
 }

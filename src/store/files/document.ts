@@ -3,10 +3,10 @@
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {
-  errno,
   type FsPort,
   ioError,
   readUpTo,
@@ -130,7 +130,7 @@ export function removeEmptyFolder(dir: string): void {
   try {
     nodeFs.rmdirSync(dir);
   } catch (error) {
-    if (errno(error) === undefined) throw error;
+    if (errnoOf(error) === undefined) throw error;
   }
 }
 
@@ -194,7 +194,7 @@ async function readBytes(path: string, fs: FsPort): Promise<Uint8Array | null> {
       return readUpTo(fs, fd, size);
     });
   } catch (error) {
-    if (errno(error) === "ENOENT") return null;
+    if (errnoOf(error) === "ENOENT") return null;
     throw ioError(error, `read ${basename(path)}`, path);
   }
 }

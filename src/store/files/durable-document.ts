@@ -1,7 +1,8 @@
 /** A document that is replaced without a sync and survives a power loss. */
 
+import { errnoOf } from "../../lib/error-detail.ts";
 import { isOfNewerSchema, readDocument, replaceDocumentNow, syncFile, temporaryOf } from "./document.ts";
-import { errno, type FsPort, realFs, removeLeftover } from "./fs-port.ts";
+import { type FsPort, realFs, removeLeftover } from "./fs-port.ts";
 
 /**
  * A document that is replaced without waiting for the disk, but survives a power loss: the durable version
@@ -80,7 +81,7 @@ export class DurableDocument {
       return true;
     } catch (error) {
       // The document was removed, so there is no version to save.
-      if (errno(error) === "ENOENT") return false;
+      if (errnoOf(error) === "ENOENT") return false;
       throw error;
     }
   }

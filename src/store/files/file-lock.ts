@@ -4,9 +4,10 @@ import { dlopen } from "bun:ffi";
 import nodeFs from "node:fs";
 import { dirname } from "node:path";
 import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder } from "./document.ts";
-import { errno, ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
+import { ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
 
 /** The clock that waits for a lock; the kernel's Clock implements it. */
 export interface LockClock {
@@ -81,7 +82,7 @@ export class FileLock {
       fd = openPlain(path, nodeFs.constants.O_RDONLY);
     } catch (error) {
       // A missing file, or a path that is no regular file, has no lock.
-      if (errno(error) === "ENOENT" || errno(error) === NO_PLAIN_FILE) return true;
+      if (errnoOf(error) === "ENOENT" || errnoOf(error) === NO_PLAIN_FILE) return true;
       throw ioError(error, "look at the lock", path);
     }
     try {
@@ -141,7 +142,7 @@ function openLockFile(path: string): number {
   try {
     return openPlain(path, flags);
   } catch (error) {
-    if (errno(error) !== "ENOENT") throw ioError(error, "open the lock", path);
+    if (errnoOf(error) !== "ENOENT") throw ioError(error, "open the lock", path);
   }
   makeFolder(dirname(path));
   try {

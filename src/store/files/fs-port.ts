@@ -1,7 +1,7 @@
 /** The file operations of the store, and their errors. */
 
 import nodeFs from "node:fs";
-import { messageOf } from "../../lib/error-detail.ts";
+import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { type Code, SyscallError } from "../../plugin/index.ts";
 import { hasWriters, swapFiles } from "./swap-files.ts";
 
@@ -117,7 +117,7 @@ function openAnew(path: string): number {
   try {
     return openPlain(path, FLAGS.create);
   } catch (error) {
-    if (errno(error) !== "EEXIST") throw error;
+    if (errnoOf(error) !== "EEXIST") throw error;
   }
   nodeFs.unlinkSync(path);
   return openPlain(path, FLAGS.create);
@@ -184,7 +184,7 @@ export async function namesIn(fs: FsPort, dir: string, doing: string): Promise<s
   try {
     return await fs.list(dir);
   } catch (error) {
-    if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return [];
+    if (errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR") return [];
     throw ioError(error, doing, dir);
   }
 }
@@ -220,20 +220,14 @@ export function removeLeftover(fs: FsPort, path: string): void {
   try {
     fs.remove(path);
   } catch (error) {
-    if (errno(error) === undefined) throw error;
+    if (errnoOf(error) === undefined) throw error;
   }
-}
-
-/** Returns the code of a system error ("ENOSPC"); undefined for other errors. */
-export function errno(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }
 
 /** Converts the error of a file operation to a SyscallError. `doing`: for example "append to steps.jsonl of run X". */
 export function ioError(error: unknown, doing: string, path: string): SyscallError {
   if (error instanceof SyscallError) return error;
-  const system = errno(error);
+  const system = errnoOf(error);
   const known = system === undefined ? undefined : CAUSES[system];
   const [code, advice] = known ?? ["UNAVAILABLE", messageOf(error)];
   return new SyscallError(code, `Cannot ${doing} (${path}): ${advice}${system ? ` [${system}]` : ""}`, {

@@ -3,10 +3,11 @@
 import { constants, Database } from "bun:sqlite";
 import nodeFs from "node:fs";
 import { join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { INDEX_FOLDER, prepareDataDir, requireNoLink } from "./data-dir.ts";
 import { makeFolder } from "./document.ts";
 import { FileLock } from "./file-lock.ts";
-import { errno, realFs, withFile, writeAll } from "./fs-port.ts";
+import { realFs, withFile, writeAll } from "./fs-port.ts";
 
 /** How long a database waits for another process that writes. */
 const BUSY_MS = 5_000;
@@ -202,7 +203,7 @@ export class IndexFile {
       const got = withFile(realFs, this.#sealPath, "read", (fd) => realFs.read(fd, bytes, 0));
       return new TextDecoder().decode(bytes.subarray(0, got));
     } catch (error) {
-      if (errno(error) !== undefined) return "";
+      if (errnoOf(error) !== undefined) return "";
       throw error;
     }
   }
@@ -236,7 +237,7 @@ export class IndexFile {
 
 /** What an error of the database means for it; null: it is no fault of the file. */
 export function problemOf(error: unknown): "damaged" | "unwritable" | null {
-  const code = errno(error);
+  const code = errnoOf(error);
   if (code === undefined) return null;
   if (/^SQLITE_(?:CORRUPT|NOTADB|SCHEMA)/.test(code)) return "damaged";
   if (/^SQLITE_(?:FULL|READONLY|IOERR|CANTOPEN|PERM|BUSY|LOCKED|PROTOCOL)/.test(code)) return "unwritable";
@@ -260,7 +261,7 @@ function statOf(path: string): nodeFs.Stats | undefined {
   try {
     return nodeFs.lstatSync(path, { throwIfNoEntry: false });
   } catch (error) {
-    if (errno(error) !== undefined) return undefined;
+    if (errnoOf(error) !== undefined) return undefined;
     throw error;
   }
 }

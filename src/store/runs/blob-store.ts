@@ -1,10 +1,11 @@
 /** The store of large results beside the records of one run. */
 
 import { basename, extname, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder, syncFile } from "../files/document.ts";
-import { errno, type FsPort, ioError, placeFile, readUpTo, realFs, withFileAsync } from "../files/fs-port.ts";
+import { type FsPort, ioError, placeFile, readUpTo, realFs, withFileAsync } from "../files/fs-port.ts";
 import { RESULT_FILE } from "./blob-file.ts";
 
 /** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
@@ -118,7 +119,7 @@ async function read(fs: FsPort, path: string, length: number): Promise<Uint8Arra
   try {
     return await withFileAsync(fs, path, "read", (fd) => readUpTo(fs, fd, length));
   } catch (error) {
-    if (errno(error) === "ENOENT") return null;
+    if (errnoOf(error) === "ENOENT") return null;
     throw ioError(error, "read", path);
   }
 }
@@ -151,7 +152,7 @@ async function problemOf(fs: FsPort, path: string, ref: BlobRef, whole: boolean)
       return `${path} is damaged: its content has changed since it was stored.`;
     });
   } catch (error) {
-    if (errno(error) === "ENOENT") return `${path} is missing: it was removed.`;
+    if (errnoOf(error) === "ENOENT") return `${path} is missing: it was removed.`;
     return ioError(error, "read", path).message;
   }
 }

@@ -1,9 +1,10 @@
 /** The journal of changed runs: which closed records are written again, so that a listing need not look at all. */
 
 import { join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { INDEX_FOLDER, requireNoLink } from "../files/data-dir.ts";
-import { errno, type FsPort, withFile, writeAll } from "../files/fs-port.ts";
+import { type FsPort, withFile, writeAll } from "../files/fs-port.ts";
 import { UUID } from "./own-run.ts";
 
 /** A UUID between two newlines: the line before it may be torn. */
@@ -124,7 +125,7 @@ function ifPossible<T>(use: () => T): T | undefined {
   try {
     return use();
   } catch (error) {
-    if (error instanceof SyscallError || errno(error) !== undefined) return undefined;
+    if (error instanceof SyscallError || errnoOf(error) !== undefined) return undefined;
     throw error;
   }
 }

@@ -1,8 +1,9 @@
 /** Copies the steps and files of a run into its fork. */
 
 import { basename, dirname, join, relative } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
-import { errno, type FsPort, ioError, withFileAsync, writeAllAsync } from "../files/fs-port.ts";
+import { type FsPort, ioError, withFileAsync, writeAllAsync } from "../files/fs-port.ts";
 import { TREE } from "../files/plugin-folders.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
@@ -143,7 +144,7 @@ async function inheritFile(fs: FsPort, from: string, to: string): Promise<boolea
     await syncFile(to, fs);
     return true;
   } catch (error) {
-    if (errno(error) === "ENOENT") return false;
+    if (errnoOf(error) === "ENOENT") return false;
     throw ioError(error, "copy a file of the forked run", from);
   }
 }
@@ -154,7 +155,7 @@ function linked(fs: FsPort, from: string, to: string): boolean {
     fs.link?.(from, to);
     return fs.link !== undefined;
   } catch (error) {
-    if (["EPERM", "EMLINK", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(errno(error) ?? "")) return false;
+    if (["EPERM", "EMLINK", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(errnoOf(error) ?? "")) return false;
     throw error;
   }
 }

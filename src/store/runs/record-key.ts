@@ -2,9 +2,10 @@
 
 import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { FileLock } from "../files/file-lock.ts";
-import { errno, ioError, openPlain } from "../files/fs-port.ts";
+import { ioError, openPlain } from "../files/fs-port.ts";
 import { RecordSeal } from "./record-seal.ts";
 
 const KEY_BYTES = 32;
@@ -53,7 +54,7 @@ export class RecordKey {
       return new RecordKey(makeKey(path), true);
     } catch (error) {
       const cause = error instanceof SyscallError ? error.cause : error;
-      if (UNWRITABLE.has(errno(cause))) return RecordKey.temporary();
+      if (UNWRITABLE.has(errnoOf(cause))) return RecordKey.temporary();
       throw ioError(error, "make the key of your records", path);
     }
   }
@@ -98,7 +99,7 @@ function readKey(path: string): Uint8Array | null {
   try {
     fd = openPlain(path, nodeFs.constants.O_RDONLY | nodeFs.constants.O_NOFOLLOW);
   } catch (error) {
-    if (errno(error) === "ENOENT" || errno(error) === "ENOTDIR") return null;
+    if (errnoOf(error) === "ENOENT" || errnoOf(error) === "ENOTDIR") return null;
     throw ioError(error, "read the key of your records", path);
   }
   try {

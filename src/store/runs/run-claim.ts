@@ -2,8 +2,9 @@
 
 import { closeSync, constants, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { FileLock } from "../files/file-lock.ts";
-import { errno, ioError, openPlain } from "../files/fs-port.ts";
+import { ioError, openPlain } from "../files/fs-port.ts";
 
 /** The lock file in the folder of a run that is about to be resumed. */
 export const CLAIM = "resume.lock";
@@ -36,7 +37,7 @@ export function claimantOf(uuid: string, dir: string): number | null {
       closeSync(fd);
     }
   } catch (error) {
-    if (errno(error) === "ENOENT") return null;
+    if (errnoOf(error) === "ENOENT") return null;
     throw ioError(error, `read who has claimed run ${uuid}`, dir);
   }
 }

@@ -5,8 +5,9 @@ import nodeFs from "node:fs";
 import { uptime } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { CODES, SyscallError } from "../../plugin/index.ts";
-import { errno, type FsPort } from "../files/fs-port.ts";
+import type { FsPort } from "../files/fs-port.ts";
 import { IndexFile } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { ChangedRuns } from "./changed-runs.ts";
@@ -410,7 +411,7 @@ function readBootId(): string | undefined {
   try {
     return nodeFs.readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
   } catch (error) {
-    if (errno(error) === undefined) throw error;
+    if (errnoOf(error) === undefined) throw error;
     return undefined;
   }
 }

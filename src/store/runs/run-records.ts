@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import type { z } from "zod";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
@@ -9,7 +10,7 @@ import { type LineFaults, type LogPage, readLog } from "../files/append-log.ts";
 import { isLink, linkIn } from "../files/data-dir.ts";
 import { checkSchemaVersion, parseDocument } from "../files/document.ts";
 import { readDurable } from "../files/durable-document.ts";
-import { errno, type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
+import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
 import { acknowledgedBy, INBOX } from "./inbox-log.ts";
 import { openStep } from "./open-step.ts";
@@ -234,7 +235,7 @@ export class RunRecords {
     try {
       return withFile(this.fs, path, "read", (fd) => this.fs.size(fd));
     } catch (error) {
-      if (errno(error) === "ENOENT") return null;
+      if (errnoOf(error) === "ENOENT") return null;
       throw ioError(error, `read ${file} of run ${uuid}`, path);
     }
   }

@@ -1,9 +1,10 @@
 /** The conversations of the runs of one data folder, searched. They are indexed from steps.jsonl, a part at a time. */
 
 import { join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { eachLine } from "../files/append-log.ts";
-import { errno, realFs, withFile } from "../files/fs-port.ts";
+import { realFs, withFile } from "../files/fs-port.ts";
 import type { RecordKey } from "../runs/record-key.ts";
 import { STEPS } from "../runs/run-files.ts";
 import { RunRecords } from "../runs/run-records.ts";
@@ -258,7 +259,7 @@ export class ConversationIndex {
       const got = withFile(realFs, this.#pathOf(uuid), "read", (fd) => realFs.read(fd, bytes, at));
       return got === length ? bytes : undefined;
     } catch (error) {
-      if (errno(error) === undefined) throw error;
+      if (errnoOf(error) === undefined) throw error;
       return undefined;
     }
   }
