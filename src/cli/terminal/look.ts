@@ -6,27 +6,8 @@ import { type TerminalStyle, terminalStyleOf } from "./terminal-style.ts";
 import { fit, wrap } from "./width.ts";
 
 export interface Look extends TerminalStyle {
-  mark: Marks;
   /** Paths below this folder are shown relative to it. */
   cwd: string;
-}
-
-interface Marks {
-  /** One per frame of the spinner. */
-  spinner: readonly string[];
-  done: string;
-  failed: string;
-  waiting: string;
-  thought: string;
-  /** Left of the lines that belong to the line above. */
-  bar: string;
-  branch: string;
-  lastBranch: string;
-  trunk: string;
-  message: string;
-  retry: string;
-  ellipsis: string;
-  rule: string;
 }
 
 /** What a block needs to become lines. */
@@ -38,47 +19,10 @@ export interface BlockSize {
 
 export function lookOf(io: Pick<Io, "env" | "stdout"> & Partial<Pick<Io, "cwd">>): Look {
   const style = terminalStyleOf(io);
-  const isAscii = io.env.RNIX_ASCII === "1";
-  return {
-    ...style,
-    // A comma could be part of a command.
-    glyph: isAscii ? { ...style.glyph, dot: " - " } : style.glyph,
-    cwd: io.cwd ?? "",
-    mark: isAscii ? ASCII : UNICODE,
-  };
+  // A comma could be part of a command.
+  const dot = io.env.RNIX_ASCII === "1" ? " - " : style.glyph.dot;
+  return { ...style, glyph: { ...style.glyph, dot }, cwd: io.cwd ?? "" };
 }
-
-const UNICODE: Marks = {
-  spinner: [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"],
-  done: "●",
-  failed: "✖",
-  waiting: "○",
-  thought: "∴",
-  bar: "│",
-  branch: "├",
-  lastBranch: "└",
-  trunk: "│",
-  message: "›",
-  retry: "↻",
-  ellipsis: "…",
-  rule: "─",
-};
-
-const ASCII: Marks = {
-  spinner: [..."|/-\\"],
-  done: "*",
-  failed: "x",
-  waiting: "o",
-  thought: "~",
-  bar: "|",
-  branch: "|-",
-  lastBranch: "`-",
-  trunk: "|",
-  message: ">",
-  retry: "!",
-  ellipsis: "...",
-  rule: "-",
-};
 
 /** The frame of the spinner at a time: ten a second. */
 export function spinnerAt(look: Look, now: number): string {

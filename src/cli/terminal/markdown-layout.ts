@@ -90,7 +90,7 @@ class Layout {
       case "table":
         return tableLines(this.#rows(node), columns, this.#style);
       case "hr":
-        return [this.#style.dim(this.#style.box.line.repeat(Math.min(columns, MAX_RULE)))];
+        return [this.#style.dim(this.#style.mark.rule.repeat(Math.min(columns, MAX_RULE)))];
       case "html":
         return plainText(textOf(children))
           .trimEnd()
@@ -131,17 +131,17 @@ class Layout {
   }
 
   #marker(item: Element, number: number | null, depth: number): string {
-    const { box, cyan, green, dim } = this.#style;
+    const { mark, cyan, green, dim } = this.#style;
     const { checked } = item.props;
-    if (checked === true) return `${green(box.done)} `;
-    if (checked === false) return `${dim(box.open)} `;
+    if (checked === true) return `${green(mark.checked)} `;
+    if (checked === false) return `${dim(mark.unchecked)} `;
     if (number !== null) return `${cyan(`${number}.`)} `;
-    return `${cyan(box.bullets[depth % box.bullets.length] ?? "*")} `;
+    return `${cyan(mark.bullets[depth % mark.bullets.length] ?? "*")} `;
   }
 
   #quote(nodes: readonly Node[], columns: number, depth: number): string[] {
-    const { dim, box } = this.#style;
-    const bar = `${dim(box.quote)} `;
+    const { dim, mark } = this.#style;
+    const bar = `${dim(mark.quote)} `;
     const width = columns - widthOf(bar);
     if (width < MIN_WIDTH) return this.blocks(nodes, columns, depth);
     return this.blocks(nodes, width, depth).map((line) =>

@@ -24,8 +24,8 @@ export function tableLines(
   const [header = [], ...body] = rows;
   const widths = columnWidths(rows, columns - 3 * (header.length - 1));
   if (widths === null) return records(header, body, columns, style);
-  const { box, dim, bold } = style;
-  const rule = dim(widths.map((width) => box.line.repeat(width)).join(`${box.line}${box.cross}${box.line}`));
+  const { mark, dim, bold } = style;
+  const rule = dim(widths.map((width) => mark.rule.repeat(width)).join(`${mark.rule}${mark.cross}${mark.rule}`));
   const laidOut = body.map((row) => rowLines(row, header, widths, style));
   // Without a line between them it is not clear where a row of several lines ends.
   const isTall = laidOut.some((lines) => lines.length > 1);
@@ -43,7 +43,7 @@ function rowLines(
 ): string[] {
   const cells = widths.map((width, at) => wrap(row[at]?.text ?? "", width));
   const height = Math.max(1, ...cells.map((lines) => lines.length));
-  const separator = ` ${style.dim(style.box.bar)} `;
+  const separator = ` ${style.dim(style.mark.bar)} `;
   return Array.from({ length: height }, (_, line) =>
     widths
       .map((width, at) => {

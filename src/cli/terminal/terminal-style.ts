@@ -12,24 +12,29 @@ export interface TerminalStyle extends Style {
   magenta(text: string): string;
   /** A link to an address that the caller has checked; the text alone where links are not shown. */
   link(text: string, address: string): string;
-  /** Links are shown as links. */
-  links: boolean;
-  box: Box;
+  mark: Marks;
 }
 
-/** Lines and marks that only Unicode has, and what stands for them. */
-export interface Box {
-  line: string;
-  heavyLine: string;
-  bar: string;
-  cross: string;
-  crossTop: string;
-  crossBottom: string;
-  bullets: readonly string[];
+/** Characters that only Unicode has, and what stands for them with `RNIX_ASCII=1`. */
+interface Marks {
+  /** One per frame of the spinner. */
+  spinner: readonly string[];
   done: string;
-  open: string;
-  quote: string;
+  failed: string;
+  waiting: string;
+  thought: string;
+  /** Left of the lines that belong to the line above, and between the columns of a table. */
+  bar: string;
+  branch: string;
+  lastBranch: string;
+  message: string;
   ellipsis: string;
+  rule: string;
+  cross: string;
+  bullets: readonly string[];
+  checked: string;
+  unchecked: string;
+  quote: string;
 }
 
 export function terminalStyleOf(io: Pick<Io, "env" | "stdout">): TerminalStyle {
@@ -46,36 +51,45 @@ export function terminalStyleOf(io: Pick<Io, "env" | "stdout">): TerminalStyle {
     strike: paint(9, 29),
     blue: paint(34, 39),
     magenta: paint(35, 39),
-    links,
     link: (text, address) => (links ? link(text, address) : text),
-    box: env.RNIX_ASCII === "1" ? ASCII : UNICODE,
+    mark: env.RNIX_ASCII === "1" ? ASCII : UNICODE,
   };
 }
 
-const UNICODE: Box = {
-  line: "─",
-  heavyLine: "━",
+const UNICODE: Marks = {
+  spinner: [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"],
+  done: "●",
+  failed: "✖",
+  waiting: "○",
+  thought: "∴",
   bar: "│",
-  cross: "┼",
-  crossTop: "┬",
-  crossBottom: "┴",
-  bullets: ["•", "◦", "▪"],
-  done: "☑",
-  open: "☐",
-  quote: "▎",
+  branch: "├",
+  lastBranch: "└",
+  message: "›",
   ellipsis: "…",
+  rule: "─",
+  cross: "┼",
+  bullets: ["•", "◦", "▪"],
+  checked: "☑",
+  unchecked: "☐",
+  quote: "▎",
 };
 
-const ASCII: Box = {
-  line: "-",
-  heavyLine: "=",
+const ASCII: Marks = {
+  spinner: [..."|/-\\"],
+  done: "*",
+  failed: "x",
+  waiting: "o",
+  thought: "~",
   bar: "|",
-  cross: "+",
-  crossTop: "+",
-  crossBottom: "+",
-  bullets: ["*", "-", "+"],
-  done: "[x]",
-  open: "[ ]",
-  quote: ">",
+  branch: "|-",
+  lastBranch: "`-",
+  message: ">",
   ellipsis: "...",
+  rule: "-",
+  cross: "+",
+  bullets: ["*", "-", "+"],
+  checked: "[x]",
+  unchecked: "[ ]",
+  quote: ">",
 };

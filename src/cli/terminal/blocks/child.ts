@@ -28,7 +28,7 @@ export function childTree(
       const head = `${look.dim(`${indent}${branch}`)} `;
       lines.push(head + childLine(child, { columns: columns - Bun.stringWidth(head), now }, look));
       const below = all.filter((one) => one.parent_uuid === child.uuid);
-      walk(below, `${indent}${isLast ? " " : look.mark.trunk}${" ".repeat(branch.length)}`);
+      walk(below, `${indent}${isLast ? " " : look.mark.bar}${" ".repeat(branch.length)}`);
     }
   };
   walk(roots, "  ");
