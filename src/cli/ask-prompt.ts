@@ -1,5 +1,6 @@
 /** Asks a run's questions at the terminal, as plain lines. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import type { AskAnswer, AskClosed, AskQuestion, AskUser } from "../protocol/methods.ts";
 import type { Io } from "./io.ts";
 import {
@@ -100,7 +101,7 @@ export class AskPrompt {
       await this.#ports.send(ask.request_id, answers);
     } catch (error) {
       // Another client was faster, or the run has ended: its event says so, too.
-      this.#ports.say(dim(error instanceof Error ? error.message : String(error)));
+      this.#ports.say(dim(messageOf(error)));
     }
   }
 

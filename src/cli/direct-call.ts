@@ -1,5 +1,6 @@
 /** Calls a tool or a device without a model, for `rnix call`. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { CallWire, Target } from "../protocol/methods.ts";
 import type { Payload } from "../server/methods/method-table.ts";
@@ -86,7 +87,7 @@ function print(io: Io, { result, encoding, path }: CallWire, { line }: CallOptio
 
 /** The output of --json for a call that could not be made. */
 function notMade({ tool, path, input }: Wanted, error: unknown): object {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return {
     name: tool ?? null,
     path: path ?? null,

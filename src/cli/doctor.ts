@@ -4,6 +4,7 @@ import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { canWrite } from "../config/file.ts";
 import { homeNotice, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
@@ -191,9 +192,7 @@ async function schedules(io: Io): Promise<Finding[]> {
     const { scheduleFindings } = await import("./cron/doctor.ts");
     return await scheduleFindings(io);
   } catch (error) {
-    return [
-      { name: "schedules", state: "bad", text: error instanceof Error ? error.message : String(error) },
-    ];
+    return [{ name: "schedules", state: "bad", text: messageOf(error) }];
   }
 }
 
@@ -202,7 +201,7 @@ async function attempt(name: string, check: () => Promise<Finding>): Promise<Fin
   try {
     return await check();
   } catch (error) {
-    return { name, state: "bad", text: error instanceof Error ? error.message : String(error) };
+    return { name, state: "bad", text: messageOf(error) };
   }
 }
 

@@ -1,5 +1,6 @@
 /** Follows a run and prints its events in the requested form. */
 
+import { messageOf } from "../lib/error-detail.ts";
 import { CODES, type Code, SyscallError } from "../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import type { AskPrompt } from "./ask-prompt.ts";
@@ -106,7 +107,7 @@ export class Follower {
     if (this.#hasEnded) return null;
     const payload = {
       code: errorCodeOf(error),
-      message: error instanceof Error ? error.message : String(error),
+      message: messageOf(error),
     };
     const receipt = receiptWithoutRun(exitCodeOf(error), payload, this.#ref);
     if (this.#mode === "json") this.#print(receipt);

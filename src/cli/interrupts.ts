@@ -2,6 +2,7 @@
 
 import { isServerError } from "../client/client.ts";
 import { SIGINT } from "../kernel/types.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef } from "../protocol/methods.ts";
 import type { Io, Session } from "./io.ts";
@@ -116,7 +117,7 @@ export class Interrupts {
     doing.catch((error: unknown) => {
       // The run ended before the answer and closed its connections, or it was killed meanwhile.
       if (this.#over || asked < this.#count) return;
-      this.#say(error instanceof Error ? error.message : String(error));
+      this.#say(messageOf(error));
       // The server refuses when the run has ended already: its receipt is on the way.
       if (this.#count > 1 && !isServerError(error)) this.#giveUp();
     });

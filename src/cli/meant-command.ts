@@ -2,75 +2,55 @@
 
 import { nearestName } from "../lib/edit-distance.ts";
 import { COMMANDS } from "./commands.ts";
+import { shellWord } from "./own-name.ts";
 
-/** Words of other programs, with the command to use and what it does. `alone`: without further words. */
+/** A command that does what words of other programs mean. */
 interface Meant {
+  words: string;
   command: string;
   to: string;
+  /** The command for a word without further ones. */
   alone?: string;
 }
 
-const OTHER_WORDS: Readonly<Record<string, Meant>> = {
-  run: { command: "spawn", to: "run an agent" },
-  exec: { command: "spawn", to: "run an agent" },
-  start: { command: "spawn", to: "run an agent", alone: "daemon start" },
-  ask: { command: "spawn", to: "run an agent" },
-  prompt: { command: "spawn", to: "run an agent" },
-  stop: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
-  halt: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
-  interrupt: { command: "suspend", to: "suspend a run, so that rnix resume continues it" },
-  cancel: { command: "kill", to: "end a run" },
-  abort: { command: "kill", to: "end a run" },
-  end: { command: "kill", to: "end a run" },
-  terminate: { command: "kill", to: "end a run" },
-  status: { command: "show", to: "see what a run does", alone: "ps" },
-  stat: { command: "show", to: "see what a run does", alone: "ps" },
-  info: { command: "show", to: "see what a run does", alone: "ps" },
-  inspect: { command: "show", to: "see what a run does" },
-  describe: { command: "show", to: "see what a run does" },
-  list: { command: "ps", to: "list the runs" },
-  ls: { command: "ps", to: "list the runs" },
-  jobs: { command: "cron", to: "list the scheduled jobs" },
-  schedule: { command: "cron add", to: "schedule a run", alone: "cron" },
-  schedules: { command: "cron", to: "list the scheduled jobs" },
-  todo: { command: "tasks", to: "see the tasks of a run" },
-  todos: { command: "tasks", to: "see the tasks of a run" },
-  remember: { command: "memory add", to: "let agents remember something", alone: "memory" },
-  mcp: { command: "tools", to: "see the tools of the MCP servers that mcp.yaml names" },
-  sessions: { command: "ps -a", to: "list the runs" },
-  runs: { command: "ps -a", to: "list the runs" },
-  history: { command: "ps -a", to: "list the runs" },
-  fork: { command: "resume --fork", to: "start a new run from the steps of another" },
-  branch: { command: "resume --fork", to: "start a new run from the steps of another" },
-  retry: { command: "resume", to: "continue a run that was stopped or has failed" },
-  restart: {
+const MEANT: readonly Meant[] = [
+  { words: "run exec ask prompt", command: "spawn", to: "run an agent" },
+  { words: "start", command: "spawn", to: "run an agent", alone: "daemon start" },
+  { words: "stop halt interrupt", command: "suspend", to: "suspend a run, so that rnix resume continues it" },
+  { words: "cancel abort end terminate", command: "kill", to: "end a run" },
+  { words: "status stat info", command: "show", to: "see what a run does", alone: "ps" },
+  { words: "inspect describe", command: "show", to: "see what a run does" },
+  { words: "list ls", command: "ps", to: "list the runs" },
+  { words: "jobs schedules", command: "cron", to: "list the scheduled jobs" },
+  { words: "schedule", command: "cron add", to: "schedule a run", alone: "cron" },
+  { words: "todo todos", command: "tasks", to: "see the tasks of a run" },
+  { words: "remember", command: "memory add", to: "let agents remember something", alone: "memory" },
+  { words: "mcp", command: "tools", to: "see the tools of the MCP servers that mcp.yaml names" },
+  { words: "sessions runs history", command: "ps -a", to: "list the runs" },
+  { words: "fork branch", command: "resume --fork", to: "start a new run from the steps of another" },
+  { words: "retry", command: "resume", to: "continue a run that was stopped or has failed" },
+  {
+    words: "restart",
     command: "resume",
     to: "continue a run that was stopped or has failed",
     alone: "daemon restart",
   },
-  talk: { command: "chat", to: "talk with an agent" },
-  revert: { command: "undo", to: "take back what a run changed" },
-  rollback: { command: "undo", to: "take back what a run changed" },
-  changes: { command: "diff", to: "see what a run changed" },
-  questions: { command: "asks", to: "see what runs ask you" },
-  reply: { command: "answer", to: "answer a question of a run" },
-  unpause: { command: "continue", to: "let a paused run continue" },
-  follow: { command: "attach", to: "follow a run" },
-  watch: { command: "attach", to: "follow a run" },
-  tail: { command: "log -f", to: "follow what a run says and does" },
-  trace: { command: "strace", to: "see the syscalls of a run" },
-  grant: { command: "allow", to: "give a run a tool" },
-  revoke: { command: "deny", to: "take a tool from a run" },
-  login: { command: "setup", to: "choose a provider and enter its key" },
-  auth: { command: "setup", to: "choose a provider and enter its key" },
-  configure: { command: "setup", to: "choose a provider and enter its key" },
-  onboard: { command: "setup", to: "choose a provider and enter its key" },
-  settings: { command: "config", to: "see every setting" },
-  rm: { command: "gc", to: "remove old runs" },
-  clean: { command: "gc", to: "remove old runs" },
-  prune: { command: "gc", to: "remove old runs" },
-  example: { command: "demo", to: "see a run without a key" },
-};
+  { words: "talk", command: "chat", to: "talk with an agent" },
+  { words: "revert rollback", command: "undo", to: "take back what a run changed" },
+  { words: "changes", command: "diff", to: "see what a run changed" },
+  { words: "questions", command: "asks", to: "see what runs ask you" },
+  { words: "reply", command: "answer", to: "answer a question of a run" },
+  { words: "unpause", command: "continue", to: "let a paused run continue" },
+  { words: "follow watch", command: "attach", to: "follow a run" },
+  { words: "tail", command: "log -f", to: "follow what a run says and does" },
+  { words: "trace", command: "strace", to: "see the syscalls of a run" },
+  { words: "grant", command: "allow", to: "give a run a tool" },
+  { words: "revoke", command: "deny", to: "take a tool from a run" },
+  { words: "login auth configure onboard", command: "setup", to: "choose a provider and enter its key" },
+  { words: "settings", command: "config", to: "see every setting" },
+  { words: "rm clean prune", command: "gc", to: "remove old runs" },
+  { words: "example", command: "demo", to: "see a run without a key" },
+];
 
 /** Languages that are written without spaces between words. */
 const UNSPACED =
@@ -101,7 +81,7 @@ export function meantCommand(name: string, args: readonly string[], more: readon
   if (args[0] === "daemon" && SUBCOMMANDS.daemon?.includes(name))
     return `; use:${line(`daemon ${name}`, [])}`;
   const isText = args.length > 1 && unquotedIntent([name, ...args]) !== undefined;
-  const other = Object.hasOwn(OTHER_WORDS, name) ? OTHER_WORDS[name] : undefined;
+  const other = MEANT.find(({ words }) => words.split(" ").includes(name));
   if (other !== undefined && !isText) return otherWord(other, args);
   const near =
     other === undefined ? nearestName(name, [...Object.keys(COMMANDS), "help", ...more]) : undefined;
@@ -158,10 +138,4 @@ const SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
 
 function line(command: string, args: readonly string[]): string {
   return `\n  ${["rnix", command, ...args.map(shellWord)].filter((part) => part !== "").join(" ")}`;
-}
-
-/** An argument as a shell reads it. */
-function shellWord(text: string): string {
-  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
-  return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`;
 }

@@ -16,7 +16,8 @@ export function ownName({ env, cwd }: Pick<Io, "env" | "cwd">, binary = process.
 
 /** A word as a shell reads it: quoted where that is needed. */
 export function shellWord(text: string): string {
-  return /^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`;
 }
 
 function isSame(one: string, other: string): boolean {

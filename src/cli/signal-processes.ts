@@ -1,6 +1,7 @@
 /** Sends a signal to the processes that a command names. */
 
 import type { Signal } from "../kernel/types.ts";
+import { messageOf } from "../lib/error-detail.ts";
 import { EXIT, exitCodeOf } from "./exit.ts";
 import { type Io, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";
@@ -26,7 +27,7 @@ export async function signalProcesses(
         const answer = await wire.request(o.tree ? "signal_tree" : "kill", { ...to, signal });
         io.stderr.write(`process ${answer.pid}: ${saidOf(name, answer)}\n`);
       } catch (error) {
-        io.stderr.write(`rnix: ${error instanceof Error ? error.message : String(error)}\n`);
+        io.stderr.write(`rnix: ${messageOf(error)}\n`);
         if (code === EXIT.ok) code = exitCodeOf(error);
       }
     }

@@ -31,7 +31,7 @@ describe("the name of this binary, as the user types it", () => {
   });
 
   test("is quoted where a shell needs that", () => {
-    expect(shellWord("/a b/it's")).toBe("'/a b/it'\\''s'");
-    expect(ownName({ cwd: "/x", env: { PATH: "" } }, "/my tools/rnix")).toBe("'/my tools/rnix'");
+    expect(shellWord("/a b/it's")).toBe(`"/a b/it's"`);
+    expect(ownName({ cwd: "/x", env: { PATH: "" } }, "/my tools/rnix")).toBe('"/my tools/rnix"');
   });
 });

@@ -1,5 +1,6 @@
 /** A question beside the conversation: an agent without tools answers it from the conversation so far. */
 
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import type { LogEntry } from "../output/log.ts";
@@ -61,7 +62,7 @@ export class Aside {
         lost: (error) => this.#end(`no answer: ${String(error)}`),
       });
     } catch (error) {
-      this.#end(`no answer: ${error instanceof Error ? error.message : String(error)}`);
+      this.#end(`no answer: ${messageOf(error)}`);
     }
   }
 

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
+import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
@@ -324,7 +325,7 @@ export class Chat implements ChatActions {
   /** Prints why something did not work. */
   #report(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
-      this.print(error instanceof Error ? error.message : String(error));
+      this.print(messageOf(error));
       if (!(error instanceof SyscallError)) this.print("this is a bug in rnix");
     });
   }

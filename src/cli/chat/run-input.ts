@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { projectOf, userPaths } from "../../server/offline-commands.ts";
 import { environment, type Io, type Wire } from "../io.ts";
@@ -160,6 +161,6 @@ export class RunInput {
   }
 
   #report(work: Promise<unknown>): void {
-    work.catch((error: unknown) => this.#ports.say(error instanceof Error ? error.message : String(error)));
+    work.catch((error: unknown) => this.#ports.say(messageOf(error)));
   }
 }

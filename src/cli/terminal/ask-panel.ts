@@ -1,6 +1,7 @@
 /** The questions of a run in the live view: which one is shown, and which keys are for it. */
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { messageOf } from "../../lib/error-detail.ts";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
@@ -167,7 +168,7 @@ export class AskPanel {
     };
     work().catch((thrown: unknown) => {
       // Another client was faster, or the run has ended: an event says so, too.
-      this.#ports.say(thrown instanceof Error ? thrown.message : String(thrown));
+      this.#ports.say(messageOf(thrown));
       if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
     });
   }

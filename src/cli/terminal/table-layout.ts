@@ -25,7 +25,9 @@ export function tableLines(
   const widths = columnWidths(rows, columns - 3 * (header.length - 1));
   if (widths === null) return records(header, body, columns, style);
   const { mark, dim, bold } = style;
-  const rule = dim(widths.map((width) => mark.rule.repeat(width)).join(`${mark.rule}${mark.cross}${mark.rule}`));
+  const rule = dim(
+    widths.map((width) => mark.rule.repeat(width)).join(`${mark.rule}${mark.cross}${mark.rule}`),
+  );
   const laidOut = body.map((row) => rowLines(row, header, widths, style));
   // Without a line between them it is not clear where a row of several lines ends.
   const isTall = laidOut.some((lines) => lines.length > 1);
