@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import { canWrite } from "../config/file.ts";
 import { homeNotice, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import type { DaemonStatus } from "../protocol/methods.ts";
 import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
@@ -23,15 +24,25 @@ export interface Finding {
 export async function examine(io: Io): Promise<Finding[]> {
   const findings = [binary(), ...folders(io), keys(io)];
   findings.push(await attempt("programs left running", () => leftRunning(io)));
-  findings.push(await attempt("daemon", () => daemon(io)));
-  if (findings.at(-1)?.state === "ok") {
-    findings.push(await attempt("programs of no known run", () => strays(io)));
-    findings.push(await attempt("init.yaml", () => init(io)));
-    findings.push(await attempt("providers", () => providers(io)));
-    findings.push(...(await schedules(io)));
-  }
+  findings.push(...(await ofDaemon(io)));
   findings.push({ name: "sandbox", state: "note", text: "none: the programs of a run have your rights" });
   return findings;
+}
+
+async function ofDaemon(io: Io): Promise<Finding[]> {
+  let status: DaemonStatus;
+  try {
+    status = await withWire(io, (wire) => wire.request("daemon_status", {}));
+  } catch (error) {
+    return [{ name: "daemon", state: "bad", text: messageOf(error) }];
+  }
+  return [
+    daemon(status),
+    strays(status),
+    init(status),
+    await attempt("providers", () => providers(io)),
+    ...(await schedules(io)),
+  ];
 }
 
 function binary(): Finding {
@@ -122,46 +133,37 @@ async function leftRunning(io: Io): Promise<Finding> {
   };
 }
 
-async function daemon(io: Io): Promise<Finding> {
-  return withWire(io, async (wire) => {
-    const status = await wire.request("daemon_status", {});
-    return { name: "daemon", state: "ok", text: `PID ${status.pid}, ${status.socket}, log ${status.log}` };
-  });
+function daemon({ pid, socket, log }: DaemonStatus): Finding {
+  return { name: "daemon", state: "ok", text: `PID ${pid}, ${socket}, log ${log}` };
 }
 
 /** Child processes of the daemon without the mark of a run. */
-async function strays(io: Io): Promise<Finding> {
-  return withWire(io, async (wire) => {
-    const { strays } = await wire.request("daemon_status", {});
-    const name = "programs of no known run";
-    if (strays.length === 0) return { name, state: "ok", text: "none" };
-    return {
-      name,
-      state: "bad",
-      text: strays.map(({ pid, command }) => `${pid} (${command})`).join("; "),
-      advice:
-        "they are ended with the last program that could have left them, at the latest by rnix daemon stop",
-    };
-  });
+function strays({ strays }: DaemonStatus): Finding {
+  const name = "programs of no known run";
+  if (strays.length === 0) return { name, state: "ok", text: "none" };
+  return {
+    name,
+    state: "bad",
+    text: strays.map(({ pid, command }) => `${pid} (${command})`).join("; "),
+    advice:
+      "they are ended with the last program that could have left them, at the latest by rnix daemon stop",
+  };
 }
 
 /** Covers the user's init.yaml and those of all projects: one daemon runs them all. */
-async function init(io: Io): Promise<Finding> {
-  return withWire(io, async (wire) => {
-    const { init, init_problems } = await wire.request("daemon_status", {});
-    const name = "init.yaml";
-    const failed = init.filter(({ state }) => state === "failed");
-    const wrong = [
-      ...init_problems.map(({ path, message }) => `${path}: ${message}`),
-      ...failed.map(({ type, name, error }) => `${type} ${name}: ${error ?? "failed"}`),
-    ];
-    if (wrong.length > 0) {
-      return { name, state: "bad", text: wrong.join("; "), advice: "rnix daemon status shows all of it" };
-    }
-    const running = init.filter(({ state }) => state === "running").length;
-    const text = init.length === 0 ? "it keeps nothing running" : `${running} of ${init.length} running`;
-    return { name, state: "ok", text };
-  });
+function init({ init, init_problems }: DaemonStatus): Finding {
+  const name = "init.yaml";
+  const failed = init.filter(({ state }) => state === "failed");
+  const wrong = [
+    ...init_problems.map(({ path, message }) => `${path}: ${message}`),
+    ...failed.map(({ type, name, error }) => `${type} ${name}: ${error ?? "failed"}`),
+  ];
+  if (wrong.length > 0) {
+    return { name, state: "bad", text: wrong.join("; "), advice: "rnix daemon status shows all of it" };
+  }
+  const running = init.filter(({ state }) => state === "running").length;
+  const text = init.length === 0 ? "it keeps nothing running" : `${running} of ${init.length} running`;
+  return { name, state: "ok", text };
 }
 
 async function providers(io: Io): Promise<Finding> {

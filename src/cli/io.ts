@@ -30,10 +30,15 @@ interface Timer {
   cancel(): void;
 }
 
+export interface TerminalSize {
+  columns: number;
+  rows: number;
+}
+
 /** The terminal that a command runs at, for what draws there. What is written is not filtered. */
 export interface Terminal {
   /** Asks the system at each call. */
-  size(): { columns: number; rows: number };
+  size(): TerminalSize;
   /** Returns a function that stops listening. */
   onResize(f: () => void): () => void;
   /** Never blocks: what the terminal does not take now is written later. */

@@ -1,7 +1,7 @@
 /** The terminal of this process: its size, keys and signals. */
 
 import type { ReadStream } from "node:tty";
-import type { Keys, Terminal } from "./io.ts";
+import type { Keys, Terminal, TerminalSize } from "./io.ts";
 import type { Sink } from "./terminal-sink.ts";
 
 /** Without a size, as in a terminal that a program opened and never set. */
@@ -19,7 +19,7 @@ export class SystemTerminal implements Terminal {
     this.#sink = sink;
   }
 
-  size(): { columns: number; rows: number } {
+  size(): TerminalSize {
     try {
       const [columns, rows] = process.stdout.getWindowSize();
       return columns > 0 && rows > 0 ? { columns, rows } : USUAL;

@@ -4,12 +4,11 @@ import { realpathSync, statSync } from "node:fs";
 import { basename, sep } from "node:path";
 import { openRegular } from "../../lib/regular-file.ts";
 import { formatBytes } from "../output/format.ts";
-import { mentionedFile, mentionedPaths } from "../terminal/completion.ts";
+import { IMAGE, mentionedFile, mentionedPaths } from "../terminal/completion.ts";
 
 /** A larger text is only named: the model reads the parts that it needs. */
 const MAX_TEXT_BYTES = 128 * 1024;
 const HEAD_BYTES = 8192;
-const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
 
 interface Attached {
   /** Absolute. */

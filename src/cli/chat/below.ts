@@ -1,8 +1,8 @@
 /** What is drawn below the run: waiting messages, the input line or a list, sub-agents, and a hint. */
 
+import type { TerminalSize } from "../io.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { cutTo, type Look } from "../terminal/look.ts";
-import type { Below } from "../terminal/run-view.ts";
 import type { Frame } from "../terminal/screen.ts";
 import type { WaitingMessage } from "./outbox.ts";
 
@@ -24,7 +24,7 @@ interface BelowParts {
   placeholder(): string;
 }
 
-export class BelowLine implements Below {
+export class BelowLine {
   readonly #parts: BelowParts;
   readonly #look: Look;
 
@@ -33,7 +33,7 @@ export class BelowLine implements Below {
     this.#look = look;
   }
 
-  frame({ columns, rows }: { columns: number; rows: number }): Frame {
+  frame({ columns, rows }: TerminalSize): Frame {
     const look = this.#look;
     const parts = this.#parts;
     const above = [...parts.aside(columns), ...this.#waiting(columns)];

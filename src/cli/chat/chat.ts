@@ -9,9 +9,7 @@ import type { Io } from "../io.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
-import { renderMarkdown } from "../terminal/markdown.ts";
 import type { Screen } from "../terminal/screen.ts";
-import { terminalStyleOf } from "../terminal/terminal-style.ts";
 import type { ChildRun } from "../terminal/transcript.ts";
 import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
 import { Aside } from "./aside.ts";
@@ -289,9 +287,7 @@ export class Chat implements ChatActions {
   async showPast(uuid: string): Promise<void> {
     const past = new PastTurns();
     await this.link.log(uuid, (entry) => past.take(entry));
-    const style = terminalStyleOf(this.io);
-    const lines = past.lines(this.columns, this.look, (text) => renderMarkdown(text, this.columns, style));
-    if (!past.isEmpty) this.#conversation.commit([...lines, ""]);
+    if (!past.isEmpty) this.#conversation.commit([...past.lines(this.columns, this.look), ""]);
   }
 
   /** The last words: how to come back. */

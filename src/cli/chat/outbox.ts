@@ -1,6 +1,7 @@
 /** The messages that were sent and that the model has not read yet. */
 
 import type { ProgressPayload } from "../../protocol/methods.ts";
+import { firstLines } from "../output/format.ts";
 import { type Draft, joined } from "../terminal/draft.ts";
 
 type MessageEvent = Extract<ProgressPayload, { event: "message" }>;
@@ -96,7 +97,8 @@ export class Outbox {
 
   /** What the user has typed, for the transcript: without the contents of attached files and long pastes. */
   shownText({ seq, text }: Pick<MessageEvent, "seq" | "text">): string {
-    return shortened(this.#sent.get(seq)?.shown.trim() ?? withoutAttachments(text));
+    const shown = this.#sent.get(seq)?.shown.trim() ?? withoutAttachments(text);
+    return firstLines(shown.split("\n"), SHOWN_LINES).join("\n");
   }
 
   /**
@@ -171,10 +173,4 @@ export class Outbox {
 export function withoutAttachments(text: string): string {
   const at = text.search(/\n\n<(?:file|image)(?:-\w+)? path="/);
   return at < 0 ? text : text.slice(0, at);
-}
-
-function shortened(text: string): string {
-  const lines = text.split("\n");
-  if (lines.length <= SHOWN_LINES + 2) return text;
-  return [...lines.slice(0, SHOWN_LINES), `… ${lines.length - SHOWN_LINES} more lines`].join("\n");
 }

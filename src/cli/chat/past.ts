@@ -2,8 +2,8 @@
 
 import { plural } from "../output/format.ts";
 import type { LogEntry } from "../output/log.ts";
-import type { Look } from "../terminal/look.ts";
-import { plainLines, wrapTo } from "../terminal/look.ts";
+import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
+import { renderMarkdown } from "../terminal/markdown.ts";
 import { withoutAttachments } from "./outbox.ts";
 
 /** Turns that are shown; the earlier ones are counted. */
@@ -40,8 +40,7 @@ export class PastTurns {
     return this.#count === 0;
   }
 
-  /** `markdown` renders an answer. */
-  lines(columns: number, look: Look, markdown: (text: string) => string[]): string[] {
+  lines(columns: number, look: Look): string[] {
     const earlier = this.#count - this.#turns.length;
     const lines =
       earlier === 0 ? [] : [look.dim(`${look.mark.ellipsis} ${plural(earlier, "earlier message")}`)];
@@ -55,7 +54,10 @@ export class PastTurns {
       );
       if (calls > 0) lines.push(look.dim(`  ${plural(calls, "tool call")}`));
       if (answer !== "")
-        lines.push("", ...cutLines(markdown(answer), isLast ? LAST_ANSWER_LINES : ANSWER_LINES, look));
+        lines.push(
+          "",
+          ...cutLines(renderMarkdown(answer, columns, look), isLast ? LAST_ANSWER_LINES : ANSWER_LINES, look),
+        );
     }
     return lines;
   }

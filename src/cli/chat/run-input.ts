@@ -6,7 +6,7 @@ import { realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { projectOf, userPaths } from "../../server/offline-commands.ts";
-import { environment, type Io, type Wire } from "../io.ts";
+import { environment, type Io, type TerminalSize, type Wire } from "../io.ts";
 import { Completer, mentionedFile } from "../terminal/completion.ts";
 import { expanded } from "../terminal/draft.ts";
 import { History } from "../terminal/history.ts";
@@ -80,7 +80,7 @@ export class RunInput {
     );
   }
 
-  frame(size: { columns: number; rows: number }): Frame {
+  frame(size: TerminalSize): Frame {
     return this.#below.frame(size);
   }
 

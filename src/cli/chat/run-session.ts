@@ -7,7 +7,8 @@ import type { Activity } from "../../protocol/stream.ts";
 import { environment, type Io } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
-import { type Below, LiveView } from "../terminal/run-view.ts";
+import { LiveView } from "../terminal/run-view.ts";
+import type { BelowLine } from "./below.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";
 import { Outbox, type Outgoing, type When } from "./outbox.ts";
@@ -26,7 +27,7 @@ interface SessionPorts {
   io: Io;
   link: Link;
   screen: Actor;
-  below: Below;
+  below: BelowLine;
   /** Something that is drawn below has changed. */
   changed(): void;
   /** Gets what is typed and answers no question. */

@@ -1,15 +1,10 @@
 /** Shares one screen between several views, of which one is visible. */
 
+import type { RunScreen } from "../terminal/run-view.ts";
 import type { Screen, View } from "../terminal/screen.ts";
 
 /** Maximum lines that a hidden view keeps until it is visible again. */
 const MAX_KEPT = 5000;
-
-/** The part of the screen that a view uses. */
-type StageScreen = Pick<
-  Screen,
-  "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
->;
 
 export class Stage {
   readonly #screen: Screen;
@@ -36,7 +31,7 @@ export class Stage {
   }
 }
 
-export class Actor implements StageScreen {
+export class Actor implements RunScreen {
   readonly #screen: Screen;
   readonly #front: () => Actor | null;
   #view: View = () => ({ lines: [] });

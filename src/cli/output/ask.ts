@@ -2,7 +2,7 @@
 
 import type { AskClosed, AskedCall, AskQuestion, AskUser, AskVerdict } from "../../protocol/methods.ts";
 import { callText } from "./call-text.ts";
-import { formatElapsed, oneLine, printable } from "./format.ts";
+import { firstLines, formatElapsed, oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 
 /** Maximum lines of a command or input in a question. */
@@ -42,11 +42,9 @@ export function answerHint({ request_id, call, questions }: AskUser): string {
 }
 
 /** The tool and its input as a person would write it, with at most MAX_LINES lines. */
-export function askedLines({ call, questions }: AskUser): string[] {
+export function askedLines({ call, questions }: AskUser): readonly string[] {
   const text = call ? calledText(call) : questions.map(({ question }) => printable(question)).join("\n");
-  const lines = [...text.split("\n"), ...(call ? changeLines(call) : [])];
-  if (lines.length <= MAX_LINES) return lines;
-  return [...lines.slice(0, MAX_LINES), `… ${lines.length - MAX_LINES} more lines`];
+  return firstLines([...text.split("\n"), ...(call ? changeLines(call) : [])], MAX_LINES);
 }
 
 /** Why it is asked: the rules that match, the file that was really opened, and the model's own reason. */

@@ -10,16 +10,16 @@ import { type Column, table } from "./table.ts";
 export function patchText(patch: string, style: Style): string {
   return patch
     .split("\n")
-    .map((line) => paintOf(line, style)(line))
+    .map((line) => patchLine(line, style))
     .join("\n");
 }
 
-function paintOf(line: string, style: Style): (text: string) => string {
-  if (/^(diff --git|---|\+\+\+) /.test(line)) return style.bold;
-  if (line.startsWith("@@")) return style.cyan;
-  if (line.startsWith("+")) return style.green;
-  if (line.startsWith("-")) return style.red;
-  return (text) => text;
+/** Colours one line of a patch. */
+export function patchLine(line: string, style: Style): string {
+  if (/^(?:\+\+\+|---|diff|index) /.test(line)) return style.bold(line);
+  if (line.startsWith("@@")) return style.cyan(line);
+  if (line.startsWith("+")) return style.green(line);
+  return line.startsWith("-") ? style.red(line) : line;
 }
 
 type StepChange = RunDiff["steps"][number];

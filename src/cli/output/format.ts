@@ -12,6 +12,12 @@ export function formatElapsed(ms: number): string {
   return `${Math.floor(hours / 24)}d${two(hours % 24)}h`;
 }
 
+/** Whole seconds, rounded down, so that a running clock does not flicker. */
+export function formatSeconds(ms: number): string {
+  const seconds = Math.max(0, Math.floor(ms / 1000));
+  return seconds < 60 ? `${seconds}s` : formatElapsed(seconds * 1000);
+}
+
 /** 999, 1.2k, 35k, 1.3M. */
 export function formatCount(n: number): string {
   if (n < 1000) return String(n);
@@ -35,6 +41,12 @@ export function formatBytes(bytes: number): string {
 /** "1 step", "2 steps". */
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${n} ${n === 1 ? one : many}`;
+}
+
+/** The first `most` lines and the number of the others; one line more takes no more room than that number. */
+export function firstLines(lines: readonly string[], most: number): readonly string[] {
+  if (lines.length <= most + 1) return lines;
+  return [...lines.slice(0, most), `… ${lines.length - most} more lines`];
 }
 
 /** The text on one line, without control characters, cut to `width` columns. */

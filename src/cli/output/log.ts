@@ -4,7 +4,7 @@ import type { AskVerdict, StreamEvent } from "../../protocol/methods.ts";
 import { verdictLine } from "./ask.ts";
 import { callText } from "./call-text.ts";
 import { endText } from "./end.ts";
-import { cut, oneLine, printable } from "./format.ts";
+import { cut, firstLines, oneLine, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 
 export type LogEntry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
@@ -129,9 +129,7 @@ function parseFields(input: string): [string, string][] | null {
 }
 
 function head(text: string): string {
-  const lines = text.split("\n");
-  if (lines.length <= RESULT_LINES + 1) return text;
-  return [...lines.slice(0, RESULT_LINES), `… ${lines.length - RESULT_LINES} more lines`].join("\n");
+  return firstLines(text.split("\n"), RESULT_LINES).join("\n");
 }
 
 function indent(text: string, space: string): string {

@@ -10,6 +10,7 @@ import type {
   StreamEvent,
 } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
+import type { View } from "../terminal/screen.ts";
 import { answerHint, askedLine, askerText, closedLine } from "./ask.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
@@ -28,12 +29,7 @@ export interface InputSlot {
   /** The terminal's height. */
   readonly rows: number;
   /** Drawn below the status line. */
-  below: {
-    frame(size: { columns: number; rows: number }): {
-      lines: readonly string[];
-      cursor?: { row: number; column: number };
-    };
-  } | null;
+  below: { frame: View } | null;
   /** Takes the keys that are not the view's. */
   unused: {
     key(data: string): void;

@@ -98,15 +98,22 @@ function thatFit(all: readonly Cells[], room: number): readonly Cells[] {
 
 /** Their widths in a line of `room` columns: flexible ones share what the others leave. */
 function shrunk(shown: readonly Cells[], room: number): number[] {
-  const widths = shown.map(({ least }) => least);
-  for (let left = room - lineOf(widths); left > 0; ) {
-    const growing = shown.flatMap(({ natural }, i) => (natural > (widths[i] ?? 0) ? [i] : []));
+  const least = shown.map((column) => column.least);
+  const natural = shown.map((column) => column.natural);
+  return shareWidth(least, natural, room - lineOf(least));
+}
+
+/** The widths of columns that need `least`: `left` goes to those that want more, the narrow ones first. */
+export function shareWidth(least: readonly number[], natural: readonly number[], left: number): number[] {
+  const widths = [...least];
+  for (let rest = left; rest > 0; ) {
+    const growing = widths.flatMap((width, at) => (width < (natural[at] ?? 0) ? [at] : []));
     if (growing.length === 0) break;
-    const share = Math.max(1, Math.floor(left / growing.length));
-    for (const i of growing) {
-      const more = Math.min(share, left, (shown[i]?.natural ?? 0) - (widths[i] ?? 0));
-      widths[i] = (widths[i] ?? 0) + more;
-      left -= more;
+    const share = Math.max(1, Math.floor(rest / growing.length));
+    for (const at of growing) {
+      const more = Math.min(share, rest, (natural[at] ?? 0) - (widths[at] ?? 0));
+      widths[at] = (widths[at] ?? 0) + more;
+      rest -= more;
     }
   }
   return widths;

@@ -2,6 +2,7 @@
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
+import type { TerminalSize } from "../io.ts";
 import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
 import { defaultAnswer } from "../typed-answer.ts";
@@ -62,9 +63,7 @@ export function isPrintable(data: string): boolean {
   return /^[^\p{Cc}]/u.test(data);
 }
 
-interface AskSize {
-  columns: number;
-  rows: number;
+interface AskSize extends TerminalSize {
   /** How many questions there are with this one. */
   waiting: number;
   /** The time until its default counts. */

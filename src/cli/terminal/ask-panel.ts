@@ -3,6 +3,7 @@
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
+import type { TerminalSize } from "../io.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
 import type { SendAnswer } from "../output/run.ts";
@@ -119,7 +120,7 @@ export class AskPanel {
   }
 
   /** The block of the current question, or a line while the person types; empty when nothing is asked. */
-  lines(size: { columns: number; rows: number }, look: Look): string[] {
+  lines(size: TerminalSize, look: Look): string[] {
     const ask = this.#current;
     if (ask === undefined || this.#sent !== null) return [];
     if (!this.isActive && this.#isTyping) {

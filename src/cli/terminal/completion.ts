@@ -115,6 +115,9 @@ export class Completer {
   }
 }
 
+/** Names of pictures, which are sent as such. */
+export const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
+
 /** `@path` as it stands in a message; quoted where the path has spaces. */
 export function fileMention(path: string): string {
   if (!/[\s"']/.test(path)) return `@${path}`;

@@ -1,5 +1,6 @@
 /** Colours source code line by line. */
 
+import { patchLine } from "../output/changes.ts";
 import type { TerminalStyle } from "./terminal-style.ts";
 
 interface Language {
@@ -174,7 +175,7 @@ export class Highlighter {
 
   /** The line has no escape sequences. */
   line(line: string): string {
-    if (this.#language === "diff" || this.#language === "patch") return diffLine(line, this.#style);
+    if (this.#language === "diff" || this.#language === "patch") return patchLine(line, this.#style);
     if (this.#grammar === null || line.length > MAX_LINE) return line;
     return this.#coloured(line, this.#grammar);
   }
@@ -233,13 +234,6 @@ export class Highlighter {
   #isKey(line: string, at: number, language: Language): boolean {
     return language.keys === true && /^\s*:(?:\s|$|["\d[{])/.test(line.slice(at, at + 8));
   }
-}
-
-function diffLine(line: string, style: TerminalStyle): string {
-  if (/^(?:\+\+\+|---|diff |index )/.test(line)) return style.bold(line);
-  if (line.startsWith("@@")) return style.cyan(line);
-  if (line.startsWith("+")) return style.green(line);
-  return line.startsWith("-") ? style.red(line) : line;
 }
 
 interface Grammar {

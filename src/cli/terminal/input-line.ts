@@ -2,7 +2,7 @@
 
 import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { Style } from "../output/style.ts";
-import { type Completer, fileMention, type Suggestions } from "./completion.ts";
+import { type Completer, fileMention, IMAGE, type Suggestions } from "./completion.ts";
 import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
 import { EditorField } from "./editor-field.ts";
 import type { History } from "./history.ts";
@@ -18,7 +18,6 @@ const UNUSED: readonly KeyId[] = [
 const PROMPT_WIDTH = 2;
 const SEARCH_KEYS = "  past messages: ctrl-r older, enter takes it, esc ends";
 const NOTHING_FOUND = "  no past message has these words";
-const IMAGE = /\.(?:png|jpe?g|gif|webp)$/i;
 
 interface InputOptions {
   style: Style;

@@ -1,5 +1,6 @@
 /** Plays the events of a run at the pace at which a person reads them. */
 
+import { Channel } from "../../lib/channel.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 
@@ -30,9 +31,12 @@ export class ReadingPace {
 
   /** The events in order, each when it is to be shown. They are read ahead: the run is not delayed. */
   async *play(events: AsyncIterable<StreamEvent>): AsyncGenerator<StreamEvent> {
-    const queue = new Ahead(events);
+    const queue = new Channel<StreamEvent>(Number.POSITIVE_INFINITY);
+    const reading = readAhead(events, queue);
+    // Reported below, when what came before it has been shown.
+    reading.catch(() => undefined);
     let text = "";
-    for (let event = await queue.next(); event !== null; event = await queue.next()) {
+    for await (const event of queue) {
       if (event.type === "text_delta" || event.type === "reasoning_delta") {
         text += event.payload.text;
         yield* this.#typed(event);
@@ -52,6 +56,7 @@ export class ReadingPace {
         await this.#wait(RESULT_MS + Math.min(MAX_READ_MS, event.payload.text.length * (CHAR_MS / 3)));
       }
     }
+    await reading;
   }
 
   /** A text as if it were typed, in whole characters. */
@@ -75,45 +80,11 @@ export class ReadingPace {
   }
 }
 
-/** Reads events into memory as they come. */
-class Ahead {
-  readonly #events: StreamEvent[] = [];
-  #ended = false;
-  #failure: { error: unknown } | null = null;
-  #wake: (() => void) | null = null;
-
-  constructor(events: AsyncIterable<StreamEvent>) {
-    this.#read(events).then(
-      () => this.#end(),
-      (error: unknown) => {
-        this.#failure = { error };
-        this.#end();
-      },
-    );
-  }
-
-  /** null at the end. */
-  async next(): Promise<StreamEvent | null> {
-    for (;;) {
-      const event = this.#events.shift();
-      if (event !== undefined) return event;
-      if (this.#failure !== null) throw this.#failure.error;
-      if (this.#ended) return null;
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-    }
-  }
-
-  async #read(events: AsyncIterable<StreamEvent>): Promise<void> {
-    for await (const event of events) {
-      this.#events.push(event);
-      this.#wake?.();
-    }
-  }
-
-  #end(): void {
-    this.#ended = true;
-    this.#wake?.();
+/** Fails when reading fails. */
+async function readAhead(events: AsyncIterable<StreamEvent>, to: Channel<StreamEvent>): Promise<void> {
+  try {
+    for await (const event of events) to.push(event);
+  } finally {
+    to.end();
   }
 }

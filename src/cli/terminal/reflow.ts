@@ -1,7 +1,7 @@
 /** Knows where the live region is after a resize: some terminals wrap long lines to the new width, others cut them. */
 
 import type { Clock } from "../../lib/clock.ts";
-import type { Io, Terminal } from "../io.ts";
+import type { Io, Terminal, TerminalSize } from "../io.ts";
 import { askTerminal, canAsk } from "./replies.ts";
 import { rowsOf } from "./width.ts";
 
@@ -12,11 +12,6 @@ import { rowsOf } from "./width.ts";
  */
 type Kind = "cuts" | "wraps" | "xterm.js";
 
-interface Size {
-  columns: number;
-  rows: number;
-}
-
 /** The live region as it was drawn, and where the cursor is in it. */
 export interface Region {
   lines: readonly string[];
@@ -24,7 +19,7 @@ export interface Region {
   column: number;
   /** Empty rows that are known to be below it. */
   below: number;
-  size: Size;
+  size: TerminalSize;
 }
 
 /** The terminal's name and version, then what kind of terminal it says it is: nearly all answer the second. */
@@ -50,7 +45,7 @@ export class Reflow {
   }
 
   /** A promise when the terminal must be asked what it did with the region; null when `rowsAbove` is certain. */
-  known(size: Size, region: Region | null): Promise<void> | null {
+  known(size: TerminalSize, region: Region | null): Promise<void> | null {
     if (this.#kind !== undefined || region === null) return null;
     const kinds: Kind[] = ["cuts", "wraps", "xterm.js"];
     const answers = new Set(kinds.map((kind) => rowsAbove(kind, region, size)));
@@ -69,14 +64,14 @@ export class Reflow {
    * that was drawn before the terminal wrapped its lines, and the later ones are then already where they belong. The
    * least is right, or leaves rows of an old frame; more would erase lines above the region.
    */
-  rowsAbove(region: Region, size: Size, recent: readonly Region[]): number {
+  rowsAbove(region: Region, size: TerminalSize, recent: readonly Region[]): number {
     const kind = this.#kind ?? kindByEnvironment(this.#env);
     const extra = [region, ...recent].map((one) => rowsAbove(kind, one, size) - one.row);
     return region.row + Math.min(...extra);
   }
 }
 
-function rowsAbove(kind: Kind, region: Region, size: Size): number {
+function rowsAbove(kind: Kind, region: Region, size: TerminalSize): number {
   const { lines, row, column } = region;
   const { columns } = size;
   if (kind === "cuts" || columns >= region.size.columns) return row;
@@ -89,7 +84,10 @@ function rowsAbove(kind: Kind, region: Region, size: Size): number {
  * Rows that xterm.js inserts in the region. It goes from the last line up and moves its cursor at each insertion, so the
  * line that it spares as the cursor's own is the one that the cursor has come to.
  */
-function insertedByXterm({ lines, row, below, size: before }: Region, { columns, rows }: Size): number {
+function insertedByXterm(
+  { lines, row, below, size: before }: Region,
+  { columns, rows }: TerminalSize,
+): number {
   // A lower terminal first drops rows below the cursor.
   const lost = Math.min(Math.max(0, before.rows - rows), lines.length - 1 - row + below);
   let cursor = row;

@@ -4,10 +4,10 @@ import type { ChecklistItem } from "../../plugin/index.ts";
 import type { AskClosed, AskUser, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
-import { callBlock, type LoggedCall, runningMs } from "./call-block.ts";
+import { callBlock, runningMs } from "./call-block.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunClock } from "./run-clock.ts";
-import type { CallBlock, Change, ChildRun, RunHead } from "./transcript.ts";
+import type { CallBlock, Change, ChildRun, LoggedCall, RunHead } from "./transcript.ts";
 
 interface Retry {
   attempt: number;
@@ -337,7 +337,7 @@ export class RunState {
     const done = this.#settle(now);
     // Calls that the end of the run cut off have no result.
     for (const call of this.calls.values()) {
-      const cut: CallBlock = { ...call, state: "cancelled", ms: runningMs(call, now) };
+      const cut: CallBlock = { ...call, state: "cancelled", duration_ms: runningMs(call, now) };
       done.push({ type: "block", block: { kind: "call", call: cut, agents: this.#takeChildren(call.id) } });
     }
     this.calls.clear();

@@ -3,7 +3,7 @@
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { type Clock, realClock } from "../../lib/clock.ts";
 import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
-import type { Io, Output } from "../io.ts";
+import type { Io, Output, TerminalSize } from "../io.ts";
 import { answerHint, askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
 import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
@@ -25,11 +25,6 @@ const FRAME_MS = 100;
 /** Columns of the intent in the terminal's title. */
 const TITLE_WIDTH = 60;
 
-/** What is drawn below the status line, such as an input line. */
-export interface Below {
-  frame(size: { columns: number; rows: number }): Frame;
-}
-
 export interface LiveOptions {
   /** The command that resumes a run, as the user would type it here. undefined: it is not resumed. */
   resume(uuid: string): string | undefined;
@@ -45,7 +40,8 @@ export function openLiveView(io: Io, o: LiveOptions): LiveView {
   return new LiveView(io, Screen.open(io, { clock: realClock }), o);
 }
 
-type RunScreen = Pick<
+/** The part of a screen that one view uses. */
+export type RunScreen = Pick<
   Screen,
   "columns" | "rows" | "commit" | "show" | "redraw" | "title" | "suspendFor" | "close"
 >;
@@ -54,8 +50,7 @@ export class LiveView implements RunOutput, InputSlot {
   readonly io: Io;
   readonly state: RunState;
   readonly look: Look;
-  /** Drawn below the status line. */
-  below: Below | null = null;
+  below: InputSlot["below"] = null;
   /** Takes the keys that are not the view's. */
   unused: InputSlot["unused"] = null;
   filter: InputSlot["filter"] = null;
@@ -306,7 +301,7 @@ export class LiveView implements RunOutput, InputSlot {
     if (lost?.isCommitted) this.#block({ kind: "note", text, tone: "warning" });
   }
 
-  #frame({ columns, rows }: { columns: number; rows: number }): Frame {
+  #frame({ columns, rows }: TerminalSize): Frame {
     const room = { columns, rows: Math.max(1, rows - 3) };
     const asked = this.#asks?.lines(room, this.look) ?? [];
     const input = this.#asks?.takesInput

@@ -5,7 +5,7 @@
 
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Io, Terminal } from "../io.ts";
+import type { Io, Terminal, TerminalSize } from "../io.ts";
 import { ERASE_BELOW, FrameWriter } from "./frame-writer.ts";
 import { TerminalGuard } from "./guard.ts";
 import { Reflow, type Region } from "./reflow.ts";
@@ -18,12 +18,8 @@ export interface Frame {
   cursor?: { row: number; column: number };
 }
 
-export interface Size {
-  columns: number;
-  rows: number;
-}
-
-export type View = (size: Size) => Frame;
+/** What the live region shows, asked at each redraw. */
+export type View = (size: TerminalSize) => Frame;
 
 /** Shortest time between two frames: at 33 ms the view of a usual answer takes a third more of a core. */
 const FRAME_MS = 50;
@@ -294,7 +290,7 @@ export class Screen {
   }
 
   /** The view's frame, made safe and cut to the size. */
-  #frame(size: Size): Frame {
+  #frame(size: TerminalSize): Frame {
     const { lines, cursor } = this.#view(size);
     const most = Math.max(1, size.rows - 1);
     const skipped = Math.max(0, lines.length - most);
@@ -318,7 +314,7 @@ export class Screen {
   }
 
   /** Moves to the top of the region. Returns what is drawn there now. */
-  #regionTop(frame: FrameWriter, size: Size): readonly string[] {
+  #regionTop(frame: FrameWriter, size: TerminalSize): readonly string[] {
     const drawn = this.#drawn;
     if (drawn === null) {
       frame.startLine(size.columns);
@@ -334,7 +330,7 @@ export class Screen {
     return [];
   }
 
-  #rowsAbove(drawn: Region, size: Size): number {
+  #rowsAbove(drawn: Region, size: TerminalSize): number {
     const { since: reported } = this.#resizing;
     const since = (this.#lastFrame < reported ? reported : this.#clock.monotonic()) - REPORT_MS;
     // Behind committed lines there is no old frame that could be erased instead of them.
@@ -344,7 +340,7 @@ export class Screen {
   }
 
   /** Prints the committed lines from the region's top on. Returns false when there are none. */
-  #takeUncommitted(frame: FrameWriter, size: Size): boolean {
+  #takeUncommitted(frame: FrameWriter, size: TerminalSize): boolean {
     const lines = this.#uncommitted;
     if (lines.length === 0) return false;
     this.#uncommitted = [];

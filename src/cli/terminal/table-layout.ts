@@ -1,5 +1,6 @@
 /** Lays out a table in the available columns. */
 
+import { shareWidth } from "../output/table.ts";
 import { isolated } from "./safe-text.ts";
 import type { TerminalStyle } from "./terminal-style.ts";
 import { pad, widthOf, wrap } from "./width.ts";
@@ -84,24 +85,7 @@ function columnWidths(rows: readonly (readonly Cell[])[], available: number): nu
   const total = sum(natural);
   if (total <= available) return natural;
   const least = natural.map((width, at) => Math.min(width, Math.max(MIN_COLUMN, longestWord(column(at)))));
-  return sum(least) > available ? null : shared(least, natural, available);
-}
-
-/** Gives what is left to the columns that need more, the narrow ones first. */
-function shared(least: readonly number[], natural: readonly number[], available: number): number[] {
-  const widths = [...least];
-  let left = available - sum(widths);
-  while (left > 0) {
-    const open = widths.flatMap((width, at) => (width < (natural[at] ?? 0) ? [at] : []));
-    if (open.length === 0) break;
-    const share = Math.max(1, Math.floor(left / open.length));
-    for (const at of open) {
-      const more = Math.min(share, left, (natural[at] ?? 0) - (widths[at] ?? 0));
-      widths[at] = (widths[at] ?? 0) + more;
-      left -= more;
-    }
-  }
-  return widths;
+  return sum(least) > available ? null : shareWidth(least, natural, available - sum(least));
 }
 
 function longestWord(texts: readonly string[]): number {

@@ -4,21 +4,14 @@ import type { ProgressPayload, Receipt } from "../../protocol/methods.ts";
 import type { ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
 
+export type LoggedCall = NonNullable<LogEntry["call"]>;
+
 /** A tool call and what is known of it so far. */
-export interface CallBlock {
-  id: string;
-  name: string;
-  input: Record<string, unknown>;
+export interface CallBlock extends LoggedCall {
   /** Unix ms; later by the time that it has waited for a person's answers. */
   startedMs: number;
   /** While a person is asked about it: since when. */
   askedMs: number | null;
-  state: NonNullable<LogEntry["call"]>["state"];
-  result: string | null;
-  error: string | null;
-  errorCode: string | null;
-  /** How long it took. */
-  ms: number | null;
   /** The end of its output so far, and how many whole lines that output has. */
   tail: string;
   lines: number;

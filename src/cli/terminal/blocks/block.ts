@@ -1,10 +1,10 @@
 /** The lines of each part of the transcript. */
 
 import { callText } from "../../output/call-text.ts";
-import { formatElapsed, oneLine, plural } from "../../output/format.ts";
+import { formatElapsed, formatSeconds, oneLine, plural } from "../../output/format.ts";
 import { type BlockSize, cutTo, type Look, plainLines, wrapTo } from "../look.ts";
 import type { Block, CallBlock, RunHead } from "../transcript.ts";
-import { callLines, formatSeconds, hasMore } from "./call.ts";
+import { callLines, hasMore } from "./call.ts";
 import { childLine } from "./child.ts";
 
 type Shown = Exclude<Block, { kind: "end" }>;
@@ -95,7 +95,7 @@ function readLines(calls: readonly CallBlock[], size: BlockSize, look: Look): st
   const names = calls
     .map(({ name, input }) => oneLine(callText(name, input, look.cwd).argument, 100))
     .join(", ");
-  const ms = Math.max(...calls.map((call) => call.ms ?? 0));
+  const ms = Math.max(...calls.map((call) => call.duration_ms ?? 0));
   const time = look.glyph.dot + formatElapsed(ms);
   const room = size.columns - 3 - title.length - look.glyph.dot.length - time.length;
   return [

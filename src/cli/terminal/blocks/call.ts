@@ -1,7 +1,7 @@
 /** A tool call as a block: its line with status and time, and the lines of its output or result below. */
 
 import { callText } from "../../output/call-text.ts";
-import { formatElapsed, plural } from "../../output/format.ts";
+import { formatElapsed, formatSeconds, plural } from "../../output/format.ts";
 import { runningMs } from "../call-block.ts";
 import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import type { CallBlock } from "../transcript.ts";
@@ -18,9 +18,9 @@ export function callLines(call: CallBlock, { columns, full = false }: BlockSize,
   const status = [
     ...(outcome.failure === null ? [] : [look.red(outcome.failure)]),
     ...outcome.facts.map((fact) => factText(fact, look)),
-    ...(call.ms === null || call.state === "waiting" || (isFailed && call.ms === 0)
+    ...(call.duration_ms === null || call.state === "waiting" || (isFailed && call.duration_ms === 0)
       ? []
-      : [look.dim(formatElapsed(call.ms))]),
+      : [look.dim(formatElapsed(call.duration_ms))]),
   ];
   const mark = isFailed
     ? look.red(look.mark.failed)
@@ -53,11 +53,6 @@ export function runningLines(
   const title = titleLines(call, { mark, status, columns, most: Math.min(ARGUMENT_LINES, rows) }, look);
   const room = Math.min(full ? rows : TAIL_LINES + 1, rows - title.length);
   return [...title, ...tailLines(call, { columns, rows: room }, look)];
-}
-
-/** Whole seconds, so that a running clock does not flicker. */
-export function formatSeconds(ms: number): string {
-  return ms < 60_000 ? `${Math.floor(ms / 1000)}s` : formatElapsed(ms);
 }
 
 function tailLines(

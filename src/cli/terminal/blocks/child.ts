@@ -1,9 +1,8 @@
 /** A sub-agent as one line: agent, intent, what it does now, tokens, time. */
 
-import { formatCount, oneLine, plural } from "../../output/format.ts";
+import { formatCount, formatSeconds, oneLine, plural } from "../../output/format.ts";
 import { cutTo, type Look, spinnerAt } from "../look.ts";
 import type { ChildRun } from "../transcript.ts";
-import { formatSeconds } from "./call.ts";
 
 interface Place {
   columns: number;
@@ -43,7 +42,7 @@ export function childLine(child: ChildRun, { columns, now }: Place, look: Look):
   const elapsed = (endedMs ?? now) - started_at_ms;
   const use = [
     ...(tokens_used === 0 ? [] : [`${formatCount(tokens_used)} tokens`]),
-    formatSeconds(Math.max(0, elapsed)),
+    formatSeconds(elapsed),
   ].join(look.glyph.dot);
   const mark = {
     running: look.cyan(spinnerAt(look, now)),

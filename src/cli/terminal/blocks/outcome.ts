@@ -89,7 +89,7 @@ function failed(call: CallBlock): Outcome {
     case "unknown":
       return shown(lines, { ...o, failure: "may or may not have happened" });
     default:
-      return shown(lines, { ...o, failure: FAILURES.get(call.errorCode ?? "") ?? "failed" });
+      return shown(lines, { ...o, failure: FAILURES.get(call.error_code ?? "") ?? "failed" });
   }
 }
 

@@ -1,12 +1,11 @@
 /** The bottom of the live view: what the run does now, and the footer with its use of tokens, money, window and time. */
 
 import { callLine } from "../../output/call-text.ts";
-import { formatCost, formatCount, formatElapsed, oneLine } from "../../output/format.ts";
+import { formatCost, formatCount, formatElapsed, formatSeconds, oneLine } from "../../output/format.ts";
 import { runningMs } from "../call-block.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import type { RunState } from "../run-state.ts";
 import type { CallBlock } from "../transcript.ts";
-import { formatSeconds } from "./call.ts";
 
 interface Place {
   columns: number;
