@@ -1,6 +1,6 @@
 /** Follows a run over lost connections to the daemon. */
 
-import { isServerError, type Stream } from "../client/client.ts";
+import { isServerError } from "../client/client.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../protocol/methods.ts";
 import type { Follower } from "./follow.ts";
@@ -19,23 +19,41 @@ export async function followRun(
   follower: Follower,
 ): Promise<Receipt> {
   const { pid, uuid } = stream.answer;
-  let events: AsyncIterable<StreamEvent> = stream;
   const sessions: Session[] = [];
+  const again = async (): Promise<AsyncIterable<StreamEvent> | null> => {
+    const session = await runningDaemon(io);
+    if (session === null) return null;
+    sessions.push(session);
+    const events = afterState(await (await session.connect()).open("attach", { uuid }));
+    follower.view.notice(`the connection to the daemon was lost and is back: rnix log ${pid} has it all`);
+    return events;
+  };
   try {
-    for (let reconnects = 0; ; reconnects++) {
-      try {
-        return await follower.follow(events);
-      } catch (error) {
-        if (!isLostConnection(error)) throw error;
-        const session = reconnects < MAX_RECONNECTS ? await runningDaemon(io) : null;
-        if (session === null) throw lostRun(error, String(pid));
-        sessions.push(session);
-        events = afterState(await attached(session, uuid));
-        follower.view.notice(`the connection to the daemon was lost and is back: rnix log ${pid} has it all`);
-      }
-    }
+    return await orLostRun(String(pid), follower.follow(withReconnects(stream, again)));
   } finally {
     for (const session of sessions) await session.close();
+  }
+}
+
+/** The events of a run to its end. `again` attaches to it after a lost connection; null: it can't be found any more. */
+export async function* withReconnects(
+  stream: AsyncIterable<StreamEvent>,
+  again: () => Promise<AsyncIterable<StreamEvent> | null>,
+): AsyncGenerator<StreamEvent> {
+  let events = stream;
+  for (let reconnects = 0; ; reconnects++) {
+    try {
+      for await (const event of events) {
+        yield event;
+        if (event.type === "complete") return;
+      }
+      throw new SyscallError("UNAVAILABLE", "the connection closed before the run ended");
+    } catch (error) {
+      if (!isLostConnection(error)) throw error;
+      const next = reconnects < MAX_RECONNECTS ? await again() : null;
+      if (next === null) throw error;
+      events = next;
+    }
   }
 }
 
@@ -49,7 +67,7 @@ export async function orLostRun<T>(run: string, work: Promise<T>): Promise<T> {
 }
 
 /** UNAVAILABLE that did not come from a server: the connection itself is lost. */
-function isLostConnection(error: unknown): error is SyscallError {
+export function isLostConnection(error: unknown): error is SyscallError {
   return error instanceof SyscallError && error.code === "UNAVAILABLE" && !isServerError(error);
 }
 
@@ -61,10 +79,6 @@ async function runningDaemon(io: Io): Promise<Session | null> {
     if (isLostConnection(error)) return null;
     throw error;
   }
-}
-
-async function attached(session: Session, uuid: string): Promise<Stream<"attach">> {
-  return (await session.connect()).open("attach", { uuid });
 }
 
 /**

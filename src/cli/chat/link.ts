@@ -1,14 +1,11 @@
 /** The connection of a conversation to the daemon: it outlives a restart of the daemon. */
 
-import { isServerError } from "../../client/client.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
+import { isLostConnection, withReconnects } from "../follow-run.ts";
 import { environment, type Io, type Session, type Wire } from "../io.ts";
 import type { LogEntry } from "../output/log.ts";
-
-/** A connection that is lost again and again is no longer replaced. */
-const MAX_RECONNECTS = 5;
 
 /** The methods that follow a run. */
 type FollowMethod = "spawn" | "resume" | "attach";
@@ -50,7 +47,7 @@ export class Link {
       this.#wire = wire;
       return await wire.request(method, payload, o);
     } catch (error) {
-      if (!isLost(error)) throw error;
+      if (!isLostConnection(error)) throw error;
       this.#wire = null;
       this.#session = null;
       if (known === null) throw error;
@@ -106,7 +103,7 @@ export class Link {
       } catch (error) {
         // The daemon has stopped since: a new session starts another.
         this.#session = null;
-        if (isSecond || !isLost(error)) throw error;
+        if (isSecond || !isLostConnection(error)) throw error;
       }
     }
   }
@@ -120,10 +117,7 @@ export class Link {
 
   /** null when no daemon runs: a new one would not have the run. */
   async #reconnect(uuid: string): Promise<RunStream | null> {
-    const session = await this.#io.session({ onlyRunning: true }).catch((error: unknown) => {
-      if (isLost(error)) return null;
-      throw error;
-    });
+    const session = await this.#io.session({ onlyRunning: true });
     if (session === null) return null;
     this.#sessions.add(session);
     this.#session = Promise.resolve(session);
@@ -135,13 +129,17 @@ export class Link {
 /** Reads the events of one run. */
 class Following {
   readonly #on: FollowHandlers;
+  readonly #reconnect: () => Promise<RunStream | null>;
   #stream: RunStream;
   #isClosed = false;
 
   constructor(stream: RunStream, on: FollowHandlers, reconnect: () => Promise<RunStream | null>) {
     this.#stream = stream;
     this.#on = on;
-    void this.#read(reconnect);
+    this.#reconnect = reconnect;
+    this.#read().catch((error: unknown) => {
+      if (!this.#isClosed) on.lost(error);
+    });
   }
 
   /** Ends the following. The run is not affected. */
@@ -150,50 +148,22 @@ class Following {
     this.#stream.close();
   }
 
-  async #read(reconnect: () => Promise<RunStream | null>): Promise<void> {
-    for (let reconnects = 0; ; reconnects++) {
-      try {
-        this.#ended(await this.#receipt());
-        return;
-      } catch (error) {
-        if (this.#isClosed) return;
-        const next = isLost(error) && reconnects < MAX_RECONNECTS ? await orNull(reconnect()) : null;
-        if (next === null) {
-          this.#on.lost(error);
-          return;
-        }
-        this.#stream = next;
-      }
-    }
-  }
-
-  #ended(receipt: Receipt | null): void {
-    if (this.#isClosed) return;
-    if (receipt === null)
-      this.#on.lost(new SyscallError("UNAVAILABLE", "the connection closed before the run ended"));
-    else this.#on.ended(receipt);
-  }
-
-  async #receipt(): Promise<Receipt | null> {
-    for await (const event of this.#stream) {
-      if (this.#isClosed) return null;
+  async #read(): Promise<void> {
+    for await (const event of withReconnects(this.#stream, () => this.#again())) {
+      if (this.#isClosed) return;
       if (event.type === "error") throw new SyscallError("UNAVAILABLE", event.payload.error_message);
       await this.#on.event(event);
-      if (event.type === "complete") {
-        const { event: _, ...receipt } = event.payload;
-        return receipt;
-      }
+      if (event.type !== "complete" || this.#isClosed) continue;
+      const { event: _, ...receipt } = event.payload;
+      this.#on.ended(receipt);
     }
-    return null;
   }
-}
 
-/** The error of a reconnection is the lost connection again. */
-function orNull<T>(work: Promise<T | null>): Promise<T | null> {
-  return work.catch(() => null);
-}
-
-/** UNAVAILABLE that did not come from a server: the connection itself is lost. */
-export function isLost(error: unknown): boolean {
-  return error instanceof SyscallError && error.code === "UNAVAILABLE" && !isServerError(error);
+  async #again(): Promise<RunStream | null> {
+    if (this.#isClosed) return null;
+    // A failed reconnection is the lost connection, which is reported.
+    const next = await this.#reconnect().catch(() => null);
+    this.#stream = next ?? this.#stream;
+    return next;
+  }
 }
