@@ -1,7 +1,7 @@
 /** Opens a base revision (`--base`): its commit, and a folder with the project's definitions as that commit has them. */
 
 import { existsSync, realpathSync, statSync } from "node:fs";
-import { mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
+import { mkdir, utimes } from "node:fs/promises";
 import { join, relative } from "node:path";
 import type { BaseView } from "../../config/config-sources.ts";
 import type { NamedFiles } from "../../config/named-files.ts";
@@ -15,6 +15,7 @@ import { innerPath, isWithin } from "../../lib/inner-path.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { removeOld } from "../../store/files/remove-old.ts";
 import { requireRef, resolveCommit } from "./base-commit.ts";
 import { type Definitions, definitionsOf, placeDefinitions } from "./base-definitions.ts";
 import { GitTree, nameOf } from "./base-tree.ts";
@@ -202,12 +203,4 @@ function credentialsNotice({ config, root }: Repository): string[] {
   return [
     `${join(root, ".git/config")} holds credentials, and programs of the run can read it: check out without them (actions/checkout: persist-credentials: false)`,
   ];
-}
-
-async function removeOld(folder: string, beforeMs: number): Promise<void> {
-  for (const name of await readdir(folder)) {
-    const path = join(folder, name);
-    const found = await stat(path).catch(() => null);
-    if (found && found.mtimeMs < beforeMs) await rm(path, { recursive: true, force: true });
-  }
 }

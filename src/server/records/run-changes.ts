@@ -1,6 +1,5 @@
 /** What runs changed in files: shows it, and takes it back. */
 
-import { lstat, readdir, rm } from "node:fs/promises";
 import { isAbsolute, join, relative } from "node:path";
 import { toolEnvironment } from "../../config/environment.ts";
 import type { Env } from "../../config/paths.ts";
@@ -20,12 +19,17 @@ import {
   netChanges,
 } from "../../store/changes/fold-changes.ts";
 import { CHANGES, type ObjectStore } from "../../store/changes/object-store.ts";
+import { removeOld } from "../../store/files/remove-old.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
+import { notesOf, warningsOf } from "./change-notes.ts";
 import { planRedo, planUndo } from "./plan-undo.ts";
-import { allSteps, type Run } from "./recorded-run.ts";
+import type { Run } from "./recorded-run.ts";
 import { interruptedLine, UndoFiles } from "./undo-files.ts";
+
+/** Older work of git was left by a daemon that was killed. */
+const LEFT_MS = 60 * 60_000;
 
 interface RunChangesPorts {
   children: Pick<Children, "exec">;
@@ -76,7 +80,7 @@ export class RunChanges {
   /** `live`: the run's process has not ended, and everything up to now is recorded. */
   async diff(run: Run, query: DiffQuery, live: boolean): Promise<RunDiff> {
     const read = await this.#read(run, live);
-    const { history, info, store, notes } = read;
+    const { history, notes } = read;
     const chosen = stepsOf(query);
     const valid = netChanges(history, chosen).filter(({ path }) => isChosen(read, path, query.files));
     const undone = netChanges(history, { ...chosen, undone: true }).filter(
@@ -87,39 +91,34 @@ export class RunChanges {
       ...valid.map((net) => ({ net, undone: false })),
       ...undone.map((net) => ({ net, undone: true })),
     ];
-    const git = await this.#git(read);
-    const counts = await countsOf(
-      git && new GitDiff(git, store),
-      all.map(({ net }) => net),
-    );
-    const bySteps = await this.#bySteps(
-      read,
-      valid.map(({ path }) => fileOf(history, path, chosen)),
-    );
+    const git = await this.#gitDiff(read);
+    const nets = all.map(({ net }) => net);
+    const counts = await countsOf(git, nets);
     const files = all.map(({ net, undone: gone }, i): FileChange => {
-      const { added, removed } = counts[i] ?? NOT_COUNTED;
-      const problem = problemOf(net) ?? (isAbsolute(net.path) ? OUTSIDE : null);
-      const status = statusOf(net.before, net.after);
-      return { path: net.path, status, added, removed, steps: net.steps, undone: gone, problem };
+      const { path, before, after, steps } = net;
+      const problem = problemOf(net) ?? (isAbsolute(path) ? OUTSIDE : null);
+      return {
+        path,
+        status: statusOf(before, after),
+        ...NOT_COUNTED,
+        ...counts[i],
+        steps,
+        undone: gone,
+        problem,
+      };
     });
+    const ofSteps = valid.map(({ path }) => fileOf(history, path, chosen));
+    const bySteps = await this.#bySteps(read, ofSteps);
     const shown = new Map(
       valid.filter((net) => !isAbsolute(net.path) && isKept(net)).map((net) => [net.path, net]),
     );
-    const patch = query.patch && git ? await new GitDiff(git, store).patch(shown) : null;
+    const patch = query.patch && git ? await git.patch(shown) : null;
     if (!git && all.length > 0)
       notes.push("git is not installed: lines are not counted, and there is no patch");
     if (query.patch && git && patch === null)
       notes.push("the patch would be too long: name files, or --step");
     return {
-      ...{
-        pid: info.pid,
-        uuid: info.uuid,
-        source: history.source,
-        project: info.project,
-        files,
-        patch,
-        notes,
-      },
+      ...{ ...headOf(read), files, patch, notes },
       steps: [...bySteps].sort(([a], [b]) => a - b).map(([step, sums]) => ({ step, ...sums })),
     };
   }
@@ -140,20 +139,15 @@ export class RunChanges {
       }
       await slices.pause();
     }
-    const git = all.length > 0 ? await this.#git(read) : null;
-    const counts = await countsOf(
-      git && new GitDiff(git, read.store),
-      all.map(({ net }) => net),
-    );
+    const nets = all.map(({ net }) => net);
+    const counts = await countsOf(all.length > 0 ? await this.#gitDiff(read) : null, nets);
     const found = new Map<number, StepChanges>();
     all.forEach(({ step }, i) => {
-      const { files = 0, added = 0, removed = 0 } = found.get(step) ?? {};
-      const lines = counts[i] ?? NOT_COUNTED;
-      found.set(step, {
-        files: files + 1,
-        added: added + (lines.added ?? 0),
-        removed: removed + (lines.removed ?? 0),
-      });
+      const sum = found.get(step) ?? { files: 0, added: 0, removed: 0 };
+      sum.files++;
+      sum.added += counts[i]?.added ?? 0;
+      sum.removed += counts[i]?.removed ?? 0;
+      found.set(step, sum);
     });
     return found;
   }
@@ -190,21 +184,16 @@ export class RunChanges {
       };
       const done = query.dryRun
         ? await files.look(chosen, query)
-        : await files.apply(chosen, query, {
-            begin: (line) => records.addChange(info.uuid, { ...line, ts: this.#ts() }),
-            end: (line) => records.addChange(info.uuid, { ...line, ts: this.#ts() }),
-          });
-      const git = await this.#git(read);
-      const counts = await countsOf(
-        git && new GitDiff(git, read.store),
-        chosen.files.map(({ from, to }, i) =>
-          done[i]?.done === "refused" ? UNKNOWN : { before: from, after: to },
-        ),
+        : await files.apply(chosen, query, (line) =>
+            records.addChange(info.uuid, { ...line, ts: this.#ts() }),
+          );
+      const pairs = chosen.files.map(({ from, to }, i) =>
+        done[i]?.done === "refused" ? UNKNOWN : { before: from, after: to },
       );
+      const counts = await countsOf(await this.#gitDiff(read), pairs);
       return {
-        ...{ pid: info.pid, uuid: info.uuid, source: read.history.source, project: info.project },
-        ...{ redo: query.redo, dry_run: query.dryRun, to_step: planned.toStep },
-        files: done.map((one, i) => ({ ...one, ...(counts[i] ?? NOT_COUNTED) })),
+        ...{ ...headOf(read), redo: query.redo, dry_run: query.dryRun, to_step: planned.toStep },
+        files: done.map((one, i) => ({ ...NOT_COUNTED, ...one, ...counts[i] })),
         refused: done.filter((one) => one.done === "refused").length,
         warnings: query.redo ? [] : await warningsOf(run, planned.toStep),
         notes: read.notes,
@@ -226,18 +215,19 @@ export class RunChanges {
   }
 
   /** null where there is no git that the run can't have written. */
-  async #git({ info }: ReadRun): Promise<Git | null> {
+  async #gitDiff({ info, store }: ReadRun): Promise<GitDiff | null> {
     const dir = this.#p.scratch;
-    this.#swept ??= sweep(dir, this.#p.clock.now() - LEFT_MS);
+    this.#swept ??= removeOld(dir, this.#p.clock.now() - LEFT_MS);
     await this.#swept;
     const owner = { uuid: crypto.randomUUID(), spillDir: dir };
-    return Git.find({
+    const git = await Git.find({
       dir,
       untrusted: [info.project],
       env: toolEnvironment(this.#p.env, []),
       scratch: dir,
       exec: (request) => this.#p.children.exec(owner, request),
     });
+    return git && new GitDiff(git, store);
   }
 
   #ts(): string {
@@ -245,14 +235,9 @@ export class RunChanges {
   }
 }
 
-/** Older work of git was left by a daemon that was killed. */
-const LEFT_MS = 60 * 60_000;
-
-async function sweep(dir: string, beforeMs: number): Promise<void> {
-  for (const name of await readdir(dir).catch(() => [])) {
-    const found = await lstat(join(dir, name)).catch(() => null);
-    if (found && found.mtimeMs < beforeMs) await rm(join(dir, name), { recursive: true, force: true });
-  }
+function headOf({ info, history }: ReadRun): Pick<RunDiff, "pid" | "uuid" | "source" | "project"> {
+  const { pid, uuid, project } = info;
+  return { pid, uuid, source: history.source, project };
 }
 
 const NOT_COUNTED: LineCounts = { added: null, removed: null };
@@ -264,15 +249,10 @@ const UNKNOWN = { before: LOST, after: LOST };
 
 type Pair = { before: FileState | null; after: FileState | null };
 
-/** Counts only where both contents are kept. */
+/** The counts of each pair. Lines are counted only where both contents are kept. */
 async function countsOf(diff: GitDiff | null, pairs: readonly Pair[]): Promise<LineCounts[]> {
-  const counted = pairs.map((pair, i) => ({ pair, i })).filter(({ pair }) => isKept(pair));
-  const counts = diff ? await diff.counts(counted.map(({ pair }) => pair)) : [];
-  const all = pairs.map(() => NOT_COUNTED);
-  counted.forEach(({ i }, at) => {
-    all[i] = counts[at] ?? NOT_COUNTED;
-  });
-  return all;
+  const counts = (diff ? await diff.counts(pairs.filter(isKept)) : []).values();
+  return pairs.map((pair) => (isKept(pair) ? counts.next().value : undefined) ?? NOT_COUNTED);
 }
 
 function isKept({ before, after }: Pair): boolean {
@@ -323,53 +303,4 @@ function requireKnown(read: ReadRun, files: readonly string[]): void {
       `Run ${info.uuid} has not changed ${relative(info.project, file) || file}. \`rnix diff ${info.pid} --stat\` lists what it changed.`,
     );
   }
-}
-
-const MOST_NAMED = 5;
-
-function notesOf({ source, files, others, gaps, complete }: ChangeHistory): string[] {
-  const notes: string[] = [];
-  if (source === "none") {
-    notes.push("no call of the run may have changed files, or it was recorded by an older rnix");
-    return notes;
-  }
-  if (source === "writes") {
-    notes.push(
-      "the project is in no git work tree, or git could not compare it: only what Write, Edit and tools like them changed is known, not what commands did",
-    );
-  }
-  for (const step of gaps) {
-    notes.push(
-      `rnix ended by a crash after step ${step} had begun: what the run changed from then on is not known`,
-    );
-  }
-  if (others.length > 0) {
-    const more = others.length > MOST_NAMED ? `, and ${others.length - MOST_NAMED} more` : "";
-    notes.push(
-      `others changed these files while the run worked, so they do not count as its changes: ${others.slice(0, MOST_NAMED).join(", ")}${more}`,
-    );
-  } else if (source === "git" && !complete && files.size > 0)
-    notes.push("git could not read everything, so files may be missing");
-  return notes;
-}
-
-/** What an undo of the later steps does not take back. */
-async function warningsOf({ info, records }: Run, toStep: number): Promise<string[]> {
-  let commands = 0;
-  let servers = 0;
-  for await (const { step, tool_calls } of allSteps(records, info.uuid)) {
-    if (step <= toStep) continue;
-    for (const { path } of tool_calls) {
-      if (path?.startsWith("/dev/shell")) commands++;
-      if (path?.startsWith("/mnt/")) servers++;
-    }
-  }
-  const done = [
-    commands > 0 ? `${commands} ${commands === 1 ? "command" : "commands"} of Bash` : "",
-    servers > 0 ? `${servers} ${servers === 1 ? "call" : "calls"} of MCP servers` : "",
-  ].filter(Boolean);
-  if (done.length === 0) return [];
-  return [
-    `not undone: what ${done.join(" and ")} did beside these files (network, other folders, ignored files, the git repository itself)`,
-  ];
 }

@@ -58,11 +58,11 @@ export class UndoFiles {
     return done;
   }
 
-  /** Changes the files one after the other. `begin` and `end` record it, so that it can be continued after a crash. */
+  /** Changes the files. `record` stores its begin and its end, so that it can be continued after a crash. */
   async apply(
     plan: UndoPlan,
     { force }: { force: boolean },
-    record: { begin(line: UndoDraft): Promise<void>; end(line: UndoDraft): Promise<void> },
+    record: (line: UndoDraft) => Promise<void>,
   ): Promise<Done[]> {
     const { id, redo, toStep: to_step } = plan;
     const lineOf = (t: "undoing" | "undo", files: readonly PlannedFile[]): UndoDraft => ({
@@ -70,7 +70,7 @@ export class UndoFiles {
       files: files.map(({ path, from, to }) => ({ path, from, to })),
     });
     if (plan.files.length === 0) return [];
-    await record.begin(lineOf("undoing", plan.files));
+    await record(lineOf("undoing", plan.files));
     const results = new Map<PlannedFile, Done>();
     const finished: PlannedFile[] = [];
     const undo = async ([i, file]: [number, PlannedFile]): Promise<void> => {
@@ -83,7 +83,7 @@ export class UndoFiles {
     for (const one of ordered.filter(([, { to }]) => to === null)) await undo(one);
     const left = ordered.filter(([, { to }]) => to !== null);
     await eachParallel(left, MAX_PARALLEL, undo);
-    await record.end(lineOf("undo", finished));
+    await record(lineOf("undo", finished));
     return plan.files.flatMap((file) => results.get(file) ?? []);
   }
 
