@@ -5,6 +5,15 @@ import { resolve } from "node:path";
 import type { Io } from "./io.ts";
 import { isTarget } from "./target.ts";
 
+/** The argument that limits a command to some of the files. */
+export const CHANGED_FILES = {
+  name: "FILE",
+  about: "only these files and folders",
+  optional: true,
+  many: true,
+  file: true,
+} as const;
+
 /** The run may be left out: then all arguments are files. */
 export function runAndFiles(args: readonly string[]): { run: string | undefined; files: string[] } {
   const [first, ...rest] = args;

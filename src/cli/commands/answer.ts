@@ -9,6 +9,7 @@ import { bool, json } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
 import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
+import { jsonText, print } from "../output/print.ts";
 import { typedAnswer } from "../typed-answer.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
@@ -58,8 +59,7 @@ export default defineCommand({
       if (words.length === 0 && !ask)
         throw usageError(`no run waits for question ${id}; rnix asks lists the open ones`);
       if (words.length === 0 && ask && (flags.json || !isAskable(io))) {
-        io.stdout.write(flags.json ? `${JSON.stringify(ask, null, 2)}\n` : questionText(ask));
-        return EXIT.ok;
+        return print(io, flags, ask, () => questionText(ask));
       }
       const answered =
         words.length === 0 && ask
@@ -70,7 +70,7 @@ export default defineCommand({
                 : [permissionAnswer(words.slice(0, 2), flags.project)],
             );
       if (answered === null) return EXIT.error;
-      if (flags.json) io.stdout.write(`${JSON.stringify(answered, null, 2)}\n`);
+      if (flags.json) io.stdout.write(jsonText(answered));
       else io.stderr.write(`${answeredText(answered)}\n`);
       return answered.problem === undefined ? EXIT.ok : EXIT.error;
     });

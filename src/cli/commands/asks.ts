@@ -2,12 +2,11 @@
 
 import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { refuseInsideRun, withWire } from "../io.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed, printable } from "../output/format.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
@@ -27,13 +26,10 @@ export default defineCommand({
     await refuseInsideRun(io, "asks");
     return withWire(io, async (wire) => {
       const { asks } = await wire.request("list_asks", {});
-      if (flags.json) {
-        io.stdout.write(`${JSON.stringify(asks, null, 2)}\n`);
-        return EXIT.ok;
-      }
-      if (asks.length === 0) io.stderr.write("no run waits for an answer\n");
-      else io.stdout.write(table(asks, columns(Date.now()), io.stdout, styleOf(io, io.stdout)));
-      return EXIT.ok;
+      if (asks.length === 0 && !flags.json) io.stderr.write("no run waits for an answer\n");
+      return print(io, flags, asks, (style) =>
+        asks.length === 0 ? "" : table(asks, columns(Date.now()), io.stdout, style),
+      );
     });
   },
 });

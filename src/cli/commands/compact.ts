@@ -3,9 +3,9 @@
 import type { Target } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import type { Wire } from "../io.ts";
+import { print } from "../output/print.ts";
 import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 export default defineCommand({
@@ -22,8 +22,7 @@ export default defineCommand({
   run(io, flags, [pid]) {
     const compact = async (wire: Wire, of: Target): Promise<number> => {
       const answer = await wire.request("compact", of, { timeoutMs: null });
-      io.stdout.write(flags.json ? `${JSON.stringify(answer, null, 2)}\n` : said(answer));
-      return EXIT.ok;
+      return print(io, flags, answer, () => said(answer));
     };
     return withRun(io, pid, compact, { alive: true });
   },

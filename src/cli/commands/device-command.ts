@@ -7,6 +7,7 @@ import { usageError } from "../exit.ts";
 import { bool, choice, didYouMean, type Flag, type Flags, json, list, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printJsonTable } from "../output/json-table.ts";
+import { jsonText } from "../output/print.ts";
 import { target } from "../target.ts";
 
 /** Flags of each device's command. */
@@ -68,7 +69,7 @@ async function call(
   };
   const wanted: CallTarget = { ...called, input: fields, run: await runOf(io, args, given) };
   return callForResult(io, wanted, values["no-daemon"] === true, (result) => {
-    if (values.json === true) io.stdout.write(`${JSON.stringify(documentOf(result), null, 2)}\n`);
+    if (values.json === true) io.stdout.write(jsonText(documentOf(result)));
     else if (output !== "text") printJsonTable(io, parsed(result), output);
     else io.stdout.write(result === "" || result.endsWith("\n") ? result : `${result}\n`);
   });

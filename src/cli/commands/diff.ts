@@ -1,26 +1,19 @@
 /** `rnix diff`: shows what a run changed in files. */
 
-import { changedFiles, runAndFiles } from "../changed-files.ts";
+import { CHANGED_FILES, changedFiles, runAndFiles } from "../changed-files.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT, usageError } from "../exit.ts";
+import { usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { patchText, problemsText, statText } from "../output/changes.ts";
-import { styleOf } from "../output/style.ts";
-import { withRun } from "../target.ts";
+import { print } from "../output/print.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 /** git compares the files. */
 const TIMEOUT_MS = 60_000;
 
 export default defineCommand({
   about: "Show what a run, its commands and its children changed in files",
-  args: [
-    {
-      name: "PID",
-      about: "a PID, a UUID or the beginning of one; the project's last run by default",
-      optional: true,
-    },
-    { name: "FILE", about: "only these files and folders", optional: true, many: true, file: true },
-  ],
+  args: [RUN_ARGUMENT, CHANGED_FILES],
   flags: {
     stat: bool("print files, steps and lines instead of the patch"),
     step: count("only the changes of this step", "N"),
@@ -42,19 +35,13 @@ export default defineCommand({
       throw usageError("--step and --from-step exclude each other");
     const { run, files } = runAndFiles(args);
     return withRun(io, run, async (wire, of) => {
-      const style = styleOf(io, io.stdout);
       const query = { step: flags.step, from_step: flags["from-step"], files: changedFiles(io, files) };
       const patch = flags.json || !flags.stat;
       const diff = await wire.request("diff", { ...of, ...query, patch }, { timeoutMs: TIMEOUT_MS });
-      if (flags.json) {
-        io.stdout.write(`${JSON.stringify(diff, null, 2)}\n`);
-        return EXIT.ok;
-      }
-      io.stderr.write(problemsText(diff));
-      io.stdout.write(
+      if (!flags.json) io.stderr.write(problemsText(diff));
+      return print(io, flags, diff, (style) =>
         flags.stat || diff.patch === null ? statText(diff, io.stdout, style) : patchText(diff.patch, style),
       );
-      return EXIT.ok;
     });
   },
 });

@@ -3,7 +3,7 @@
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 
 export default defineCommand({
   about: "Check the installation: binary, folders, daemon, providers, programs left running",
@@ -14,20 +14,18 @@ export default defineCommand({
     const { examine } = await import("../doctor.ts");
     const findings = await examine(io);
     const well = findings.every(({ state }) => state !== "bad");
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify({ ok: well, findings }, null, 2)}\n`);
-    } else {
-      const style = styleOf(io, io.stdout);
+    print(io, flags, { ok: well, findings }, (style) => {
       const mark = {
         ok: style.green(style.glyph.ok),
         note: style.yellow(style.glyph.note),
         bad: style.red(style.glyph.failed),
       };
-      for (const { name, state, text, advice } of findings) {
-        io.stdout.write(`${mark[state]} ${style.bold(name)}: ${text}\n`);
-        if (advice !== undefined) io.stdout.write(`    ${advice}\n`);
-      }
-    }
+      const lines = findings.map(({ name, state, text, advice }) => {
+        const more = advice === undefined ? "" : `    ${advice}\n`;
+        return `${mark[state]} ${style.bold(name)}: ${text}\n${more}`;
+      });
+      return lines.join("");
+    });
     return well ? EXIT.ok : EXIT.error;
   },
 });

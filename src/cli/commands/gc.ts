@@ -2,11 +2,11 @@
 
 import type { CollectedLine, CollectReport } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { type Io, refuseInsideRun, withWire } from "../io.ts";
+import { type Output, refuseInsideRun, withWire } from "../io.ts";
 import { formatBytes } from "../output/format.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
+import type { Style } from "../output/style.ts";
 import { table } from "../output/table.ts";
 
 /** The deadline: thousands of folders may be removed. */
@@ -35,14 +35,14 @@ export default defineCommand({
     return withWire(io, async (wire) => {
       const dry_run = flags["dry-run"];
       const report = await wire.request("gc", { dry_run }, { timeoutMs: TIMEOUT_MS });
-      io.stdout.write(flags.json ? `${JSON.stringify(report, null, 2)}\n` : text(io, report));
+      const code = print(io, flags, report, (style) => text(report, io.stdout, style));
       for (const { path, message } of report.problems) io.stderr.write(`left alone: ${path}: ${message}\n`);
-      return EXIT.ok;
+      return code;
     });
   },
 });
 
-function text(io: Io, report: CollectReport): string {
+function text(report: CollectReport, output: Output, style: Style): string {
   const { collected, runs, bytes, kept, needed, dry_run } = report;
   const rows = table(
     collected,
@@ -54,8 +54,8 @@ function text(io: Io, report: CollectReport): string {
       { title: "WHY", value: ({ why }) => WHY[why] },
       { title: "PROJECT", value: ({ project }) => project ?? "-", flexible: true },
     ],
-    io.stdout,
-    styleOf(io, io.stdout),
+    output,
+    style,
   );
   const more = runs > collected.length ? `and ${runs - collected.length} more\n` : "";
   const done = `${runs} runs ${dry_run ? "would be removed" : "removed"}, ${formatBytes(bytes)}; ${kept} stay`;

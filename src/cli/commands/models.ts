@@ -1,11 +1,10 @@
 /** `rnix models`: lists the models of the providers, with windows and prices. */
 
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { bool, json, text } from "../flags.ts";
 import { project, withWire } from "../io.ts";
 import { MODEL_FACTS } from "../output/models.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
 
 /** A service's own list is waited for this long; with --refresh longer. */
@@ -41,22 +40,19 @@ export default defineCommand({
       for (const { path, message } of diagnostics) {
         io.stderr.write(`${path}: ${message.replace(/\.$/, "")}. Its models are those that Rnix knows.\n`);
       }
-      if (json) {
-        io.stdout.write(`${JSON.stringify({ default: chosen, models }, null, 2)}\n`);
-        return EXIT.ok;
-      }
-      const style = styleOf(io, io.stdout);
       const columns = [
         { title: "MODEL", value: (row: (typeof models)[number]) => `${row.model}${row.chosen ? " *" : ""}` },
         { title: "PROVIDER", value: (row: (typeof models)[number]) => row.provider },
         ...MODEL_FACTS,
       ];
-      if (models.length > 0) io.stdout.write(table(models, columns, io.stdout, style));
+      const code = print(io, { json }, { default: chosen, models }, (style) =>
+        models.length === 0 ? "" : table(models, columns, io.stdout, style),
+      );
       const why =
         chosen === null
           ? "No provider can be used here yet: rnix setup sets one up, rnix providers says what is missing."
           : `* the default here: ${chosen.model} of ${chosen.provider} (${chosen.because}). USD per million tokens.`;
-      io.stderr.write(`${why}\n`);
-      return EXIT.ok;
+      if (!json) io.stderr.write(`${why}\n`);
+      return code;
     }),
 });

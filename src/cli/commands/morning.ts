@@ -3,10 +3,10 @@
 import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT, usageError } from "../exit.ts";
+import { usageError } from "../exit.ts";
 import { bool, json, text } from "../flags.ts";
 import { withWire } from "../io.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 
 /** Yesterday's hour at which the report begins. */
 const EVENING = 18;
@@ -32,16 +32,11 @@ export default defineCommand({
     const report = await withWire(io, async (wire) =>
       morningReport(await wire.request("morning", { since_ms })),
     );
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-      return EXIT.ok;
-    }
     const { markdownText, terminalText } = await import("../cron/morning-text.ts");
     const columns = io.stdout.isTTY ? io.stdout.columns : Number.POSITIVE_INFINITY;
-    io.stdout.write(
-      flags.markdown ? markdownText(report) : terminalText(report, styleOf(io, io.stdout), columns),
+    return print(io, flags, report, (style) =>
+      flags.markdown ? markdownText(report) : terminalText(report, style, columns),
     );
-    return EXIT.ok;
   },
 });
 

@@ -9,7 +9,7 @@ import { bool, json } from "../flags.ts";
 import { environment, type Io, project, refuseInsideRun, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { excerpt, pluginReport, problemPlace } from "../output/plugin-report.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 import { absolutePath } from "../paths.ts";
 
 const check = defineCommand({
@@ -38,9 +38,7 @@ const check = defineCommand({
       return EXIT.error;
     }
     const report = await checkPlugin(path, environment(io), flags.run);
-    io.stdout.write(
-      flags.json ? `${JSON.stringify(report, null, 2)}\n` : pluginReport(report, styleOf(io, io.stdout)),
-    );
+    print(io, flags, report, (style) => pluginReport(report, style));
     return report.ok ? EXIT.ok : EXIT.error;
   },
 });

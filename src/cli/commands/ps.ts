@@ -4,12 +4,12 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { bool, choice, count, json, past, text } from "../flags.ts";
 import { type Io, type Wire, withSession } from "../io.ts";
 import { doingText } from "../output/doing.ts";
 import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
-import { type Style, styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
+import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { type Column, table } from "../output/table.ts";
 
@@ -51,14 +51,10 @@ export default defineCommand({
     const all_projects = flags["all-projects"] || undefined;
     const where = { cwd: io.cwd, all_projects, agent, status, since_ms: since?.(Date.now()) };
     const processes = await list(io, all, where, limit);
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(processes, null, 2)}\n`);
-      return EXIT.ok;
-    }
-    const style = styleOf(io, io.stdout);
-    const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
-    io.stdout.write(table(rows, columns(flags, processes, style), io.stdout, style));
-    return EXIT.ok;
+    return print(io, flags, processes, (style) => {
+      const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
+      return table(rows, columns(flags, processes, style), io.stdout, style);
+    });
   },
 });
 

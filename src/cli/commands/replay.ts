@@ -6,7 +6,7 @@ import { EXIT, usageError } from "../exit.ts";
 import { bool, choice, json, list, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 import { absoluteFolder } from "../paths.ts";
 import { endDifferences } from "../replay/end-differences.ts";
 import { exportScript } from "../replay/export.ts";
@@ -169,9 +169,7 @@ function report(io: Io, played: Played, ignored: readonly string[], flags: { jso
   if ("receipt" in played) return played.receipt.exit_code;
   const differences = played.differences.filter((one) => !ignored.includes(one.kind));
   const made = { same: differences.length === 0, ...played, differences };
-  io.stdout.write(
-    flags.json ? `${JSON.stringify(made, null, 2)}\n` : reportText(made, styleOf(io, io.stdout)),
-  );
+  print(io, flags, made, (style) => reportText(made, style));
   return made.same ? EXIT.ok : EXIT.error;
 }
 

@@ -2,11 +2,11 @@
 
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { doingText } from "../output/doing.ts";
 import { formatCost, formatElapsed, printable } from "../output/format.ts";
-import { type Style, styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
+import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
 import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
@@ -23,10 +23,7 @@ export default defineCommand({
   run(io, flags, [pid]) {
     return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const detail = await wire.request("show", of);
-      io.stdout.write(
-        flags.json ? `${JSON.stringify(detail, null, 2)}\n` : text(detail, styleOf(io, io.stdout)),
-      );
-      return EXIT.ok;
+      return print(io, flags, detail, (style) => text(detail, style));
     });
   },
 });

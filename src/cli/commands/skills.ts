@@ -6,6 +6,7 @@ import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { environment, project, withWire } from "../io.ts";
 import { printCatalog } from "../output/catalog.ts";
+import { print } from "../output/print.ts";
 import { absoluteFolder } from "../paths.ts";
 
 const create = defineCommand({
@@ -75,13 +76,14 @@ export default defineCommand({
       async run(io, flags, [dir = "."]) {
         const { checkSkills } = await import("../../server/offline-commands.ts");
         const { checked, problems, warnings } = await checkSkills(absoluteFolder(io, "DIR", dir));
-        if (flags.json) io.stdout.write(`${JSON.stringify({ checked, problems, warnings }, null, 2)}\n`);
-        else {
-          for (const path of checked)
-            if (!problems.some((p) => p.path === path)) io.stdout.write(`ok  ${path}\n`);
-          for (const { message } of problems) io.stdout.write(`bad ${message}\n`);
-          for (const { message } of warnings) io.stdout.write(`warning ${message}\n`);
-        }
+        print(io, flags, { checked, problems, warnings }, () => {
+          const good = checked.filter((path) => !problems.some((p) => p.path === path));
+          return [
+            ...good.map((path) => `ok  ${path}\n`),
+            ...problems.map(({ message }) => `bad ${message}\n`),
+            ...warnings.map(({ message }) => `warning ${message}\n`),
+          ].join("");
+        });
         return problems.length === 0 ? EXIT.ok : EXIT.error;
       },
     }),

@@ -2,15 +2,16 @@
 
 import type { StepDetail, StepSummary, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT, usageError } from "../exit.ts";
+import { usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
 import { verdictLine } from "../output/ask.ts";
 import { damageText } from "../output/damage.ts";
 import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
 import { messageText } from "../output/message.ts";
+import { print } from "../output/print.ts";
 import { promptText } from "../output/prompt.ts";
-import { type Style, styleOf } from "../output/style.ts";
+import type { Style } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
 import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
 import { RUN_ARGUMENT } from "../target.ts";
@@ -35,21 +36,17 @@ export default defineCommand({
     if (flags.prompt && step === undefined)
       throw usageError("--prompt needs N: the step whose prompt to print");
     return withRecordedRun(io, flags.record, pid, async (wire, of) => {
-      const style = styleOf(io, io.stdout);
-      if (step !== undefined && flags.prompt) {
+      if (step === undefined) {
+        const steps = await all(io, wire, of);
+        return print(io, flags, steps, (style) => summaries(io, steps, style));
+      }
+      if (flags.prompt) {
         const prompt = await wire.request("get_step_prompt", { ...of, step });
-        io.stdout.write(flags.json ? `${JSON.stringify(prompt, null, 2)}\n` : promptText(prompt, style));
-        return EXIT.ok;
+        return print(io, flags, prompt, (style) => promptText(prompt, style));
       }
-      if (step !== undefined) {
-        const detail = await wire.request("get_step_detail", { ...of, step });
-        for (const { problem } of detail.kept_results) if (problem) io.stderr.write(`${problem}\n`);
-        io.stdout.write(flags.json ? `${JSON.stringify(detail, null, 2)}\n` : whole(detail, style));
-        return EXIT.ok;
-      }
-      const steps = await all(io, wire, of);
-      io.stdout.write(flags.json ? `${JSON.stringify(steps, null, 2)}\n` : summaries(io, steps, style));
-      return EXIT.ok;
+      const detail = await wire.request("get_step_detail", { ...of, step });
+      for (const { problem } of detail.kept_results) if (problem) io.stderr.write(`${problem}\n`);
+      return print(io, flags, detail, (style) => whole(detail, style));
     });
   },
 });

@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, duration, json } from "../flags.ts";
 import type { Wire } from "../io.ts";
+import { jsonText } from "../output/print.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { RUN_ARGUMENT, withRun } from "../target.ts";
 
@@ -29,7 +30,7 @@ export default defineCommand({
     const waits = wake ? `; it waits ${wake.on === "message" ? "for " : ""}${waitsFor({ wake })}` : "";
     const suspend = async (wire: Wire, of: Target): Promise<number> => {
       const answer = await wire.request("suspend", { ...of, wake }, { timeoutMs: null });
-      if (flags.json) io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
+      if (flags.json) io.stdout.write(jsonText(answer));
       else
         io.stderr.write(
           `process ${answer.pid}: suspended at step ${answer.step}${waits}; to resume it: rnix resume ${answer.uuid}\n`,

@@ -11,6 +11,7 @@ import { bool, count, json, text } from "../flags.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { formatElapsed, plural, printable } from "../output/format.ts";
 import { junitXml } from "../output/junit.ts";
+import { print } from "../output/print.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { absoluteFolder } from "../paths.ts";
 import { differencesText } from "../replay/report.ts";
@@ -52,12 +53,11 @@ export default defineCommand({
       trust: flags.trust,
       keep: flags.keep,
     };
-    const print = flags.json ? undefined : caseLine(io, styleOf(io, io.stdout));
-    const results = await playAll(io, cases, options, flags.jobs ?? JOBS, print);
+    const onResult = flags.json ? undefined : caseLine(io, styleOf(io, io.stdout));
+    const results = await playAll(io, cases, options, flags.jobs ?? JOBS, onResult);
     if (flags.junit !== undefined) writeFileSync(resolve(io.cwd, flags.junit), junitReport(results));
     const failed = results.filter(({ passed }) => !passed).length;
-    if (flags.json) io.stdout.write(`${JSON.stringify(results, null, 2)}\n`);
-    else io.stdout.write(`${results.length - failed} passed, ${failed} failed\n`);
+    print(io, flags, results, () => `${results.length - failed} passed, ${failed} failed\n`);
     return failed === 0 ? EXIT.ok : EXIT.error;
   },
 });
@@ -70,13 +70,13 @@ function selected(cases: CaseFolder[], filter: string | undefined): CaseFolder[]
   );
 }
 
-/** Results in the order of the cases; `print` gets each in this order, as soon as it and those before it are there. */
+/** Results in the order of the cases; `onResult` gets each in this order, as soon as it and those before it are there. */
 async function playAll(
   io: Io,
   cases: readonly CaseFolder[],
   options: CaseOptions,
   jobs: number,
-  print: ((result: CaseResult) => void) | undefined,
+  onResult: ((result: CaseResult) => void) | undefined,
 ): Promise<CaseResult[]> {
   const { playCase } = await import("../cases/play-case.ts");
   const records = mkdtempSync(join(tmpdir(), "rnix-cases-"));
@@ -90,7 +90,7 @@ async function playAll(
       const player = async (): Promise<void> => {
         for (const [at, found] of left) {
           results[at] = await playCase(io, session, found, options);
-          for (let next = results[printed]; next !== undefined; next = results[++printed]) print?.(next);
+          for (let next = results[printed]; next !== undefined; next = results[++printed]) onResult?.(next);
         }
       };
       await Promise.all(Array.from({ length: Math.min(jobs, cases.length) }, player));

@@ -8,6 +8,7 @@ import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { plural } from "../output/format.ts";
+import { jsonText } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
 
@@ -44,7 +45,7 @@ export default defineCommand({
     if (notice !== undefined) io.stderr.write(`note: ${notice}\n`);
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
     if (again.length > 0) return askAgain(io, review, again);
-    if (flags.json) io.stdout.write(`${JSON.stringify(asJson(review), null, 2)}\n`);
+    if (flags.json) io.stdout.write(jsonText(asJson(review)));
     else show(io, review);
     if (flags.show) return EXIT.ok;
     if (flags.revoke) {

@@ -1,27 +1,21 @@
 /** `rnix undo`: takes back what a run changed in files. */
 
-import { changedFiles, runAndFiles } from "../changed-files.ts";
+import { CHANGED_FILES, changedFiles, runAndFiles } from "../changed-files.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { refuseInsideRun } from "../io.ts";
 import { refusedText, undoText } from "../output/changes.ts";
 import { printable } from "../output/format.ts";
+import { print } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
-import { withRun } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../target.ts";
 
 const TIMEOUT_MS = 10 * 60_000;
 
 export default defineCommand({
   about: "Take back what a run, its commands and its children changed in files",
-  args: [
-    {
-      name: "PID",
-      about: "a PID, a UUID or the beginning of one; the project's last run by default",
-      optional: true,
-    },
-    { name: "FILE", about: "only these files and folders", optional: true, many: true, file: true },
-  ],
+  args: [RUN_ARGUMENT, CHANGED_FILES],
   flags: {
     "to-step": count("keep the changes up to this step", "N"),
     redo: bool("make the changes of the last undo again"),
@@ -57,8 +51,7 @@ export default defineCommand({
       const report = flags["dry-run"]
         ? planned
         : await wire.request("undo", query, { timeoutMs: TIMEOUT_MS });
-      if (flags.json) io.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-      else io.stdout.write(undoText(report, styleOf(io, io.stdout)));
+      print(io, flags, report, (style) => undoText(report, style));
       io.stderr.write(refusedText(report, styleOf(io, io.stderr)));
       return report.refused > 0 ? EXIT.error : EXIT.ok;
     });

@@ -2,9 +2,8 @@
 
 import type { AddedJob } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
-import { styleOf } from "../output/style.ts";
+import { print } from "../output/print.ts";
 import { absoluteFolder } from "../paths.ts";
 import { cronCall } from "./call.ts";
 import { JOB_FLAGS, jobOf } from "./job-flags.ts";
@@ -47,14 +46,12 @@ export const add = defineCommand({
     const job = await jobOf(io, flags, args);
     const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
     const added = await cronCall<AddedJob>(io, "add", { job }, cwd);
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(added, null, 2)}\n`);
-      return EXIT.ok;
-    }
-    const style = styleOf(io, io.stdout);
-    io.stdout.write(`job ${style.bold(added.job.name)}\n${nextLines(added.job, added.next, style)}`);
     const { hook } = added.job;
-    if (hook) io.stdout.write(`${hookText(hook).replace(/^/gm, "  ")}\n`);
+    const code = print(io, flags, added, (style) => {
+      const events = hook ? `${hookText(hook).replace(/^/gm, "  ")}\n` : "";
+      return `job ${style.bold(added.job.name)}\n${nextLines(added.job, added.next, style)}${events}`;
+    });
+    if (flags.json) return code;
     if (hook?.url === null)
       io.stderr.write(
         `note: rnix cron show ${added.job.name} has its address for POST as soon as it listens\n`,
@@ -63,6 +60,6 @@ export const add = defineCommand({
     const { firingNotice } = await import("./firing.ts");
     const notice = await firingNotice(io);
     if (notice !== null) io.stderr.write(`note: ${notice}\n`);
-    return EXIT.ok;
+    return code;
   },
 });

@@ -4,6 +4,7 @@ import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
+import { jsonText } from "../output/print.ts";
 import { cronCall } from "./call.ts";
 import { stateText } from "./job-text.ts";
 import { JOB_ARGUMENT } from "./show.ts";
@@ -25,7 +26,7 @@ function change(
     async run(io, flags, names) {
       const jobs: JobInfo[] = [];
       for (const name of names) jobs.push(await cronCall<JobInfo>(io, op, { name }));
-      if (flags.json) io.stdout.write(`${JSON.stringify(jobs, null, 2)}\n`);
+      if (flags.json) io.stdout.write(jsonText(jobs));
       else for (const job of jobs) io.stderr.write(`job ${job.name}: ${changed(op, job)}\n`);
       return EXIT.ok;
     },
@@ -65,7 +66,7 @@ export const run = defineCommand({
   ],
   async run(io, flags, [name]) {
     const row = await cronCall<LedgerRow>(io, "run", { name });
-    if (flags.json) io.stdout.write(`${JSON.stringify(row, null, 2)}\n`);
+    if (flags.json) io.stdout.write(jsonText(row));
     else if (row.uuid !== null)
       io.stderr.write(`job ${row.job}: runs as ${row.uuid}; rnix log -f ${row.uuid} follows it\n`);
     else io.stderr.write(`job ${row.job}: ${row.state}${row.reason === null ? "" : `: ${row.reason}`}\n`);

@@ -3,8 +3,8 @@
 import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import type { LedgerRow } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { age, bool, count, json } from "../flags.ts";
+import { print } from "../output/print.ts";
 import { cronCall } from "./call.ts";
 import { failedHint, rowsTable, strip } from "./rows.ts";
 
@@ -31,12 +31,12 @@ export const history = defineCommand({
     if (name !== undefined && !flags["all-projects"])
       await cronCall(io, "show", { name, limit: 1, count: 1 });
     const rows = await cronCall<LedgerRow[]>(io, "history", wanted);
-    if (flags.json) io.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
-    else if (rows.length === 0) io.stderr.write("nothing has been due yet\n");
-    else
-      io.stdout.write(
-        `${strip(rows, io, io.stdout)}\n\n${rowsTable(rows, io, { withJob: name === undefined })}${name === undefined ? "" : failedHint(rows)}`,
-      );
-    return EXIT.ok;
+    if (rows.length === 0 && !flags.json) io.stderr.write("nothing has been due yet\n");
+    return print(io, flags, rows, () => {
+      if (rows.length === 0) return "";
+      const withJob = name === undefined;
+      const hint = withJob ? "" : failedHint(rows);
+      return `${strip(rows, io, io.stdout)}\n\n${rowsTable(rows, io, { withJob })}${hint}`;
+    });
   },
 });

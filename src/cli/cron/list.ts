@@ -7,6 +7,7 @@ import { EXIT } from "../exit.ts";
 import { bool, type FlagValues, json } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { oneLine, plural, printable } from "../output/format.ts";
+import { jsonText } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
 import { cronCall } from "./call.ts";
@@ -30,7 +31,7 @@ export async function listJobs(io: Io, flags: FlagValues<typeof LIST_FLAGS>): Pr
   const all = flags["all-projects"];
   const jobs = await cronCall<JobInfo[]>(io, "list", { all_projects: all });
   if (flags.json) {
-    io.stdout.write(`${JSON.stringify(jobs, null, 2)}\n`);
+    io.stdout.write(jsonText(jobs));
     return EXIT.ok;
   }
   if (jobs.length === 0) {

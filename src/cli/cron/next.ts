@@ -2,8 +2,9 @@
 
 import type { NextInstants } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT, usageError } from "../exit.ts";
+import { usageError } from "../exit.ts";
 import { count, json, text } from "../flags.ts";
+import { print } from "../output/print.ts";
 import { cronCall } from "./call.ts";
 import { distance, instantText, localZone } from "./when.ts";
 
@@ -29,16 +30,15 @@ export const next = defineCommand({
       throw usageError("--tz belongs to an expression: a job has its own zone");
     const what = isExpression ? { expression: given, tz: flags.tz } : { name: given };
     const found = await cronCall<NextInstants>(io, "next", { ...what, count: flags.count ?? SHOWN });
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
-      return EXIT.ok;
-    }
     const zone = flags.tz ?? localZone();
     const now = Date.now();
-    for (const iso of found.instants) io.stdout.write(`${instantText(iso, zone)}  ${distance(iso, now)}\n`);
+    const code = print(io, flags, found, () =>
+      found.instants.map((iso) => `${instantText(iso, zone)}  ${distance(iso, now)}\n`).join(""),
+    );
+    if (flags.json) return code;
     if (found.instants.length === 0)
       io.stderr.write("no time is left: the job waits for an event, is over or is disabled\n");
     for (const warning of found.warnings) io.stderr.write(`warning: ${warning}\n`);
-    return EXIT.ok;
+    return code;
   },
 });

@@ -2,9 +2,10 @@
 
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
-import { EXIT } from "../exit.ts";
 import { count, json } from "../flags.ts";
-import { styleOf } from "../output/style.ts";
+import type { Io } from "../io.ts";
+import { print } from "../output/print.ts";
+import type { Style } from "../output/style.ts";
 import { fields } from "../output/table.ts";
 import { cronCall } from "./call.ts";
 import { jobFields, nextLines } from "./job-text.ts";
@@ -29,21 +30,19 @@ export const show = defineCommand({
   examples: [{ line: "rnix cron show nightly", about: "the strip has a mark for each of its last times" }],
   async run(io, flags, [name]) {
     const shown = await cronCall<Shown>(io, "show", { name, limit: flags.limit ?? ROWS });
-    if (flags.json) {
-      io.stdout.write(`${JSON.stringify(shown, null, 2)}\n`);
-      return EXIT.ok;
-    }
-    const { job, next, runs } = shown;
-    const style = styleOf(io, io.stdout);
-    io.stdout.write(`job ${style.bold(job.name)}\n${fields(jobFields(job), style)}`);
-    // A paused or disabled job has none.
-    if (job.next_at !== null && next.length > 0)
-      io.stdout.write(`\nnext\n${nextLines(job, next, style).split("\n").slice(1).join("\n")}`);
-    if (runs.length === 0) io.stdout.write("\nit has not been due yet\n");
-    else
-      io.stdout.write(
-        `\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}${failedHint(runs)}`,
-      );
-    return EXIT.ok;
+    return print(io, flags, shown, (style) => text(io, shown, style));
   },
 });
+
+function text(io: Io, { job, next, runs }: Shown, style: Style): string {
+  // A paused or disabled job has no next times.
+  const times =
+    job.next_at === null || next.length === 0
+      ? ""
+      : `\nnext\n${nextLines(job, next, style).split("\n").slice(1).join("\n")}`;
+  const rows =
+    runs.length === 0
+      ? "\nit has not been due yet\n"
+      : `\n${strip(runs, io, io.stdout)}\n\n${rowsTable(runs.slice(-TABLE), io)}${failedHint(runs)}`;
+  return `job ${style.bold(job.name)}\n${fields(jobFields(job), style)}${times}${rows}`;
+}

@@ -6,6 +6,7 @@ import type { ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts"
 import type { Answers } from "../../server/methods/method-table.ts";
 import { usageError } from "../exit.ts";
 import type { Io, Wire } from "../io.ts";
+import { jsonText } from "../output/print.ts";
 
 /** A recorded run as a complete script, with the scripts of its child agents. */
 interface Recording {
@@ -63,7 +64,7 @@ type Write = (recording: Recording) => string | Promise<string>;
 const FORMS: Readonly<Record<string, Write>> = {
   ".yaml": yaml,
   ".yml": yaml,
-  ".json": (recording) => `${JSON.stringify(whole(recording), null, 2)}\n`,
+  ".json": (recording) => jsonText(whole(recording)),
   ".jsonl": jsonl,
   ".ndjson": jsonl,
 };

@@ -1,5 +1,6 @@
 /** GitLab's code quality report of a run. */
 
+import { jsonText } from "../output/print.ts";
 import type { Problem } from "./problems.ts";
 
 /** GitLab's code quality report: a list of problems in the form of Code Climate. */
@@ -12,5 +13,5 @@ export function codeQuality(problems: readonly Problem[]): string {
     severity: "major",
     location: { path, lines: { begin: line } },
   }));
-  return `${JSON.stringify(issues, null, 2)}\n`;
+  return jsonText(issues);
 }

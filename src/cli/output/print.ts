@@ -1,0 +1,21 @@
+/** Prints what a command answers. */
+
+import { EXIT } from "../exit.ts";
+import type { Io } from "../io.ts";
+import { type Style, styleOf } from "./style.ts";
+
+/** Prints an answer on stdout, with --json as JSON. Returns the exit code of success. */
+export function print(
+  io: Io,
+  { json }: { json: boolean },
+  answer: unknown,
+  text: (style: Style) => string,
+): number {
+  io.stdout.write(json ? jsonText(answer) : text(styleOf(io, io.stdout)));
+  return EXIT.ok;
+}
+
+/** A value as JSON in several lines. */
+export function jsonText(value: unknown): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
