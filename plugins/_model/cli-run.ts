@@ -3,6 +3,7 @@
 import { type Child, type LLMEvent, type OpenContext, SyscallError } from "rnix/plugin";
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
+import { settledWithin } from "../_lib/within.ts";
 
 /** Reads what one CLI prints, line by line, as the events of a model device. */
 export interface CliStream {
@@ -94,10 +95,7 @@ export class CliRun {
   }
 
   async #exit(child: Child): Promise<void> {
-    const timeout = Promise.withResolvers<void>();
-    const timer = setTimeout(timeout.resolve, EXIT_MS);
-    await Promise.race([child.exited().catch(() => undefined), timeout.promise]);
-    clearTimeout(timer);
+    await settledWithin(child.exited(), EXIT_MS);
     await this.#kill();
   }
 

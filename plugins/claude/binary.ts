@@ -2,8 +2,9 @@
 
 import { statSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { isAbsolute, join } from "node:path";
+import { join } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
+import { findProgram, isFile } from "../_model/cli-program.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -27,11 +28,12 @@ const CONFINING = ["--tools", "--strict-mcp-config", "--mcp-config", "--setting-
 /** Programs asked so far, by path and modification time. */
 const probed = new Map<string, Promise<Binary>>();
 
+/** Where its installers put it, in the home folder. */
+const INSTALLED = [".local/bin/claude", ".claude/local/claude", ".bun/bin/claude", ".npm-global/bin/claude"];
+
 /** Finds the program on the PATH, then where its installers put it. */
 export function findBinary(env: Env): string | undefined {
-  const onPath = Bun.which("claude", { PATH: env.PATH ?? "", cwd: "/" });
-  if (onPath !== null && isAbsolute(onPath)) return onPath;
-  return installPaths(env.HOME).find(isFile);
+  return findProgram(env, ["claude"], INSTALLED);
 }
 
 /** The path of the program. UNAVAILABLE when there is none. */
@@ -99,11 +101,6 @@ async function printed({ exec }: OpenContext, argv: string[]): Promise<string> {
   });
 }
 
-function installPaths(home: string | undefined): string[] {
-  const own = [".local/bin/claude", ".claude/local/claude", ".bun/bin/claude", ".npm-global/bin/claude"];
-  return home === undefined ? [] : own.map((path) => join(home, path));
-}
-
 /** The program of the newest Node version of nvm that has it. */
 async function ofNvm(home: string | undefined): Promise<string | undefined> {
   if (home === undefined) return undefined;
@@ -113,10 +110,6 @@ async function ofNvm(home: string | undefined): Promise<string | undefined> {
     .toSorted((a, b) => b.localeCompare(a, "en", { numeric: true }))
     .map((name) => join(versions, name, "bin/claude"))
     .find(isFile);
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 function notFound(command: string | undefined): SyscallError {

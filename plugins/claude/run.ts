@@ -1,6 +1,7 @@
 /** One program `claude -p`, from its start to its end. */
 
 import type { LLMEvent, OpenContext, ToolService } from "rnix/plugin";
+import { settledWithin } from "../_lib/within.ts";
 import { CliRun, type Program } from "../_model/cli-run.ts";
 import { ToolEndpoint } from "./endpoint.ts";
 import type { Endpoint } from "./program.ts";
@@ -47,13 +48,8 @@ export class Run {
     if (id === undefined || this.#seen.has(id) || this.#ended) return;
     const read = Promise.withResolvers<void>();
     this.#waiting.set(id, read.resolve);
-    const timer = setTimeout(read.resolve, ID_WAIT_MS);
-    try {
-      await read.promise;
-    } finally {
-      clearTimeout(timer);
-      this.#waiting.delete(id);
-    }
+    await settledWithin(read.promise, ID_WAIT_MS);
+    this.#waiting.delete(id);
   }
 
   #onId(id: string): void {

@@ -1,9 +1,8 @@
 /** Finds the Cursor CLI and opens it as the device /dev/llm/cursor. */
 
-import { statSync } from "node:fs";
-import { isAbsolute, join } from "node:path";
 import { type LLMRequest, type OpenContext, SyscallError } from "rnix/plugin";
 import { CliFile, commandOf } from "../_model/cli-file.ts";
+import { findProgram, isFile } from "../_model/cli-program.ts";
 import { CliRun, type Program } from "../_model/cli-run.ts";
 import { promptOf } from "../_model/conversation.ts";
 import type { ModelFacts } from "../_model/model-file.ts";
@@ -41,16 +40,8 @@ function locate({ env }: OpenContext, command: string | undefined): string {
 }
 
 /** Finds the program on the PATH by either of its names, then where its installer puts it. */
-export function findBinary({
-  PATH = "",
-  HOME,
-}: Readonly<Record<string, string | undefined>>): string | undefined {
-  const installed =
-    HOME === undefined ? [] : ["cursor-agent", "agent"].map((name) => join(HOME, ".local/bin", name));
-  const onPath = ["cursor-agent", "agent"].map((name) => Bun.which(name, { PATH, cwd: "/" }));
-  return (
-    [...onPath, ...installed].find((path) => path !== null && isAbsolute(path) && isFile(path)) ?? undefined
-  );
+export function findBinary(env: Readonly<Record<string, string | undefined>>): string | undefined {
+  return findProgram(env, ["cursor-agent", "agent"], [".local/bin/cursor-agent", ".local/bin/agent"]);
 }
 
 function program(path: string, request: LLMRequest, key: string): Program {
@@ -70,10 +61,6 @@ function program(path: string, request: LLMRequest, key: string): Program {
     ],
     env: { CURSOR_API_KEY: key },
   };
-}
-
-function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 function tooLong(prompt: string): SyscallError {

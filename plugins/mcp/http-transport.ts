@@ -6,6 +6,7 @@ import {
   StreamableHTTPClientTransport,
 } from "@modelcontextprotocol/client";
 import { JsonDepth } from "../_lib/json-depth.ts";
+import { settledWithin } from "../_lib/within.ts";
 import { redirected, tooDeep, tooLarge } from "./failure.ts";
 import type { HttpSettings } from "./settings.ts";
 
@@ -25,11 +26,8 @@ export class HttpTransport extends StreamableHTTPClientTransport {
   /** Ends the session, where there is one. */
   override async close(): Promise<void> {
     if (this.sessionId !== undefined) {
-      const timeout = Promise.withResolvers<void>();
-      const timer = setTimeout(timeout.resolve, TERMINATE_MS);
       // The server may not support this, or be gone.
-      await Promise.race([this.terminateSession().catch(() => undefined), timeout.promise]);
-      clearTimeout(timer);
+      await settledWithin(this.terminateSession(), TERMINATE_MS);
     }
     await super.close();
   }

@@ -5,6 +5,7 @@ import { deserializeMessage } from "@modelcontextprotocol/client";
 import { type Child, type OpenContext, SyscallError } from "rnix/plugin";
 import { JsonDepth } from "../_lib/json-depth.ts";
 import { LineSplitter, type LongLine } from "../_lib/line-splitter.ts";
+import { settledWithin } from "../_lib/within.ts";
 import { tooLarge } from "./failure.ts";
 import type { ProgramSettings } from "./settings.ts";
 
@@ -81,11 +82,8 @@ export class ProgramTransport implements Transport {
   }
 
   /** Waits a moment for the end of a program that takes no more input: how it ended says more. */
-  async followed(): Promise<void> {
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, EXIT_MS);
-    await Promise.race([this.#following, late.promise]);
-    clearTimeout(timer);
+  followed(): Promise<void> {
+    return settledWithin(this.#following, EXIT_MS);
   }
 
   /** Ends the program without waiting for it to leave by itself: it has not answered. */
@@ -98,10 +96,7 @@ export class ProgramTransport implements Transport {
     const child = this.#child;
     if (!child) return;
     await child.end().catch(() => undefined); // Its input may be gone with it.
-    const leaving = Promise.withResolvers<void>();
-    const timer = setTimeout(leaving.resolve, EXIT_MS);
-    await Promise.race([child.exited(), leaving.promise]);
-    clearTimeout(timer);
+    await settledWithin(child.exited(), EXIT_MS);
     await child.kill();
   }
 

@@ -39,51 +39,15 @@ function latin(word: string): string {
   return word.replace(/[\u0370-\u04ff]/g, (letter) => LOOKALIKES[letter.toLowerCase()] ?? letter);
 }
 
-const LOOKALIKES: Readonly<Record<string, string>> = {
-  ...{
-    а: "a",
-    в: "b",
-    с: "c",
-    ԁ: "d",
-    е: "e",
-    һ: "h",
-    і: "i",
-    ї: "i",
-    ј: "j",
-    к: "k",
-    м: "m",
-    н: "h",
-    о: "o",
-  },
-  ...{ р: "p", ѕ: "s", т: "t", у: "y", х: "x", ԛ: "q", ԝ: "w", г: "r", п: "n", ѵ: "v" },
-  ...{
-    α: "a",
-    β: "b",
-    γ: "y",
-    ε: "e",
-    η: "n",
-    ι: "i",
-    κ: "k",
-    ν: "v",
-    ο: "o",
-    ρ: "p",
-    τ: "t",
-    υ: "u",
-    χ: "x",
-    ω: "w",
-  },
-};
-const LEET: Readonly<Record<string, string>> = {
-  0: "o",
-  1: "i",
-  3: "e",
-  4: "a",
-  5: "s",
-  7: "t",
-  9: "g",
-  "@": "a",
-  $: "s",
-};
+const LOOKALIKES = lettersBy(
+  "авсԁеһіїјкмнорѕтухԛԝгпѵαβγεηικνορτυχω",
+  "abcdehiijkmhopstyxqwrnvabyenikvoptuxw",
+);
+const LEET = lettersBy("0134579@$", "oieastgas");
+
+function lettersBy(signs: string, letters: string): Readonly<Record<string, string>> {
+  return Object.fromEntries([...signs].map((sign, at) => [sign, letters[at] ?? sign]));
+}
 
 /** Eight letters or more that stand alone: "i g n o r e  a l l". */
 const SINGLE_LETTERS = /(?:\b[a-z][ .-]{1,3}){8,}/;

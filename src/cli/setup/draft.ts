@@ -1,8 +1,8 @@
 /** A provider while it is being set up, before anything is written. */
 
-import type { TriedModelWire } from "../../protocol/methods.ts";
+import type { ProviderWire, TriedModelWire } from "../../protocol/methods.ts";
 import type { ModelsAnswer } from "../../server/catalog/list-models.ts";
-import { environment, type Io, type Session } from "../io.ts";
+import { type Io, project, type Session, type Wire } from "../io.ts";
 
 export interface Draft {
   name: string;
@@ -26,39 +26,33 @@ export class DraftServer {
     this.#session = session;
   }
 
-  async providers() {
+  async providers(): Promise<ProviderWire[]> {
+    const { providers } = await this.#ask((wire) => wire.request("list_providers", project(this.#io)));
+    return providers;
+  }
+
+  models(draft: Draft, waitMs = LIST_MS): Promise<ModelsAnswer> {
+    const asked = { ...this.#about(draft), wait_ms: waitMs };
+    return this.#ask((wire) => wire.request("list_models", asked, { timeoutMs: ANSWER_MS }));
+  }
+
+  sendWord(draft: Draft, model: string): Promise<TriedModelWire> {
+    const asked = { ...this.#about(draft), model };
+    return this.#ask((wire) => wire.request("try_model", asked, { timeoutMs: ANSWER_MS }));
+  }
+
+  async #ask<T>(request: (wire: Wire) => Promise<T>): Promise<T> {
     const wire = await this.#session.connect();
     try {
-      return (await wire.request("list_providers", this.#place())).providers;
+      return await request(wire);
     } finally {
       wire.close();
     }
   }
 
-  async models(draft: Draft, waitMs = LIST_MS): Promise<ModelsAnswer> {
-    const wire = await this.#session.connect();
-    try {
-      const asked = { ...this.#place(draft), provider: draft.name, entry: draft.entry, wait_ms: waitMs };
-      return await wire.request("list_models", asked, { timeoutMs: ANSWER_MS });
-    } finally {
-      wire.close();
-    }
-  }
-
-  async sendWord(draft: Draft, model: string): Promise<TriedModelWire> {
-    const wire = await this.#session.connect();
-    try {
-      const asked = { ...this.#place(draft), provider: draft.name, entry: draft.entry, model };
-      return await wire.request("try_model", asked, { timeoutMs: ANSWER_MS });
-    } finally {
-      wire.close();
-    }
-  }
-
-  /** The key that was entered stands in the environment of the request only. */
-  #place(draft?: Draft): { cwd: string; env: Record<string, string> } {
-    const env = environment(this.#io);
-    if (draft?.key !== undefined) env[draft.key.variable] = draft.key.value;
-    return { cwd: this.#io.cwd, env };
+  /** The key that was entered is in the environment of the request only. */
+  #about({ name, entry, key }: Draft) {
+    const { cwd, env } = project(this.#io);
+    return { cwd, env: { ...env, ...(key && { [key.variable]: key.value }) }, provider: name, entry };
   }
 }

@@ -12,6 +12,10 @@ export interface Item<T> {
   value: T;
 }
 
+export function item<T>(name: string, about: string, value: T): Item<T> {
+  return { name, about, value };
+}
+
 interface Question {
   /** The answer to an empty line. */
   preset?: string;

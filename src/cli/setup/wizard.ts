@@ -6,7 +6,7 @@ import type { Io } from "../io.ts";
 import { modelFactsText } from "../output/models.ts";
 import type { Draft, DraftServer } from "./draft.ts";
 import { KNOWN_PROVIDERS, LOCAL_SERVERS } from "./known-providers.ts";
-import type { Item, Prompt } from "./prompt.ts";
+import { type Item, item, type Prompt } from "./prompt.ts";
 import { answeredText } from "./tried.ts";
 
 /** What a flag has given already. */
@@ -79,17 +79,15 @@ async function chooseProvider(tools: Tools, wanted: string | undefined): Promise
   if (named !== undefined) return named.value;
   if (wanted !== undefined)
     throw new SyscallError("NOT_FOUND", `there is no provider "${wanted}": see rnix providers`);
-  const other: Item<Draft | null> = {
-    name: "other",
-    about: "another server with OpenAI's protocol",
-    value: null,
-  };
-  const leave: Item<Draft | null | "leave"> = { name: "quit", about: "change nothing", value: "leave" };
-  const items: Item<Draft | null | "leave">[] = [...known, other, leave];
+  const items: Item<Draft | "other" | "leave">[] = [
+    ...known,
+    item("other", "another server with OpenAI's protocol", "other"),
+    item("quit", "change nothing", "leave"),
+  ];
   for (;;) {
     const choice = await prompt.choose("Which provider shall Rnix use?", items);
-    if (choice === "leave") return null;
-    const draft = choice ?? (await askForServer(prompt));
+    if (choice === "leave" || choice === null) return null;
+    const draft = choice === "other" ? await askForServer(prompt) : choice;
     if (draft !== null) return draft;
   }
 }
@@ -104,7 +102,7 @@ async function choices(server: DraftServer): Promise<{ found: Item<Draft>[]; oth
   const isFound = (name: string): boolean => found.some((item) => item.name === name);
   const others = Object.entries(KNOWN_PROVIDERS)
     .filter(([name, { keyPage }]) => byName.has(name) && !isFound(name) && keyPage !== undefined)
-    .map(([name, { about }]): Item<Draft> => ({ name, about, value: { name, entry: {} } }));
+    .map(([name, { about }]) => item<Draft>(name, about, { name, entry: {} }));
   return { found: [...found, ...local.flat()], others };
 }
 
@@ -117,7 +115,7 @@ function isOffered({ name, model, models }: ProviderWire): boolean {
 function foundItem({ name, because, models, chosen }: ProviderWire): Item<Draft> {
   const about = KNOWN_PROVIDERS[name]?.about ?? "of your providers.yaml";
   const why = models.length > 0 ? `${models.length} models` : because;
-  return { name, about: chosen ? `${about}: in use here` : `${about}: ${why}`, value: { name, entry: {} } };
+  return item<Draft>(name, `${about}: ${chosen ? "in use here" : why}`, { name, entry: {} });
 }
 
 const LOCAL_MS = 400;
@@ -129,7 +127,7 @@ async function localItem(
   const draft: Draft = { name, entry: { driver: "openai-compatible", base_url: url } };
   const { models } = await server.models(draft, LOCAL_MS);
   const offered = models.filter(({ from }) => from === "service").length;
-  return offered === 0 ? [] : [{ name, about: `${about}: ${offered} models`, value: draft }];
+  return offered === 0 ? [] : [item(name, `${about}: ${offered} models`, draft)];
 }
 
 /** A server that is not among the known ones. null: back. */
@@ -164,23 +162,12 @@ async function askForKey({ io, prompt, server }: Tools, draft: Draft): Promise<D
   const needsNone = isServer ? false : listed?.key === "not needed" || known?.keyPage === undefined;
   if (needsNone && listed?.usable !== false) return draft;
   const variable = known?.keyVariable ?? variableOf(name, listed);
-  const command: Item<"command"> = {
-    name: "command",
-    about: "a command prints it, such as pass show llm",
-    value: "command",
-  };
-  const enter: Item<"enter"> = {
-    name: "enter",
-    about: "enter it: stored in ~/.config/rnix/env, mode 0600",
-    value: "enter",
-  };
+  const isKept = listed?.usable === true && draft.key === undefined;
   const items: Item<"command" | "enter" | "is" | "none">[] = [
-    ...(listed?.usable === true && draft.key === undefined
-      ? [{ name: "as it is", about: listed.because, value: "is" as const }]
-      : []),
-    ...(isServer ? [{ name: "none", about: "it needs no key", value: "none" as const }] : []),
-    enter,
-    command,
+    ...(isKept ? [item("as it is", listed.because, "is" as const)] : []),
+    ...(isServer ? [item("none", "it needs no key", "none" as const)] : []),
+    item("enter", "enter it: stored in ~/.config/rnix/env, mode 0600", "enter"),
+    item("command", "a command prints it, such as pass show llm", "command"),
   ];
   const page = known?.keyPage === undefined ? "" : ` ${known.keyPage} has it.`;
   const how = await prompt.choose(`How does Rnix get the key of ${name}?${page}`, items, { back: true });
@@ -276,9 +263,9 @@ async function chooseModel({ prompt }: Tools, models: readonly ModelWire[]): Pro
     if (found.length > 0) shown = found;
     else if (/^\d*$/.test(answer)) prompt.say("Expected a number of the list, or a model's name.");
     else {
-      const items: Item<boolean>[] = [
-        { name: "search", about: "show the list again", value: false },
-        { name: "use", about: `use ${answer} all the same`, value: true },
+      const items = [
+        item("search", "show the list again", false),
+        item("use", `use ${answer} all the same`, true),
       ];
       if (await prompt.choose(`The list has no ${answer}.`, items)) return answer;
       shown = ordered;
@@ -312,17 +299,13 @@ async function afterFailure(
   at: "list" | "none" | "word",
 ): Promise<Next> {
   prompt.say(`That did not work: ${error.message}`);
-  const again: Item<Next> = { name: "again", about: "try again", value: "again" };
-  const key: Item<Next> = { name: "key", about: "enter another key", value: "key" };
-  const known: Item<Next> = {
-    name: "known",
-    about: "choose among the models that Rnix knows",
-    value: "known",
-  };
-  const model: Item<Next> = { name: "model", about: "choose another model", value: "model" };
-  const save: Item<Next> = { name: "save", about: "keep it as it is: it may work later", value: "save" };
-  const other: Item<Next> = { name: "provider", about: "choose another provider", value: "other provider" };
-  const leave: Item<Next> = { name: "quit", about: "change nothing", value: "leave" };
+  const again = item<Next>("again", "try again", "again");
+  const key = item<Next>("key", "enter another key", "key");
+  const known = item<Next>("known", "choose among the models that Rnix knows", "known");
+  const model = item<Next>("model", "choose another model", "model");
+  const save = item<Next>("save", "keep it as it is: it may work later", "save");
+  const other = item<Next>("provider", "choose another provider", "other provider");
+  const leave = item<Next>("quit", "change nothing", "leave");
   const hasKey = KNOWN_PROVIDERS[draft.name]?.keyPage !== undefined || draft.entry.base_url !== undefined;
   // What most probably mends it comes first.
   const byCode: Item<Next>[] =
