@@ -6,8 +6,8 @@ import { readChunks } from "./content/read-chunks.ts";
 import { TimeSlice } from "./content/time-slice.ts";
 import { cutText, sizeText } from "./display.ts";
 import { systemError } from "./errors.ts";
-import type { Input } from "./operations.ts";
 import type { Confinement, OpenedFile } from "./paths/confinement.ts";
+import type { ReadInput } from "./tools.ts";
 
 const DEFAULT_LIMIT = 2_000;
 const LINE_CHARS = 2_000;
@@ -20,11 +20,7 @@ const NEWLINE = 10;
 const RETURN = 13;
 
 /** Reads a window of numbered lines. Only the window is held in memory. */
-export async function read(
-  confinement: Confinement,
-  input: Input<"read">,
-  signal: AbortSignal,
-): Promise<string> {
+export async function read(confinement: Confinement, input: ReadInput, signal: AbortSignal): Promise<string> {
   const file = await confinement.open(input.path);
   const shown = confinement.shown(file.path);
   try {

@@ -1,14 +1,13 @@
 /** The definitions of the file tools: Read, Write, Edit, Glob and Grep. */
 
-import type { ToolDef } from "rnix/plugin";
+import type { FromSchema, ToolDef } from "rnix/plugin";
 
 /**
  * The tools as the model sees them. Every request carries this text, so hints for a mistake are in the error message, and
- * the prompt's head says that paths are relative to the working folder. `operations.ts` validates the same fields with
- * upper bounds; a test compares the two.
+ * the prompt's head says that paths are relative to the working folder.
  */
 
-export const READ: ToolDef = {
+export const READ = {
   name: "Read",
   op: "read",
   subject: "path",
@@ -20,7 +19,7 @@ export const READ: ToolDef = {
     properties: {
       path: { type: "string", minLength: 1 },
       offset: { type: "integer", minimum: 1, description: "First line, from 1." },
-      limit: { type: "integer", minimum: 1, description: "Lines, default 2000." },
+      limit: { type: "integer", minimum: 1, maximum: 10_000, description: "Lines, default 2000." },
     },
     required: ["path"],
     additionalProperties: false,
@@ -28,9 +27,9 @@ export const READ: ToolDef = {
   // The driver itself ends an answer at about 100,000 characters and names the offset to continue with.
   maxResult: 110_000,
   annotations: { readOnlyHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const WRITE: ToolDef = {
+export const WRITE = {
   name: "Write",
   op: "write",
   subject: "path",
@@ -45,9 +44,9 @@ export const WRITE: ToolDef = {
     additionalProperties: false,
   },
   annotations: { destructiveHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const EDIT: ToolDef = {
+export const EDIT = {
   name: "Edit",
   op: "edit",
   subject: "path",
@@ -65,9 +64,9 @@ export const EDIT: ToolDef = {
     additionalProperties: false,
   },
   annotations: { destructiveHint: true },
-};
+} as const satisfies ToolDef;
 
-export const GLOB: ToolDef = {
+export const GLOB = {
   name: "Glob",
   op: "glob",
   subject: "path",
@@ -79,15 +78,15 @@ export const GLOB: ToolDef = {
     properties: {
       pattern: { type: "string", minLength: 1 },
       path: { type: "string", minLength: 1 },
-      limit: { type: "integer", minimum: 1, description: "Default 100." },
+      limit: { type: "integer", minimum: 1, maximum: 1_000, description: "Default 100." },
     },
     required: ["pattern"],
     additionalProperties: false,
   },
   annotations: { readOnlyHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const GREP: ToolDef = {
+export const GREP = {
   name: "Grep",
   op: "grep",
   subject: "path",
@@ -108,11 +107,13 @@ export const GREP: ToolDef = {
       context: {
         type: "integer",
         minimum: 0,
+        maximum: 50,
         description: "Lines around each match.",
       },
       head_limit: {
         type: "integer",
         minimum: 1,
+        maximum: 5_000,
         description: "Default 250 lines or 100 files.",
       },
     },
@@ -120,4 +121,10 @@ export const GREP: ToolDef = {
     additionalProperties: false,
   },
   annotations: { readOnlyHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;
+
+export type ReadInput = FromSchema<typeof READ.input>;
+export type WriteInput = FromSchema<typeof WRITE.input>;
+export type EditInput = FromSchema<typeof EDIT.input>;
+export type GlobInput = FromSchema<typeof GLOB.input>;
+export type GrepInput = FromSchema<typeof GREP.input>;

@@ -3,14 +3,14 @@
 import type { OpenContext } from "rnix/plugin";
 import { replaceFile } from "./content/replace-file.ts";
 import { sizeText } from "./display.ts";
-import type { Input } from "./operations.ts";
 import type { Confinement } from "./paths/confinement.ts";
+import type { WriteInput } from "./tools.ts";
 
 /** Writes a whole file (tool Write): creates or replaces it, and returns a line about it. */
 export async function write(
   confinement: Confinement,
   context: OpenContext,
-  input: Input<"write">,
+  input: WriteInput,
   signal: AbortSignal,
 ): Promise<string> {
   const target = await confinement.target(input.path);

@@ -1,7 +1,6 @@
 /** `/dev/tasks`: the task list of a process tree, which its agents share. `/dev/tasks/3` is one task. */
 
 import { definePlugin } from "rnix/plugin";
-import { openTasks } from "./operations.ts";
 import { TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE } from "./tools.ts";
 
 export default definePlugin({
@@ -11,7 +10,10 @@ export default definePlugin({
     "/dev/tasks": {
       match: "prefix",
       tools: [TASK_CREATE, TASK_UPDATE, TASK_LIST, TASK_GET],
-      factory: (subpath, _flags, context) => openTasks(subpath, context),
+      factory: async (subpath, _flags, context) => {
+        const { openTasks } = await import("./operations.ts");
+        return openTasks(subpath, context);
+      },
     },
   },
   commands: [

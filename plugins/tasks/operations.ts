@@ -2,20 +2,20 @@
 
 import { type OpenContext, SyscallError } from "rnix/plugin";
 import { AnswerFile } from "../_lib/answer-file.ts";
+import { checkedInput } from "../_lib/checked-input.ts";
 import { jsonObject } from "../_lib/json-object.ts";
 import { changeList, readList } from "./document.ts";
 import {
   type Author,
   created,
   found,
-  type NewTask,
   openBlockers,
-  STATUSES,
   type TaskChange,
   type TaskDocument,
   updated,
 } from "./list.ts";
 import { checklistOf, listText, rowsOf, taskLine, taskText } from "./text.ts";
+import { TASK_CREATE, TASK_GET, TASK_LIST, TASK_UPDATE } from "./tools.ts";
 
 /** Opens /dev/tasks, or one task below it. */
 export function openTasks(subpath: string, context: OpenContext): AnswerFile {
@@ -31,15 +31,16 @@ export function openTasks(subpath: string, context: OpenContext): AnswerFile {
 
 async function run(op: unknown, input: Record<string, unknown>, context: OpenContext): Promise<string> {
   switch (op) {
-    case "task_create": {
-      const wanted = newTask(input);
+    case TASK_CREATE.op: {
+      const { blocked_by, blocks, ...given } = checkedInput(TASK_CREATE, input);
+      const wanted = { ...given, blocked_by: numbers(blocked_by), blocks: numbers(blocks) };
       const { list, task } = await changeList(context, (before) =>
         created(before, wanted, authorOf(context)),
       );
       context.checklist(checklistOf(list));
       return `Created: ${taskLine(list, task)}`;
     }
-    case "task_update": {
+    case TASK_UPDATE.op: {
       const change = taskChange(input);
       const { list, task } = await changeList(context, (before) =>
         updated(before, change, authorOf(context)),
@@ -47,23 +48,44 @@ async function run(op: unknown, input: Record<string, unknown>, context: OpenCon
       context.checklist(checklistOf(list));
       return task === null ? `Task ${change.id} is deleted.` : updatedText(list, task.id);
     }
-    case "task_list": {
+    case TASK_LIST.op: {
+      const { status } = checkedInput(TASK_LIST, input);
       const list = await readList(context);
-      const { status } = input;
       return listText(
         list,
         list.tasks.filter((task) => status === undefined || task.status === status),
       );
     }
-    case "task_get": {
+    case TASK_GET.op: {
+      const { id } = checkedInput(TASK_GET, input);
       const list = await readList(context);
-      return taskText(list, found(list, idOf(input.id, "id")));
+      return taskText(list, found(list, Number(id)));
     }
   }
   throw new SyscallError(
     "INVALID",
     `/dev/tasks: expected op task_create, task_update, task_list or task_get, got ${JSON.stringify(op)}.`,
   );
+}
+
+function taskChange(input: Record<string, unknown>): TaskChange {
+  const { id, add_blocked_by, remove_blocked_by, add_blocks, remove_blocks, ...given } = checkedInput(
+    TASK_UPDATE,
+    input,
+  );
+  return {
+    ...given,
+    id: Number(id),
+    add_blocked_by: numbers(add_blocked_by),
+    remove_blocked_by: numbers(remove_blocked_by),
+    add_blocks: numbers(add_blocks),
+    remove_blocks: numbers(remove_blocks),
+  };
+}
+
+/** Ids may be written as text. */
+function numbers(ids: readonly unknown[] | undefined): number[] | undefined {
+  return ids?.map(Number);
 }
 
 /** The list, or one task, as JSON. */
@@ -86,55 +108,4 @@ function updatedText(list: TaskDocument, id: number): string {
   const open = task.status === "in_progress" ? openBlockers(list, task) : [];
   const note = open.length === 0 ? "" : `\nNote: it is blocked by ${open.join(", ")}, not completed yet.`;
   return `Updated: ${taskLine(list, task)}${note}`;
-}
-
-/** A write to the device itself is not checked against a tool's schema. */
-function newTask(input: Record<string, unknown>): NewTask {
-  const { subject, description, owner, blocked_by, blocks } = input;
-  if (typeof subject !== "string") throw wrong("subject", "a text");
-  return {
-    subject,
-    description: textOf(description, "description"),
-    owner: textOf(owner, "owner"),
-    blocked_by: idsOf(blocked_by, "blocked_by"),
-    blocks: idsOf(blocks, "blocks"),
-  };
-}
-
-function taskChange(input: Record<string, unknown>): TaskChange {
-  const status = [...STATUSES, "deleted" as const].find((one) => one === input.status);
-  if (input.status !== undefined && status === undefined)
-    throw wrong("status", `one of ${STATUSES.join(", ")}, deleted`);
-  return {
-    id: idOf(input.id, "id"),
-    status,
-    subject: textOf(input.subject, "subject"),
-    description: textOf(input.description, "description"),
-    owner: textOf(input.owner, "owner"),
-    add_blocked_by: idsOf(input.add_blocked_by, "add_blocked_by"),
-    remove_blocked_by: idsOf(input.remove_blocked_by, "remove_blocked_by"),
-    add_blocks: idsOf(input.add_blocks, "add_blocks"),
-    remove_blocks: idsOf(input.remove_blocks, "remove_blocks"),
-  };
-}
-
-function textOf(value: unknown, field: string): string | undefined {
-  if (value === undefined || typeof value === "string") return value;
-  throw wrong(field, "a text");
-}
-
-function idsOf(value: unknown, field: string): number[] | undefined {
-  if (value === undefined) return undefined;
-  if (Array.isArray(value)) return value.map((one) => idOf(one, field));
-  throw wrong(field, "a list of ids");
-}
-
-function idOf(value: unknown, field: string): number {
-  const id = typeof value === "string" && /^[1-9][0-9]{0,8}$/.test(value) ? Number(value) : value;
-  if (typeof id === "number" && Number.isInteger(id)) return id;
-  throw wrong(field, "the id of a task");
-}
-
-function wrong(field: string, expected: string): SyscallError {
-  return new SyscallError("INVALID", `/dev/tasks: ${field}: expected ${expected}.`);
 }

@@ -5,9 +5,10 @@ import { STATUSES } from "./list.ts";
 
 /** A number. Models also write it as text. */
 const ID = { type: ["integer", "string"], minimum: 1, pattern: "^[1-9][0-9]{0,8}$" } as const;
+const CHANGES = [...STATUSES, "deleted"] as const;
 const IDS = { type: "array", items: ID, maxItems: 50 } as const;
 
-export const TASK_CREATE: ToolDef = {
+export const TASK_CREATE = {
   name: "TaskCreate",
   op: "task_create",
   defer: true,
@@ -26,9 +27,9 @@ export const TASK_CREATE: ToolDef = {
     additionalProperties: false,
   },
   annotations: { idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const TASK_UPDATE: ToolDef = {
+export const TASK_UPDATE = {
   name: "TaskUpdate",
   op: "task_update",
   defer: true,
@@ -38,7 +39,7 @@ export const TASK_UPDATE: ToolDef = {
     type: "object",
     properties: {
       id: ID,
-      status: { type: "string", enum: [...STATUSES, "deleted"] },
+      status: { type: "string", enum: CHANGES },
       subject: { type: "string", minLength: 1 },
       description: { type: "string" },
       owner: { type: "string", description: '"" removes the owner.' },
@@ -51,26 +52,26 @@ export const TASK_UPDATE: ToolDef = {
     additionalProperties: false,
   },
   annotations: { idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const TASK_LIST: ToolDef = {
+export const TASK_LIST = {
   name: "TaskList",
   op: "task_list",
   defer: true,
   description: "List the tasks of you and your sub-agents, with status, owner and what blocks them.",
   input: {
     type: "object",
-    properties: { status: { type: "string", enum: [...STATUSES] } },
+    properties: { status: { type: "string", enum: STATUSES } },
     additionalProperties: false,
   },
   annotations: { readOnlyHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;
 
-export const TASK_GET: ToolDef = {
+export const TASK_GET = {
   name: "TaskGet",
   op: "task_get",
   defer: true,
   description: "Read one task with its description and its links.",
   input: { type: "object", properties: { id: ID }, required: ["id"], additionalProperties: false },
   annotations: { readOnlyHint: true, idempotentHint: true },
-};
+} as const satisfies ToolDef;

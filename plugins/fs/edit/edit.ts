@@ -8,9 +8,9 @@ import { replaceFile } from "../content/replace-file.ts";
 import { TimeSlice } from "../content/time-slice.ts";
 import { sizeText } from "../display.ts";
 import { systemError } from "../errors.ts";
-import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";
 import type { WriteTarget } from "../paths/write-target.ts";
+import type { EditInput } from "../tools.ts";
 import { type Change, hunks, lineAt } from "./diff.ts";
 import { whyNotFound } from "./why-not-found.ts";
 
@@ -26,7 +26,7 @@ const CHANGE_COST = 256;
 export async function edit(
   confinement: Confinement,
   context: OpenContext,
-  input: Input<"edit">,
+  input: EditInput,
   signal: AbortSignal,
 ): Promise<string> {
   const shown = confinement.shown(input.path);
@@ -50,7 +50,7 @@ export async function edit(
 async function create(
   confinement: Confinement,
   context: OpenContext,
-  input: Input<"edit">,
+  input: EditInput,
   signal: AbortSignal,
 ): Promise<string> {
   const target = await confinement.target(input.path);
@@ -101,12 +101,7 @@ async function contentOf(
 }
 
 /** The changes to make: one, or all occurrences with replace_all. */
-async function find(
-  bytes: Buffer,
-  input: Input<"edit">,
-  shown: string,
-  signal: AbortSignal,
-): Promise<Change[]> {
+async function find(bytes: Buffer, input: EditInput, shown: string, signal: AbortSignal): Promise<Change[]> {
   for (const [before, after] of variants(bytes, input)) {
     const changes = await occurrences(bytes, before, after, signal);
     if (changes.length === 0) continue;
@@ -128,7 +123,7 @@ async function find(
 }
 
 /** The texts as given, and with the line endings of the file: models write "\n". */
-function variants(bytes: Buffer, input: Input<"edit">): [Buffer, Buffer][] {
+function variants(bytes: Buffer, input: EditInput): [Buffer, Buffer][] {
   const asGiven: [Buffer, Buffer] = [Buffer.from(input.old_string), Buffer.from(input.new_string)];
   const firstLine = bytes.indexOf("\n");
   if (firstLine < 1 || bytes[firstLine - 1] !== 13) return [asGiven];

@@ -2,8 +2,8 @@
 
 import { join, resolve } from "node:path";
 import { type OpenContext, SyscallError } from "rnix/plugin";
-import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";
+import type { GlobInput } from "../tools.ts";
 import { splitPattern } from "./glob-pattern.ts";
 import { searches } from "./searches.ts";
 
@@ -11,7 +11,7 @@ import { searches } from "./searches.ts";
 export async function glob(
   confinement: Confinement,
   context: OpenContext,
-  input: Input<"glob">,
+  input: GlobInput,
   signal: AbortSignal,
 ): Promise<string> {
   const start = resolve(context.cwd, input.path ?? ".");

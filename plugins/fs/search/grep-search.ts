@@ -4,7 +4,7 @@ import { basename } from "node:path";
 import { SyscallError } from "rnix/plugin";
 import { shownPath, sizeText } from "../display.ts";
 import { errnoOf } from "../errors.ts";
-import type { Input } from "../operations.ts";
+import type { GrepInput } from "../tools.ts";
 import { type FileOutcome, FileSearch, MAX_FILE_BYTES } from "./file-search.ts";
 import { pathFilter } from "./glob-pattern.ts";
 import { LineMatcher } from "./line-matcher.ts";
@@ -21,7 +21,7 @@ const ANSWER_CHARS = 60_000;
 export interface GrepRequest {
   op: "grep";
   cwd: string;
-  input: Input<"grep">;
+  input: GrepInput;
   /** Real: a folder, or the file that is open as `fd`. */
   start: string;
   fd?: number;

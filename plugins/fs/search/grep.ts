@@ -1,8 +1,8 @@
 /** The operation of the tool Grep. */
 
 import type { OpenContext } from "rnix/plugin";
-import type { Input } from "../operations.ts";
 import type { Confinement } from "../paths/confinement.ts";
+import type { GrepInput } from "../tools.ts";
 import type { GrepRequest } from "./grep-search.ts";
 import { searches } from "./searches.ts";
 
@@ -10,7 +10,7 @@ import { searches } from "./searches.ts";
 export async function grep(
   confinement: Confinement,
   context: OpenContext,
-  input: Input<"grep">,
+  input: GrepInput,
   signal: AbortSignal,
 ): Promise<string> {
   const { cwd, process } = context;

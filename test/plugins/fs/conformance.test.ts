@@ -1,9 +1,6 @@
-import { expect, test } from "bun:test";
+import { expect } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
-import plugin from "../../../plugins/fs/index.ts";
-import { operation } from "../../../plugins/fs/operations.ts";
 import { O_RDONLY } from "../../../src/plugin/index.ts";
 import { describePlugin } from "../../support/conformance/plugin.ts";
 
@@ -61,32 +58,4 @@ describePlugin("fs", () => import("../../../plugins/fs/index.ts"), {
     },
   ],
   unknown: "/dev/fs/no/such/file",
-});
-
-test("the schema that the model sees is the input that the driver takes", () => {
-  const tools = plugin.devices["/dev/fs"].tools;
-  const taken = z.toJSONSchema(operation, { io: "input" });
-  const options = z
-    .object({
-      oneOf: z.array(
-        z.object({ properties: z.record(z.string(), z.unknown()), required: z.array(z.string()) }),
-      ),
-    })
-    .parse(taken).oneOf;
-  expect(options.length).toBe(tools.length);
-  for (const [index, tool] of tools.entries()) {
-    const shown = z
-      .object({ properties: z.record(z.string(), z.looseObject({})), required: z.array(z.string()) })
-      .parse(tool.input);
-    const { op, ...fields } = options[index]?.properties ?? {};
-    expect(op).toMatchObject({ const: tool.op });
-    expect(Object.keys(shown.properties).sort()).toEqual(Object.keys(fields).sort());
-    expect(["op", ...shown.required].sort()).toEqual(options[index]?.required.sort() ?? []);
-    for (const [name, field] of Object.entries(shown.properties)) {
-      const { description: _, ...rules } = field;
-      // An upper bound is the driver's alone: the model meets it in the error of a call that crosses it.
-      const { maximum: _bound, ...checked } = z.looseObject({}).parse(fields[name]);
-      expect(rules, `${tool.name}.${name}`).toEqual(checked);
-    }
-  }
 });

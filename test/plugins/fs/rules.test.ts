@@ -3,13 +3,14 @@ import { readdirSync, symlinkSync } from "node:fs";
 import { basename, relative } from "node:path";
 import plugin from "../../../plugins/fs/index.ts";
 import { Permissions } from "../../../src/kernel/permission/permissions.ts";
-import { O_RDONLY, O_WRONLY, type OpenContext } from "../../../src/plugin/index.ts";
+import { O_RDONLY, O_WRONLY, type OpenContext, type ToolDef } from "../../../src/plugin/index.ts";
 import { failure } from "../../support/conformance/vfs-file.ts";
 import { Project } from "./project.ts";
 
 /* What a run's rules say of the files that a call meets on its way. The kernel's own look at the call is not made here. */
 
 const DEVICE = plugin.devices["/dev/fs"];
+const DEFS: readonly ToolDef[] = DEVICE.tools;
 const TOOLS: Record<string, string> = {
   read: "Read",
   write: "Write",
@@ -25,7 +26,7 @@ function ruled(
   rules: { allow?: string[]; deny?: string[] },
 ): OpenContext {
   const permissions = Permissions.of({
-    tools: DEVICE.tools.map(({ name, subject, filters }) => ({ name, subject, filters, path: "/dev/fs" })),
+    tools: DEFS.map(({ name, subject, filters }) => ({ name, subject, filters, path: "/dev/fs" })),
     devices: ["/dev/fs"],
     projectDir: project.dir,
     cwd: project.dir,
