@@ -46,17 +46,17 @@ export class MountManager implements ResourceHolder {
   readonly #ports: MountManagerPorts;
   readonly #tables: MountTables;
   readonly #sources: MountSources;
-  readonly #sight: MountVisibility;
+  readonly #visibility: MountVisibility;
   #closing = false;
 
   constructor(ports: MountManagerPorts) {
     this.#ports = ports;
     this.#tables = new MountTables(ports.table);
-    this.#sight = new MountVisibility(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
+    this.#visibility = new MountVisibility(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
     this.#sources = new MountSources({
       ...ports,
       changed: (points) => {
-        for (const point of points) if (point.isVisible) this.#sight.show(point);
+        for (const point of points) if (point.isVisible) this.#visibility.show(point);
       },
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.processesThatSee(table));
@@ -196,7 +196,6 @@ export class MountManager implements ResourceHolder {
   async look(
     request: MountRequest,
     where: Pick<MountScope, "project" | "env" | "devices">,
-    signal = new AbortController().signal,
   ): Promise<DeviceEntry[]> {
     const devices = new DeviceRegistry();
     const table: MountTable = {
@@ -206,6 +205,7 @@ export class MountManager implements ResourceHolder {
       points: new Map(),
       sees: () => false,
     };
+    const { signal } = new AbortController();
     const point = await this.#mount(table, request, mountPath(request), where, signal);
     try {
       return devices.entries();
@@ -279,7 +279,7 @@ export class MountManager implements ResourceHolder {
       if (table.points.get(path) !== point) {
         throw new SyscallError("CLOSED", `${path} was unmounted while it was being mounted.`);
       }
-      this.#sight.show(point);
+      this.#visibility.show(point);
       return point;
     } catch (thrown) {
       await this.#leave(point)().catch((fault) => this.#warn(fault, table));
@@ -340,7 +340,7 @@ export class MountManager implements ResourceHolder {
     if (table.points.get(path) === point) table.points.delete(path);
     if (table.proc) this.#tables.forgetEmpty(table.proc);
     const close = this.#sources.leave(point);
-    this.#sight.hide(point);
+    this.#visibility.hide(point);
     return async () => {
       try {
         await close();

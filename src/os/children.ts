@@ -65,8 +65,6 @@ interface Program {
   child: RunningChild;
   owner: ProgramOwner;
   life: "call" | "process" | "shared";
-  argv: string[];
-  startedAt: string;
 }
 
 /**
@@ -142,13 +140,8 @@ export class Children {
     return this.#closing;
   }
 
-  list(): { pid: number; argv: string[]; uuid: string; startedAt: string }[] {
-    return [...this.#programs.values()].map(({ child, argv, owner, startedAt }) => ({
-      pid: child.pid,
-      argv,
-      uuid: owner.uuid,
-      startedAt,
-    }));
+  list(): { pid: number; uuid: string }[] {
+    return [...this.#programs.values()].map(({ child, owner }) => ({ pid: child.pid, uuid: owner.uuid }));
   }
 
   /** Returns true when a program of this owner runs. Asks the system, because Bun may not have reported an end yet. */
@@ -195,11 +188,11 @@ export class Children {
     this.#started += 1;
     const id = `${this.#o.kernelId}.${this.#started}`;
     const mark = tagOf(this.#o.kernelId, this.#started);
-    const startedAt = new Date().toISOString();
     const callKey = life === "shared" ? undefined : owner.callKey;
     const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
     const env = environment(given, { uuid: owner.uuid, callKey }, id);
-    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at: startedAt });
+    const at = new Date().toISOString();
+    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at });
 
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };
@@ -211,7 +204,7 @@ export class Children {
     }
     leaders.set(start.started.pid, start.marked ? mark : null);
     child = this.#watch(start.started, id, start.marked ? mark : null, owner, request);
-    this.#programs.set(id, { child, owner, life, argv, startedAt });
+    this.#programs.set(id, { child, owner, life });
     return child;
   }
 

@@ -323,14 +323,7 @@ describe("the owner of a program", () => {
     await using bench = new Bench();
     const children = bench.children();
     const child = await children.exec(bench.owner("a"), bench.sh(`exec ${bench.nap} 1000`));
-    expect(children.list()).toEqual([
-      {
-        pid: child.pid,
-        argv: ["sh", "-c", `exec ${bench.nap} 1000`],
-        uuid: "a",
-        startedAt: expect.any(String),
-      },
-    ]);
+    expect(children.list()).toEqual([{ pid: child.pid, uuid: "a" }]);
     await child.kill();
     expect(children.list()).toEqual([]);
   });

@@ -1,9 +1,8 @@
 /** The device /proc. */
 
-import { type Device, SyscallError } from "../../plugin/index.ts";
+import { type Device, type FileStat, SyscallError, type VFSFile } from "../../plugin/index.ts";
 import type { GateStatus } from "../llm/model-gate.ts";
 import type { ProcInfo } from "../types.ts";
-import { snapshotFile } from "./snapshot-file.ts";
 
 interface ProcSource {
   info(pid: number): ProcInfo | undefined;
@@ -12,15 +11,15 @@ interface ProcSource {
 }
 
 /**
- * /proc/{pid}/status|intent|context (seeds 2.5), with "self" for the process that reads, and /proc/llm, the queues and limits of the model providers:
- * snapshots made at open, read-only.
+ * /proc/{pid}/status|intent|context (seeds 2.5), with "self" for the process that reads, and /proc/llm, the queues and limits
+ * of the model providers: snapshots made at open, read-only.
  */
 export function procDevice(source: ProcSource): Device {
   return {
     match: "prefix",
     factory(subpath, _flags, { process, project }) {
       if (subpath === "/llm") {
-        return snapshotFile("/proc", "llm", JSON.stringify({ queues: source.modelQueues() }));
+        return snapshotFile("llm", JSON.stringify({ queues: source.modelQueues() }));
       }
       const match = /^\/(\d+|self)\/(status|intent|context)$/.exec(subpath);
       const info = match ? source.info(match[1] === "self" ? process.pid : Number(match[1])) : undefined;
@@ -32,7 +31,7 @@ export function procDevice(source: ProcSource): Device {
         );
       }
       const file = match[2] ?? "";
-      return snapshotFile("/proc", subpath.slice(1), contentOf(file, info, source));
+      return snapshotFile(subpath.slice(1), contentOf(file, info, source));
     },
   };
 }
@@ -42,4 +41,25 @@ function contentOf(file: string, info: ProcInfo, source: ProcSource): string {
   if (file === "context") return source.contextSummary(info.pid);
   const { pid, ppid, state, intent, skills, tokens_used, elapsed_ms, allowed_devices } = info;
   return JSON.stringify({ pid, ppid, state, intent, skills, tokens_used, elapsed_ms, allowed_devices });
+}
+
+/** A read-only file whose text is fixed at open. Reads return it piece by piece. */
+function snapshotFile(name: string, text: string): VFSFile {
+  let position = 0;
+  return {
+    async write(): Promise<void> {
+      throw new SyscallError("PERMISSION", `/proc/${name} is a snapshot and cannot be written.`);
+    },
+    async read(max: number): Promise<string> {
+      const piece = text.slice(position, position + max);
+      position += piece.length;
+      return piece;
+    },
+    async close(): Promise<void> {
+      position = text.length;
+    },
+    async stat(): Promise<FileStat> {
+      return { name, size: Buffer.byteLength(text), isDevice: false, devicePath: "/proc" };
+    },
+  };
 }

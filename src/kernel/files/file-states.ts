@@ -77,12 +77,12 @@ export class FileStates {
     load: () => Promise<Uint8Array>,
   ): Promise<SeenFile | null> {
     const facts = { kind, ...(mode !== undefined && { mode }) };
-    if (size > this.#o.most) {
-      const lost = `it has more than ${formatSize(this.#o.most)} (undo_file_size)`;
-      return { state: { ...facts, oid: null, size, lost }, usersName: null };
-    }
-    if (this.#full !== undefined)
-      return { state: { ...facts, oid: null, size, lost: this.#full }, usersName: null };
+    const unkept = (lost: string): SeenFile => ({
+      state: { ...facts, oid: null, size, lost },
+      usersName: null,
+    });
+    if (size > this.#o.most) return unkept(`it has more than ${formatSize(this.#o.most)} (undo_file_size)`);
+    if (this.#full !== undefined) return unkept(this.#full);
     try {
       const content = await load();
       const stored = await this.#put(content);
@@ -92,7 +92,7 @@ export class FileStates {
     } catch (thrown) {
       if (errnoOf(thrown) === "ENOENT") return null;
       if (errnoOf(thrown) === undefined && !(thrown instanceof SyscallError)) throw thrown;
-      return { state: { ...facts, oid: null, size, lost: reasonOf(thrown) }, usersName: null };
+      return unkept(reasonOf(thrown));
     }
   }
 

@@ -43,14 +43,11 @@ export class Inbox {
   #queue: InboxEntry[] = [];
   /** By call: messages that go back to the queue unless the call succeeds. */
   readonly #lent = new Map<string, MessageEntry[]>();
-  /** Entries that are being written to disk. */
-  readonly #arrivals = new Set<Promise<void>>();
+  /** Entries that are being written to disk, each with its end. */
+  readonly #arrivals = new Map<InboxDraft, Promise<void>>();
   readonly #readers = new Set<Reader>();
   /** Called at the next entry. */
   #onArrival: (() => void) | undefined;
-  /** Counts and bytes of queued, lent and arriving entries. */
-  #entries = 0;
-  #bytes = 0;
   #closed: SyscallError | undefined;
 
   constructor(pid: number, log: () => InboxLog, queued?: (entry: InboxEntry) => void) {
@@ -62,14 +59,10 @@ export class Inbox {
   /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
   async put(draft: InboxDraft): Promise<InboxEntry> {
     if (this.#closed) throw this.#closed;
-    requireSpace(
-      draft,
-      { entries: this.#entries, bytes: this.#bytes, inputs: this.inputs.length },
-      this.#pid,
-    );
-    this.#count(draft);
+    const held = [...this.#queue, ...[...this.#lent.values()].flat(), ...this.#arrivals.keys()];
+    requireSpace(draft, held, this.#pid);
     const arrival = Promise.withResolvers<void>();
-    this.#arrivals.add(arrival.promise);
+    this.#arrivals.set(draft, arrival.promise);
     try {
       const entry = await this.#log().add(draft);
       this.#queued?.(entry);
@@ -77,11 +70,8 @@ export class Inbox {
       this.#wake();
       this.#onArrival?.();
       return entry;
-    } catch (thrown) {
-      this.#forget(draft);
-      throw thrown;
     } finally {
-      this.#arrivals.delete(arrival.promise);
+      this.#arrivals.delete(draft);
       arrival.resolve();
     }
   }
@@ -94,16 +84,12 @@ export class Inbox {
     const follows = turnOver ? this.#queue.find(isFollowUp) : undefined;
     const taken = firstDelivery(this.#queue.filter((entry) => !isFollowUp(entry) || entry === follows));
     this.#remove(taken);
-    for (const entry of taken) this.#forget(entry);
     return taken;
   }
 
   /** Queues entries that are on disk: unread ones of a resumed run, and those of `take` that made no step. */
   putBack(entries: readonly InboxEntry[]): void {
-    for (const entry of entries) {
-      this.#count(entry);
-      this.#insert(entry);
-    }
+    for (const entry of entries) this.#insert(entry);
   }
 
   /**
@@ -121,7 +107,6 @@ export class Inbox {
       this.#insert(entry);
       throw thrown;
     }
-    this.#forget(entry);
     return entry;
   }
 
@@ -169,7 +154,6 @@ export class Inbox {
       this.#wake();
       return [];
     }
-    for (const entry of lent) this.#forget(entry);
     return lent.map(({ seq }) => seq);
   }
 
@@ -179,7 +163,6 @@ export class Inbox {
       const [message] = this.#messages();
       if (!message) throw new SyscallError("INTERNAL", "An inbox woke a reader without a message.");
       this.#remove([message]);
-      this.#forget(message);
       this.#log().taken(message.seq);
       return message;
     });
@@ -199,7 +182,7 @@ export class Inbox {
    * be delivered. `isLeft`: whether an entry is left that must be delivered.
    */
   async finish(isLeft: () => boolean = () => !this.isEmpty): Promise<boolean> {
-    while (!isLeft() && this.#arrivals.size > 0) await Promise.all(this.#arrivals);
+    while (!isLeft() && this.#arrivals.size > 0) await Promise.all(this.#arrivals.values());
     if (isLeft()) return false;
     this.close();
     return true;
@@ -263,16 +246,6 @@ export class Inbox {
     const after = this.#queue.findLastIndex(({ seq }) => seq < entry.seq);
     this.#queue.splice(after + 1, 0, entry);
   }
-
-  #count(entry: InboxDraft): void {
-    this.#entries++;
-    this.#bytes += chargeOf(entry);
-  }
-
-  #forget(entry: InboxDraft): void {
-    this.#entries--;
-    this.#bytes -= chargeOf(entry);
-  }
 }
 
 /** A message of the user, as clients see it. */
@@ -280,36 +253,27 @@ export function asUserMessage({ seq, text, when }: InputEntry): UserMessage {
   return { seq, text, when: when ?? "next_step" };
 }
 
-/** The same check for a run without a process; `unread` is its inbox on disk. */
-export function requireSpaceOnDisk(draft: InboxDraft, unread: readonly InboxEntry[], pid: number): void {
-  const bytes = unread.reduce((sum, entry) => sum + chargeOf(entry), 0);
-  const inputs = unread.filter(({ kind }) => kind === "input").length;
-  requireSpace(draft, { entries: unread.length, bytes, inputs }, pid);
-}
-
-interface InboxUse {
-  entries: number;
-  bytes: number;
-  /** Messages of the user. */
-  inputs: number;
-}
-
-/** Fails with INVALID if the entry is too long, EXHAUSTED if the inbox is full. */
-function requireSpace(draft: InboxDraft, { entries, bytes, inputs }: InboxUse, pid: number): void {
+/**
+ * Fails with INVALID if the entry is too long, and with EXHAUSTED if the inbox of this process is full: it holds these
+ * undelivered entries.
+ */
+export function requireSpace(draft: InboxDraft, held: readonly InboxDraft[], pid: number): void {
   const isInput = draft.kind === "input";
   const most = isInput ? INPUT_BYTES : ENTRY_BYTES;
   if (sizeOf(draft) > most) throw tooLong(sizeOf(draft), most);
-  if (isInput && inputs >= MAX_INPUTS) {
+  const others = held.filter(({ kind }) => kind !== "input");
+  if (isInput && held.length - others.length >= MAX_INPUTS) {
     throw new SyscallError(
       "EXHAUSTED",
       `${MAX_INPUTS} messages already wait for process ${pid}. Send more when it has read some.`,
       { pid, retryable: true },
     );
   }
-  if (isInput || (entries < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES)) return;
+  const bytes = others.reduce((sum, entry) => sum + sizeOf(entry), 0);
+  if (isInput || (held.length < MAX_ENTRIES && bytes + sizeOf(draft) <= MAX_BYTES)) return;
   throw new SyscallError(
     "EXHAUSTED",
-    `The inbox of process ${pid} is full: it holds ${entries} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`,
+    `The inbox of process ${pid} is full: it holds ${held.length} entries of ${bytes} bytes together, and the limits are ${MAX_ENTRIES} entries and ${MAX_BYTES} bytes. Try again when it has read some.`,
     { pid, retryable: true },
   );
 }
@@ -341,11 +305,6 @@ function noneToTakeBack(seq: number, pid: number): SyscallError {
     `No message ${seq} waits for process ${pid}: its model has read it, or it was taken back.`,
     { pid },
   );
-}
-
-/** What an entry takes of the inbox's bytes. */
-function chargeOf(entry: InboxDraft): number {
-  return entry.kind === "input" ? 0 : sizeOf(entry);
 }
 
 function sizeOf(entry: InboxDraft): number {

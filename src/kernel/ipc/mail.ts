@@ -3,7 +3,7 @@
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
-import { requireSpaceOnDisk } from "./inbox.ts";
+import { requireSpace } from "./inbox.ts";
 
 interface MailPorts {
   /** Returns the records of a data folder. */
@@ -12,6 +12,7 @@ interface MailPorts {
   wake(uuid: string): void;
 }
 
+/** Writes into the inboxes of suspended runs that wait for a message. */
 export class WaitingRunMail {
   readonly #ports: MailPorts;
 
@@ -53,7 +54,7 @@ export class WaitingRunMail {
     try {
       const info = await runs.info(uuid);
       if (info?.state !== "suspended") return null;
-      requireSpaceOnDisk(draft, (await runs.inbox(uuid)).unread, info.pid);
+      requireSpace(draft, (await runs.inbox(uuid)).unread, info.pid);
       const record = await runs.reopen(uuid);
       try {
         entry = await record.inbox.add(draft);

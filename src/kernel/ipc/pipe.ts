@@ -16,10 +16,8 @@ export class Pipe {
   readonly writer: VFSFile;
   readonly reader: VFSFile;
   readonly #name: string;
-  /** Made with the first write. */
-  #ring = NOTHING;
-  #start = 0;
-  #filled = 0;
+  /** Written and not yet read. */
+  #bytes: Uint8Array = NOTHING;
   #writerClosed = false;
   #readerClosed = false;
   /** The calls that wait for the other end: at most one per side, because a file serves one call at a time. */
@@ -67,7 +65,7 @@ export class Pipe {
     for (;;) {
       signal.throwIfAborted();
       if (this.#readerClosed) throw new SyscallError("CLOSED", `${this.#name}: the reading end was closed.`);
-      if (this.#filled > 0 && max > 0) return this.#get(max);
+      if (this.#bytes.length > 0 && max > 0) return this.#take(max);
       if (this.#writerClosed || max <= 0) return NOTHING;
       await this.#untilChange(signal);
     }
@@ -75,38 +73,25 @@ export class Pipe {
 
   /** Copies the bytes that fit; returns their number. */
   #put(bytes: Uint8Array): number {
-    const size = Math.min(bytes.length, PIPE_BYTES - this.#filled);
+    const size = Math.min(bytes.length, PIPE_BYTES - this.#bytes.length);
     if (size === 0) return 0;
-    if (this.#ring.length === 0) this.#ring = new Uint8Array(PIPE_BYTES);
-    const at = (this.#start + this.#filled) % PIPE_BYTES;
-    const first = Math.min(size, PIPE_BYTES - at);
-    this.#ring.set(bytes.subarray(0, first), at);
-    this.#ring.set(bytes.subarray(first, size), 0);
-    this.#filled += size;
+    this.#bytes = Buffer.concat([this.#bytes, bytes.subarray(0, size)]);
     this.#wake();
     return size;
   }
 
-  #get(max: number): Uint8Array {
-    const size = Math.min(max, this.#filled);
-    const first = Math.min(size, PIPE_BYTES - this.#start);
-    const bytes = new Uint8Array(size);
-    bytes.set(this.#ring.subarray(this.#start, this.#start + first), 0);
-    bytes.set(this.#ring.subarray(0, size - first), first);
-    this.#start = (this.#start + size) % PIPE_BYTES;
-    this.#filled -= size;
+  #take(max: number): Uint8Array {
+    const taken = this.#bytes.subarray(0, max);
+    this.#bytes = this.#bytes.subarray(max);
     this.#wake();
-    return bytes;
+    return taken;
   }
 
   #close(end: "writer" | "reader"): void {
     if (end === "writer") this.#writerClosed = true;
     else this.#readerClosed = true;
     // Data that won't be read takes no memory.
-    if (this.#readerClosed) {
-      this.#ring = NOTHING;
-      this.#filled = 0;
-    }
+    if (this.#readerClosed) this.#bytes = NOTHING;
     this.#wake();
   }
 
@@ -128,7 +113,7 @@ export class Pipe {
   }
 
   async #stat(): Promise<FileStat> {
-    return { name: this.#name, size: this.#filled, isDevice: false, devicePath: this.#name };
+    return { name: this.#name, size: this.#bytes.length, isDevice: false, devicePath: this.#name };
   }
 
   /** Adds to the error how many bytes were written before it. */
