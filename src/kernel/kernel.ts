@@ -9,6 +9,7 @@ import type { ConcurrencyManager } from "./concurrency-manager.ts";
 import type { ContextManager } from "./context-manager.ts";
 import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
+import type { Activity, ProcessEvent } from "./events/event.ts";
 import type { Watched } from "./events/process-events.ts";
 import type { FileSystem } from "./file-system.ts";
 import type { InitManager } from "./init-manager.ts";
@@ -38,7 +39,7 @@ import { notifyUndos } from "./resume/undo-notice.ts";
 import type { SignalManager } from "./signal-manager.ts";
 import type { SupervisorManager } from "./supervisor-manager.ts";
 import { deferredTools, loadTools } from "./tools/tool-catalog.ts";
-import type { Activity, PID, ProcessDetail, ProcessEvent, ProcInfo, SyscallEvent } from "./types.ts";
+import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
 export class Kernel {

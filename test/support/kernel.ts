@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
+import type { ProcessEvent } from "../../src/kernel/events/event.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type {
   AgentInfo,
@@ -8,7 +9,6 @@ import type {
   KernelCallbacks,
   Limits,
   MountOpener,
-  ProcessEvent,
   ProcInfo,
   ProviderChoice,
   SpawnOpts,

@@ -1,9 +1,10 @@
 /** Which clients can answer the questions of a process, and what decides without one. */
 
 import type { Channel } from "../../lib/channel.ts";
+import type { ProcessEvent } from "../events/event.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { ProcessEvent, SpawnOpts } from "../types.ts";
+import type { SpawnOpts } from "../types.ts";
 
 export class Attendance {
   readonly #table: Pick<ProcessTable, "ancestry">;

@@ -5,13 +5,14 @@ import type { Children } from "../../os/children.ts";
 import { type Effort, SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import type { Debugger } from "../debugger.ts";
+import type { UserMessage } from "../events/event.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { AppliedCompaction, AttachedImage, PID, ProviderChoice, UserMessage } from "../types.ts";
+import type { AppliedCompaction, AttachedImage, PID, ProviderChoice } from "../types.ts";
 
 interface ChatControlPorts {
   table: ProcessTable;

@@ -8,8 +8,8 @@ import { CallOutput } from "../process/call-output.ts";
 import type { Process } from "../process/process.ts";
 import type { RunningCall } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "../types.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
+import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "./event.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 
 /** Maximum events queued for one attached client. */

@@ -2,7 +2,7 @@
 
 import { callsTitle } from "../../lib/call-title.ts";
 import type { ToolCall } from "../../plugin/index.ts";
-import type { Activity } from "../types.ts";
+import type { Activity } from "../events/event.ts";
 import type { CallOutput } from "./call-output.ts";
 
 /** A tool call that runs. */

@@ -27,19 +27,17 @@ import type {
 } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
 import { TokenEstimate } from "../budget/token-estimate.ts";
+import type { Activity, ProcessEvent, UserMessage } from "../events/event.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type {
-  Activity,
   AppliedCompaction,
   ExitStatus,
   PID,
-  ProcessEvent,
   ProcessState,
   ProviderChoice,
   SkillInfo,
   SyscallEvent,
-  UserMessage,
 } from "../types.ts";
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";

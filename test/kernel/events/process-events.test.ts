@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type ProcessEvent, SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
+import type { ProcessEvent } from "../../../src/kernel/events/event.ts";
+import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import type { Channel } from "../../../src/lib/channel.ts";
 import { type Device, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";

@@ -1,6 +1,7 @@
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
+import type { ProcessEvent, UserMessage } from "../../../src/kernel/events/event.ts";
 import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
@@ -11,12 +12,10 @@ import type {
   ExitStatus,
   PID,
   ProcessDetail,
-  ProcessEvent,
   ProcInfo,
   Signal,
   SpawnOpts,
   SyscallEvent,
-  UserMessage,
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";

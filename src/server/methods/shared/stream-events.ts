@@ -1,6 +1,7 @@
 /** Converts the kernel's events to stream events of the protocol. */
 
-import type { LiveAsk, ProcessEvent, ProcInfo, RunUse } from "../../../kernel/types.ts";
+import type { LiveAsk, ProcessEvent, RunUse } from "../../../kernel/events/event.ts";
+import type { ProcInfo } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { AskUser, ProcRef, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
