@@ -176,8 +176,7 @@ describe("a cost limit", () => {
   test("of an agent counts like the flag's", async () => {
     await using machine = new Machine();
     machine.write(`${machine.configDir}/providers.yaml`, PRICED);
-    machine.write("agents/thrifty/agent.yaml", "name: thrifty\ndescription: d\nmax_cost: 0.01\n");
-    machine.write("agents/thrifty/instructions.md", "Be thrifty.\n");
+    machine.agent("thrifty", "name: thrifty\ndescription: d\nmax_cost: 0.01\n", "Be thrifty.\n");
     await machine.model(() => says("never"));
     const { receipt } = await verdict(machine, ["go", "--agent", "thrifty"]);
     expect(receipt).toMatchObject({ exit_code: 2, steps: 0, tokens_used: 0 });

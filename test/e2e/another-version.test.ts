@@ -94,7 +94,7 @@ describe("the daemon of another version is replaced", () => {
     expect(recordOf(machine, held)).toMatchObject({ result: "went on", versions: { rnix: version } });
     expect(machine.read("lines")).toBe("once\n");
     expect(recordOf(machine, suspended)).toMatchObject({ state: "suspended", suspended: { cause: "asked" } });
-    expect(JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout).version).toBe(version);
+    expect((await machine.json(["daemon", "status", "--json"])).version).toBe(version);
   }
 
   test("by rnix daemon restart: its runs resume in the new one, except those that a person suspended", async () => {

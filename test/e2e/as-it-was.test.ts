@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolResults } from "./support/requests.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { receiptOf, recordOf } from "./support/verdict.ts";
 
 const HOLD = bash("touch held; sleep 600");
 const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
@@ -18,8 +18,7 @@ max_steps: 7
 
 /** A run of the project's own agent, suspended in its first tool call. */
 async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
-  machine.write("agents/worker/agent.yaml", AGENT);
-  machine.write("agents/worker/instructions.md", "You are the worker.");
+  machine.agent("worker", AGENT, "You are the worker.");
   machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   const model = await machine.play({ work: [HOLD, ...after] });
@@ -32,7 +31,7 @@ async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
 
 async function suspended(machine: Machine, run: { done: Promise<{ stdout: string }> }): Promise<string> {
   expect((await machine.run(["suspend", "1"])).code).toBe(0);
-  return Receipt.parse(JSON.parse((await run.done).stdout)).uuid;
+  return receiptOf(await run.done).uuid;
 }
 
 describe("a run that another daemon resumes from another folder", () => {
@@ -61,10 +60,10 @@ describe("a run that another daemon resumes from another folder", () => {
       cwd: machine.elsewhere,
       env: { BOTH: "now", NEW: "now" },
     });
-    expect(Receipt.parse(JSON.parse(resumed.stdout))).toMatchObject({ exit_code: 0, agent: "worker" });
+    expect(receiptOf(resumed)).toMatchObject({ exit_code: 0, agent: "worker" });
     expect(resumed.stderr).toContain("variables that it had and are not in this environment: HAD");
     expect(machine.has("checked")).toBe(true);
-    const [, bash, skill, read, write] = toolResults(model.requests.at(-1) ?? fail());
+    const [, bash, skill, read, write] = toolResults(model.last);
     expect(bash).toBe(`${sub}\nK=v HAD= BOTH=now NEW=`);
     expect(skill).toContain("Tidy up.");
     expect(read).toContain("deny rule Read");
@@ -83,7 +82,7 @@ describe("a run that another daemon resumes from another folder", () => {
     expect(after.permissions).toEqual(before.permissions);
     expect(before.permissions).toMatchObject({ allow: [expect.arrayContaining(["Grep"])], deny: ["Read"] });
     expect(after.env).toEqual(before.env);
-    expect(systemPrompt(model.requests.at(-1) ?? fail())).toBe(systemPrompt(model.requests[0] ?? fail()));
+    expect(systemPrompt(model.last)).toBe(systemPrompt(model.first));
   });
 });
 
@@ -113,7 +112,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   const env = { NOTES_TOKEN: "t0p" };
   const first = await machine.run(["spawn", "keep it", "--agent", "keeper", "--output", "json"], { env });
-  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+  const { uuid } = receiptOf(first);
   const unset = await machine.run(["resume", uuid, "and bread"]);
   expect(unset.code).toBe(64);
   expect(unset.stderr).toContain("the variable NOTES_TOKEN is not set");
@@ -122,7 +121,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
     stdout: "both\n",
   });
   const results = ['{"text":"milk"}', '{"text":"bread"}'];
-  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual(results);
+  expect(toolResults(model.last)).toEqual(results);
   // Whatever the agent's file contains now.
   machine.write(
     ".rnix/agents/keeper/agent.yaml",
@@ -130,7 +129,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
   );
   const still = await machine.run(["resume", uuid, "and salt", "--trust"], { env });
   expect(still).toMatchObject({ code: 0, stdout: "all\n" });
-  expect(toolResults(model.requests.at(-1) ?? fail())).toEqual([...results, '{"text":"salt"}']);
+  expect(toolResults(model.last)).toEqual([...results, '{"text":"salt"}']);
   machine.write(".mcp.json", JSON.stringify({ mcpServers: {} }));
   const without = await machine.run(["resume", uuid, "alone", "--trust"], { env });
   expect(without).toMatchObject({ code: 0, stdout: "alone\n" });
@@ -149,7 +148,7 @@ describe("rnix resume names what has changed:", () => {
     const { code, stderr } = await machine.run(["resume", uuid]);
     expect(code).toBe(0);
     expect(stderr).toContain("the agent worker no longer exists");
-    expect(systemPrompt(model.requests.at(-1) ?? fail())).toContain("You are the worker.");
+    expect(systemPrompt(model.last)).toContain("You are the worker.");
   });
 
   test("the provider or the folder is missing: the resume is refused, the record unchanged; a moved project resumes", async () => {
@@ -216,7 +215,7 @@ export default definePlugin({
     expect(stderr).toContain("plugins that have changed since it ran: jira");
     expect(stderr).toContain("plugins that it had and are not loaded now: other");
     expect(stderr).toContain("tools that are no longer available: Other");
-    expect(toolResults(model.requests.at(-1) ?? fail()).at(-1)).toContain("Error");
+    expect(toolResults(model.last).at(-1)).toContain("Error");
   });
 });
 
@@ -243,7 +242,3 @@ test("two daemons that resume one run at once: one gets it, the other's error na
     await machine.run(["daemon", "stop"], { env: second });
   }
 });
-
-function fail(): never {
-  throw new Error("it is not there");
-}

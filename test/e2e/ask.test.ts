@@ -144,7 +144,7 @@ describe("always in this project", () => {
     expect(await run()).toContain("p  Yes, and always Bash(make check *) in this project");
     const shown = await machine.run(["trust", "--show"]);
     expect(shown.stdout).toMatch(/always allowed here.*\n {2}Bash\(make check \*\) {2}since \d{4}-/);
-    expect(JSON.parse((await machine.run(["trust", "--show", "--json"])).stdout)).toMatchObject({
+    expect(await machine.json(["trust", "--show", "--json"])).toMatchObject({
       always_allowed: [{ rule: "Bash(make check *)" }],
     });
     expect(await run()).not.toContain("needs your answer");
@@ -188,8 +188,7 @@ describe("without a person", () => {
 
   test("an agent's own ask rules count in an untrusted project", async () => {
     await using machine = new Machine();
-    machine.write("agents/careful/agent.yaml", "name: careful\ndescription: d\nask: [Read]\n");
-    machine.write("agents/careful/instructions.md", "Do.\n");
+    machine.agent("careful", "name: careful\ndescription: d\nask: [Read]\n", "Do.\n");
     machine.write("x", "text\n");
     const model = await machine.play({ "do it": [calls(["Read", { path: "x" }]), says("done")] });
     await machine.run(["spawn", "do it", "--agent", "careful"]);

@@ -41,7 +41,7 @@ describe("rnix test", () => {
     expect(machine.read("cases/fix/files/total.sh")).toBe("echo $((1 - 2))\n");
     expect(machine.daemonPid).toBeNull();
     expect(readdirSync(machine.temp)).toEqual([]);
-    expect(JSON.parse((await machine.run(["ps", "-a", "--all-projects", "--json"])).stdout)).toEqual([]);
+    expect(await machine.json(["ps", "-a", "--all-projects", "--json"])).toEqual([]);
   });
 
   test.each([

@@ -7,8 +7,7 @@ const Named = z.array(z.looseObject({ name: z.string() }));
 
 test("the lists show agents, tools and providers with their source: stock, user or project", async () => {
   await using machine = await Machine.playing({ "": [says("OK")] });
-  machine.write("agents/mine/agent.yaml", "name: mine\ndescription: Mine\nallowed_tools: [Read]\n");
-  machine.write("agents/mine/instructions.md", "Do.\n");
+  machine.agent("mine", "name: mine\ndescription: Mine\nallowed_tools: [Read]\n", "Do.\n");
   machine.write("agents/broken/agent.yaml", "name: broken\n");
   machine.write(".agents/skills/own/SKILL.md", "---\nname: own\ndescription: Own\n---\nDo.\n");
 
@@ -24,7 +23,7 @@ test("the lists show agents, tools and providers with their source: stock, user 
     expect.arrayContaining(["anthropic", "fs", "openai", "replay", "shell"]),
   );
 
-  const tools = Tools.parse(JSON.parse((await machine.run(["tools", "--agent", "mine", "--json"])).stdout));
+  const tools = Tools.parse(await machine.json(["tools", "--agent", "mine", "--json"]));
   const allowed = tools.filter((tool) => tool.allowed).map(({ name }) => name);
   expect(allowed).toEqual(["Read"]);
   const ofDefault = await machine.run(["tools", "--agent", "default", "--json"]);
@@ -53,7 +52,7 @@ test("the commands that set up a project do what they print, and rnix doctor fin
   expect(made.code).toBe(0);
   for (const file of [".rnix/config.yaml", ".rnix/tsconfig.json"]) expect(machine.has(file)).toBe(true);
   machine.write(".rnix/config.yaml", "max_steps: 7\n");
-  const config = Settings.parse(JSON.parse((await machine.run(["config", "--json"])).stdout));
+  const config = Settings.parse(await machine.json(["config", "--json"]));
   expect(config.find(({ key }) => key === "max_steps")).toMatchObject({
     value: "7",
     source: expect.stringContaining(".rnix/config.yaml:1:1"),
@@ -68,7 +67,7 @@ test("the commands that set up a project do what they print, and rnix doctor fin
 
 test("version, help and completions start no daemon", async () => {
   await using machine = new Machine();
-  const version = JSON.parse((await machine.run(["version", "--json"])).stdout);
+  const version = await machine.json(["version", "--json"]);
   expect(version).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+/), build: expect.any(String) });
   expect((await machine.run(["--help"])).stdout).toContain("spawn");
   for (const shell of ["bash", "zsh", "fish"]) {

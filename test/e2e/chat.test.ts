@@ -128,7 +128,7 @@ describe("a chat over the wire", () => {
     expect(await client.ask("interrupt", { uuid })).toMatchObject({ interrupted: null });
     await client.ask("send_message", { uuid, text: "enough" });
     await client.waits(3);
-    expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("so far");
+    expect(JSON.stringify(model.last.body)).toContain("so far");
     await client.ask("end_chat", { uuid });
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "re: enough" });
   });

@@ -35,12 +35,12 @@ test("an agent of .claude/agents is listed with its file, runs, and waits for tr
   const [request] = model.requests;
   expect(request?.model).toBe("m");
   expect(request?.text).toContain("You fix tests.");
-  const detail = JSON.parse((await machine.run(["show", "--json"])).stdout);
+  const detail = await machine.json(["show", "--json"]);
   expect(detail.permissions.deny).toEqual(["Write"]);
   // At Anthropic its model counts.
   const own = { RNIX_PROVIDER: undefined, RNIX_MODEL: undefined };
   await machine.run(["fix it", "--agent", "fixer", "--provider", "anthropic"], { env: own });
-  expect(model.requests.at(-1)?.model).toBe("claude-opus-5-5");
+  expect(model.last.model).toBe("claude-opus-5-5");
 
   machine.write(".claude/agents/theirs.md", FILE.replace("name: fixer", "name: theirs"));
   const untrusted = await machine.run(["fix it", "--agent", "theirs"]);

@@ -4,7 +4,7 @@ import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
 import { bash, says } from "./support/scenes.ts";
-import { Receipt } from "./support/verdict.ts";
+import { Receipt, receiptOf } from "./support/verdict.ts";
 import { RawClient } from "./support/wire.ts";
 
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
@@ -20,7 +20,7 @@ describe("a client that dies", () => {
       expect((await command.done).code).not.toBe(0);
       const waiting = machine.start(["wait", "1", "--json"]);
       machine.write("go", "");
-      const receipt = Receipt.parse(JSON.parse((await waiting.done).stdout));
+      const receipt = receiptOf(await waiting.done);
       expect(receipt).toMatchObject({ exit_code: 0, result: "gone on and on" });
     });
   }

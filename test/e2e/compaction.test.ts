@@ -6,7 +6,7 @@ import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { bash, says } from "./support/scenes.ts";
-import { Receipt } from "./support/verdict.ts";
+import { receiptOf } from "./support/verdict.ts";
 
 const isSummary = ({ text }: RecordedRequest): boolean => text.includes("[From rnix, not from the user]");
 const TOO_LONG: Turn = { fault: { kind: "status", status: 400, code: "context_length_exceeded" } };
@@ -54,11 +54,11 @@ describe("rnix compact", () => {
         /^process 1: about \d+ tokens before, \d+ after(, summarised by its model)?\n$/,
       ),
     });
-    const { uuid, steps } = Receipt.parse(JSON.parse((await spawned.done).stdout));
+    const { uuid, steps } = receiptOf(await spawned.done);
     const [made, ...more] = compactionsOf(machine, uuid);
     expect(more).toEqual([]);
     expect(made).toMatchObject({ step: steps, why: "asked" });
-    expect(server.requests.at(-1)?.text.length).toBeLessThan(longest * 0.7);
+    expect(server.last.text.length).toBeLessThan(longest * 0.7);
     const line = `conversation compacted from about ${made?.tokens_before} to ${made?.tokens_after} tokens, as asked for`;
     expect((await machine.run(["log", "1"])).stdout).toContain(line);
     expect((await machine.run(["steps", "1", String(steps)])).stdout).toMatch(
@@ -89,7 +89,7 @@ test("a kill -9 during a compaction loses nothing: the run resumes as it was, an
     /([0-9a-f]{8}-[0-9a-f-]{27})/.exec((await machine.run(["ps", "-a", "--json"])).stdout) ?? [];
   expect(compactionsOf(machine, uuid)).toEqual([]);
   const resumed = await machine.run(["resume", uuid, "--output", "json"]);
-  expect(Receipt.parse(JSON.parse(resumed.stdout))).toMatchObject({ exit_code: 0, result: "done" });
+  expect(receiptOf(resumed)).toMatchObject({ exit_code: 0, result: "done" });
   const again = server.requests.filter(isSummary)[1];
   expect(again?.text).toBe(cut?.text ?? "");
   expect(compactionsOf(machine, uuid)[0]?.summary?.by).toBe("model");
@@ -105,8 +105,7 @@ describe("a provider that refuses the conversation as too long", () => {
       if (request.text.length > 30_000) return TOO_LONG;
       return ++answers < 12 ? print(answers) : says("done");
     });
-    const { stdout } = await machine.run(["spawn", "print it", "--output", "json"]);
-    const { uuid, ...receipt } = Receipt.parse(JSON.parse(stdout));
+    const { uuid, ...receipt } = receiptOf(await machine.run(["spawn", "print it", "--output", "json"]));
     expect(receipt).toMatchObject({ exit_code: 0, result: "done", steps: 12 });
     const made = compactionsOf(machine, uuid);
     expect(made.filter(({ why }) => why === "too_long")).toHaveLength(1);
@@ -116,8 +115,7 @@ describe("a provider that refuses the conversation as too long", () => {
     await using machine = new Machine();
     let answers = 0;
     await machine.model(() => (++answers < 6 ? print(answers) : TOO_LONG));
-    const { stdout } = await machine.run(["spawn", "print it", "--output", "json"]);
-    expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
+    expect(receiptOf(await machine.run(["spawn", "print it", "--output", "json"]))).toMatchObject({
       exit_code: 1,
       exit_reason: "llm_error",
       error: { code: "INVALID", message: expect.stringContaining("longer than the model takes") },

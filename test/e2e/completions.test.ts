@@ -70,8 +70,7 @@ describe.each(Object.entries(SHELLS))("completions typed into %s", (name, shell)
       await using machine = new Machine();
       await machine.model([says("Done.")]);
       machine.write("notes.md", "");
-      machine.write("agents/reviewer/agent.yaml", 'name: reviewer\ndescription: Reviews; "$(touch pwned)"\n');
-      machine.write("agents/reviewer/instructions.md", "Review.");
+      machine.agent("reviewer", 'name: reviewer\ndescription: Reviews; "$(touch pwned)"\n', "Review.");
       machine.write("agents/zzzz$(touch pwned)/agent.yaml", 'name: "zzzz$(touch pwned)"\ndescription: Bad\n');
       machine.write("agents/zzzz$(touch pwned)/instructions.md", "Bad.");
       machine.write(

@@ -21,7 +21,7 @@ describe.concurrent("a scheduled job", () => {
       result: "hello",
       attempt: 1,
     });
-    const shown = JSON.parse((await machine.run(["show", ran[0]?.uuid ?? "", "--json"])).stdout);
+    const shown = await machine.json(["show", ran[0]?.uuid ?? "", "--json"]);
     expect(shown).toMatchObject({ job: { name: "job", due: ran[0]?.due, attempt: 1 }, provider: "openai" });
 
     await machine.run(["daemon", "stop"]);
@@ -109,7 +109,7 @@ describe.concurrent("a scheduled job", () => {
     expect(made.stderr).toContain("may not give its child the file /etc/hosts");
     const rows = await machine.rows((all) => all.some(({ state }) => state === "ran"));
     expect(machine.has("out.txt")).toBe(false);
-    const shown = JSON.parse((await machine.run(["show", rows[0]?.uuid ?? "", "--json"])).stdout);
+    const shown = await machine.json(["show", rows[0]?.uuid ?? "", "--json"]);
     expect(shown.max_steps).toBe(5);
     const [listed] = await machine.schedule<JobInfo[]>("list");
     expect(listed).toMatchObject({ creator: { kind: "run", agent: "default" } });
@@ -149,7 +149,7 @@ describe.concurrent("the run of a job", () => {
     });
     const [parked] = await machine.rows(([row]) => row?.state === "parked");
     expect(machine.has("asked.txt")).toBe(false);
-    const [ask] = JSON.parse((await machine.run(["asks", "--json"])).stdout);
+    const [ask] = await machine.json(["asks", "--json"]);
     await machine.run(["answer", ask.request_id, "yes"]);
     const rows = await machine.rows(([row]) => row?.state === "ran");
     expect(rows).toMatchObject([{ uuid: parked?.uuid, attempt: 1, result: "written" }]);

@@ -12,7 +12,7 @@ import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
 import { bash, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, receiptOf, recordOf } from "./support/verdict.ts";
 
 /** Runs until it is ended. */
 const HOLD = bash("touch held; sleep 600");
@@ -43,7 +43,7 @@ describe("after kill -9 of the daemon", () => {
 
     const lost = await attached.done;
     expect(lost).toMatchObject({ code: 69 });
-    const receipt = Receipt.parse(JSON.parse(lost.stdout));
+    const receipt = receiptOf(lost);
     expect(receipt).toMatchObject({ pid: 1, exit_code: 69, error: { code: "UNAVAILABLE" } });
     expect(receipt.error?.message).toContain("rnix resume 1");
     const { uuid } = receipt;
@@ -191,7 +191,7 @@ describe("daemon stop", () => {
 
       const end = await followed.done;
       expect(end.code).toBe(expected.exit_code);
-      const receipt = Receipt.parse(JSON.parse(end.stdout));
+      const receipt = receiptOf(end);
       expect(receipt).toMatchObject({ exit_code: expected.exit_code, exit_reason: expected.exit_reason });
       for (const one of [receipt.uuid, uuid]) expect(recordOf(machine, one)).toMatchObject(expected);
       expect((await waiting.done).code).toBe(expected.exit_code);
@@ -248,8 +248,7 @@ test("daemon status, logs and start print the daemon's state", async () => {
 test("daemon logs prints each run and its end, from the level that RNIX_LOG had when the daemon started", async () => {
   await using machine = await Machine.playing({ "say so": [says("so")] });
   const run = async (args: string[]): Promise<string> => {
-    const { stdout } = await machine.run(["spawn", "say so", ...args, "--output", "json"]);
-    return Receipt.parse(JSON.parse(stdout)).uuid;
+    return receiptOf(await machine.run(["spawn", "say so", ...args, "--output", "json"])).uuid;
   };
   const lines = async () => {
     const { stdout } = await machine.run(["daemon", "logs"]);
@@ -361,7 +360,7 @@ async function detach(machine: Machine, intent: string): Promise<string> {
 }
 
 async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
 }
 
 function sleeping(machine: Machine): number {

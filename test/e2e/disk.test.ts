@@ -1,11 +1,10 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, refusal } from "./support/verdict.ts";
+import { Receipt, receiptOf, refusal } from "./support/verdict.ts";
 
 const book = {
   "write it": [calls(["Write", { path: "a.txt", content: "x" }]), bash("echo x > b.txt"), says("could not")],
@@ -53,7 +52,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("on a real disk (the command's own mou
         files_changed: [],
         notices,
       });
-      const [write, bash] = toolResults(last(model));
+      const [write, bash] = toolResults(model.last);
       expect(write).toMatch(/^Error PERMISSION: .*read-only/);
       expect(bash).toContain("Read-only file system");
     }
@@ -106,7 +105,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
         });
         const env = { RNIX_DATA_DIR: join(disk.path, "data") };
         const spawned = await machine.run(["spawn", "write it", "--output", "json", ...where], { env });
-        const receipt = Receipt.parse(JSON.parse(spawned.stdout));
+        const receipt = receiptOf(spawned);
         expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "record_error" });
         expect(receipt.error?.message).toMatch(
           what === "full" ? /the disk is full/ : /the disk is read-only/,
@@ -120,10 +119,8 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
           const ended = { uuid, exit_code: 1, exit_reason: "record_error" };
           expect(JSON.parse(waited.stdout)).toMatchObject(ended);
           const dead = { ...ended, state: "dead" };
-          expect(JSON.parse((await machine.run(["ps", "-a", "--json"], { env })).stdout)).toMatchObject([
-            dead,
-          ]);
-          const shown = JSON.parse((await machine.run(["show", uuid, "--json"], { env })).stdout);
+          expect(await machine.json(["ps", "-a", "--json"], { env })).toMatchObject([dead]);
+          const shown = await machine.json(["show", uuid, "--json"], { env });
           expect(shown).toMatchObject({ ...dead, live: false });
         }
         // Until then it can't be resumed, and trying loses nothing.
@@ -131,7 +128,7 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
         expect(tooEarly.code).not.toBe(0);
         await disk.run(relent);
         const resumed = await machine.run(["resume", receipt.uuid, "--output", "json", ...where], { env });
-        expect(Receipt.parse(JSON.parse(resumed.stdout))).toMatchObject({ exit_code: 0, result: "done" });
+        expect(receiptOf(resumed)).toMatchObject({ exit_code: 0, result: "done" });
         expect(machine.read("effects")).toBe("1\n2\n");
         expect(model.requests.flatMap(toolResults).join()).not.toContain("may or may not");
         expect((await machine.run(["steps", receipt.uuid], { env })).stdout).toContain("Bash");
@@ -219,10 +216,4 @@ class Disk implements AsyncDisposable {
 function withMounts(mount: string, folder: string): string[] {
   const own = OWN_MOUNTS ?? [];
   return [...own, "sh", "-c", `${mount} && cd "$PWD" && exec "$@"`, folder];
-}
-
-function last(model: ModelServer) {
-  const request = model.requests.at(-1);
-  if (request === undefined) throw new Error("the model was never asked");
-  return request;
 }

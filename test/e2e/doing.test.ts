@@ -27,7 +27,7 @@ test("ps, show and an attached client say what a run does; ps fits a narrow term
   await spawned.stdout.has(/"tool_output".*begun/);
 
   const title = "Bash echo begun; until [ -e go ]; do sleep 0.02; done; seq 1 100000; echo over";
-  const [info] = z.array(Doing).parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));
+  const [info] = z.array(Doing).parse(await machine.json(["ps", "--json"]));
   expect(info).toMatchObject({
     status: "running",
     state: "running",
@@ -112,7 +112,7 @@ test("ps -a says done, failed and suspended; --json keeps the kernel's state", a
   expect(stdout).toMatch(/\n1 +done .* completed +end well\n/);
   expect(stdout).toMatch(/\n2 +failed .* check_failed \(exit 1\) +end badly\n/);
   expect(stdout).toMatch(/\n3 +suspended .* waits for rnix resume +wait for long\n/);
-  const infos = z.array(Doing).parse(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout));
+  const infos = z.array(Doing).parse(await machine.json(["ps", "-a", "--json"]));
   expect(infos.map(({ status, state, doing }) => [status, state, doing])).toEqual([
     ["done", "dead", null],
     ["failed", "dead", null],

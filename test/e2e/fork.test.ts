@@ -6,7 +6,7 @@ import { filesBelow } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt } from "./support/requests.ts";
 import { bash, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { type Receipt, receiptOf, recordOf } from "./support/verdict.ts";
 
 const note = (text: string) => bash(`echo ${text} >> notes`);
 
@@ -20,8 +20,7 @@ function contentOf(machine: Machine, uuid: string): [string, string][] {
 
 /** A run of three steps, of which the first two leave a line. */
 async function finished(machine: Machine): Promise<Receipt> {
-  const { stdout } = await machine.run(["spawn", "note it", "--output", "json", "--deny", "Write"]);
-  return Receipt.parse(JSON.parse(stdout));
+  return receiptOf(await machine.run(["spawn", "note it", "--output", "json", "--deny", "Write"]));
 }
 
 /** The conversation that the model was shown last. */
@@ -46,7 +45,7 @@ describe("rnix resume --fork", () => {
         ...["resume", origin.uuid, "--fork", "--from-step", "1", "--output", "json"],
         ...how,
       ]);
-      const receipt = Receipt.parse(JSON.parse(forked.stdout));
+      const receipt = receiptOf(forked);
       expect(receipt).toMatchObject({ exit_code: 0, result: "forked", steps: 2, tool_calls: 0 });
       expect(receipt.uuid).not.toBe(origin.uuid);
       expect(forked.stderr).toContain(`a fork of ${origin.uuid}, continued after its step 1`);
@@ -72,14 +71,14 @@ describe("rnix resume --fork", () => {
       "--system-prompt",
       "Be brief.",
     ]);
-    const { uuid } = Receipt.parse(JSON.parse(spawned.stdout));
+    const { uuid } = receiptOf(spawned);
     machine.write("AGENTS.md", "Use spaces.");
     for (const [how, expected] of [
       [["--fork"], "Use spaces."],
       [[], "Use tabs."],
     ] as const) {
       expect((await machine.run(["resume", uuid, "more", ...how])).code).toBe(0);
-      const head = systemPrompt(model.requests.at(-1) ?? fail());
+      const head = systemPrompt(model.last);
       expect(head).toContain(expected);
       expect(head).toContain("Be brief.");
     }
@@ -108,11 +107,11 @@ describe("rnix resume --fork", () => {
     await machine.play({ "hold it": [note("one"), hold, says("the first")] });
     const command = machine.start(["spawn", "hold it"]);
     await machine.held();
-    const [live] = ProcInfo.array().parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));
+    const [live] = ProcInfo.array().parse(await machine.json(["ps", "--json"]));
     const inside = await machine.run([
       ...["resume", live?.uuid ?? "", "--fork", "--max-steps", "1", "--output", "json", "--no-daemon"],
     ]);
-    const fork = Receipt.parse(JSON.parse(inside.stdout));
+    const fork = receiptOf(inside);
     expect(recordOf(machine, fork.uuid)).toMatchObject({ origin_uuid: live?.uuid, steps: 2, max_steps: 1 });
     machine.write("free", "");
     expect(await command.done).toMatchObject({ code: 0 });
@@ -131,10 +130,6 @@ describe("rnix resume --fork", () => {
       expect(refused.code).toBe(64);
       expect(refused.stderr).toContain(why);
     }
-    expect(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout)).toHaveLength(1);
+    expect(await machine.json(["ps", "-a", "--json"])).toHaveLength(1);
   });
 });
-
-function fail(): never {
-  throw new Error("it is not there");
-}

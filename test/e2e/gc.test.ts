@@ -27,10 +27,10 @@ test("rnix gc removes the runs that it named; later commands say that they were 
   await machine.play({ go: [says("done")] });
   const uuids = [await ran(machine), await ran(machine), await ran(machine, "--no-daemon")];
 
-  const dry = Report.parse(JSON.parse((await machine.run(["gc", "--dry-run", "--json"])).stdout));
+  const dry = Report.parse(await machine.json(["gc", "--dry-run", "--json"]));
   expect(dry).toMatchObject({ dry_run: true, runs: 2, kept: 1, needed: 0 });
   expect(dry.collected.map(({ uuid }) => uuid)).toEqual(uuids.slice(0, 2));
-  expect(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout)).toHaveLength(3);
+  expect(await machine.json(["ps", "-a", "--json"])).toHaveLength(3);
 
   const inside = await machine.run(["gc"], { env: { RNIX_UNIT: uuids[0] } });
   expect(inside).toMatchObject({ code: 1, stdout: "" });
@@ -39,7 +39,7 @@ test("rnix gc removes the runs that it named; later commands say that they were 
   expect(done.stdout).toContain("2 runs removed");
   expect((await machine.run(["gc"])).stdout).toStartWith("0 runs removed");
 
-  expect(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout)).toMatchObject([{ uuid: uuids[2] }]);
+  expect(await machine.json(["ps", "-a", "--json"])).toMatchObject([{ uuid: uuids[2] }]);
   for (const command of ["show", "log", "steps", "strace", "wait", "resume"]) {
     for (const name of [uuids[0] ?? "", ...(command === "resume" ? [] : ["1"])]) {
       const { code, stderr } = await machine.run([command, name]);

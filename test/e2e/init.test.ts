@@ -25,7 +25,7 @@ function service(name: string, command: string, more = ""): string {
 }
 
 async function status(machine: Machine): Promise<DaemonStatus> {
-  return JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout);
+  return await machine.json(["daemon", "status", "--json"]);
 }
 
 async function unit(machine: Machine, name: string): Promise<InitUnitWire> {
@@ -35,7 +35,7 @@ async function unit(machine: Machine, name: string): Promise<InitUnitWire> {
 }
 
 async function listed(machine: Machine): Promise<ProcInfo[]> {
-  return JSON.parse((await machine.run(["ps", "--json", "--all-projects"])).stdout);
+  return await machine.json(["ps", "--json", "--all-projects"]);
 }
 
 function sleeping(machine: Machine): number {
@@ -342,7 +342,7 @@ describe("a project's init.yaml", () => {
     await machine.until(["daemon", "status"], /queue +command +no +running/);
     await machine.until(["daemon", "logs"], /ended what a dead rnix left running: .*sleep 600/);
     await until(() => sleeping(machine) === 1, "the end of the old one");
-    const ended = JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout);
+    const ended = await machine.json(["ps", "-a", "--json"]);
     expect(ended.filter(({ state }: ProcInfo) => state === "running")).toHaveLength(2);
   });
 

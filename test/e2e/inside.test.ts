@@ -9,7 +9,7 @@ import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
-import { Receipt, recordOf, verdict } from "./support/verdict.ts";
+import { receiptOf, recordOf, verdict } from "./support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
 const HOLD = bash("touch held; until test -e go; do sleep 0.02; done");
@@ -29,7 +29,7 @@ describe("a spawn from inside a run", () => {
     const tree = await machine.run(["ps", "--tree"]);
     expect(tree.stdout).toMatch(/\n1 +running[^\n]*parent task\n[^\n]*2 +running[^\n]*child chore\n/);
     machine.write("go", "");
-    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    const receipt = receiptOf(await parent.done);
     expect(receipt).toMatchObject({ exit_code: 0, result: "done", tokens_used: 60 });
     expect(receipt.children).toEqual([
       {
@@ -100,7 +100,7 @@ describe("a spawn from inside a run", () => {
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await machine.held();
     expect((await machine.run(["kill", "1"])).stderr).toContain("2 processes");
-    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    const receipt = receiptOf(await parent.done);
     expect(receipt).toMatchObject({ exit_code: 143, children: [{ pid: 2, exit_code: 143 }] });
     expect((await listed(machine)).map(({ exit_code }) => exit_code)).toEqual([143, 143]);
     expect(machine.strays()).toEqual([]);
@@ -111,7 +111,7 @@ describe("a spawn from inside a run", () => {
     const parent = machine.start(["spawn", "parent task", "--output", "json"]);
     await machine.held();
     expect((await machine.run(["kill", "--no-tree", "1"])).stderr).toContain("1 process\n");
-    const receipt = Receipt.parse(JSON.parse((await parent.done).stdout));
+    const receipt = receiptOf(await parent.done);
     expect(receipt).toMatchObject({ exit_code: 143, children: [] });
     expect(await listed(machine, [])).toMatchObject([{ pid: 2, state: "running", ppid: 0 }]);
     machine.write("go", "");
@@ -381,7 +381,7 @@ describe("no program of a command outlives its call", () => {
       const left = () => processesOf(machine.root).filter(({ command }) => /sleep 70\d/.test(command));
       await until(() => left().length > 9, "all that is left behind");
       await end(machine);
-      const receipt = Receipt.parse(JSON.parse((await command.done).stdout));
+      const receipt = receiptOf(await command.done);
       expect(receipt.exit_code === 0).toBe(timed);
       expect(machine.strays()).toEqual([]);
     });
@@ -389,5 +389,5 @@ describe("no program of a command outlives its call", () => {
 });
 
 async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
 }

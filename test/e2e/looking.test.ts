@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ProcInfo, StepRecord, SyscallEventWire } from "../../src/store/runs/schema.ts";
 import { Machine } from "./support/machine.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, receiptOf, recordOf } from "./support/verdict.ts";
 
 const BEGIN = { text: "I begin.", ...bash("echo begun") };
 const LOOK = calls(["Read", { path: "none.txt" }]);
@@ -78,7 +78,7 @@ test("an ended run shows the same from disk, also in a daemon that did not run i
   await using machine = await Machine.playing({ "build it": [BEGIN, LOOK, END] });
   const checked = ["--check", "test -f x", "--check-attempts", "1"];
   const spawned = await machine.run(["spawn", "build it", "--output", "json", ...checked]);
-  const receipt = Receipt.parse(JSON.parse(spawned.stdout));
+  const receipt = receiptOf(spawned);
   const { uuid } = receipt;
   expect(receipt).toMatchObject({ pid: 1, exit_reason: "check_failed", result: "It is built." });
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
@@ -24,11 +23,6 @@ function prepare(machine: Machine, behaviour = "", mcp = "[notes]"): void {
 }
 
 const env = { NOTES_TOKEN: "t0p" };
-const last = (model: ModelServer) => {
-  const request = model.requests.at(-1);
-  if (!request) throw new Error("The model was not asked.");
-  return request;
-};
 
 describe("an agent with an MCP server", () => {
   for (const way of [[], ["--no-daemon"]]) {
@@ -59,9 +53,9 @@ describe("an agent with an MCP server", () => {
 
       const { receipt, info } = await verdict(machine, args, { env });
       expect(receipt.exit_code).toBe(0);
-      expect(toolNames(last(model))).toEqual(expect.arrayContaining(["mcp__notes__echo", "mcp__notes__a_b"]));
-      expect(toolNames(last(model))).not.toContain("Bash");
-      const results = toolResults(last(model));
+      expect(toolNames(model.last)).toEqual(expect.arrayContaining(["mcp__notes__echo", "mcp__notes__a_b"]));
+      expect(toolNames(model.last)).not.toContain("Bash");
+      const results = toolResults(model.last);
       expect(results.slice(0, 3)).toEqual(['{"text":"milk"}', "t0p", "remember the milk"]);
       expect(results[3]).toStartWith("Error NOT_FOUND");
       // The model was sent it, and the answer has it; nothing else has.
@@ -122,7 +116,7 @@ describe("an agent with an MCP server", () => {
     );
     await machine.run(["trust", "--yes"]);
     const { receipt } = await verdict(machine, ["break it", "--agent", "keeper"], { env });
-    const results = toolResults(last(model));
+    const results = toolResults(model.last);
     expect(results[0]).toContain("Error UNAVAILABLE");
     expect(results[0]).toContain("something broke");
     expect(results.at(-1)).toBe('{"text":"back"}');

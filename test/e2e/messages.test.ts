@@ -7,7 +7,7 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
-import { Receipt } from "./support/verdict.ts";
+import { receiptOf } from "./support/verdict.ts";
 
 const last = (request: RecordedRequest): string => toolResults(request).at(-1) ?? "";
 const senderOf = (request: RecordedRequest): number => Number(/from_pid="(\d+)"/.exec(last(request))?.[1]);
@@ -33,18 +33,16 @@ test("two agents talk: one waits for a question, the other for its answer, and e
   const keeper = machine.start(["spawn", "ReadMessages and keep the number", "--output", "json"]);
   await until(() => model.requests.length === 1, "the keeper's first request");
   const asker = await machine.run(["spawn", "ask for the number", "--output", "json"]);
-  expect(Receipt.parse(JSON.parse(asker.stdout))).toMatchObject({
+  expect(receiptOf(asker)).toMatchObject({
     exit_code: 0,
     result: "the answer: it is 42",
   });
-  const kept = Receipt.parse(JSON.parse((await keeper.done).stdout));
+  const kept = receiptOf(await keeper.done);
   expect(kept).toMatchObject({ exit_code: 0, result: "reported it", steps: 3 });
   const requests = model.requests.map(({ body }) => JSON.stringify(body));
   const question = requests.filter((body) => body.includes("keep the number"));
   expect(question.at(-1)?.match(/\\nwhat is the number\?\\n/g)).toHaveLength(1);
-  expect(toolNames(model.requests[0] ?? fail())).toEqual(
-    expect.arrayContaining(["ReadMessages", "SendMessage"]),
-  );
+  expect(toolNames(model.first)).toEqual(expect.arrayContaining(["ReadMessages", "SendMessage"]));
   expect(machine.read(inboxOf(kept.uuid))).toBe("");
   const trace = await machine.run(["strace", kept.uuid]);
   expect(trace.stdout).toMatch(/\bRecv\b/);
@@ -68,9 +66,9 @@ test("a message arrives at the agent's next step, and one during its last answer
   await until(() => model.requests.length === 1, "the worker's first request");
   expect((await machine.run(["spawn", "send it"])).code).toBe(0);
   go.resolve();
-  const receipt = Receipt.parse(JSON.parse((await worker.done).stdout));
+  const receipt = receiptOf(await worker.done);
   expect(receipt).toMatchObject({ exit_code: 0, result: "finished, and read the message", steps: 2 });
-  const sent = JSON.stringify(model.requests.at(-1)?.body);
+  const sent = JSON.stringify(model.last.body);
   // Whom it may answer now: the tools for that stand behind the others, which are as they were.
   const [before = [], after = []] = [model.requests[0], model.requests.at(-1)].map(
     (one) => one && tools(one),
@@ -128,9 +126,5 @@ test("agents of two projects can't send each other messages", async () => {
   const sender = await machine.run(["spawn", "send it"], { cwd: machine.elsewhere });
   expect(sender.stdout).toStartWith("Error PERMISSION: ");
   go.resolve();
-  expect(Receipt.parse(JSON.parse((await worker.done).stdout))).toMatchObject({ steps: 1 });
+  expect(receiptOf(await worker.done)).toMatchObject({ steps: 1 });
 });
-
-function fail(): never {
-  throw new Error("it is not there");
-}

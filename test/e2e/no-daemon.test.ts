@@ -57,7 +57,7 @@ test("a daemon lists runs of --no-daemon commands with their PIDs, and never as 
   go.resolve();
   const ended = await inside.done;
   expect(JSON.parse(ended.stdout)).toMatchObject({ pid: 1, exit_code: 0, result: "inside" });
-  const all = z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout));
+  const all = z.array(ProcInfo).parse(await machine.json(["ps", "-a", "--json"]));
   expect(all.map(({ intent, exit_reason }) => [intent, exit_reason])).toEqual([
     ["inside one", "completed"],
     ["in the daemon", "completed"],

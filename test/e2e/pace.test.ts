@@ -46,7 +46,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
     await machine.play({ first: [lastOne(look, 900)] });
     const first = machine.start(["spawn", "first"]);
     await machine.until(["providers"], /\nopenai: 0\/16 running, 1 waiting\n {2}m on hold for [89]\d\d s\n/);
-    const json = JSON.parse((await machine.run(["providers", "--json"])).stdout);
+    const json = await machine.json(["providers", "--json"]);
     const openai = json.find(({ name }: { name: string }) => name === "openai");
     expect(openai.queues).toMatchObject([{ holds: [{ model: "m" }], waiting: 1 }]);
     expect((await machine.run(["kill", "1"])).code).toBe(0);

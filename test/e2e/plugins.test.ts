@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
 import { z } from "zod";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
@@ -16,8 +15,8 @@ describe("a plugin that is copied into a project", () => {
     const untrusted = await verdict(machine, ["ask it"]);
     expect(untrusted.receipt.exit_code).toBe(0);
     expect(untrusted.stderr).toContain(`Plugin oracle (${file}) is not trusted and left out. \`rnix trust\``);
-    expect(toolNames(last(model))).not.toContain("Oracle");
-    expect(toolResults(last(model))[0]).toStartWith("Error NOT_FOUND");
+    expect(toolNames(model.last)).not.toContain("Oracle");
+    expect(toolResults(model.last)[0]).toStartWith("Error NOT_FOUND");
     const daemon = machine.daemonPid;
 
     const noTerminal = await machine.run(["trust"]);
@@ -28,7 +27,7 @@ describe("a plugin that is copied into a project", () => {
 
     const trusted = await verdict(machine, ["ask it"]);
     expect(trusted.stderr).not.toContain("not trusted");
-    expect(toolResults(last(model))).toEqual(["first"]);
+    expect(toolResults(model.last)).toEqual(["first"]);
     expect(trusted.info.versions.oracle).toMatch(/^[0-9a-f]{12}$/);
 
     machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "second"'));
@@ -37,11 +36,11 @@ describe("a plugin that is copied into a project", () => {
     expect(edited.stderr).toContain("not trusted");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     await verdict(machine, ["ask it"]);
-    expect(toolResults(last(model))).toEqual(["second"]);
+    expect(toolResults(model.last)).toEqual(["second"]);
 
     machine.remove("plugins/oracle.ts");
     await verdict(machine, ["ask it"]);
-    expect(toolResults(last(model))[0]).toStartWith("Error NOT_FOUND");
+    expect(toolResults(model.last)[0]).toStartWith("Error NOT_FOUND");
     expect(machine.daemonPid).toBe(daemon);
   });
 
@@ -62,7 +61,7 @@ describe("a plugin that is copied into a project", () => {
         `export const wisdom = (w: string): string => \`${version} \${w}\`;\n`,
       );
       await verdict(machine, ["ask it"]);
-      expect(toolResults(last(model))).toEqual([`${version} forty-two`]);
+      expect(toolResults(model.last)).toEqual([`${version} forty-two`]);
     }
   });
 
@@ -72,9 +71,9 @@ describe("a plugin that is copied into a project", () => {
     machine.write("plugins/oracle.ts", plugin("oracle", 'answer = "of the project"'));
     machine.write(join(machine.configDir, "plugins", "own.ts"), plugin("own", 'answer = "of the user"'));
     await verdict(machine, ["ask both", "--trust"]);
-    expect(toolResults(last(model))).toEqual(["of the project", "of the user"]);
+    expect(toolResults(model.last)).toEqual(["of the project", "of the user"]);
     await verdict(machine, ["ask both"]);
-    expect(toolResults(last(model))).toEqual([expect.stringContaining("NOT_FOUND"), "of the user"]);
+    expect(toolResults(model.last)).toEqual([expect.stringContaining("NOT_FOUND"), "of the user"]);
   });
 
   test("that replaces a stock one is named so, and is used", async () => {
@@ -87,7 +86,7 @@ describe("a plugin that is copied into a project", () => {
     expect((await machine.run(["trust", "--show"])).stdout).toMatch(/Read/);
     const { stderr } = await verdict(machine, ["read it", "--trust"]);
     expect(stderr).toContain("replaces Read");
-    expect(toolResults(last(model))).toEqual(["mine"]);
+    expect(toolResults(model.last)).toEqual(["mine"]);
   });
 });
 
@@ -122,7 +121,7 @@ async function brokenOnes(): Promise<void> {
   expect(stderr).toContain("no moon today");
   expect(stderr).toMatch(/odd.*broken/);
 
-  const [good, fails, busy, deaf, again] = toolResults(last(model));
+  const [good, fails, busy, deaf, again] = toolResults(model.last);
   expect([good, again]).toEqual(["good", "good"]);
   expect(fails).toStartWith("Error DRIVER");
   expect(fails).toContain("fails");
@@ -151,7 +150,7 @@ async function hangingImport(): Promise<void> {
   const { receipt, stderr } = await verdict(machine, ["try it", "--trust"]);
   expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed" });
   expect(stderr).toContain(file);
-  expect(toolResults(last(model))).toEqual(["good"]);
+  expect(toolResults(model.last)).toEqual(["good"]);
 }
 
 test("plugins new writes a plugin that passes the check and the types, and is trusted and used", async () => {
@@ -167,7 +166,7 @@ test("plugins new writes a plugin that passes the check and the types, and is tr
   const typed = Bun.spawnSync([process.execPath, "--bun", tsc, "-p", join(machine.project, ".rnix")]);
   expect({ out: typed.stdout.toString(), code: typed.exitCode }).toEqual({ out: "", code: 0 });
 
-  expect(JSON.parse((await machine.run(["plugins", "check", file, "--json"])).stdout)).toMatchObject({
+  expect(await machine.json(["plugins", "check", file, "--json"])).toMatchObject({
     ok: true,
     loaded: false,
   });
@@ -180,7 +179,7 @@ test("plugins new writes a plugin that passes the check and the types, and is tr
   });
   expect((await machine.run(["trust", "--yes"])).code).toBe(0);
   await verdict(machine, ["count it"]);
-  expect(toolResults(last(model))).toEqual(["3 words"]);
+  expect(toolResults(model.last)).toEqual(["3 words"]);
 
   expect((await machine.run(["plugins", "new", "jira"])).code).toBe(64);
   machine.write(
@@ -226,10 +225,4 @@ export default definePlugin({
   },
 });
 `;
-}
-
-function last(model: ModelServer) {
-  const request = model.requests.at(-1);
-  if (request === undefined) throw new Error("the model was never asked");
-  return request;
 }

@@ -43,7 +43,7 @@ test("rnix tools --agent shows each part of the request with its size, as a run 
   const bytes = parts.reduce((sum, [, size]) => sum + Number(size), 0);
   expect(bytes + 2 * (parts.length - 1)).toBe(Buffer.byteLength(systemPrompt(request)));
   expect(rows.at(-2)?.[0]).toBe(`${toolNames(request).length} tools`);
-  expect(JSON.parse((await machine.run(["tools", "--agent", "poet", "--json"])).stdout)).toBeArray();
+  expect(await machine.json(["tools", "--agent", "poet", "--json"])).toBeArray();
 });
 
 const MOTTO = `import { definePlugin, defineTool } from "rnix/plugin";

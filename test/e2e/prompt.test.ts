@@ -12,8 +12,7 @@ describe("the head of the prompt", () => {
     const model = await machine.play({ "do it": [says("done")] });
     machine.write("AGENTS.md", "Of the whole project.\n");
     machine.write("sub/AGENTS.md", "Of the folder below.\n");
-    machine.write("agents/poet/agent.yaml", POET);
-    machine.write("agents/poet/instructions.md", "You write poems.\n");
+    machine.agent("poet", POET, "You write poems.\n");
     machine.write(".rnix/skills/rhyme/SKILL.md", skill("rhyme", "Finds rhymes", "Rhyme it."));
     machine.write(".claude/skills/metre/SKILL.md", skill("metre", "Counts feet", "Count them."));
 
@@ -111,8 +110,7 @@ describe("the head of the prompt", () => {
       ],
     });
     machine.write("look.md", "");
-    machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [look]\n");
-    machine.write("agents/a/instructions.md", "Do.\n");
+    machine.agent("a", "name: a\ndescription: A\ndeferred_skills: [look]\n", "Do.\n");
     machine.write(
       "skills/look/SKILL.md",
       "---\nname: look\ndescription: Looks\nallowed-tools: Glob Read\n---\nOnly look.\n",

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { Receipt, receiptOf, recordOf } from "./support/verdict.ts";
 
 const DATABASE = {
   question: "Which database?",
@@ -36,7 +36,7 @@ function reply({ requests }: Model): { answers: string[][]; by: string; note?: s
 
 async function theAsk(machine: Machine): Promise<z.infer<typeof Ask>> {
   for (;;) {
-    const [ask] = z.array(Ask).parse(JSON.parse((await machine.run(["asks", "--json"])).stdout));
+    const [ask] = z.array(Ask).parse(await machine.json(["asks", "--json"]));
     if (ask) return ask;
     await Bun.sleep(50);
   }
@@ -232,8 +232,7 @@ describe.concurrent("without a person", () => {
   test("rnix answer asks at a terminal, and resumes the run", async () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE, NAME);
-    const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
-    const { uuid } = Receipt.parse(JSON.parse(stdout));
+    const { uuid } = receiptOf(await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]));
     const { request_id } = await theAsk(machine);
     await using terminal = plain(machine, ["answer", request_id]);
     await terminal.until(/1\/2\): Which database[\s\S]*answer \(/);
@@ -292,7 +291,7 @@ export default defineTool({
   const first = await theAsk(machine);
   expect((await machine.run(["answer", first.request_id, "the shop"])).code).toBe(0);
   const second = async (): Promise<string | undefined> => {
-    const asks = z.array(Ask).parse(JSON.parse((await machine.run(["asks", "--json"])).stdout));
+    const asks = z.array(Ask).parse(await machine.json(["asks", "--json"]));
     return asks.find(({ request_id }) => request_id !== first.request_id)?.request_id;
   };
   await until(async () => (await second()) !== undefined, "the second question");

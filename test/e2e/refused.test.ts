@@ -131,10 +131,8 @@ describe("a run is refused before it costs anything, with the receipt's exit cod
   beforeAll(async () => {
     machine = new Machine();
     await machine.play({ "do it": [says("done")] });
-    machine.write("agents/checked/agent.yaml", "name: checked\ndescription: C\nchecks: [make test]\n");
-    machine.write("agents/checked/instructions.md", "Do.\n");
-    machine.write("agents/typo/agent.yaml", "name: typo\ndescription: T\nallowed_tols: [Read]\n");
-    machine.write("agents/typo/instructions.md", "Do.\n");
+    machine.agent("checked", "name: checked\ndescription: C\nchecks: [make test]\n", "Do.\n");
+    machine.agent("typo", "name: typo\ndescription: T\nallowed_tols: [Read]\n", "Do.\n");
   });
   afterAll(() => machine[Symbol.asyncDispose]());
 

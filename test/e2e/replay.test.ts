@@ -3,14 +3,13 @@ import { cpSync } from "node:fs";
 import { join } from "node:path";
 import { ANTHROPIC_KEY, Machine, OPENAI_KEY } from "./support/machine.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
+import { receiptOf, recordOf, uuidOf } from "./support/verdict.ts";
 
 const AGENT = "name: fixer\ndescription: Fixes\nmodels: { provider: openai, preferred: m }\n";
 
 /** A project with its own agent, and a recorded run of it that edits a file; the model is stopped. */
 async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string; fresh: string }> {
-  machine.write("agents/fixer/agent.yaml", agent);
-  machine.write("agents/fixer/instructions.md", "Fix what is broken.\n");
+  machine.agent("fixer", agent, "Fix what is broken.\n");
   machine.write("sum.txt", "1 + 1 = 3\n");
   const fresh = join(machine.elsewhere, "fresh");
   cpSync(machine.project, fresh, { recursive: true });
@@ -24,7 +23,7 @@ async function recorded(machine: Machine, agent = AGENT): Promise<{ uuid: string
     ],
   });
   const first = await machine.run(["spawn", "fix the sum", "--agent", "fixer", "--output", "json"]);
-  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+  const { uuid } = receiptOf(first);
   expect({ code: first.code, sum: machine.read("sum.txt") }).toEqual({ code: 0, sum: "1 + 1 = 2\n" });
   await model.stop();
   return { uuid, fresh };
@@ -166,7 +165,7 @@ describe("rnix spawn --provider replay", () => {
     const first = await machine.run(play);
     expect({ code: first.code, out: first.stdout }).toEqual({ code: 0, out: "The sum is right now.\n" });
     const second = await machine.run([...play, "--output", "json"]);
-    const receipt = Receipt.parse(JSON.parse(second.stdout));
+    const receipt = receiptOf(second);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "llm_error", error: { code: "INVALID" } });
     expect(receipt.error?.message).toContain("diverges at turn 1");
     expect(receipt.steps).toBeLessThanOrEqual(2);
@@ -215,7 +214,7 @@ describe("a recorded run with follow-ups", () => {
     const write = (content: string) => bash(`echo ${content}`);
     const model = await machine.play({ go: [write("one"), says("one"), write("two"), says("two")] });
     const first = await machine.run(["spawn", "go", "--output", "json"]);
-    const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+    const { uuid } = receiptOf(first);
     expect((await machine.run(["resume", uuid, "and two"])).stdout).toBe("two\n");
     await model.stop();
     return uuid;
@@ -263,10 +262,10 @@ test("a run that continued after a failed check has text as the rejected answer'
     go: [says("claimed"), bash("touch ok"), says("done")],
   });
   const first = await machine.run(["spawn", "go", "--check", "test -e ok", "--output", "json"]);
-  const { uuid } = Receipt.parse(JSON.parse(first.stdout));
-  const steps = JSON.parse((await machine.run(["steps", uuid, "--json"])).stdout);
+  const { uuid } = receiptOf(first);
+  const steps = await machine.json(["steps", uuid, "--json"]);
   expect(steps).toMatchObject([{ action: "text" }, { action: "tool_call" }, { action: "complete" }]);
-  const one = JSON.parse((await machine.run(["steps", uuid, "1", "--json"])).stdout);
+  const one = await machine.json(["steps", uuid, "1", "--json"]);
   expect(one).toMatchObject({ step: 1, action: "text" });
   await model.stop();
   machine.remove("ok");
@@ -292,7 +291,7 @@ describe("a recorded run with children", () => {
       "look right": [says("nothing on the right")],
     });
     const first = await machine.run(["spawn", "ask two", "--output", "json"]);
-    const { uuid, exit_code } = Receipt.parse(JSON.parse(first.stdout));
+    const { uuid, exit_code } = receiptOf(first);
     expect({ exit_code, error: first.stderr.includes("error") }).toEqual({ exit_code: 0, error: false });
     await model.stop();
     const asked = model.requests.length;

@@ -123,8 +123,7 @@ test("a run with all of them is replayed unchanged, corrections included", async
 describe("--effort", () => {
   test("reaches the provider, and overrides the agent's", async () => {
     await using machine = new Machine();
-    machine.write("agents/deep/agent.yaml", "name: deep\ndescription: d\nmodels: { effort: low }\n");
-    machine.write("agents/deep/instructions.md", "Think.");
+    machine.agent("deep", "name: deep\ndescription: d\nmodels: { effort: low }\n", "Think.");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const model = await machine.play({ think: [says("done")] });
     await machine.run(["spawn", "think", "--agent", "deep"]);

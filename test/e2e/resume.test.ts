@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, says } from "./support/scenes.ts";
-import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
+import { receiptOf, recordOf, uuidOf } from "./support/verdict.ts";
 
 const CTRL_C = "\x03";
 /** Writes a line, and does not end. */
@@ -28,9 +28,7 @@ test("a run that is suspended during an answer closes its call and records the t
   const model = await machine.model([half, says("the end")]);
   const command = machine.start(["spawn", "say it", "--output", "jsonl"]);
   await command.stdout.has(/"the first/);
-  const [listed] = z
-    .array(z.object({ uuid: z.string() }))
-    .parse(JSON.parse((await machine.run(["ps", "--json"])).stdout));
+  const [listed] = z.array(z.object({ uuid: z.string() })).parse(await machine.json(["ps", "--json"]));
   const uuid = listed?.uuid ?? "";
   expect((await machine.run(["suspend", uuid])).code).toBe(0);
   expect((await command.done).code).toBe(75);
@@ -82,14 +80,14 @@ describe("a run that Ctrl-C has suspended", () => {
     const inside = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
     await machine.held();
     inside.signal("SIGINT");
-    const { uuid } = Receipt.parse(JSON.parse((await inside.done).stdout));
+    const { uuid } = receiptOf(await inside.done);
     machine.remove("held");
     const daemon = machine.start(["resume", uuid, "--output", "json"]);
     await machine.held();
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     expect((await daemon.done).code).toBe(75);
     const last = await machine.run(["resume", uuid, "--no-daemon", "--output", "json"]);
-    expect(Receipt.parse(JSON.parse(last.stdout))).toMatchObject({
+    expect(receiptOf(last)).toMatchObject({
       uuid,
       exit_code: 0,
       steps: 3,
@@ -102,7 +100,7 @@ describe("a run that Ctrl-C has suspended", () => {
     const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
     await machine.held();
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
-    const { uuid, exit_code } = Receipt.parse(JSON.parse((await spawned.done).stdout));
+    const { uuid, exit_code } = receiptOf(await spawned.done);
     expect(exit_code).toBe(75);
     const { code, stderr } = await machine.run(["resume", uuid, "--max-steps", "1"]);
     expect(code).toBe(1);
@@ -143,7 +141,7 @@ describe("rnix resume", () => {
     await using machine = new Machine();
     const model = await machine.play({ "answer me": [says("one"), says("two")] });
     const first = await machine.run(["spawn", "answer me", "--output", "json"]);
-    const { uuid } = Receipt.parse(JSON.parse(first.stdout));
+    const { uuid } = receiptOf(first);
     const before = recordOf(machine, uuid);
     const refused = await machine.run(["resume", uuid]);
     expect(refused.code).toBe(64);
@@ -151,7 +149,7 @@ describe("rnix resume", () => {
     expect(recordOf(machine, uuid)).toEqual(before);
     const { code, stdout } = await machine.run(["resume", uuid, "and more?"]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "two\n" });
-    expect(JSON.stringify(model.requests.at(-1)?.body)).toContain("and more?");
+    expect(JSON.stringify(model.last.body)).toContain("and more?");
   });
 
   test("twice at once: one command gets the run, the other an error", async () => {
@@ -159,7 +157,7 @@ describe("rnix resume", () => {
     const command = machine.start(["spawn", "hold it", "--no-daemon", "--output", "json"]);
     await machine.held();
     command.signal("SIGINT");
-    const { uuid } = Receipt.parse(JSON.parse((await command.done).stdout));
+    const { uuid } = receiptOf(await command.done);
     const tries = await Promise.all(
       [["--no-daemon"], ["--no-daemon"], []].map((how) => machine.run(["resume", uuid, ...how])),
     );
@@ -176,7 +174,7 @@ describe("rnix resume", () => {
     });
     const command = machine.start(["spawn", "hold it", "--output", "json"]);
     await machine.held();
-    const [info] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
+    const [info] = await machine.json(["ps", "--json"]);
     const refused = await machine.run(["resume", info.uuid]);
     expect(refused.code).toBe(64);
     expect(refused.stderr).toContain("is alive as PID 1");

@@ -4,7 +4,7 @@ import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, recordOf } from "./support/verdict.ts";
+import { receiptOf, recordOf } from "./support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
 const HOLD = "touch held; until test -e go; do sleep 0.02; done";
@@ -20,7 +20,7 @@ describe("rnix deny", () => {
     const { code, stderr, stdout } = await machine.run(["deny", "1", "Bash"]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: "" });
     expect(stderr).toMatch(/^process 1 may use: .*Read.*\ndenied: Bash\n$/);
-    const receipt = Receipt.parse(JSON.parse((await run.done).stdout));
+    const receipt = receiptOf(await run.done);
     expect(receipt).toMatchObject({ exit_code: 0, result: "could not", tool_calls: 2 });
     const results = model.requests.flatMap(toolResults);
     expect(results[0]).toMatch(/PERMISSION.*Bash\(touch held.*It was withdrawn by the operator \(PID 0\)/);
@@ -30,9 +30,7 @@ describe("rnix deny", () => {
       "Bash was withdrawn by the operator (PID 0)",
     );
     // A provider's prompt cache: what the model is shown does not change.
-    expect(model.requests.map(toolNames)).toEqual(
-      model.requests.map(() => toolNames(model.requests[0] ?? fail())),
-    );
+    expect(model.requests.map(toolNames)).toEqual(model.requests.map(() => toolNames(model.first)));
     expect(recordOf(machine, receipt.uuid).permissions).toEqual({
       allow: [["*"]],
       deny: ["Bash"],
@@ -57,7 +55,7 @@ describe("rnix deny", () => {
     const { stderr } = await machine.run(["allow", "1", "Edit", "Write"]);
     expect(stderr).not.toContain("denied");
     machine.write("go", "");
-    expect(Receipt.parse(JSON.parse((await run.done).stdout))).toMatchObject({ exit_code: 0 });
+    expect(receiptOf(await run.done)).toMatchObject({ exit_code: 0 });
     expect(machine.read("b")).toBe("free");
   });
 });
@@ -86,11 +84,11 @@ describe("rnix allow", () => {
       denied_tools: [],
     });
     machine.write("go", "");
-    const receipt = Receipt.parse(JSON.parse((await run.done).stdout));
+    const receipt = receiptOf(await run.done);
     expect(receipt).toMatchObject({ exit_code: 0, result: "written" });
     expect(machine.read("new")).toBe("x");
-    expect(toolNames(model.requests[0] ?? fail())).toEqual(["Bash", "Read"]);
-    expect(toolNames(model.requests.at(-1) ?? fail())).toEqual(["Bash", "Read", "Write"]);
+    expect(toolNames(model.first)).toEqual(["Bash", "Read"]);
+    expect(toolNames(model.last)).toEqual(["Bash", "Read", "Write"]);
     const trace = (await machine.run(["strace", "1", "--json"])).stdout;
     expect(trace).toMatch(/"CapGrant","args":\{"pid":1,"rules":\["Write\(new\*\)"\],"by":0\}/);
     expect(trace).toMatch(/"tool":"Write","rule":"Write\(new\*\)"/);
@@ -123,7 +121,7 @@ describe("rnix allow", () => {
       "do it": [bash(`${RNIX} allow 1 Write; ${RNIX} deny 1 Read; echo over`), says("done")],
     });
     const run = await machine.run(["spawn", "do it", "--output", "json", "--allow", "Bash"]);
-    const receipt = Receipt.parse(JSON.parse(run.stdout));
+    const receipt = receiptOf(run);
     expect(
       model.requests
         .flatMap(toolResults)
@@ -138,7 +136,3 @@ describe("rnix allow", () => {
     });
   });
 });
-
-function fail(): never {
-  throw new Error("the model was not asked");
-}

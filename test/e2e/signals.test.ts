@@ -349,7 +349,7 @@ describe("attach", () => {
 });
 
 async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(JSON.parse((await machine.run(["ps", "--json", ...flags])).stdout));
+  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
 }
 
 function sleepers(machine: Machine): number {

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { systemPrompt, toolNames, toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
@@ -11,12 +10,6 @@ const CREATE = {
   description: "How to write release notes.",
   body: "List the merged changes.",
 };
-
-function last(model: ModelServer) {
-  const request = model.requests.at(-1);
-  if (request === undefined) throw new Error("the model was never asked");
-  return request;
-}
 
 describe.concurrent("a skill that an agent writes", () => {
   test("is not loaded until it is trusted, is shown as waiting, and waits again when it is changed", async () => {
@@ -32,12 +25,12 @@ describe.concurrent("a skill that an agent writes", () => {
     });
     const use = async () => {
       await verdict(machine, ["use it"]);
-      return toolResults(last(model)).at(-1);
+      return toolResults(model.last).at(-1);
     };
 
     const { receipt } = await verdict(machine, ["write it"]);
     expect(receipt).toMatchObject({ exit_code: 0 });
-    expect(toolNames(last(model))).not.toContain("SkillManage");
+    expect(toolNames(model.last)).not.toContain("SkillManage");
     expect(await use()).toStartWith("Error NOT_FOUND");
     const named = await machine.run(["spawn", "use it", "--skill", "release-notes"]);
     expect(named.code).not.toBe(0);
@@ -50,7 +43,7 @@ describe.concurrent("a skill that an agent writes", () => {
       `skill release-notes, written by agent default in run ${receipt.uuid}`,
     );
     expect(await use()).toContain("List the merged changes.");
-    expect(systemPrompt(last(model))).toContain("- release-notes: How to write release notes.");
+    expect(systemPrompt(model.last)).toContain("- release-notes: How to write release notes.");
     expect((await machine.run(["skills"])).stdout).not.toContain("waits");
 
     await verdict(machine, ["change it"]);
@@ -96,7 +89,7 @@ describe.concurrent("the files of a skill", () => {
     );
     machine.write(`${dir}/references/FORMS.md`, "Field by field.\n");
     await verdict(machine, ["use it"]);
-    const [loaded, file, outside] = toolResults(last(model));
+    const [loaded, file, outside] = toolResults(model.last);
     expect(loaded).toContain("(Skill with `file` reads one): references/FORMS.md");
     expect(file).toBe("Field by field.\n");
     expect(outside).toStartWith("Error NOT_FOUND");

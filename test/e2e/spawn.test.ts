@@ -212,8 +212,7 @@ describe("declared checks decide", () => {
 
   test("an agent's own checks count like those of the command", async () => {
     await using machine = await Machine.playing(book);
-    machine.write("agents/maker/agent.yaml", "name: maker\ndescription: Makes\nchecks: [test -f made.txt]\n");
-    machine.write("agents/maker/instructions.md", "Make it.\n");
+    machine.agent("maker", "name: maker\ndescription: Makes\nchecks: [test -f made.txt]\n", "Make it.\n");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     expect((await verdict(machine, ["claim it", "--agent", "maker"])).receipt.exit_reason).toBe(
       "check_failed",

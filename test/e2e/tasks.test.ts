@@ -4,7 +4,7 @@ import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, toolResults } from "./support/requests.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
-import { Receipt, recordOf, verdict } from "./support/verdict.ts";
+import { Receipt, receiptOf, recordOf, verdict } from "./support/verdict.ts";
 
 const create = (subject: string, more: object = {}): [string, Record<string, unknown>] => [
   "TaskCreate",
@@ -99,7 +99,7 @@ describe.concurrent("the task list of a run", () => {
     expect((await machine.run(["tasks", "77"])).code).toBe(64);
     // So is the copy that its fork gets.
     const fork = await machine.run(["resume", "2", "--fork", "and now?", "--output", "json"]);
-    expect(await tasks(machine, Receipt.parse(JSON.parse(fork.stdout)).uuid)).toHaveLength(21);
+    expect(await tasks(machine, receiptOf(fork).uuid)).toHaveLength(21);
   });
 
   test("is there after kill -9 and a resume; a fork has a copy of its own", async () => {
@@ -115,7 +115,7 @@ describe.concurrent("the task list of a run", () => {
     const { uuid } = Receipt.parse(JSON.parse(stdout));
     machine.killDaemon();
     expect((await tasks(machine, uuid)).map(({ subject }) => subject)).toEqual(["a", "b"]);
-    const [ask] = JSON.parse((await machine.run(["asks", "--json"])).stdout);
+    const [ask] = await machine.json(["asks", "--json"]);
     const forked = await machine.run([
       "resume",
       uuid,
@@ -127,7 +127,7 @@ describe.concurrent("the task list of a run", () => {
       "--output",
       "json",
     ]);
-    const fork = Receipt.parse(JSON.parse(forked.stdout));
+    const fork = receiptOf(forked);
     expect((await tasks(machine, fork.uuid)).map(({ subject, status }) => [subject, status])).toEqual([
       ["a", "completed"],
       ["b", "pending"],
@@ -180,7 +180,7 @@ describe.concurrent("the task list of a run", () => {
     const before = await tasks(machine, uuid);
     const resumed = await machine.run(["resume", uuid, "--output", "json"]);
     // It may have ended just before.
-    if (resumed.code !== 64) expect(Receipt.parse(JSON.parse(resumed.stdout)).exit_code).toBe(0);
+    if (resumed.code !== 64) expect(receiptOf(resumed).exit_code).toBe(0);
     const after = await tasks(machine, uuid);
     expect(after.map(({ subject }) => subject).sort()).toEqual(
       agents.flatMap((name) => [0, 1, 2].flatMap((at) => [`${name} ${at}a`, `${name} ${at}b`])).sort(),

@@ -3,7 +3,6 @@ import { readdirSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { StepRecord } from "../../src/store/runs/schema.ts";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
@@ -34,7 +33,7 @@ describe("a call that can't be made is an error for the model, and the run conti
     const { receipt } = await verdict(machine, ["get it wrong"]);
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", files_changed: [] });
     expect(machine.has("acted")).toBe(false);
-    const results = toolResults(last(model));
+    const results = toolResults(model.last);
     expect(results[0]).toMatch(/^Error NOT_FOUND: .*"Reed".*Read/);
     expect(results[1]).toMatch(/^Error INVALID: .*path/s);
     expect(results[2]).toMatch(/^Error INVALID: .*path.*string/s);
@@ -88,7 +87,7 @@ describe("a tool result of 100 MB", () => {
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", tool_calls: 5 });
     expect(ms).toBeLessThan(20_000);
 
-    const [text, zeros, read, line, grep] = toolResults(last(model));
+    const [text, zeros, read, line, grep] = toolResults(model.last);
     expect(text).toMatch(/^first\n0123456789abcde\n/);
     expect(text).toMatch(/\nlast\n\[The output was too large for the file: \d+ bytes are lost\.\]$/);
     const kept = /What was saved of it is in (\S+)/.exec(text ?? "")?.[1] ?? "";
@@ -100,9 +99,9 @@ describe("a tool result of 100 MB", () => {
     expect(grep).toMatch(/50 MB|too large|left out|^Error/);
 
     expect(sizeOf(join(machine.project, ".rnix/data"))).toBeLessThan(2 * (16 * MB) + 2 * MB);
-    const status = Status.parse(JSON.parse((await machine.run(["daemon", "status", "--json"])).stdout));
+    const status = Status.parse(await machine.json(["daemon", "status", "--json"]));
     expect(status.rss_bytes).toBeLessThan(300 * MB);
-    expect(model.requests.at(-1)?.text.length).toBeLessThan(MB);
+    expect(model.last.text.length).toBeLessThan(MB);
   });
 });
 
@@ -118,7 +117,7 @@ describe.concurrent("time", () => {
     });
     const { receipt } = await verdict(machine, ["wait for it"]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "waited" });
-    const [result] = toolResults(last(model));
+    const [result] = toolResults(model.last);
     expect(result).toMatch(/^begun\n[\s\S]*timed out/);
   });
 
@@ -186,10 +185,4 @@ function sizeOf(folder: string): number {
     entry.isFile(),
   );
   return files.reduce((sum, entry) => sum + statSync(join(entry.parentPath, entry.name)).size, 0);
-}
-
-function last(model: ModelServer) {
-  const request = model.requests.at(-1);
-  if (request === undefined) throw new Error("the model was never asked");
-  return request;
 }

@@ -21,7 +21,7 @@ async function typed(machine: Machine, commands: readonly string[]): Promise<str
   const { code, stdout } = await machine.run(["spawn", "parent task", "--output", "json"]);
   expect(code).toBe(0);
   expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({ children: [] });
-  expect(JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout)).toHaveLength(1);
+  expect(await machine.json(["ps", "-a", "--json"])).toHaveLength(1);
   return model.requests.flatMap(toolResults).at(-1) ?? "";
 }
 

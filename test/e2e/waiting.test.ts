@@ -6,7 +6,7 @@ import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
-import { Receipt, recordOf, uuidOf } from "./support/verdict.ts";
+import { Receipt, receiptOf, recordOf, uuidOf } from "./support/verdict.ts";
 
 /** Runs suspend for whatever is longer than this. */
 const PATIENCE = { model_wait: "1s" };
@@ -159,7 +159,7 @@ test.concurrent("after kill -9 of a daemon while a parent waits for its child, b
   await command.done;
   expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "whole\n" });
   expect(machine.read("lines")).toBe("line\n");
-  const all = JSON.parse((await machine.run(["ps", "-a", "--json"])).stdout);
+  const all = await machine.json(["ps", "-a", "--json"]);
   expect(all).toHaveLength(2);
   expect(recordOf(machine, uuid).children).toMatchObject([{ exit_code: 0 }]);
 });
@@ -236,10 +236,10 @@ test.concurrent("the parent of a suspended child resumes when the child is kille
   const model = await machine.play({ "do it": [agent, says("without it")], "a part": [hang] });
   const command = machine.start(["spawn", "do it", "--output", "json"]);
   await model.arrived(2);
-  const live: ProcInfo[] = JSON.parse((await machine.run(["ps", "--json"])).stdout);
+  const live: ProcInfo[] = await machine.json(["ps", "--json"]);
   const child = live.find(({ intent }) => intent === "a part")?.uuid ?? "";
   expect((await machine.run(["suspend", child])).code).toBe(0);
-  const { uuid, exit_code } = Receipt.parse(JSON.parse((await command.done).stdout));
+  const { uuid, exit_code } = receiptOf(await command.done);
   expect(exit_code).toBe(75);
   expect((await machine.run(["kill", child])).stderr).toContain("it was suspended; TERM has ended it");
   await stands(machine, uuid, (info) => info.exit_code === 1);
@@ -262,6 +262,6 @@ test.concurrent("a resumed run is found by its earlier PID", async () => {
   expect(now.earlier_pids).toEqual([pid]);
   expect(await machine.run(["wait", String(pid)])).toMatchObject({ code: 0, stdout: "went on\n" });
   expect((await machine.run(["log", String(pid)])).stdout).toContain("went on");
-  const shown = JSON.parse((await machine.run(["show", String(pid), "--json"])).stdout);
+  const shown = await machine.json(["show", String(pid), "--json"]);
   expect(shown).toMatchObject({ uuid, pid: now.pid });
 });

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine, type RunOptions } from "../support/machine.ts";
-import { Receipt } from "../support/verdict.ts";
+import { Receipt, receiptOf } from "../support/verdict.ts";
 
 const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 const ANSWER = "responses:\n  - text: done\n";
@@ -96,7 +96,7 @@ describe("--base", () => {
     for (const part of ["CLAUDE.md of sub", "instructions.md", "SKILL.md"])
       expect(head).toContain(`base in ${part}`);
     expect(head).not.toContain("EVIL");
-    const shown = JSON.parse((await machine.run(["show", receipt.uuid, "--json"])).stdout);
+    const shown = await machine.json(["show", receipt.uuid, "--json"]);
     expect(shown).toMatchObject({ base: { commit: main }, max_steps: 11, max_cost: 1 });
     expect((await machine.run(["show", receipt.uuid])).stdout).toContain(`main (${main})`);
     const step = JSON.parse(
@@ -112,8 +112,7 @@ describe("--base", () => {
   test("what the checkout deletes counts, and what it adds does not", async () => {
     await using machine = pullRequest();
     machine.git("rm", "--quiet", "-r", "agents", "skills", "AGENTS.md", ".mcp.json");
-    machine.write("agents/stranger/agent.yaml", "name: stranger\ndescription: x\n");
-    machine.write("agents/stranger/instructions.md", "EVIL\n");
+    machine.agent("stranger", "name: stranger\ndescription: x\n", "EVIL\n");
     commit(machine, "more");
     const there = await spawned(machine, ["--agent", "reviewer", "--base", "main", "--trust", "x"]);
     expect(there.receipt.exit_code).toBe(0);
@@ -199,16 +198,16 @@ children:
     const run = machine.start([...IN_CI, "--base", "main", "--trust", "x"]);
     await until(() => machine.has("held"), "the program");
     run.signal("SIGTERM");
-    const { uuid } = Receipt.parse(JSON.parse((await run.done).stdout));
+    const { uuid } = receiptOf(await run.done);
     machine.git("branch", "--force", "main", "pr");
     const resumed = await machine.run(["resume", uuid, "--no-daemon", "--trust", "--output", "json"]);
-    const receipt = Receipt.parse(JSON.parse(resumed.stdout));
+    const receipt = receiptOf(resumed);
     expect(receipt).toMatchObject({ exit_code: 0, base: { commit: main } });
     expect(receipt.children).toHaveLength(2);
     for (const child of receipt.children) {
       expect(meta(machine, child.uuid)).toContain("base in helper.md");
       expect(meta(machine, child.uuid)).not.toContain("EVIL");
-      const shown = JSON.parse((await machine.run(["show", child.uuid, "--json"])).stdout);
+      const shown = await machine.json(["show", child.uuid, "--json"]);
       expect(shown.base).toEqual({ ref: "main", commit: main });
     }
   });
@@ -480,7 +479,7 @@ children:
     });
     await until(() => machine.has("held"), "the program");
     run.signal("SIGTERM");
-    const { uuid } = Receipt.parse(JSON.parse((await run.done).stdout));
+    const { uuid } = receiptOf(await run.done);
     expect((await machine.run(["resume", uuid, "--no-daemon"], { env: SECRETS })).code).toBe(0);
     expect([machine.read("one"), machine.read("two")]).toEqual(["stage--1\n", "stage--1\n"]);
     script(
@@ -534,8 +533,7 @@ describe("text that is not trusted", () => {
       ["--untrusted", "-"],
     ]) {
       const args = IN_CI.filter((flag) => flag !== "--no-stdin");
-      const { stdout } = await machine.run([...args, ...flags, "review it"], { stdin });
-      const { uuid } = Receipt.parse(JSON.parse(stdout));
+      const { uuid } = receiptOf(await machine.run([...args, ...flags, "review it"], { stdin }));
       const [step = ""] = machine.read(`.rnix/data/steps/${uuid}/steps.jsonl`).split("\n");
       expect(JSON.parse(step).messages[0].content).toContain('<untrusted-2 source="stdin">');
       expect(step).not.toContain("\u{202e}");

@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
-import { Receipt } from "../support/verdict.ts";
+import { Receipt, receiptOf } from "../support/verdict.ts";
 
 const AGENT = "name: reviewer\ndescription: x\n";
 const SPAWN = ["spawn", "--no-daemon", "--no-stdin", "--output", "json", "--agent", "reviewer", "do it"];
@@ -11,10 +11,8 @@ const SPAWN = ["spawn", "--no-daemon", "--no-stdin", "--output", "json", "--agen
 /** A clone with an agent of the project. */
 function clone(): Machine {
   const machine = new Machine({ git: true });
-  machine.write("agents/reviewer/agent.yaml", AGENT);
-  machine.write("agents/reviewer/instructions.md", "Review it.\n");
-  machine.git("add", "--all");
-  machine.git("commit", "--quiet", "--message", "agent");
+  machine.agent("reviewer", AGENT, "Review it.\n");
+  machine.commit("agent");
   machine.env.RNIX_PROVIDER = "replay";
   machine.env.RNIX_MODEL = machine.write(
     join(machine.elsewhere, "script.yaml"),
@@ -65,7 +63,7 @@ test("a checkout that all users may write, as GitLab's runner makes it, is a pro
   const { stdout } = await machine.run(SPAWN, { env });
   expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({ exit_code: 0, agent: "reviewer" });
   const based = await machine.run([...SPAWN, "--base", "main"], { env });
-  expect(Receipt.parse(JSON.parse(based.stdout))).toMatchObject({ exit_code: 0, base: { ref: "main" } });
+  expect(receiptOf(based)).toMatchObject({ exit_code: 0, base: { ref: "main" } });
   expect((await machine.run(SPAWN)).code).toBe(64);
 });
 

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { dropPrivileges } from "../support/unprivileged.ts";
-import { Receipt } from "../support/verdict.ts";
+import { Receipt, receiptOf } from "../support/verdict.ts";
 
 const SPAWN = ["spawn", "--provider", "replay", "--model", "script.yaml", "--output", "json"];
 const SCRIPT = `responses:
@@ -21,7 +21,7 @@ test.each([
     await using machine = new Machine();
     machine.write("script.yaml", SCRIPT);
     const spawned = await machine.run([...SPAWN, ...flags, "--record", "artifact", "hello there"]);
-    const { uuid, exit_code } = Receipt.parse(JSON.parse(spawned.stdout));
+    const { uuid, exit_code } = receiptOf(spawned);
     expect(exit_code).toBe(0);
     expect(readdirSync(join(machine.project, "artifact/steps"))).toEqual([uuid]);
     expect(machine.has(".rnix/data")).toBe(false);

@@ -64,8 +64,7 @@ describe("a check that fails", () => {
     await using machine = new Machine();
     const model = await machine.play({ "claim it": [says("done")] });
     const keys = "checks: ['echo no; exit 6']\ncheck_attempts: 2\n";
-    machine.write("agents/maker/agent.yaml", `name: maker\ndescription: Makes\n${keys}`);
-    machine.write("agents/maker/instructions.md", "Make it.\n");
+    machine.agent("maker", `name: maker\ndescription: Makes\n${keys}`, "Make it.\n");
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const { receipt } = await verdict(machine, ["claim it", "--agent", "maker"]);
     expect(receipt.checks).toHaveLength(2);

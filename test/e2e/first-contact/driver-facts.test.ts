@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
-import { Receipt } from "../support/verdict.ts";
+import { receiptOf } from "../support/verdict.ts";
 
 const KEY = "acme-secret-0123456789";
 
@@ -55,7 +55,7 @@ describe("a driver of a third party", () => {
         Bun.spawnSync(["chmod", "600", `${machine.configDir}/env`]);
       }
       const done = await machine.run(["spawn", "go", "--output", "json"], { env });
-      const receipt = Receipt.parse(JSON.parse(done.stdout));
+      const receipt = receiptOf(done);
       expect(receipt).toMatchObject({ exit_code: 0, provider: "acme", model: "acme-1" });
       expect(done.stderr).toContain("found ACME_TOKEN");
       expect(service.keys).toEqual([`Bearer ${KEY}`, `Bearer ${KEY}`]);

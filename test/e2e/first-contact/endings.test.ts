@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { z } from "zod";
 import { Machine } from "../support/machine.ts";
 import { bash, calls, says } from "../support/scenes.ts";
-import { Receipt, verdict } from "../support/verdict.ts";
+import { Receipt, receiptOf, verdict } from "../support/verdict.ts";
 
 const Call = z.strictObject({
   id: z.string().min(1),
@@ -57,7 +57,7 @@ test("--output json prints one object for every ending, wrong arguments included
       GEMINI_API_KEY: undefined,
     },
   });
-  expect([unreachable.code, Receipt.parse(JSON.parse(unreachable.stdout)).exit_code]).toEqual([69, 69]);
+  expect([unreachable.code, receiptOf(unreachable).exit_code]).toEqual([69, 69]);
 });
 
 test("tool events of jsonl and of the log are structured, live and from the record", async () => {
@@ -153,6 +153,6 @@ test("the log ends with how the run ended and why: an answer, checks, a budget, 
   const following = machine.start(["log", "-f", "4"]);
   await following.stdout.has(/sleep 60/);
   expect((await machine.run(["suspend", "4"])).code).toBe(0);
-  const suspended = Receipt.parse(JSON.parse((await hanging.done).stdout));
+  const suspended = receiptOf(await hanging.done);
   expect((await following.done).stdout).toContain(`to resume it: rnix resume ${suspended.uuid}`);
 });

@@ -9,8 +9,7 @@ test("a run in a repository leaves git status clean, in its root, below it and i
     { git: true },
   );
   const folders = [machine.project, machine.write("below/kept.txt", "").replace("/kept.txt", "")];
-  machine.git("add", ".");
-  machine.git("commit", "--quiet", "--message", "below");
+  machine.commit("below");
   machine.git("worktree", "add", "--quiet", `${machine.elsewhere}/linked`);
   folders.push(`${machine.elsewhere}/linked`);
   for (const cwd of folders) {
@@ -45,8 +44,7 @@ test("files_changed names what the run changed, not what the user's shell wrote 
   const write = calls(["Write", { path: "written.txt", content: "w" }]);
   const bash = calls(["Bash", { command: "echo b > made.txt; echo more >> README.md; rm gone.txt" }]);
   machine.write("gone.txt", "");
-  machine.git("add", ".");
-  machine.git("commit", "--quiet", "--message", "more");
+  machine.commit("more");
   await machine.play({
     "write it": [write, beside("notes.txt", says("done"))],
     "make it": [write, beside("before.txt", bash), beside("after.txt", says("done"))],

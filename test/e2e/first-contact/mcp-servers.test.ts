@@ -50,19 +50,19 @@ describe("what a project brings", () => {
       expect(notes[0]).toContain("the skill frying with its scripts");
       expect(notes[0]).toContain(`the MCP servers notes, web of ${join(machine.project, ".mcp.json")}`);
       expect(started(machine)).toBe(false);
-      expect(toolNames(model.requests[0] ?? fail()).join()).not.toContain("mcp__");
-      expect(toolResults(model.requests[1] ?? fail())[1]).toContain("Do baking.");
+      expect(toolNames(model.first).join()).not.toContain("mcp__");
+      expect(toolResults(model.requests[1] ?? expect.unreachable())[1]).toContain("Do baking.");
 
       await machine.run(["trust", "--yes"]);
       const after = await verdict(machine, ["try it", ...way]);
       expect(after.stderr).not.toContain("not trusted");
-      const first = model.requests[2] ?? fail();
+      const first = model.requests[2] ?? expect.unreachable();
       expect(toolNames(first)).toEqual(
         expect.arrayContaining(["mcp__notes__echo", "mcp__web__echo", "Bash"]),
       );
       for (const name of ["baking", "frying", "cooking", "testing"])
         expect(first.text).toContain(`- ${name}: `);
-      expect(toolResults(model.requests[3] ?? fail())).toEqual([
+      expect(toolResults(model.requests[3] ?? expect.unreachable())).toEqual([
         '{"text":"milk"}',
         expect.stringContaining("Do baking."),
       ]);
@@ -83,11 +83,11 @@ describe("what a project brings", () => {
       const { receipt } = await verdict(machine, ["say so", ...flags]);
       expect(receipt.exit_code).toBe(0);
       expect(started(machine)).toBe(false);
-      expect(toolNames(model.requests.at(-1) ?? fail()).join()).not.toContain("mcp__");
+      expect(toolNames(model.last).join()).not.toContain("mcp__");
     }
     const named = await verdict(machine, ["say so", "--allow", "Read", "--allow", "mcp__notes__echo"]);
     expect(named.receipt.exit_code).toBe(0);
-    expect(toolNames(model.requests.at(-1) ?? fail())).toEqual(["Read", "mcp__notes__echo"]);
+    expect(toolNames(model.last)).toEqual(["Read", "mcp__notes__echo"]);
   });
 
   test("is added by --mcp and --skill to an agent that does not name it", async () => {
@@ -102,7 +102,7 @@ describe("what a project brings", () => {
     await machine.run(["trust", "--yes"]);
     const { receipt } = await verdict(machine, [...args, "--mcp", "notes", "--skill", "baking"]);
     expect(receipt.exit_code).toBe(0);
-    const request = model.requests.at(-1) ?? fail();
+    const request = model.last;
     expect(toolNames(request)).toEqual(expect.arrayContaining(["Read", "mcp__notes__echo"]));
     expect(request.text).toContain("# Skill: baking");
     for (const [flag, name, near] of [
@@ -128,8 +128,8 @@ describe("what a project brings", () => {
     const resumed = await machine.run(["resume", receipt.uuid, "and now?"]);
     expect(resumed.code).toBe(0);
     const [first, second, third] = model.requests;
-    expect(toolNames(second ?? fail())).toEqual(toolNames(first ?? fail()));
-    expect(toolResults(third ?? fail()).at(-1)).toBe('{"text":"again"}');
+    expect(toolNames(second ?? expect.unreachable())).toEqual(toolNames(first ?? expect.unreachable()));
+    expect(toolResults(third ?? expect.unreachable()).at(-1)).toBe('{"text":"again"}');
     expect(started(machine)).toBe(false);
   });
 
@@ -159,7 +159,7 @@ describe.concurrent("an MCP server that is slow to start", () => {
     expect(receipt.exit_code).toBe(0);
     expect(stderr).toContain("starting notes …");
     expect(stderr).toMatch(/notes ready after \d+s/);
-    expect(toolNames(model.requests[0] ?? fail())).toContain("mcp__notes__echo");
+    expect(toolNames(model.first)).toContain("mcp__notes__echo");
   });
 
   test("that is not required delays no run; its tools are added when it is ready", async () => {
@@ -172,9 +172,9 @@ describe.concurrent("an MCP server that is slow to start", () => {
     await machine.run(["trust", "--yes"]);
     const { stderr } = await verdict(machine, ["try it"]);
     expect(stderr).toContain("notes will be ready later");
-    expect(toolNames(model.requests[0] ?? fail())).not.toContain("mcp__notes__echo");
-    expect(toolResults(model.requests[1] ?? fail())).toEqual(['{"text":"milk"}']);
-    expect(toolNames(model.requests[1] ?? fail())).toContain("mcp__notes__echo");
+    expect(toolNames(model.first)).not.toContain("mcp__notes__echo");
+    expect(toolResults(model.requests[1] ?? expect.unreachable())).toEqual(['{"text":"milk"}']);
+    expect(toolNames(model.requests[1] ?? expect.unreachable())).toContain("mcp__notes__echo");
   });
 
   test("and does not start ends with exit 69 where it is required, with its last output and both settings", async () => {
@@ -220,7 +220,3 @@ test("a broken .mcp.json is reported as a JSON error, and the stock agent runs w
   const named = await machine.run(["spawn", "say so", "--mcp", "a"]);
   expect([named.code, named.stderr]).toEqual([64, expect.stringContaining(".mcp.json:4:5: expected JSON")]);
 });
-
-function fail(): never {
-  throw new Error("The model was not asked.");
-}

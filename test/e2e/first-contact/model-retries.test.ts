@@ -144,7 +144,7 @@ async function supervised(machine: Machine): Promise<{ pid: number; uuid: string
   expect((await machine.run(["daemon", "start"])).code).toBe(0);
   let run: ProcInfo | undefined;
   await until(async () => {
-    const all: ProcInfo[] = JSON.parse((await machine.run(["ps", "-a", "--json", "--all-projects"])).stdout);
+    const all: ProcInfo[] = await machine.json(["ps", "-a", "--json", "--all-projects"]);
     run = all.find(({ intent, kind }) => intent === "do it" && kind === "agent");
     return run !== undefined;
   }, "the run of init.yaml");

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { Machine, type RunOptions } from "../support/machine.ts";
-import { Receipt } from "../support/verdict.ts";
+import { type Receipt, receiptOf } from "../support/verdict.ts";
 
 /** A key is all that a new user has. */
 const KEYS = { ANTHROPIC_API_KEY: "sk-ant-1234567890", OPENAI_API_KEY: "sk-1234567890" };
@@ -46,7 +46,7 @@ async function spawn(machine: Machine, args: string[], options: RunOptions = {})
     ...options,
     env,
   });
-  return Receipt.parse(JSON.parse(done.stdout));
+  return receiptOf(done);
 }
 
 describe("without a line of configuration", () => {

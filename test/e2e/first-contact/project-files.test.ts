@@ -23,8 +23,7 @@ test("a skill that lists unknown tools removes none, and the run names the missi
       says("done"),
     ],
   });
-  machine.write("agents/a/agent.yaml", "name: a\ndescription: A\ndeferred_skills: [fetch]\n");
-  machine.write("agents/a/instructions.md", "Do.\n");
+  machine.agent("a", "name: a\ndescription: A\ndeferred_skills: [fetch]\n", "Do.\n");
   machine.write(
     ".claude/skills/fetch/SKILL.md",
     "---\nname: fetch\ndescription: Fetches\nallowed-tools: WebFetch, Read\nmodel: opus\n---\nFetch it.\n",

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { binary } from "../support/binary.ts";
 import { Machine } from "../support/machine.ts";
 import { bash, says } from "../support/scenes.ts";
-import { Receipt, recordOf, verdict } from "../support/verdict.ts";
+import { Receipt, receiptOf, recordOf, verdict } from "../support/verdict.ts";
 
 test.concurrent("a pipe that begins late and pauses is attached whole, by spawn and by resume", async () => {
   await using machine = new Machine();
@@ -14,9 +14,9 @@ test.concurrent("a pipe that begins late and pauses is attached whole, by spawn 
   await Bun.sleep(1500);
   late.write("late\n");
   late.end();
-  const receipt = Receipt.parse(JSON.parse((await late.done).stdout));
+  const receipt = receiptOf(await late.done);
   expect(receipt).toMatchObject({ exit_code: 0, notices: [] });
-  expect(model.requests.at(-1)?.text).toContain("why?\\n\\n<input>\\nfirst\\nlate\\n\\n</input>");
+  expect(model.last.text).toContain("why?\\n\\n<input>\\nfirst\\nlate\\n\\n</input>");
 
   // More than a message between agents may have, and no file.
   const log = `${"a line of a long log\n".repeat(50_000)}the end of it`;
@@ -24,8 +24,8 @@ test.concurrent("a pipe that begins late and pauses is attached whole, by spawn 
     stdin: { text: log },
   });
   expect(JSON.parse(resumed.stdout)).toMatchObject({ exit_code: 0, result: "again" });
-  expect(model.requests.at(-1)?.text).toContain("and now?\\n\\n<input>\\na line of a long log");
-  expect(model.requests.at(-1)?.text).toContain("the end of it\\n</input>");
+  expect(model.last.text).toContain("and now?\\n\\n<input>\\na line of a long log");
+  expect(model.last.text).toContain("the end of it\\n</input>");
 });
 
 test.concurrent.each([[[]], [["--no-daemon"]]])(
@@ -95,7 +95,7 @@ test.concurrent("Ctrl-C while stdin is read starts nothing; a daemon that restar
   kept.write("second half");
   kept.end();
   expect(await kept.done).toMatchObject({ code: 0, stdout: "done\n" });
-  expect(model.requests.at(-1)?.text).toContain("first half, second half");
+  expect(model.last.text).toContain("first half, second half");
 });
 
 test.concurrent("a pipe that never ends is given up when the run's time is over, and the error says so", async () => {

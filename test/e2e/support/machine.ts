@@ -151,6 +151,11 @@ export class Machine implements AsyncDisposable {
     return this.start(args, options).done;
   }
 
+  /** Runs `rnix` to its end; what it prints is JSON. */
+  async json(args: string[], options: RunOptions = {}): Promise<ReturnType<typeof JSON.parse>> {
+    return JSON.parse((await this.run(args, options)).stdout);
+  }
+
   /** Runs `rnix` repeatedly, until its output matches. */
   async until(args: string[], pattern: RegExp): Promise<string> {
     const giveUp = performance.now() + UNTIL_MS;
@@ -185,6 +190,12 @@ export class Machine implements AsyncDisposable {
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, text);
     return file;
+  }
+
+  /** Defines an agent of the project. */
+  agent(name: string, yaml: string, instructions: string): void {
+    this.write(`agents/${name}/agent.yaml`, yaml);
+    this.write(`agents/${name}/instructions.md`, instructions);
   }
 
   /** Reads a file of the project, or one with an absolute path. */
@@ -225,6 +236,12 @@ export class Machine implements AsyncDisposable {
     const done = Bun.spawnSync(["git", ...identity, ...args], { cwd: this.project, env: this.env });
     if (!done.success) throw new Error(`git ${args.join(" ")}: ${done.stderr}`);
     return done.stdout.toString();
+  }
+
+  /** Commits everything in the project. */
+  commit(message: string): void {
+    this.git("add", "--all");
+    this.git("commit", "--quiet", "--message", message);
   }
 
   /** null while no daemon runs. */
@@ -297,8 +314,7 @@ export class Machine implements AsyncDisposable {
   #makeRepository(): void {
     this.git("init", "--quiet", "--initial-branch", "main");
     this.write("README.md", "A project.\n");
-    this.git("add", ".");
-    this.git("commit", "--quiet", "--message", "begin");
+    this.commit("begin");
   }
 
   #daemonLog(): string {

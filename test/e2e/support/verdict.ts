@@ -39,6 +39,11 @@ export const Receipt = z.strictObject({
 });
 export type Receipt = z.infer<typeof Receipt>;
 
+/** The receipt that a command with `--output json` has printed. */
+export function receiptOf({ stdout }: { stdout: string }): Receipt {
+  return Receipt.parse(JSON.parse(stdout));
+}
+
 interface Verdict {
   receipt: Receipt;
   /** The record on disk. */

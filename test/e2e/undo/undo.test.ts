@@ -91,8 +91,7 @@ describe("in a git work tree", () => {
     for (const file of ["bash.txt", "write.txt", "mine.txt", "both.txt", "gone.txt"])
       machine.write(file, `${file}\nas it was\n`);
     machine.write(".gitignore", "*.log\n");
-    machine.git("add", ".");
-    machine.git("commit", "-q", "-m", "all");
+    machine.commit("all");
     machine.write("staged.txt", "staged\n");
     machine.git("add", "staged.txt");
     machine.write("untracked.txt", "untracked\n");
@@ -183,8 +182,7 @@ describe("in a git work tree", () => {
   test("--to-step, --step and --from-step; a patch that git apply takes", async () => {
     await using machine = new Machine({ git: true });
     machine.write("a.txt", "one\ntwo\nthree\n");
-    machine.git("add", ".");
-    machine.git("commit", "-q", "-m", "all");
+    machine.commit("all");
     const uuid = await play(
       machine,
       bash("sed -i s/one/1/ a.txt; mkdir -p new/deep; echo n > new/deep/n.txt; git mv README.md moved.md"),
@@ -241,8 +239,7 @@ describe("in a git work tree", () => {
     machine.write("näme mit\ttab", "x\n");
     symlinkSync("text", join(machine.project, "link"));
     machine.write("private", "p\n");
-    machine.git("add", ".");
-    machine.git("commit", "-q", "-m", "all");
+    machine.commit("all");
     chmodSync(join(machine.project, "private"), 0o600);
     const uuid = await play(
       machine,
@@ -302,8 +299,7 @@ describe("in a git work tree", () => {
     machine.write("a.crlf", "one\r\ntwo\r\n");
     machine.write("a.large", "large\n");
     machine.write("a.id", "$Id$\n");
-    machine.git("add", ".");
-    machine.git("commit", "-q", "-m", "all");
+    machine.commit("all");
     rmSync(join(machine.project, "a.id"));
     machine.git("checkout", "a.id");
     const files = ["a.crlf", "a.large", "a.id"];
@@ -385,8 +381,7 @@ describe("in a git work tree", () => {
     machine.write("packages/one/.rnix/config.yaml", "");
     machine.write("packages/one/a.txt", "a\n");
     machine.write("packages/two/b.txt", "b\n");
-    machine.git("add", ".");
-    machine.git("commit", "-q", "-m", "all");
+    machine.commit("all");
     await machine.play({
       go: [calls(["Agent", { intent: "child" }]), says("done")],
       child: [bash("echo c >> a.txt; echo c > c.txt; echo c >> ../two/b.txt"), says("made")],
@@ -473,10 +468,10 @@ describe("a run that goes on", () => {
     expect((await machine.run(["wait", "1"])).code).toBe(0);
     expect((await undo(machine, "1")).done).toEqual({ "a.txt": "removed", busy: "removed" });
     expect((await machine.run(["resume", "1", "and now"])).code).toBe(0);
-    const asked = JSON.stringify(model.requests.at(-1)?.body);
+    const asked = JSON.stringify(model.last.body);
     expect(asked).toContain("The user has taken back changes of this run: a.txt, busy.");
     expect((await machine.run(["resume", "1", "and then"])).code).toBe(0);
-    expect(JSON.stringify(model.requests.at(-1)?.body).split("taken back changes").length).toBe(2);
+    expect(JSON.stringify(model.last.body).split("taken back changes").length).toBe(2);
   });
 
   test("a chat that waits: the undo is its model's news with the next message, and no turn by itself", async () => {
@@ -543,8 +538,7 @@ test("kill -9 in the middle of an undo leaves whole files, and the next undo con
   const names = Array.from({ length: 300 }, (_, i) => `files/f${i}.txt`);
   const old = "old line\n".repeat(2000);
   for (const name of names) machine.write(name, old);
-  machine.git("add", ".");
-  machine.git("commit", "-q", "-m", "all");
+  machine.commit("all");
   const uuid = await play(machine, bash("for f in files/*; do echo changed > $f; done"));
   const undoing = machine.start(["undo", uuid]);
   while (!names.some((name) => machine.read(name) === old)) await Bun.sleep(1);

@@ -68,6 +68,16 @@ export class ModelServer {
     return model;
   }
 
+  /** The request that arrived first. */
+  get first(): RecordedRequest {
+    return this.#at(0);
+  }
+
+  /** The request that arrived last. */
+  get last(): RecordedRequest {
+    return this.#at(-1);
+  }
+
   /** Resolves when this many requests have arrived since the start. */
   arrived(count: number): Promise<void> {
     if (this.requests.length >= count) return Promise.resolve();
@@ -84,6 +94,12 @@ export class ModelServer {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop();
+  }
+
+  #at(index: number): RecordedRequest {
+    const request = this.requests.at(index);
+    if (request === undefined) throw new Error("the model was never asked");
+    return request;
   }
 
   async #handle(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {

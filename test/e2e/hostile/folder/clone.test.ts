@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { join } from "node:path";
-import type { ModelServer } from "../../../support/model-server/server.ts";
 import { Machine } from "../../support/machine.ts";
 import { systemPrompt, toolNames, toolResults } from "../../support/requests.ts";
 import { bash, says } from "../../support/scenes.ts";
@@ -59,7 +58,6 @@ providers:
   machine.write("AGENTS.md", "JUST TEXT\n");
 }
 
-const last = (model: ModelServer) => model.requests.at(-1) ?? expect.unreachable();
 const ran = (machine: Machine): string[] =>
   ["replay", "key", "check", "mcp", "init", "plugin"].filter((name) =>
     machine.has(join(machine.elsewhere, name)),
@@ -97,8 +95,8 @@ describe("a hostile clone", () => {
 
     const plain = await verdict(machine, ["do it"]);
     expect(plain.receipt).toMatchObject({ exit_code: 0, provider: "openai", model: "m", cost_usd: null });
-    expect(systemPrompt(last(model))).not.toContain("EVIL");
-    expect(systemPrompt(last(model))).toContain("JUST TEXT");
+    expect(systemPrompt(model.last)).not.toContain("EVIL");
+    expect(systemPrompt(model.last)).toContain("JUST TEXT");
     for (const part of [
       "context_budget: unlimited (yours: 100000)",
       "max_steps: unlimited",
@@ -119,15 +117,15 @@ describe("a hostile clone", () => {
 
     const analyst = await verdict(machine, ["do it", "--agent", "code-analyst"]);
     expect(analyst.stderr).toContain("the stock agent code-analyst");
-    expect(systemPrompt(last(model))).not.toContain("EVIL");
-    expect(toolNames(last(model)).toSorted()).not.toContain("Bash");
+    expect(systemPrompt(model.last)).not.toContain("EVIL");
+    expect(toolNames(model.last).toSorted()).not.toContain("Bash");
 
     const helper = await verdict(machine, ["do it", "--agent", "helper"]);
     expect(helper.receipt).toMatchObject({ provider: "openai", model: "m" });
     expect(helper.stderr).toContain("tools * of the agent helper");
     expect(helper.stderr).toContain("max_steps 100000 of the agent helper");
-    expect(READ_ONLY).toEqual(expect.arrayContaining(toolNames(last(model))));
-    expect(toolResults(last(model))[0]).toStartWith("Error");
+    expect(READ_ONLY).toEqual(expect.arrayContaining(toolNames(model.last)));
+    expect(toolResults(model.last)[0]).toStartWith("Error");
 
     const server = await verdict(machine, ["do it", "--agent", "server"]);
     expect(server.stderr).toContain("The MCP server evil is left out");
@@ -135,7 +133,7 @@ describe("a hostile clone", () => {
 
     // What the user types keeps its meaning.
     await verdict(machine, ["do it", "--agent", "helper", "--allow", "Bash"]);
-    expect(toolResults(last(model))).toEqual(["hi"]);
+    expect(toolResults(model.last)).toEqual(["hi"]);
     expect(ran(machine)).toEqual([]);
   });
 
@@ -166,8 +164,7 @@ describe("a hostile clone", () => {
   test("is used once it is trusted, and no longer when a file that its command names changes", async () => {
     await using machine = new Machine();
     const model = await machine.play({ do: [bash("echo hi"), says("done")] });
-    machine.write("agents/own/agent.yaml", "name: own\ndescription: d\nchecks: ['sh ./ci/check.sh']\n");
-    machine.write("agents/own/instructions.md", "Own.\n");
+    machine.agent("own", "name: own\ndescription: d\nchecks: ['sh ./ci/check.sh']\n", "Own.\n");
     const script = machine.write("ci/check.sh", "true\n");
     chmodSync(script, 0o755);
     const shown = await machine.run(["trust", "--show"]);
@@ -176,7 +173,7 @@ describe("a hostile clone", () => {
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const trusted = await verdict(machine, ["do it", "--agent", "own"]);
     expect(trusted.receipt.checks).toEqual([{ command: "sh ./ci/check.sh", exit_code: 0 }]);
-    expect(toolResults(last(model))).toEqual(["hi"]);
+    expect(toolResults(model.last)).toEqual(["hi"]);
     machine.write("ci/check.sh", `touch ${join(machine.elsewhere, "check")}\n`);
     const changed = await machine.run(["spawn", "do it", "--agent", "own"]);
     expect([changed.code, ran(machine)]).toEqual([64, []]);

@@ -40,7 +40,7 @@ async function followed(machine: Machine): Promise<string> {
 }
 
 async function states(machine: Machine): Promise<Record<string, string>> {
-  const { items } = JSON.parse((await machine.run(["trust", "--show", "--json"])).stdout);
+  const { items } = await machine.json(["trust", "--show", "--json"]);
   return Object.fromEntries(
     items.map(({ kind, name, state }: Record<string, string>) => [`${kind} ${name}`, state]),
   );

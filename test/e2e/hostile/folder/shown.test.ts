@@ -23,8 +23,7 @@ const UNSEEN = /(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u;
 function clone(machine: Machine, from: string, to: string): void {
   const command = `npm test ;${from};${HIDDEN};${to}`;
   const agent = { name: "tester", description: "tests", checks: [command] };
-  machine.write("agents/tester/agent.yaml", JSON.stringify(agent));
-  machine.write("agents/tester/instructions.md", "Test.\n");
+  machine.agent("tester", JSON.stringify(agent), "Test.\n");
   machine.write(
     ".mcp.json",
     JSON.stringify({ mcpServers: { good: { command: "sh", args: ["-c", command] } } }),

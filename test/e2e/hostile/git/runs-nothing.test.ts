@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { bash, calls, says } from "../../support/scenes.ts";
-import { Receipt } from "../../support/verdict.ts";
+import { receiptOf } from "../../support/verdict.ts";
 
 /** A machine with a program outside of the project that leaves a trace when anything runs it. */
 function withTrap(): { machine: Machine; trap: string; sprung: () => string } {
@@ -43,8 +43,7 @@ test("listing a run's changes runs nothing that it wrote into .git", async () =>
     again: [calls(["Write", { path: "more.txt", content: "x" }]), says("done")],
   });
   for (const intent of ["attack", "again"]) {
-    const { stdout } = await machine.run(["spawn", intent, ...ALLOW]);
-    const receipt = Receipt.parse(JSON.parse(stdout));
+    const receipt = receiptOf(await machine.run(["spawn", intent, ...ALLOW]));
     expect(receipt).toMatchObject({ exit_code: 0, files_changed_complete: true });
     expect(receipt.files_changed).toContain(intent === "attack" ? "new.txt" : "more.txt");
   }
@@ -65,8 +64,7 @@ test("a git program in the project is not run, and the run's environment does no
     GIT_DIR: "/nowhere",
     GIT_TRACE: join(machine.elsewhere, "sprung"),
   };
-  const { stdout } = await machine.run(["spawn", "go", ...ALLOW], { env });
-  expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
+  expect(receiptOf(await machine.run(["spawn", "go", ...ALLOW], { env }))).toMatchObject({
     files_changed: ["new.txt"],
     files_changed_complete: true,
   });
@@ -83,8 +81,7 @@ test("a FIFO as .git/config delays neither the run nor its end by a signal", asy
     go: [calls(["Write", { path: "new.txt", content: "x" }]), says("done")],
     wait: [bash("touch held; sleep 600"), says("done")],
   });
-  const { stdout } = await machine.run(["spawn", "go", "--timeout", "20s", ...ALLOW]);
-  expect(Receipt.parse(JSON.parse(stdout))).toMatchObject({
+  expect(receiptOf(await machine.run(["spawn", "go", "--timeout", "20s", ...ALLOW]))).toMatchObject({
     exit_reason: "completed",
     files_changed: ["new.txt"],
     files_changed_complete: false,

@@ -21,8 +21,7 @@ import { verdict } from "../../support/verdict.ts";
 async function played(machine: Machine): Promise<string> {
   machine.write("folder/a.txt", "a\n");
   machine.write("b.txt", "b\n");
-  machine.git("add", ".");
-  machine.git("commit", "-q", "-m", "all");
+  machine.commit("all");
   await machine.play({
     go: [bash("echo x >> folder/a.txt; echo x >> b.txt; echo n > folder/n.txt"), says("done")],
   });

@@ -120,7 +120,7 @@ describe("a model that pauses its turn", () => {
     const [uuid = ""] = (await run.done).stdout.match(/[0-9a-f-]{36}/) ?? [];
     const resumed = await machine.run(["resume", uuid]);
     expect(resumed).toMatchObject({ code: 0, stdout: "First, and the rest.\n" });
-    expect(model.requests.at(-1)?.body.messages?.at(-1)?.role).toBe("assistant");
+    expect(model.last.body.messages?.at(-1)?.role).toBe("assistant");
   });
 
   test("without any text gives an empty answer, which is retried", async () => {

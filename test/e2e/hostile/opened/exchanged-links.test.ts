@@ -5,7 +5,7 @@ import type { TurnFunction } from "../../../support/model-server/server.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { calls, says } from "../../support/scenes.ts";
-import { Receipt } from "../../support/verdict.ts";
+import { receiptOf } from "../../support/verdict.ts";
 
 const SECRET = "the secret that rules deny";
 const HARMLESS = "something harmless";
@@ -111,7 +111,7 @@ for (const [name, attack] of Object.entries(ATTACKS)) {
     const deny = ["Read", "Write", "Edit"].flatMap((tool) => ["--deny", `${tool}(secret/**)`]);
     await whileSwapping(machine, async () => {
       const run = await machine.run(["spawn", "attack", "--output", "json", ...deny]);
-      expect(Receipt.parse(JSON.parse(run.stdout))).toMatchObject({ exit_code: 0, result: "done" });
+      expect(receiptOf(run)).toMatchObject({ exit_code: 0, result: "done" });
     });
     const last = model.requests.at(-1);
     const results = last ? toolResults(last) : [];

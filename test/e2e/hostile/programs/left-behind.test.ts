@@ -3,7 +3,7 @@ import { until } from "../../../support/until.ts";
 import { processesOf } from "../../support/leftovers.ts";
 import { Machine } from "../../support/machine.ts";
 import { bash, says } from "../../support/scenes.ts";
-import { Receipt, verdict } from "../../support/verdict.ts";
+import { receiptOf, verdict } from "../../support/verdict.ts";
 
 /** Others on this machine may run this test, too: the sleepers of this one have a time of their own. */
 const [FIRST, SECOND] = [`711.${process.pid}`, `712.${process.pid}`];
@@ -62,7 +62,7 @@ describe.if(process.platform === "linux")("a program that hides which run starte
     expect(doctor.stdout).toMatch(/programs of no known run: \d+ \(sleep 711\.\d+\)/);
     expect(doctor.code).toBe(1);
     machine.write("go", "");
-    expect(Receipt.parse(JSON.parse((await other.done).stdout)).exit_code).toBe(0);
+    expect(receiptOf(await other.done).exit_code).toBe(0);
     expect(sleepers(machine)).toEqual([]);
     expect((await machine.run(["doctor"])).stdout).toContain("ok programs of no known run: none");
   });

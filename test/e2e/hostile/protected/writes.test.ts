@@ -5,7 +5,7 @@ import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { bash, calls, says } from "../../support/scenes.ts";
-import { Receipt } from "../../support/verdict.ts";
+import { receiptOf } from "../../support/verdict.ts";
 
 const write = (path: string): ["Write", { path: string; content: string }] => [
   "Write",
@@ -125,7 +125,7 @@ test("rnix allow gives a live run a protected path, and its child no more than i
     /^process 1 may use: .*Write, Write\(\.git\/info\/\*\*\)\n/,
   );
   machine.write("go", "");
-  expect(Receipt.parse(JSON.parse((await run.done).stdout)).exit_code).toBe(0);
+  expect(receiptOf(await run.done).exit_code).toBe(0);
   expect(read(machine, ".git/info/exclude")).toBe("# written by the run");
   expect(read(machine, ".git/info/attributes")).toBe("# written by the run");
   expect(read(machine, ".git/description")).toBe(before);

@@ -15,7 +15,7 @@ import type { ModelServer } from "../../../support/model-server/server.ts";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { bash, says } from "../../support/scenes.ts";
-import { Receipt, recordOf } from "../../support/verdict.ts";
+import { Receipt, receiptOf, recordOf } from "../../support/verdict.ts";
 
 const STEPS = ".rnix/data/steps";
 /** Runs suspend for whatever is longer than this. */
@@ -50,7 +50,7 @@ function filesOf(folder: string): Record<string, string> {
 }
 
 async function listed(machine: Machine, cwd = machine.project): Promise<z.infer<typeof Listed>> {
-  return Listed.parse(JSON.parse((await machine.run(["ps", "-a", "--json"], { cwd })).stdout));
+  return Listed.parse(await machine.json(["ps", "-a", "--json"], { cwd }));
 }
 
 describe("a project that brings the record of a suspended run", () => {
@@ -155,10 +155,10 @@ describe("a project that brings the record of a suspended run", () => {
 
     const adopted = await mine.run(["resume", foreign, "--adopt", "--yes", "--output", "json"]);
     expect(adopted).toMatchObject({ code: 0 });
-    const { uuid } = Receipt.parse(JSON.parse(adopted.stdout));
+    const { uuid } = receiptOf(adopted);
     expect(uuid).not.toBe(foreign);
     const fresh = await mine.run(["spawn", "do it", "--output", "json"]);
-    const today = recordOf(mine, Receipt.parse(JSON.parse(fresh.stdout)).uuid);
+    const today = recordOf(mine, receiptOf(fresh).uuid);
     const { permissions, max_steps, max_cost, timeout_ms, origin_uuid } = recordOf(mine, uuid);
     expect({ permissions, max_steps, max_cost, timeout_ms }).toEqual({
       permissions: today.permissions,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { calls, says } from "../../support/scenes.ts";
-import { Receipt } from "../../support/verdict.ts";
+import { receiptOf } from "../../support/verdict.ts";
 
 const SECRET = "TOKEN=hidden";
 const SEARCHES: [string, Record<string, unknown>][] = [
@@ -27,7 +27,7 @@ async function results(flags: string[]): Promise<string[]> {
   symlinkSync("config", join(machine.project, "way"));
   const model = await machine.play({ search: [calls(...SEARCHES), says("done")] });
   const run = await machine.run(["spawn", "search", "--output", "json", ...flags]);
-  expect(Receipt.parse(JSON.parse(run.stdout))).toMatchObject({ exit_code: 0 });
+  expect(receiptOf(run)).toMatchObject({ exit_code: 0 });
   const last = model.requests.at(-1);
   return last ? toolResults(last) : [];
 }
