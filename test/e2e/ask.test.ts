@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { z } from "zod";
 import type { TerminalSession } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { Machine } from "./support/machine.ts";
+import { plainTerminal, questions, takesKeys, theQuestion } from "./support/questions.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, type Scene, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
@@ -12,44 +12,8 @@ const RNIX = `'${binary()}'`;
 const bash = (command: string, description?: string): Scene =>
   calls(["Bash", { command, ...(description && { description }) }]);
 
-const Asks = z.array(
-  z.object({
-    request_id: z.string(),
-    pid: z.number(),
-    uuid: z.string(),
-    agent: z.string(),
-    depth: z.number(),
-    state: z.string(),
-    call: z.object({ tool: z.string(), subject: z.string(), rules: z.array(z.string()) }),
-    until_ms: z.number(),
-    asked_at_ms: z.number(),
-  }),
-);
-
-async function asks(machine: Machine): Promise<z.infer<typeof Asks>> {
-  const { stdout } = await machine.run(["asks", "--json"]);
-  return Asks.parse(JSON.parse(stdout));
-}
-
-async function theAsk(machine: Machine): Promise<z.infer<typeof Asks>[number]> {
-  for (;;) {
-    const [ask] = await asks(machine);
-    if (ask) return ask;
-    await Bun.sleep(50);
-  }
-}
-
-/** At a terminal, as plain lines. */
-function atTerminal(machine: Machine, args: string[]): TerminalSession {
-  return machine.terminal(args, { columns: 100, rows: 40, env: { NO_COLOR: "1", CI: undefined } });
-}
-
-/** What was typed sooner answers nothing. */
-const HELD_MS = 1_100;
-
 async function answer(terminal: TerminalSession, line: string): Promise<void> {
-  await terminal.until(/answer \(/);
-  await Bun.sleep(HELD_MS);
+  await takesKeys(terminal);
   terminal.type(`${line}\r`);
 }
 
@@ -57,7 +21,7 @@ describe("a question at a terminal", () => {
   test("says what, why and for how long, and yes may come with an instruction", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "do it": [bash("touch a", "make the file"), says("done")] });
-    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash(touch *)"]);
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash(touch *)"]);
     const shown = await terminal.until(/answer \(/);
     expect(shown).toContain("? default needs your answer");
     expect(shown).toContain("Bash touch a");
@@ -77,7 +41,7 @@ describe("a question at a terminal", () => {
   test("no, with a reason for the model; an empty line and an early one answer nothing", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "do it": [bash("touch a"), says("not done")] });
-    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
     // Before the question: the words of a message, ended by Enter.
     terminal.type("y\r");
     await answer(terminal, "");
@@ -94,8 +58,8 @@ describe("a question at a terminal", () => {
 
   test("is answered from a second terminal, and the first shows it", async () => {
     await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
-    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
-    const { request_id, state, call } = await theAsk(machine);
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    const { request_id, state, call } = await theQuestion(machine);
     expect([state, call]).toEqual(["live", { tool: "Bash", subject: "touch a", rules: ["Bash"] }]);
     const listed = await machine.run(["asks"]);
     expect(listed.stdout).toMatch(new RegExp(`${request_id} +1 +default +live .* Bash touch a`));
@@ -112,7 +76,7 @@ describe("a question at a terminal", () => {
 
   test("is asked by a run of --no-daemon, too", async () => {
     await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
-    await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash", "--no-daemon"]);
     await answer(terminal, "y");
     expect((await terminal.done).code).toBe(0);
     expect(machine.has("a")).toBe(true);
@@ -123,7 +87,7 @@ describe("a question at a terminal", () => {
       parent: [calls(["Agent", { intent: "child" }]), bash("touch b"), says("done")],
       child: [bash("touch b"), says("child done")],
     });
-    await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
+    await using terminal = plainTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
     await terminal.until(/\? default \(agent of process 2\) needs your answer/);
     await answer(terminal, "a");
     expect((await terminal.done).code).toBe(0);
@@ -135,7 +99,7 @@ describe("always in this project", () => {
   test("is shown by rnix trust --show, holds for the next run, and is withdrawn", async () => {
     await using machine = await Machine.playing({ "do it": [bash("make check; true"), says("done")] });
     const run = async (): Promise<string> => {
-      await using terminal = atTerminal(machine, ["spawn", "do it", "--ask-mode", "outside"]);
+      await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask-mode", "outside"]);
       const first = await terminal.until(/answer \(|completed/);
       if (first.includes("answer (")) await answer(terminal, "p");
       expect((await terminal.done).code).toBe(0);
@@ -174,7 +138,7 @@ describe("without a person", () => {
       "Bash(touch a) needs a person's yes (ask rule Bash(touch a)), and there is no person to ask",
     );
     expect([machine.has("a"), machine.has("b")]).toEqual([false, true]);
-    expect(await asks(machine)).toEqual([]);
+    expect(await questions(machine)).toEqual([]);
   });
 
   test("in CI and with --no-daemon nothing hangs", async () => {
@@ -224,7 +188,7 @@ describe("park", () => {
     });
     expect((await machine.run(["ps"])).stdout).toContain(`rnix answer ${id}`);
     machine.killDaemon();
-    const [ask] = await asks(machine);
+    const [ask] = await questions(machine);
     expect(ask).toMatchObject({ request_id: id, uuid, state: "suspended" });
     expect((ask?.until_ms ?? 0) - (ask?.asked_at_ms ?? 0)).toBeGreaterThan(6 * 24 * 3_600_000);
     const answered = await machine.run(["answer", id, "yes"]);
@@ -258,7 +222,7 @@ describe("park", () => {
     const { code, stdout } = await machine.run(args);
     expect(code).toBe(75);
     const { uuid } = Receipt.parse(JSON.parse(stdout));
-    const [ask] = await asks(machine);
+    const [ask] = await questions(machine);
     expect([ask?.depth, ask?.uuid === uuid]).toEqual([1, false]);
     expect((await machine.run(["answer", ask?.request_id ?? "", "yes"])).code).toBe(0);
     expect(await ended(machine, uuid)).toBe("done");
@@ -268,11 +232,11 @@ describe("park", () => {
 
 test("a live question survives kill -9 of the daemon: it is listed and its answer resumes the run", async () => {
   await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
-  await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
-  const { request_id, uuid } = await theAsk(machine);
+  await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+  const { request_id, uuid } = await theQuestion(machine);
   machine.killDaemon();
   await terminal.done;
-  const [ask] = await asks(machine);
+  const [ask] = await questions(machine);
   expect(ask).toMatchObject({ request_id, uuid, state: "suspended" });
   expect((await machine.run(["answer", request_id, "yes"])).code).toBe(0);
   await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
@@ -292,23 +256,22 @@ test("no run answers a question, its own or another's", async () => {
   });
   const args = ["spawn", "first", "--ask", "Bash", "--on-ask", "park"];
   expect((await machine.run(args)).code).toBe(75);
-  const { request_id } = await theAsk(machine);
+  const { request_id } = await theQuestion(machine);
   machine.write("id", request_id);
   await machine.run(["spawn", "second"]);
   const said = model.requests.flatMap(toolResults).join();
   expect(said).toContain("rnix asks is for a person");
   expect(said).toContain("rnix answer is for a person");
-  expect(await asks(machine)).toHaveLength(1);
+  expect(await questions(machine)).toHaveLength(1);
   await machine.run(["kill", "1"]);
-  expect(await asks(machine)).toEqual([]);
+  expect(await questions(machine)).toEqual([]);
 });
 
 test("a replay takes the recorded answers, and asks no one", async () => {
   await using machine = await Machine.playing({ "do it": [bash("touch a"), bash("touch b"), says("done")] });
-  await using terminal = atTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+  await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
   await answer(terminal, "y");
-  await terminal.until(/touch b\s+ask rule/);
-  await Bun.sleep(HELD_MS);
+  await takesKeys(terminal, /touch b\s+ask rule/);
   terminal.type("n\r");
   expect((await terminal.done).code).toBe(0);
   machine.remove("a");
@@ -345,8 +308,7 @@ describe("in the live view", () => {
     terminal.type("use mkdir");
     await terminal.until(/why not: use mkdir/);
     terminal.type("\r");
-    await terminal.until(/touch b/);
-    await Bun.sleep(HELD_MS);
+    await takesKeys(terminal, /touch b/);
     // The input line holds what came too early: an arrow says that the question is meant.
     terminal.type("\x1b[B\x1b[A1\r");
     expect((await terminal.done).code).toBe(0);
@@ -362,7 +324,7 @@ test("a replay takes the answers to its agents' questions, too", async () => {
     parent: [calls(["Agent", { intent: "child" }]), says("done")],
     child: [bash("touch a"), says("child done")],
   });
-  await using terminal = atTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
+  await using terminal = plainTerminal(machine, ["spawn", "parent", "--ask", "Bash"]);
   await answer(terminal, "y");
   expect((await terminal.done).code).toBe(0);
   machine.remove("a");
@@ -377,8 +339,7 @@ test("a conversation asks before what changes something outside; Esc refuses and
   await using terminal = machine.terminal(["chat"], { columns: 80, rows: 24, env: { CI: undefined } });
   await terminal.until(/a message/);
   terminal.type("hello\r");
-  await terminal.until(/needs your answer[\s\S]*Bash touch a[\s\S]*the mode outside/);
-  await Bun.sleep(HELD_MS);
+  await takesKeys(terminal, /needs your answer[\s\S]*Bash touch a[\s\S]*the mode outside/);
   terminal.type("\x1b");
   await terminal.until((text) => !text.includes("needs your answer"));
   expect(machine.has("a")).toBe(false);

@@ -2,9 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
-import { ChatClient } from "./support/chat-client.ts";
+import { ChatClient, ChatMachine } from "./support/chat-client.ts";
 import { processesOf } from "./support/leftovers.ts";
-import { Machine } from "./support/machine.ts";
 import { bash, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
@@ -32,24 +31,12 @@ function parrot(request: RecordedRequest) {
   return says(`re: ${heard(request).at(-1)}`);
 }
 
-async function started(): Promise<{ machine: Machine; client: ChatClient }> {
-  const machine = new Machine();
-  return { machine, client: new ChatClient(machine) };
-}
-
-async function daemon(machine: Machine): Promise<void> {
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
-}
-
 describe("a chat over the wire", () => {
   test("has several turns, is listed with what it waits for, and ends with end_chat", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
-    const model = await machine.model(parrot);
-    await daemon(machine);
-    const { pid, uuid } = await client.follow("spawn", { intent: "hello", chat: true });
-    await client.waits(1);
+    await using machine = new ChatMachine();
+    const { client } = machine;
+    const model = await machine.begin(parrot);
+    const { pid, uuid } = await machine.chat();
     for (const [turn, text] of ["one", "two"].entries()) {
       expect(await client.ask("send_message", { uuid, text })).toEqual({ pid, uuid, seq: turn + 2 });
       await client.waits(turn + 2);
@@ -67,16 +54,15 @@ describe("a chat over the wire", () => {
   });
 
   test("is steered while a command runs; a message can be taken back; two clients see the same", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
+    await using machine = new ChatMachine();
+    const { client } = machine;
     using other = new ChatClient(machine);
     const model = await machine.model((request) =>
       request.assistantMessages === 0
         ? bash("touch begun; until [ -e go ]; do sleep 0.02; done")
         : parrot(request),
     );
-    await daemon(machine);
+    await machine.daemon();
     const { uuid } = await client.follow("spawn", { intent: "work", chat: true });
     await until(() => machine.has("begun"), "the command runs");
     const wrong = await client.ask("send_message", { uuid, text: "wrong" });
@@ -106,9 +92,8 @@ describe("a chat over the wire", () => {
   });
 
   test("an interrupt keeps the beginning of an answer, and really ends a command", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
+    await using machine = new ChatMachine();
+    const { client } = machine;
     let requests = 0;
     const model = await machine.model((request) => {
       requests++;
@@ -116,7 +101,7 @@ describe("a chat over the wire", () => {
       if (requests === 2) return bash("echo so far; touch begun; sleep 60");
       return parrot(request);
     });
-    await daemon(machine);
+    await machine.daemon();
     const { uuid } = await client.follow("spawn", { intent: "what?", chat: true });
     await client.has(({ type }) => type === "text_delta", "text");
     expect(await client.ask("interrupt", { uuid })).toMatchObject({ interrupted: "model", text_seen: true });
@@ -135,13 +120,10 @@ describe("a chat over the wire", () => {
 });
 
 test("set_model: a live chat and a suspended one continue with another model and provider", async () => {
-  const { machine, client } = await started();
-  await using _ = machine;
-  using __ = client;
-  const model = await machine.model(parrot);
-  await daemon(machine);
-  const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
-  await client.waits(1);
+  await using machine = new ChatMachine();
+  const { client } = machine;
+  const model = await machine.begin(parrot);
+  const { uuid } = await machine.chat();
   const set = (payload: object) => client.ask("set_model", { uuid, ...payload });
   expect(await set({ model: "bigger" })).toMatchObject({
     provider: "openai",
@@ -166,19 +148,17 @@ test("set_model: a live chat and a suspended one continue with another model and
 
 describe("a chat that no process holds", () => {
   test("kill -9 while it waits, with a queued message, and in the middle of a turn: a message resumes it", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
+    await using machine = new ChatMachine();
+    const { client } = machine;
     const model = await machine.model((request) =>
       heard(request).at(-1)?.includes("slowly") && request.assistantMessages < 3
         ? bash("echo ran >> ran; touch begun; sleep 60")
         : parrot(request),
     );
-    await daemon(machine);
-    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
-    await client.waits(1);
+    await machine.daemon();
+    const { uuid } = await machine.chat();
     machine.killDaemon();
-    await daemon(machine);
+    await machine.daemon();
     await client.ask("send_message", { uuid, text: "again" });
     await until(() => recordOf(machine, uuid).result === "re: again", "its answer");
     await client.follow("attach", { uuid });
@@ -186,7 +166,7 @@ describe("a chat that no process holds", () => {
     await until(() => machine.has("begun"), "the command runs");
     await client.ask("send_message", { uuid, text: "queued" });
     machine.killDaemon();
-    await daemon(machine);
+    await machine.daemon();
     await client.ask("send_message", { uuid, text: "new" });
     await until(() => recordOf(machine, uuid).result?.includes("new") === true, "its answer");
     expect(heard(model.requests.at(-1))).toEqual(["hello", "again", "slowly", "queued\n\nnew"]);
@@ -195,19 +175,16 @@ describe("a chat that no process holds", () => {
   });
 
   test("is suspended by a stop of the daemon and by rnix suspend; the next message resumes the same run", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
-    await machine.model(parrot);
-    await daemon(machine);
-    const { uuid, pid } = await client.follow("spawn", { intent: "hello", chat: true });
-    await client.waits(1);
+    await using machine = new ChatMachine();
+    const { client } = machine;
+    await machine.begin(parrot);
+    const { uuid, pid } = await machine.chat();
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(recordOf(machine, uuid)).toMatchObject({
       state: "suspended",
       suspended: { wake: { on: "message" }, cause: "stop" },
     });
-    await daemon(machine);
+    await machine.daemon();
     const second = await client.ask("send_message", { uuid, text: "still there?" });
     expect(second).toMatchObject({ uuid, seq: 2 });
     expect(second.pid).toBeGreaterThan(pid);
@@ -224,13 +201,10 @@ describe("a chat that no process holds", () => {
   });
 
   test("rnix resume gives it one message, prints the answer, and leaves it suspended", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
-    await machine.model(parrot);
-    await daemon(machine);
-    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
-    await client.waits(1);
+    await using machine = new ChatMachine();
+    const { client } = machine;
+    await machine.begin(parrot);
+    const { uuid } = await machine.chat();
     expect((await machine.run(["suspend", uuid])).code).toBe(0);
     const resumed = await machine.run(["resume", uuid, "and now?"]);
     expect(resumed).toMatchObject({ code: 75, stdout: "re: and now?\n" });
@@ -241,13 +215,10 @@ describe("a chat that no process holds", () => {
   });
 
   test("ends truthfully by its budget, in the middle of a turn too", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
-    using __ = client;
-    await machine.model(parrot);
-    await daemon(machine);
-    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true, max_steps: 2 });
-    await client.waits(1);
+    await using machine = new ChatMachine();
+    const { client } = machine;
+    await machine.begin(parrot);
+    const { uuid } = await machine.chat({ max_steps: 2 });
     await client.ask("send_message", { uuid, text: "one" });
     await client.waits(2);
     await client.ask("send_message", { uuid, text: "two" });
@@ -260,13 +231,11 @@ describe("a chat that no process holds", () => {
   });
 
   test("without a client is suspended after chat_idle, and the daemon may stop", async () => {
-    const { machine, client } = await started();
-    await using _ = machine;
+    await using machine = new ChatMachine();
+    const { client } = machine;
     machine.config({ chat_idle: "1s", daemon_idle_stop: "1s", daemon_idle_check: "100ms" });
-    await machine.model(parrot);
-    await daemon(machine);
-    const { uuid } = await client.follow("spawn", { intent: "hello", chat: true });
-    await client.waits(1);
+    await machine.begin(parrot);
+    const { uuid } = await machine.chat();
     client.leave();
     await until(() => recordOf(machine, uuid).state === "suspended", "it is suspended");
     await until(() => machine.daemonPid === null, "the daemon has stopped");

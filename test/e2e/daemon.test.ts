@@ -1,16 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { lstatSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { z } from "zod";
 import { PROTOCOL } from "../../src/protocol/frame.ts";
-import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { version } from "../../src/version.ts";
-import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
 import { Running } from "./support/running.ts";
+import { detach, listed } from "./support/runs.ts";
 import { bash, says } from "./support/scenes.ts";
 import { Receipt, receiptOf, recordOf } from "./support/verdict.ts";
 
@@ -38,8 +36,7 @@ describe("after kill -9 of the daemon", () => {
     await using machine = await Machine.playing({ "build it": [BEGIN, NASTY], "say so": [says("so")] });
     const attached = machine.start(["spawn", "build it", "--output", "json"]);
     await until(() => sleeping(machine) === 4, "four programs");
-    const killed = Number(machine.daemonPid);
-    process.kill(killed, "SIGKILL");
+    const killed = machine.killDaemon();
 
     const lost = await attached.done;
     expect(lost).toMatchObject({ code: 69 });
@@ -99,9 +96,7 @@ describe("after kill -9 of the daemon", () => {
     await using machine = await Machine.playing({ "say so": [says("so")] });
     for (let round = 0; round < 2; round++) {
       expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
-      const pid = Number(machine.daemonPid);
-      process.kill(pid, "SIGKILL");
-      await until(() => !isAlive(pid), "the daemon's end");
+      await machine.endDaemon();
     }
     expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
     // Those of the dead are looked for behind the open socket.
@@ -141,7 +136,7 @@ describe("the idle stop", () => {
     machine.config(SHORT);
     const slow = "touch held; until test -e go; do sleep 0.02; done; sleep 1; touch slept";
     await machine.play({ "take your time": [bash(slow), says("done")] });
-    const uuid = await detach(machine, "take your time");
+    const { uuid } = await detach(machine, "take your time");
     await machine.held();
     // A daemon that was idle before its first command may have stopped.
     const daemon = machine.daemonPid;
@@ -171,7 +166,7 @@ describe("daemon stop", () => {
       // Of two commands that start a daemon, the second's may still be starting when the first is asked to stop.
       await machine.run(["daemon", "start"]);
       const followed = machine.start(["spawn", "hold it", "--output", "json"]);
-      const uuid = await detach(machine, "think about it");
+      const { uuid } = await detach(machine, "think about it");
       await Promise.all([machine.held(), model.arrived(2)]);
       const waiting = machine.start(["wait", uuid]);
       const log = machine.start(["log", uuid, "-f"]);
@@ -292,7 +287,7 @@ describe("daemon start --foreground", () => {
       expect(second.code).toBe(0);
       expect(second.stderr).toContain("another daemon runs already");
 
-      const uuid = await detach(machine, "hold it");
+      const { uuid } = await detach(machine, "hold it");
       await machine.held();
       for (const signal of signals) daemon.signal(signal);
       const { code, stderr } = await daemon.done;
@@ -351,16 +346,6 @@ function below(folder: string): string[] {
 async function idleStop(machine: Machine): Promise<void> {
   await until(() => processesOf(machine.root).length === 0, "the idle stop");
   expect(machine.leftovers()).toEqual([]);
-}
-
-async function detach(machine: Machine, intent: string): Promise<string> {
-  const { stdout, code } = await machine.run(["spawn", intent, "--detach"]);
-  expect(code).toBe(0);
-  return stdout.trim().split(" ")[1] ?? "";
-}
-
-async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
 }
 
 function sleeping(machine: Machine): number {

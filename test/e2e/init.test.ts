@@ -3,12 +3,12 @@ import { chmodSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { DaemonStatus, InitUnitWire } from "../../src/protocol/methods.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
-import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
+import { listed } from "./support/runs.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
@@ -32,10 +32,6 @@ async function unit(machine: Machine, name: string): Promise<InitUnitWire> {
   const found = (await status(machine)).init.find((one) => one.name === name);
   if (!found) throw new Error(`init has no ${name}`);
   return found;
-}
-
-async function listed(machine: Machine): Promise<ProcInfo[]> {
-  return await machine.json(["ps", "--json", "--all-projects"]);
 }
 
 function sleeping(machine: Machine): number {
@@ -266,8 +262,8 @@ describe("a supervisor of the user's init.yaml", () => {
     machine.env.OPENAI_API_KEY = "sk-of-the-shell-and-not-of-the-agents";
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     await until(() => machine.has("tidied"), "the work of the second agent");
-    await until(async () => (await listed(machine)).length === 2, "its end");
-    const [house, watch] = await listed(machine);
+    await until(async () => (await listed(machine, ["--all-projects"])).length === 2, "its end");
+    const [house, watch] = await listed(machine, ["--all-projects"]);
     expect(house).toMatchObject({
       kind: "supervisor",
       agent: "supervisor",
@@ -281,12 +277,12 @@ describe("a supervisor of the user's init.yaml", () => {
     // It is an agent like any other: killed, it comes back.
     expect((await machine.run(["kill", String(watch?.pid)])).code).toBe(0);
     await until(async () => {
-      const [, again] = await listed(machine);
+      const [, again] = await listed(machine, ["--all-projects"]);
       return again !== undefined && again.pid > (watch?.pid ?? 0);
     }, "its next process");
     expect((await unit(machine, "house")).restarts).toBe(1);
     await model.arrived(4);
-    const [, again] = await listed(machine);
+    const [, again] = await listed(machine, ["--all-projects"]);
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(machine.leftovers()).toEqual([]);
     // It resumes with the daemon.
@@ -334,9 +330,7 @@ describe("a project's init.yaml", () => {
     await machine.run(["trust", "--yes"]);
     expect((await machine.run(["spawn", "say so", "-q"])).stdout).toBe("so\n");
     await until(() => sleeping(machine) === 1, "the program");
-    const killed = Number(machine.daemonPid);
-    process.kill(killed, "SIGKILL");
-    await until(() => !isAlive(killed), "the daemon's end");
+    await machine.endDaemon();
     expect(sleeping(machine)).toBe(1);
     expect((await machine.run(["daemon", "start"])).code).toBe(0);
     await machine.until(["daemon", "status"], /queue +command +no +running/);

@@ -1,13 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { z } from "zod";
-import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
+import { listed } from "./support/runs.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { receiptOf, recordOf, verdict } from "./support/verdict.ts";
 
@@ -387,7 +386,3 @@ describe("no program of a command outlives its call", () => {
     });
   }
 });
-
-async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
-}

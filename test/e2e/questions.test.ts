@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { z } from "zod";
 import type { TerminalSession } from "../support/terminal.ts";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
+import { plainTerminal, takesKeys, theQuestion } from "./support/questions.ts";
 import { toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { Receipt, receiptOf, recordOf } from "./support/verdict.ts";
@@ -15,11 +15,6 @@ const DATABASE = {
 };
 const COLOURS = { question: "Which colours?", options: ["red", "green", "blue"], multi_select: true };
 const NAME = { question: "Which name?" };
-
-/** What was typed sooner answers nothing. */
-const HELD_MS = 1_100;
-
-const Ask = z.looseObject({ request_id: z.string(), uuid: z.string(), state: z.string(), kind: z.string() });
 
 async function model(machine: Machine, ...questions: object[]) {
   return machine.play({ "do it": [calls(["AskUser", { questions }]), says("done")] });
@@ -34,20 +29,8 @@ function reply({ requests }: Model): { answers: string[][]; by: string; note?: s
   return { answers: answers.map(({ answer }: { answer: string[] }) => answer), ...rest };
 }
 
-async function theAsk(machine: Machine): Promise<z.infer<typeof Ask>> {
-  for (;;) {
-    const [ask] = z.array(Ask).parse(await machine.json(["asks", "--json"]));
-    if (ask) return ask;
-    await Bun.sleep(50);
-  }
-}
-
 function live(machine: Machine, args: string[]): TerminalSession {
   return machine.terminal(args, { columns: 90, rows: 30, env: { CI: undefined } });
-}
-
-function plain(machine: Machine, args: string[]): TerminalSession {
-  return machine.terminal(args, { columns: 100, rows: 40, env: { NO_COLOR: "1", CI: undefined } });
 }
 
 async function ended(machine: Machine, uuid: string): Promise<void> {
@@ -59,11 +42,10 @@ describe.concurrent("at a terminal", () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE, COLOURS, NAME);
     await using terminal = live(machine, ["spawn", "do it"]);
-    const shown = await terminal.until(/Database \(1\/3\): Which database\?/);
+    const shown = await takesKeys(terminal, /Database \(1\/3\): Which database\?/);
     expect(shown).toContain("1 Postgres  a server");
     expect(shown).toContain("› 2 SQLite");
     expect(shown).toContain("3 something else: your own words");
-    await Bun.sleep(HELD_MS);
     terminal.type("\x1b[A\r");
     await terminal.until(/2\/3: Which colours\?/);
     terminal.type("13\r");
@@ -77,14 +59,12 @@ describe.concurrent("at a terminal", () => {
   test("plain lines take numbers, labels, own words and the default", async () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE, COLOURS, NAME, DATABASE);
-    await using terminal = plain(machine, ["spawn", "do it"]);
+    await using terminal = plainTerminal(machine, ["spawn", "do it"]);
     const answers = ["", "red, 3", "a shop, of sorts", "MySQL"];
     for (const [i, line] of answers.entries()) {
-      const shown = await terminal.until(new RegExp(`${i + 1}/4\\)?: Which[\\s\\S]*answer \\(`));
-      if (i === 0) {
-        expect(shown).toContain("an empty line: SQLite");
-        await Bun.sleep(HELD_MS);
-      }
+      const question = new RegExp(`${i + 1}/4\\)?: Which[\\s\\S]*answer \\(`);
+      const shown = await (i === 0 ? takesKeys(terminal, question) : terminal.until(question));
+      if (i === 0) expect(shown).toContain("an empty line: SQLite");
       if (i === 2) {
         terminal.type("\r");
         await terminal.until(/\n {2}write an answer:/);
@@ -102,9 +82,8 @@ describe.concurrent("at a terminal", () => {
     await chat.until(/a message/);
     chat.type("do it\r");
     await chat.until(/Database: Which database\?/);
-    await using second = plain(machine, ["attach", "1"]);
-    await second.until(/Database: Which database\?[\s\S]*answer \(/);
-    await Bun.sleep(HELD_MS);
+    await using second = plainTerminal(machine, ["attach", "1"]);
+    await takesKeys(second, /Database: Which database\?[\s\S]*answer \(/);
     chat.type("1\r");
     await chat.until(/done/);
     await second.until(/question \w+: answered by the user \(terminal\): Postgres/);
@@ -123,19 +102,17 @@ describe.concurrent("at a terminal", () => {
       await using terminal = live(machine, args);
       if (first !== "") await terminal.until(/a message/);
       terminal.type(first);
-      await terminal.until(/› 1 Yes[\s\S]*4 No/);
-      await Bun.sleep(HELD_MS);
+      await takesKeys(terminal, /› 1 Yes[\s\S]*4 No/);
       terminal.type("n");
-      await terminal.until(/› 4 No/);
-      await Bun.sleep(HELD_MS);
+      await takesKeys(terminal, /› 4 No/);
       terminal.type("ot yet");
       const shown = await terminal.until(/not yet[\s\S]*next step/);
       expect(shown).toMatch(/Waiting for permission|Enter sends your message/);
       terminal.type("\r");
       await terminal.until(/next step: not yet/);
-      expect((await theAsk(machine)).state).toBe("live");
+      expect((await theQuestion(machine)).state).toBe("live");
       expect(machine.has("a")).toBe(false);
-      await machine.run(["answer", (await theAsk(machine)).request_id, "no"]);
+      await machine.run(["answer", (await theQuestion(machine)).request_id, "no"]);
       await terminal.until(/› not yet[\s\S]*done/);
       expect(machine.has("a")).toBe(false);
     },
@@ -145,8 +122,7 @@ describe.concurrent("at a terminal", () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE);
     await using terminal = live(machine, ["spawn", "do it"]);
-    await terminal.until(/Database: Which database\?/);
-    await Bun.sleep(HELD_MS);
+    await takesKeys(terminal, /Database: Which database\?/);
     terminal.type("2");
     await terminal.until(/› 2 SQLite/);
     terminal.type(" of them");
@@ -233,8 +209,8 @@ describe.concurrent("without a person", () => {
     await using machine = new Machine();
     const scripted = await model(machine, DATABASE, NAME);
     const { uuid } = receiptOf(await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]));
-    const { request_id } = await theAsk(machine);
-    await using terminal = plain(machine, ["answer", request_id]);
+    const { request_id } = await theQuestion(machine);
+    await using terminal = plainTerminal(machine, ["answer", request_id]);
     await terminal.until(/1\/2\): Which database[\s\S]*answer \(/);
     terminal.type("1\r");
     await terminal.until(/2\/2: Which name[\s\S]*answer \(/);
@@ -255,12 +231,12 @@ describe.concurrent("without a person", () => {
 test.concurrent("while a question that was parked waits again, the log of the open step has its call once", async () => {
   await using machine = new Machine();
   await model(machine, NAME);
-  await using first = plain(machine, ["spawn", "do it"]);
+  await using first = plainTerminal(machine, ["spawn", "do it"]);
   await first.until(/answer \(/);
-  const { uuid } = await theAsk(machine);
+  const { uuid } = await theQuestion(machine);
   machine.killDaemon();
   await first.done;
-  await using again = plain(machine, ["resume", uuid]);
+  await using again = plainTerminal(machine, ["resume", uuid]);
   await again.until(/answer \(/);
   const log = await machine.run(["log", uuid]);
   expect(log.stdout.match(/AskUser Which name/g)).toHaveLength(1);
@@ -288,15 +264,11 @@ export default defineTool({
   const scripted = await machine.play({ "do it": [calls(["Wizard", {}]), says("done")] });
   const { stdout } = await machine.run(["spawn", "do it", "--on-ask", "park", "--output", "json"]);
   const { uuid } = Receipt.parse(JSON.parse(stdout));
-  const first = await theAsk(machine);
+  const first = await theQuestion(machine);
   expect((await machine.run(["answer", first.request_id, "the shop"])).code).toBe(0);
-  const second = async (): Promise<string | undefined> => {
-    const asks = z.array(Ask).parse(await machine.json(["asks", "--json"]));
-    return asks.find(({ request_id }) => request_id !== first.request_id)?.request_id;
-  };
-  await until(async () => (await second()) !== undefined, "the second question");
+  const second = await theQuestion(machine, first.request_id);
   machine.killDaemon();
-  expect((await machine.run(["answer", (await second()) ?? "", "blue"])).code).toBe(0);
+  expect((await machine.run(["answer", second.request_id, "blue"])).code).toBe(0);
   await ended(machine, uuid);
   expect(scripted.requests.flatMap(toolResults).at(-1)).toBe("the shop is blue");
 });

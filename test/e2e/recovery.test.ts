@@ -1,31 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { z } from "zod";
-import { ProcInfo } from "../../src/store/runs/schema.ts";
-import { isAlive } from "../support/is-alive.ts";
 import type { Turn } from "../support/model-server/script.ts";
 import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
+import { detach, listed } from "./support/runs.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { recordOf } from "./support/verdict.ts";
 
 /** Writes a line that can be counted, and is at work until it is ended. */
 const HOLD = bash("echo once >> lines; touch held; sleep 600");
 const HANG: Turn = { fault: { kind: "hang" } };
-
-async function killDaemon(machine: Machine): Promise<void> {
-  const pid = machine.killDaemon();
-  await until(() => !isAlive(pid), "the daemon's end");
-}
-
-async function detached(machine: Machine, ...args: string[]): Promise<string> {
-  const { stdout, stderr } = await machine.run(["spawn", "--detach", ...args]);
-  const [, uuid] = stdout.trim().split(" ");
-  if (uuid === undefined) throw new Error(`it was not spawned: ${stderr}`);
-  return uuid;
-}
 
 async function start(machine: Machine): Promise<void> {
   const { code, stderr } = await machine.run(["daemon", "start"]);
@@ -40,35 +26,14 @@ function tools(request: RecordedRequest | undefined): string {
   return JSON.stringify(request?.body);
 }
 
-async function listed(machine: Machine): Promise<ProcInfo[]> {
-  const { code, stdout, stderr } = await machine.run(["ps", "-a", "--json"]);
-  if (code !== 0) throw new Error(`rnix ps -a ended with ${code}: ${stderr}`);
-  return z.array(ProcInfo).parse(JSON.parse(stdout));
-}
-
 describe("after kill -9 of the daemon, the next start", () => {
-  test("records crashed runs as suspended", async () => {
-    await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
-    const uuid = await detached(machine, "hold it");
-    await machine.held();
-    await killDaemon(machine);
-    await start(machine);
-    await until(() => recordOf(machine, uuid).state === "suspended", "its record");
-    expect(recordOf(machine, uuid)).toMatchObject({
-      exit_code: 75,
-      suspended: { cause: "crash" },
-      error: { code: "CLOSED", message: expect.stringContaining(`rnix resume ${uuid}`) },
-    });
-    expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "went on\n" });
-  });
-
   test("resumes runs of --resume-on-restart with the key of ~/.config/rnix/env, and makes no call twice", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "hold it": [HOLD, says("went on")] });
     writeKeys(machine);
-    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    const { uuid } = await detach(machine, "hold it", "--resume-on-restart");
     await machine.held();
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await ended(machine, uuid);
     expect(recordOf(machine, uuid)).toMatchObject({ exit_code: 0, result: "went on", steps: 2 });
@@ -83,9 +48,9 @@ describe("after kill -9 of the daemon, the next start", () => {
     await using machine = new Machine();
     const model = await machine.play({ "ask it": [HANG, says("answered")] });
     writeKeys(machine);
-    const uuid = await detached(machine, "ask it", "--resume-on-restart");
+    const { uuid } = await detach(machine, "ask it", "--resume-on-restart");
     await until(() => model.requests.length === 1);
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await ended(machine, uuid);
     expect(model.requests[1]?.body.messages).toEqual(model.requests[0]?.body.messages ?? []);
@@ -96,9 +61,9 @@ describe("after kill -9 of the daemon, the next start", () => {
     const model = await machine.play({ "answer it": [says("the answer")] });
     writeKeys(machine);
     const check = "test -e again || { touch again; sleep 600; }";
-    const uuid = await detached(machine, "answer it", "--resume-on-restart", "--check", check);
+    const { uuid } = await detach(machine, "answer it", "--resume-on-restart", "--check", check);
     await until(() => machine.has("again"));
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await ended(machine, uuid);
     expect(recordOf(machine, uuid)).toMatchObject({ result: "the answer", steps: 1 });
@@ -107,9 +72,9 @@ describe("after kill -9 of the daemon, the next start", () => {
 
   test("leaves a run without a key suspended, with the reason and the command", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")] });
-    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    const { uuid } = await detach(machine, "hold it", "--resume-on-restart");
     await machine.held();
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await until(() => recordOf(machine, uuid).error?.code === "UNAVAILABLE", "the reason");
     expect(recordOf(machine, uuid)).toMatchObject({
@@ -126,9 +91,9 @@ describe("after kill -9 of the daemon, the next start", () => {
       "the part": [HOLD, says("the part is done")],
     });
     writeKeys(machine);
-    const uuid = await detached(machine, "do both", "--resume-on-restart");
+    const { uuid } = await detach(machine, "do both", "--resume-on-restart");
     await machine.held();
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await ended(machine, uuid);
     const parent = recordOf(machine, uuid);
@@ -149,10 +114,10 @@ describe("after kill -9 of the daemon, the next start", () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")], wait: [HANG] });
     writeKeys(machine);
     const command = machine.start(["spawn", "wait", "--no-daemon", "-q"]);
-    const uuid = await detached(machine, "hold it", "--resume-on-restart");
+    const { uuid } = await detach(machine, "hold it", "--resume-on-restart");
     await machine.held();
     await until(async () => (await listed(machine)).length === 2, "both runs in the list");
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await ended(machine, uuid);
     const other = (await listed(machine)).find((info) => info.uuid !== uuid);
@@ -177,7 +142,7 @@ describe("after kill -9 of the daemon, the next start", () => {
     await start(machine);
     await until(() => machine.has("held"), "the watch");
     const [before] = (await listed(machine)).filter(({ kind }) => kind === "agent");
-    await killDaemon(machine);
+    await machine.endDaemon();
     await start(machine);
     await until(() => model.requests.length === 2, "the watch goes on");
     const agents = (await listed(machine)).filter(({ kind }) => kind === "agent");
@@ -192,8 +157,8 @@ describe("the daemon's stop", () => {
   test("suspends its runs; the next start resumes only those of --resume-on-restart", async () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, says("went on")], "hold that": [HANG] });
     writeKeys(machine);
-    const marked = await detached(machine, "hold it", "--resume-on-restart");
-    const other = await detached(machine, "hold that");
+    const { uuid: marked } = await detach(machine, "hold it", "--resume-on-restart");
+    const { uuid: other } = await detach(machine, "hold that");
     await machine.held();
     expect((await machine.run(["daemon", "stop"])).code).toBe(0);
     expect(recordOf(machine, marked)).toMatchObject({ suspended: { cause: "stop" } });

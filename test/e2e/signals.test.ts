@@ -1,10 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import { z } from "zod";
-import { ProcInfo } from "../../src/store/runs/schema.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
+import { listed } from "./support/runs.ts";
 import { bash, says } from "./support/scenes.ts";
 import { Receipt, recordOf } from "./support/verdict.ts";
 
@@ -347,10 +346,6 @@ describe("attach", () => {
     expect(await machine.run(["attach", "1"])).toMatchObject({ code: 0, stdout: "gone on\n" });
   });
 });
-
-async function listed(machine: Machine, flags = ["-a"]): Promise<ProcInfo[]> {
-  return z.array(ProcInfo).parse(await machine.json(["ps", "--json", ...flags]));
-}
 
 function sleepers(machine: Machine): number {
   return processesOf(machine.root).filter(({ command, pid }) => /sleep/.test(command) && isAlive(pid)).length;

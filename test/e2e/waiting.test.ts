@@ -5,16 +5,11 @@ import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
 import { toolResults } from "./support/requests.ts";
-import { bash, calls, says } from "./support/scenes.ts";
+import { bash, calls, limited, says } from "./support/scenes.ts";
 import { Receipt, receiptOf, recordOf, uuidOf } from "./support/verdict.ts";
 
 /** Runs suspend for whatever is longer than this. */
 const PATIENCE = { model_wait: "1s" };
-
-function limited(seconds: number): Turn {
-  const headers = { "retry-after": String(seconds) };
-  return { fault: { kind: "status", status: 429, headers, message: "too many requests" } };
-}
 
 async function suspendedBy(machine: Machine, args: string[]): Promise<Receipt> {
   const { stdout, code } = await machine.run(["spawn", ...args, "--output", "json"]);

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { join, resolve } from "node:path";
-import { isAlive } from "../../support/is-alive.ts";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { toolResults } from "../support/requests.ts";
+import { detach } from "../support/runs.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { recordOf, verdict } from "../support/verdict.ts";
 
@@ -41,18 +41,6 @@ export default definePlugin({
 });
 `;
 
-async function detached(machine: Machine, ...args: string[]): Promise<string> {
-  const { stdout, stderr } = await machine.run(["spawn", "--detach", ...args]);
-  const [, uuid] = stdout.trim().split(" ");
-  if (uuid === undefined) throw new Error(`it was not spawned: ${stderr}`);
-  return uuid;
-}
-
-async function killDaemon(machine: Machine): Promise<void> {
-  const pid = machine.killDaemon();
-  await until(() => !isAlive(pid), "the daemon's end");
-}
-
 /** The keys that a service was given, one for each call. */
 function keysIn(machine: Machine, file: string): string[] {
   return (textOf(join(machine.project, file)) ?? "").split("\n").filter((line) => line !== "");
@@ -65,9 +53,9 @@ describe("a tool call that is retried after kill -9", () => {
     });
     machine.write("plugins/charge.ts", CHARGE);
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
-    const uuid = await detached(machine, "pay it");
+    const { uuid } = await detach(machine, "pay it");
     await until(() => keysIn(machine, "keys").length === 1, "the first call");
-    await killDaemon(machine);
+    await machine.endDaemon();
     expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "paid\n" });
 
     const [first, again, next, ...more] = keysIn(machine, "keys");
@@ -93,9 +81,9 @@ describe("a tool call that is retried after kill -9", () => {
     const notes = { command: "env", args, env: { TOKEN: "t", KEYS: join(machine.project, "keys") } };
     machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
-    const uuid = await detached(machine, "note it", "--agent", "keeper");
+    const { uuid } = await detach(machine, "note it", "--agent", "keeper");
     await until(() => keysIn(machine, "keys").length === 1, "the first call");
-    await killDaemon(machine);
+    await machine.endDaemon();
     expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "noted\n" });
     const [first, again, ...more] = keysIn(machine, "keys");
     expect(more).toEqual([]);

@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
-import { chmodSync } from "node:fs";
 import { join } from "node:path";
 import type { ProcInfo } from "../../../src/store/runs/schema.ts";
 import type { Fault, Turn } from "../../support/model-server/script.ts";
 import { until } from "../../support/until.ts";
+import { writeKeys } from "../support/keys-file.ts";
 import { Machine } from "../support/machine.ts";
+import { detach } from "../support/runs.ts";
 import { says } from "../support/scenes.ts";
 import { recordOf, uuidOf, verdict } from "../support/verdict.ts";
 
@@ -71,7 +72,7 @@ test.concurrent.each(["started by init.yaml", "with --detach"])(
     const model = await machine.model(({ text }) =>
       up && text.includes("do it") ? says("done") : OVERLOADED,
     );
-    const run = how === "with --detach" ? await detached(machine) : await supervised(machine);
+    const run = how === "with --detach" ? await detach(machine, "do it") : await supervised(machine);
     await until(() => infoOf(machine, run.uuid)?.state === "suspended", "its suspension");
     const info = infoOf(machine, run.uuid);
     expect(info).toMatchObject({
@@ -95,7 +96,7 @@ test.concurrent("rnix log -f and rnix attach show the retries of a detached run"
   retrying(machine, "1m");
   let up = false;
   await machine.model(() => (up ? says("done") : OVERLOADED));
-  const { uuid } = await detached(machine);
+  const { uuid } = await detach(machine, "do it");
   const log = machine.start(["log", uuid, "-f"]);
   const attached = machine.start(["attach", uuid]);
   await Promise.all([
@@ -125,17 +126,8 @@ test.concurrent("Ctrl-C during the wait before a retry suspends the run at once"
   expect(infoOf(machine, uuid)).toMatchObject({ state: "suspended", suspended: { cause: "asked" } });
 });
 
-async function detached(machine: Machine): Promise<{ pid: number; uuid: string }> {
-  const { stdout, code } = await machine.run(["spawn", "do it", "--detach"]);
-  expect(code).toBe(0);
-  const [pid = "", uuid = ""] = stdout.trim().split(" ");
-  return { pid: Number(pid), uuid };
-}
-
 async function supervised(machine: Machine): Promise<{ pid: number; uuid: string }> {
-  const keys = ["OPENAI_API_KEY", "OPENAI_BASE_URL", "RNIX_PROVIDER", "RNIX_MODEL"];
-  const lines = keys.map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
+  writeKeys(machine, ["OPENAI_API_KEY", "OPENAI_BASE_URL", "RNIX_PROVIDER", "RNIX_MODEL"]);
   const child = "{ id: c, intent: do it, restart: temporary }";
   machine.write(
     join(machine.configDir, "init.yaml"),

@@ -1,5 +1,7 @@
+import { expect } from "bun:test";
+import type { ModelServer } from "../../support/model-server/server.ts";
 import { until } from "../../support/until.ts";
-import type { Machine } from "./machine.ts";
+import { Machine } from "./machine.ts";
 import { RawClient } from "./wire.ts";
 
 /** A stream event as the client got it. */
@@ -95,4 +97,32 @@ function answerOf(line: Awaited<ReturnType<RawClient["ask"]>>): Record<string, u
 
 function asObject(value: unknown): Record<string, unknown> {
   return typeof value === "object" && value !== null ? { ...value } : {};
+}
+
+/** A machine with a daemon and a client of it. */
+export class ChatMachine extends Machine {
+  readonly client = new ChatClient(this);
+
+  /** Starts the model, then the daemon. */
+  async begin(...args: Parameters<Machine["model"]>): Promise<ModelServer> {
+    const model = await this.model(...args);
+    await this.daemon();
+    return model;
+  }
+
+  async daemon(): Promise<void> {
+    expect((await this.run(["daemon", "start"])).code).toBe(0);
+  }
+
+  /** Begins a chat, and waits for its first answer. */
+  async chat(payload: object = {}): Promise<{ pid: number; uuid: string }> {
+    const chat = await this.client.follow("spawn", { intent: "hello", chat: true, ...payload });
+    await this.client.waits(1);
+    return chat;
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    this.client.leave();
+    await super[Symbol.asyncDispose]();
+  }
 }

@@ -12,6 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { failAtTheEnd } from "../../support/at-the-end.ts";
+import { isAlive } from "../../support/is-alive.ts";
 import type { Script, Turn } from "../../support/model-server/script.ts";
 import { ModelServer, type TurnFunction } from "../../support/model-server/server.ts";
 import type { ScreenOptions } from "../../support/screen-model.ts";
@@ -257,6 +258,12 @@ export class Machine implements AsyncDisposable {
     if (pid === null) throw new Error("no daemon runs");
     process.kill(pid, "SIGKILL");
     return pid;
+  }
+
+  /** `kill -9`, and its end. */
+  async endDaemon(): Promise<void> {
+    const pid = this.killDaemon();
+    await until(() => !isAlive(pid), "the daemon's end");
   }
 
   /** Everything that is there and should not be, once no rnix is to run any more. */

@@ -42,6 +42,12 @@ export function bash(...commands: string[]): Turn {
   return { tool_calls: commands.map((command) => ({ name: "Bash", input: { command } })) };
 }
 
+/** The provider asks for a wait of this many seconds. */
+export function limited(seconds: number): Turn {
+  const headers = { "retry-after": String(seconds) };
+  return { fault: { kind: "status", status: 429, headers, message: "too many requests" } };
+}
+
 /** The last answer of a run. */
 export function says(text: string): Turn {
   return { text };

@@ -1,20 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import {
-  appendFileSync,
-  chmodSync,
-  cpSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  writeFileSync,
-} from "node:fs";
+import { appendFileSync, cpSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Turn } from "../../../support/model-server/script.ts";
 import type { ModelServer } from "../../../support/model-server/server.ts";
 import { until } from "../../../support/until.ts";
+import { writeKeys } from "../../support/keys-file.ts";
 import { Machine } from "../../support/machine.ts";
-import { bash, says } from "../../support/scenes.ts";
+import { bash, limited, says } from "../../support/scenes.ts";
 import { Receipt, receiptOf, recordOf } from "../../support/verdict.ts";
 
 const STEPS = ".rnix/data/steps";
@@ -22,22 +14,11 @@ const STEPS = ".rnix/data/steps";
 const PATIENCE = { model_wait: "1s" };
 const Listed = z.array(z.looseObject({ uuid: z.string(), foreign: z.boolean().optional() }));
 
-function limited(seconds: number): Turn {
-  const headers = { "retry-after": String(seconds) };
-  return { fault: { kind: "status", status: 429, headers, message: "too many requests" } };
-}
-
 /** A run of one step that is suspended until its provider takes it again. */
 async function suspended(machine: Machine, intent: string): Promise<string> {
   const { stdout, stderr, code } = await machine.run(["spawn", intent, "--output", "json"]);
   expect({ code, stderr }).toMatchObject({ code: 75 });
   return Receipt.parse(JSON.parse(stdout)).uuid;
-}
-
-/** In the user's own file, where a daemon finds the keys of runs that it resumes by itself. */
-function keep(machine: Machine): void {
-  const lines = ["OPENAI_API_KEY", "OPENAI_BASE_URL"].map((name) => `${name}=${machine.env[name]}\n`);
-  chmodSync(machine.write(join(machine.configDir, "env"), lines.join("")), 0o600);
 }
 
 function edit(path: string, change: (record: Record<string, unknown>) => Record<string, unknown>): void {
@@ -73,7 +54,7 @@ describe("a project that brings the record of a suspended run", () => {
     mine.config({ ...PATIENCE, retention_runs: 1 });
     const attack = [bash("touch taken-over"), says("done")];
     model = await mine.play({ "do it": [limited(3), says("went on")], "take over": attack });
-    keep(mine);
+    writeKeys(mine);
     const own = await suspended(mine, "do it");
     cpSync(join(theirs.project, ".rnix/data"), join(mine.project, ".rnix/data"), { recursive: true });
     edit(join(folder(), "proc-info.json"), (info) => ({
@@ -240,7 +221,7 @@ test("a copied project's suspended run does not resume by itself; a person can r
     waited = true;
     return limited(4);
   });
-  keep(machine);
+  writeKeys(machine);
   const uuid = await suspended(machine, "do it");
   const [copy, moved] = [join(machine.elsewhere, "copy"), join(machine.elsewhere, "moved")];
   cpSync(machine.project, copy, { recursive: true });
