@@ -74,8 +74,8 @@ export interface JobEvents {
 /** Files that are watched, or an open hook. */
 export interface EventSource {
   close(): void | Promise<void>;
-  /** A run of the job has ended. */
-  ranOver?(files: readonly string[] | null): void;
+  /** A run of the job has ended. Resolves when its changes are known: a later one is an event. Never rejects. */
+  ranOver?(files: readonly string[] | null): Promise<void>;
   /** Work of the job beside its run, such as its gate: the files that change meanwhile are no event. */
   during?<T>(work: () => Promise<T>): Promise<T>;
 }

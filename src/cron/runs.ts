@@ -29,7 +29,7 @@ interface RunsPorts extends SchedulerPorts {
   change(id: string, change: (job: StoredJob) => void): Promise<void>;
   look(): void;
   /** A run of the job has ended, and changed these files. */
-  ranOver(jobId: string, files: readonly string[] | null): void;
+  ranOver(jobId: string, files: readonly string[] | null): Promise<void>;
 }
 
 const UNLIMITED = { tokens: null, cost: null };
@@ -199,7 +199,8 @@ export class Runs {
   /** Writes the end of a run with all that follows from it, the end itself last. */
   async #end(row: LedgerRow, found: RunOutcome, stopped: string | undefined): Promise<void> {
     const { ledger, clock, random, job: find, notify, ranOver, review } = this.#ports;
-    ranOver(row.job_id, found.filesChanged);
+    // First: a user who sees the end may change files at once.
+    await ranOver(row.job_id, found.filesChanged);
     const now = clock.now();
     const ended = endedRow(row, found, stopped, now);
     const job = find(row.job_id);

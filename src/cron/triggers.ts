@@ -51,8 +51,8 @@ export class Triggers {
   }
 
   /** A run of the job has ended: what it changed is no event. null: not all of it is known. */
-  ranOver(jobId: string, files: readonly string[] | null): void {
-    this.#open.get(jobId)?.source.ranOver?.(files);
+  async ranOver(jobId: string, files: readonly string[] | null): Promise<void> {
+    await this.#open.get(jobId)?.source.ranOver?.(files);
   }
 
   /** Does work of the job: the files that change meanwhile are no event of it. */

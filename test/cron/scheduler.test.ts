@@ -394,6 +394,27 @@ test("events beyond those that may wait are refused and leave no row", async () 
   expect(world.states().toSorted()).toEqual([...Array(101).fill("due"), "running"]);
 });
 
+test("a run's end is written when what it changed in watched files is known", async () => {
+  const job = await world.add({ trigger: { on_change: ["src/**"] } });
+  const asked = Promise.withResolvers<void>();
+  const known = Promise.withResolvers<void>();
+  world.listen = () => ({
+    close: () => undefined,
+    ranOver: () => {
+      asked.resolve();
+      return known.promise;
+    },
+  });
+  const scheduler = await world.start();
+  await scheduler.accept(job, { cause: "change 1 x", queued: true });
+  const passing = world.pass(2 * MINUTE);
+  await asked.promise;
+  expect(world.states()).toEqual(["running"]);
+  known.resolve();
+  await passing;
+  expect(world.states()).toEqual(["ran"]);
+});
+
 test("changed files start a job at most 60 times an hour", async () => {
   const job = await world.add({ trigger: { on_change: ["src/**"] } });
   world.takes = () => ({ ms: 5_000 });

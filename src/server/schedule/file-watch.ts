@@ -12,7 +12,7 @@ import { SyscallError } from "../../plugin/index.ts";
 
 /** Between two looks at the files: the system's events are a hint only, and other machines may change the files. */
 const POLL_MS = 30_000;
-/** Without the system's events. */
+/** Without the system's events, and for changes during a run, which count after it. */
 const FAST_POLL_MS = 3_000;
 /** The wait after the first event of several. */
 const EVENT_MS = 200;
@@ -79,9 +79,9 @@ export class FileWatch implements EventSource {
     await this.#saving;
   }
 
-  ranOver(files: readonly string[] | null): void {
+  ranOver(files: readonly string[] | null): Promise<void> {
     const state = this.#state;
-    if (!state) return;
+    if (!state) return Promise.resolve();
     const adopted = this.#print()
       .then((now) => {
         const own =
@@ -93,6 +93,7 @@ export class FileWatch implements EventSource {
       .catch((thrown: unknown) => this.#warn(thrown));
     const before = this.#saving;
     this.#saving = adopted.then(() => before);
+    return adopted;
   }
 
   async during<T>(work: () => Promise<T>): Promise<T> {
@@ -173,7 +174,7 @@ export class FileWatch implements EventSource {
       return undefined;
     }
     // A daemon that was away can't tell when they were changed.
-    if (this.#events.isLive() || this.#working > 0) return undefined;
+    if (this.#events.isLive() || this.#working > 0) return FAST_POLL_MS;
     if (this.#pending?.print !== print)
       this.#pending = { print, since: first ? clock.now() - this.#debounceMs : clock.now() };
     const left = this.#debounceMs - (clock.now() - this.#pending.since);

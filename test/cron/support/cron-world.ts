@@ -60,6 +60,7 @@ export class CronWorld {
   /** Throws what a start fails with. */
   refuses: (start: RunStart) => void = () => undefined;
   deliver: SchedulerPorts["deliver"];
+  listen: SchedulerPorts["listen"];
   /** Ends a run at once, unless a test replaces it. */
   endRun: SchedulerPorts["stop"] = async (uuid) => this.end(uuid, { exitCode: 1, exitReason: "terminated" });
   readonly starts: RunStart[] = [];
@@ -202,6 +203,7 @@ export class CronWorld {
       gate: async (job) => this.gate(job),
       notify: ({ event, reason, job }) => void this.events.push({ event, reason, job: job.name }),
       ...(this.deliver && { deliver: this.deliver }),
+      ...(this.listen && { listen: this.listen }),
       maxWaitMs: this.#o.maxWaitMs ?? 10_000,
       log: (_level, _source, text) => void this.logged.push(text),
     };
