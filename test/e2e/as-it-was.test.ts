@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { renameSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { Machine } from "./support/machine.ts";
+import { mcpJson, mcpServer } from "./support/mcp.ts";
 import { systemPrompt, toolResults } from "./support/requests.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { receiptOf, recordOf } from "./support/verdict.ts";
 
 const HOLD = bash("touch held; sleep 600");
-const MCP_SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 const AGENT = `name: worker
 description: Works
 allowed_tools: [Bash, Read, Skill]
@@ -93,10 +93,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
     "name: keeper\ndescription: Keeps\nallowed_tools: []\nmcp: [notes]\n",
   );
   machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
-  // Bun would keep what it has transpiled in HOME.
-  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, MCP_SERVER, ""];
-  const notes = { command: "env", args, env: { TOKEN: "$" + "{NOTES_TOKEN}" } };
-  machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
+  mcpJson(machine, { notes: mcpServer([], { TOKEN: "$" + "{NOTES_TOKEN}" }) });
   const echo = (text: string) => calls(["mcp__notes__echo", { text }]);
   const model = await machine.play({
     "keep it": [
@@ -130,7 +127,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
   const still = await machine.run(["resume", uuid, "and salt", "--trust"], { env });
   expect(still).toMatchObject({ code: 0, stdout: "all\n" });
   expect(toolResults(model.last)).toEqual([...results, '{"text":"salt"}']);
-  machine.write(".mcp.json", JSON.stringify({ mcpServers: {} }));
+  mcpJson(machine, {});
   const without = await machine.run(["resume", uuid, "alone", "--trust"], { env });
   expect(without).toMatchObject({ code: 0, stdout: "alone\n" });
   expect(without.stderr).toContain("MCP server notes, which the run had");

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import type { DaemonStatus, InitUnitWire } from "../../src/protocol/methods.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
 import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
+import { MCP_SERVER } from "./support/mcp.ts";
 import { toolResults } from "./support/requests.ts";
 import { listed } from "./support/runs.ts";
 import { bash, calls, says } from "./support/scenes.ts";
@@ -157,7 +158,6 @@ describe("a service of the user's init.yaml", () => {
 });
 
 describe("an MCP server of an init.yaml", () => {
-  const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
   interface Wanted {
     required?: boolean;
     behaviour?: string;
@@ -175,13 +175,13 @@ describe("an MCP server of an init.yaml", () => {
     required: ${required}
     config:
       command: ${process.execPath}
-      args: [${SERVER}, ${JSON.stringify(behaviour)}]
+      args: [${MCP_SERVER}, ${JSON.stringify(behaviour)}]
       # HOME is where its runtime keeps a cache of its own.
       env: { TOKEN: "\${${token}}", HOME: ${machine.elsewhere} }
       mount_timeout: ${within}
 `;
   const servers = (machine: Machine): number =>
-    processesOf(machine.root).filter(({ command }) => command.includes(SERVER)).length;
+    processesOf(machine.root).filter(({ command }) => command.includes(MCP_SERVER)).length;
 
   test("is shared by all runs, has the variables of the user's file, and ends with the daemon", async () => {
     await using machine = new Machine();

@@ -5,7 +5,7 @@ import { until } from "../support/until.ts";
 import { binary } from "./support/binary.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine, OPENAI_KEY } from "./support/machine.ts";
-import { toolResults } from "./support/requests.ts";
+import { toolNames, toolResults } from "./support/requests.ts";
 import { listed } from "./support/runs.ts";
 import { bash, calls, type Scene, says } from "./support/scenes.ts";
 import { receiptOf, recordOf, verdict } from "./support/verdict.ts";
@@ -48,6 +48,33 @@ describe("a spawn from inside a run", () => {
     expect(model.requests.flatMap(toolResults).at(-1)).toBe("child done\ncode 0");
     const keys = model.requests.map(({ headers }) => headers.get("authorization"));
     expect(new Set(keys)).toEqual(new Set([`Bearer ${OPENAI_KEY}`]));
+  });
+
+  test("has at most its parent's rights, and spends its parent's budget", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "do the whole": [bash(`${RNIX} spawn 'do a part' --allow Write --allow Read`), says("whole")],
+      "do a part": [calls(["Write", { path: "a.txt", content: "x" }]), says("part")],
+    });
+    const { receipt } = await verdict(machine, ["do the whole", "--deny", "Write"]);
+    expect(receipt).toMatchObject({
+      exit_code: 0,
+      result: "whole",
+      children: [{ agent: "default", exit_code: 0, exit_reason: "completed", tokens_used: 30 }],
+      tokens_used: 60,
+      usage: { input_tokens: 20, output_tokens: 10 },
+    });
+    const [child] = receipt.children;
+    expect(recordOf(machine, child?.uuid ?? "")).toMatchObject({
+      parent_uuid: receipt.uuid,
+      ppid: receipt.pid,
+    });
+    const ofChild = model.requests.filter(
+      ({ text }) => text.includes("do a part") && !text.includes("do the whole"),
+    );
+    expect(ofChild.map(toolNames)).toEqual([["Read"], ["Read"]]);
+    expect(ofChild.flatMap(toolResults)).toEqual([expect.stringMatching(/^Error (NOT_FOUND|PERMISSION)/)]);
+    expect(machine.has("a.txt")).toBe(false);
   });
 
   test("sends its parent's keys only to the parent's addresses", async () => {
@@ -273,31 +300,6 @@ test("a run can signal and suspend only its own tree, itself included", async ()
   await machine.run(["kill", "1"]);
 });
 
-test("commands that change rights or stop the daemon are refused inside a run", async () => {
-  await using machine = new Machine();
-  const refused = [
-    "trust --yes",
-    "trust --follow --yes",
-    "daemon stop",
-    "daemon stop --now",
-    "daemon start --foreground",
-    "spawn --trust 'child chore'",
-  ];
-  const command = refused.map((one) => `${RNIX} ${one}; echo "code $?"`).join("; ");
-  const model = await machine.play({
-    "try it": [bash(command), says("tried")],
-    "child chore": [says("never")],
-  });
-  machine.write("plugins/x.ts", "throw new Error('it was run');\n");
-  const { receipt } = await verdict(machine, ["try it"]);
-  expect(receipt).toMatchObject({ exit_code: 0, children: [] });
-  const result = model.requests.flatMap(toolResults).at(-1) ?? "";
-  expect(result.match(/^code [1-9]\d*$/gm)).toHaveLength(refused.length);
-  expect(result.match(/refused inside a run/g)).toHaveLength(refused.length);
-  expect((await machine.run(["trust", "--show"])).stdout).not.toContain("follow");
-  expect(machine.has(`${machine.dataDir}/trust`)).toBe(false);
-});
-
 describe("the environment of a tool", () => {
   test("has no key, nor has the daemon's, nor any file that is written", async () => {
     await using machine = new Machine();
@@ -313,11 +315,11 @@ describe("the environment of a tool", () => {
       PLAIN: "of-the-caller-too",
     };
     for (const args of [["look around"], ["look at yours", "--no-daemon"]]) {
-      const { receipt } = await verdict(machine, args, { env });
+      const { receipt } = await verdict(machine, [...args, "--env", "GIVEN=a b"], { env });
       expect(receipt.exit_code).toBe(0);
       const result = model.requests.flatMap(toolResults).at(-1) ?? "";
-      expect(result).toContain("PLAIN=of-the-caller-too");
-      expect(result).toContain(`RNIX_UNIT=${receipt.uuid}`);
+      for (const line of ["PLAIN=of-the-caller-too", "GIVEN=a b", `RNIX_UNIT=${receipt.uuid}`])
+        expect(result.split("\n")).toContain(line);
       for (const foreign of ["API_KEY", "BUN_CONFIG_MARKER", "BUN_OPTIONS", "sk-scripted"])
         expect(result).not.toContain(foreign);
     }

@@ -1,13 +1,12 @@
 import { describe, expect, test } from "bun:test";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { until } from "../support/until.ts";
 import { processesOf } from "./support/leftovers.ts";
 import { Machine } from "./support/machine.ts";
+import { MCP_SERVER, mcpJson, mcpServer } from "./support/mcp.ts";
 import { toolNames, toolResults } from "./support/requests.ts";
 import { bash, calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
-
-const SERVER = resolve(import.meta.dir, "../support/mcp-server/main.ts");
 
 /** A project's agent that has the server `notes`, and the file that declares the server. */
 function prepare(machine: Machine, behaviour = "", mcp = "[notes]"): void {
@@ -16,10 +15,7 @@ function prepare(machine: Machine, behaviour = "", mcp = "[notes]"): void {
     `name: keeper\ndescription: Keeps notes\nallowed_tools: []\nmcp: ${mcp}\n`,
   );
   machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
-  // Bun would keep what it has transpiled in HOME.
-  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, SERVER, behaviour];
-  const notes = { command: "env", args, env: { TOKEN: "$" + "{NOTES_TOKEN}" } };
-  machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }, null, 2));
+  mcpJson(machine, { notes: mcpServer([behaviour], { TOKEN: "$" + "{NOTES_TOKEN}" }) });
 }
 
 const env = { NOTES_TOKEN: "t0p" };
@@ -128,7 +124,7 @@ describe("an agent with an MCP server", () => {
     prepare(machine);
     await machine.run(["trust", "--yes"]);
     const running = machine.start(["spawn", "hold it", "--agent", "keeper"], { env });
-    const servers = () => processesOf(machine.root).filter(({ command }) => command.includes(SERVER));
+    const servers = () => processesOf(machine.root).filter(({ command }) => command.includes(MCP_SERVER));
     await until(() => servers().length === 1);
     machine.killDaemon();
     expect((await running.done).code).not.toBe(0);

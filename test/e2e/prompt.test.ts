@@ -3,7 +3,7 @@ import { join } from "node:path";
 import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./support/requests.ts";
-import { bash, calls, says } from "./support/scenes.ts";
+import { calls, says } from "./support/scenes.ts";
 import { verdict } from "./support/verdict.ts";
 
 describe("the head of the prompt", () => {
@@ -171,24 +171,6 @@ describe("the first message", () => {
     const [inside, ...beside] = toolResults(last(model));
     expect(inside).toContain("inside");
     for (const result of beside) expect(result).toStartWith("Error PERMISSION");
-  });
-});
-
-describe("the environment of a run's programs", () => {
-  test("is the spawn command's with --env, and has no provider's key", async () => {
-    await using machine = new Machine();
-    const model = await machine.play({ "show it": [bash("env"), says("seen")] });
-    const env = { FROM_SPAWNER: "yes", COPY: machine.env.OPENAI_API_KEY, BUN_OPTIONS: "--smol" };
-    const { receipt } = await verdict(machine, ["show it", "--env", "GIVEN=a b"], { env });
-    const [shown = ""] = toolResults(last(model));
-    for (const line of ["FROM_SPAWNER=yes", "GIVEN=a b", `RNIX_UNIT=${receipt.uuid}`]) {
-      expect(shown.split("\n")).toContain(line);
-    }
-    for (const absent of ["sk-scripted", "API_KEY", "COPY=", "BUN_"]) expect(shown).not.toContain(absent);
-    expect(machine.search("sk-scripted")).toEqual([]);
-    expect(machine.search("FROM_SPAWNER=yes")).toEqual([
-      `project/.rnix/data/steps/${receipt.uuid}/steps.jsonl`,
-    ]);
   });
 });
 

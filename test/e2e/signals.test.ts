@@ -16,57 +16,32 @@ const DEAF = bash("trap 'touch asked' TERM; touch held; while :; do sleep 0.1; d
 const PATIENT = { grace: "5m" };
 
 describe("Ctrl-C on the command", () => {
-  test("once suspends the run: 75, with how to resume it, and nothing is left running", async () => {
-    await using machine = await Machine.playing({ "hold it": [HOLD] });
-    const command = machine.startAtTerminal(["spawn", "hold it"]);
-    await machine.held();
-    command.type(CTRL_C);
-    const { screen, code } = await command.done;
-    expect(code).toBe(75);
-    expect(screen).toContain("suspended");
-    const [info] = await listed(machine);
-    expect(info).toMatchObject({ state: "suspended", exit_code: 75, exit_reason: "suspended", steps: 1 });
-    // Its text so far is recorded, and printed.
-    expect(screen).toContain(info?.uuid ?? "?");
-    expect(machine.strays()).toEqual([]);
-  });
-
-  test("twice kills it: 130", async () => {
-    await using machine = new Machine();
-    machine.config(PATIENT);
-    await machine.play({ "hold it": [DEAF] });
-    const command = machine.startAtTerminal(["spawn", "hold it"]);
-    await machine.held();
-    command.type(CTRL_C);
-    await until(() => machine.has("asked"), "the asked program's answer");
-    command.type(CTRL_C);
-    const { code } = await command.done;
-    expect(code).toBe(130);
-    const [info] = await listed(machine);
-    expect(info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
-    expect(machine.strays()).toEqual([]);
-  });
-
-  for (const [times, expected] of [
-    [1, { exit_code: 75, exit_reason: "suspended", state: "suspended" }],
-    [2, { exit_code: 130, exit_reason: "interrupted", state: "dead" }],
-  ] as const) {
-    test(`with --no-daemon, ${times === 1 ? "once" : "twice"}, does the same and leaves nothing at all`, async () => {
-      await using machine = new Machine();
-      if (times === 2) machine.config(PATIENT);
-      await machine.play({ "hold it": [DEAF] });
-      const command = machine.startAtTerminal(["spawn", "hold it", "--no-daemon"]);
-      await machine.held();
-      command.type(CTRL_C);
-      if (times === 2) {
-        await until(() => machine.has("asked"), "the asked program's answer");
+  const ENDS = {
+    once: { exit_code: 75, exit_reason: "suspended", state: "suspended" },
+    twice: { exit_code: 130, exit_reason: "interrupted", state: "dead" },
+  };
+  for (const [times, expected] of Object.entries(ENDS)) {
+    for (const inside of [[], ["--no-daemon"]]) {
+      test(`${times} ends the run with ${expected.exit_code}, and leaves nothing running ${inside.join("")}`, async () => {
+        await using machine = new Machine();
+        if (times === "twice") machine.config(PATIENT);
+        await machine.play({ "hold it": [times === "twice" ? DEAF : HOLD] });
+        const command = machine.startAtTerminal(["spawn", "hold it", ...inside]);
+        await machine.held();
         command.type(CTRL_C);
-      }
-      expect(await command.done).toMatchObject({ code: expected.exit_code });
-      expect(machine.leftovers()).toEqual([]);
-      const [info] = await listed(machine);
-      expect(info).toMatchObject(expected);
-    });
+        if (times === "twice") {
+          await until(() => machine.has("asked"), "the asked program's answer");
+          command.type(CTRL_C);
+        }
+        const { screen, code } = await command.done;
+        expect(code).toBe(expected.exit_code);
+        expect(inside.length > 0 ? machine.leftovers() : machine.strays()).toEqual([]);
+        const [info] = await listed(machine);
+        expect(info).toMatchObject({ ...expected, steps: 1 });
+        // How to resume it.
+        if (times === "once") expect(screen).toContain(info?.uuid ?? "?");
+      });
+    }
   }
 
   test("while the model is silent suspends at once, and records the text so far", async () => {
@@ -149,18 +124,6 @@ describe("a closed terminal", () => {
     await machine.held();
     command.hangUp();
     await command.done;
-    expect(machine.leftovers()).toEqual([]);
-    expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended" }]);
-  });
-
-  test("suspends what a daemon in the foreground runs, and leaves nothing", async () => {
-    await using machine = await Machine.playing({ "hold it": [HOLD] });
-    const daemon = machine.startAtTerminal(["daemon", "start", "--foreground"]);
-    await daemon.shows(/listening on/);
-    await machine.run(["spawn", "hold it", "--detach"]);
-    await machine.held();
-    daemon.hangUp();
-    await daemon.done;
     expect(machine.leftovers()).toEqual([]);
     expect(await listed(machine)).toMatchObject([{ exit_reason: "suspended" }]);
   });

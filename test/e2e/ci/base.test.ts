@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { until } from "../../support/until.ts";
 import { Machine, type RunOptions } from "../support/machine.ts";
+import { MCP_COMMAND, mcpJson } from "../support/mcp.ts";
 import { Receipt, receiptOf } from "../support/verdict.ts";
 
-const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 const ANSWER = "responses:\n  - text: done\n";
 
 /** A plugin whose tool says which revision it is of. */
@@ -28,9 +28,7 @@ function definitions(machine: Machine, word: string): void {
   at(".claude/agents/helper.md", `---\nname: helper\ndescription: x\n---\n${word} in helper.md\n`);
   at(".rnix/config.yaml", `max_steps: ${word === "base" ? 11 : 99}\n`);
   at("plugins/probe.ts", plugin(word));
-  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, SERVER];
-  const notes = { command: "env", args: [`WORD=${word}`, ...args] };
-  at(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
+  mcpJson(machine, { notes: { command: "sh", args: ["-c", `WORD=${word} exec ${MCP_COMMAND}`] } });
 }
 
 /** A repository on a branch whose commit changes everything that `main` defines. */
@@ -38,17 +36,12 @@ function pullRequest(): Machine {
   const machine = new Machine({ git: true });
   machine.write(".gitignore", ".rnix/data/\n");
   definitions(machine, "base");
-  commit(machine, "base");
+  machine.commit("base");
   machine.git("checkout", "--quiet", "-b", "pr");
   definitions(machine, "EVIL");
-  commit(machine, "pr");
+  machine.commit("pr");
   script(machine, ANSWER);
   return machine;
-}
-
-function commit(machine: Machine, message: string): void {
-  machine.git("add", "--all");
-  machine.git("commit", "--quiet", "--message", message);
 }
 
 function script(machine: Machine, text: string): void {
@@ -113,7 +106,7 @@ describe("--base", () => {
     await using machine = pullRequest();
     machine.git("rm", "--quiet", "-r", "agents", "skills", "AGENTS.md", ".mcp.json");
     machine.agent("stranger", "name: stranger\ndescription: x\n", "EVIL\n");
-    commit(machine, "more");
+    machine.commit("more");
     const there = await spawned(machine, ["--agent", "reviewer", "--base", "main", "--trust", "x"]);
     expect(there.receipt.exit_code).toBe(0);
     expect(meta(machine, there.receipt.uuid)).toContain("base in AGENTS.md");
@@ -140,12 +133,9 @@ describe("--base", () => {
   test("a server whose command names a file that the checkout changes is left out", async () => {
     await using machine = new Machine({ git: true });
     const notes = { command: "sh", args: ["tools/serve.sh"] };
-    machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
-    machine.write(
-      "tools/serve.sh",
-      `exec env BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 ${process.execPath} ${SERVER}\n`,
-    );
-    commit(machine, "base");
+    mcpJson(machine, { notes });
+    machine.write("tools/serve.sh", `exec ${MCP_COMMAND}\n`);
+    machine.commit("base");
     script(machine, ANSWER);
     const args = ["--base", "main", "--trust", "--mcp", "notes", "x"];
     expect(await spawned(machine, args)).toMatchObject({ code: 0 });
@@ -158,15 +148,14 @@ describe("--base", () => {
 
   test("a server that gets variables starts beside the checkout, whose .npmrc would rule npx", async () => {
     await using machine = new Machine({ git: true });
-    const start = (name: string): string =>
-      `pwd > ${join(machine.elsewhere, name)}; exec env BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 ${process.execPath} ${SERVER}`;
+    const start = (name: string): string => `pwd > ${join(machine.elsewhere, name)}; exec ${MCP_COMMAND}`;
     const servers = {
       given: { command: "sh", args: ["-c", start("given")], env: { TOKEN: "$" + "{GITHUB_TOKEN}" } },
       plain: { command: "sh", args: ["-c", start("plain")] },
       own: { command: "sh", args: ["-c", start("own")], env: { A: "1" }, cwd: machine.project },
     };
-    machine.write(".mcp.json", JSON.stringify({ mcpServers: servers }));
-    commit(machine, "base");
+    mcpJson(machine, servers);
+    machine.commit("base");
     const call = "{ name: mcp__given__env, input: { name: TOKEN } }";
     script(machine, `responses:\n  - tool_calls: [${call}]\n  - text: done\n`);
     const mcp = Object.keys(servers).flatMap((name) => ["--mcp", name]);
@@ -348,7 +337,7 @@ describe("the files of the base", () => {
     symlinkSync("../../../outside", join(machine.project, "agents/outside"));
     machine.git("init", "--quiet", "skills/lib");
     machine.git("-C", "skills/lib", "commit", "--quiet", "--allow-empty", "-m", "x");
-    commit(machine, "base");
+    machine.commit("base");
     script(machine, ANSWER);
     machine.write("docs/agents.md", "EVIL\n");
     const { receipt } = await spawned(machine, ["--base", "main", "--skill", "style", "x"]);
@@ -387,7 +376,7 @@ describe("the files of the base", () => {
       machine.write(`${dir}AGENTS.md`, `base of ${dir || "the root"}\n`);
     }
     machine.write("two/x", "x");
-    commit(machine, "base");
+    machine.commit("base");
     script(machine, ANSWER);
     machine.write("one/AGENTS.md", "EVIL\n");
     const at = (folder: string): RunOptions => ({ cwd: join(machine.project, folder) });

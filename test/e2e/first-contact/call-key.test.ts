@@ -1,9 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
+import { mcpJson, mcpServer } from "../support/mcp.ts";
 import { toolResults } from "../support/requests.ts";
 import { detach } from "../support/runs.ts";
 import { bash, calls, says } from "../support/scenes.ts";
@@ -76,10 +77,8 @@ describe("a tool call that is retried after kill -9", () => {
       "name: keeper\ndescription: Keeps notes\nallowed_tools: []\nmcp: [notes]\n",
     );
     machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
-    const server = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
-    const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, server];
-    const notes = { command: "env", args, env: { TOKEN: "t", KEYS: join(machine.project, "keys") } };
-    machine.write(".mcp.json", JSON.stringify({ mcpServers: { notes } }));
+    const keys = { TOKEN: "t", KEYS: join(machine.project, "keys") };
+    mcpJson(machine, { notes: mcpServer([], keys) });
     expect((await machine.run(["trust", "--yes"])).code).toBe(0);
     const { uuid } = await detach(machine, "note it", "--agent", "keeper");
     await until(() => keysIn(machine, "keys").length === 1, "the first call");

@@ -1,17 +1,17 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect } from "node:net";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { processesOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
+import { mcpJson, mcpServer } from "../support/mcp.ts";
 import { toolResults } from "../support/requests.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
 
 const RNIX = `'${binary()}'`;
-const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
 const WORDS = `import { defineTool } from "rnix/plugin";
 export default defineTool({
   name: "CountWords",
@@ -136,11 +136,7 @@ describe("rnix call", () => {
 
   test("of an MCP server needs trust, and starts it", async () => {
     await using machine = new Machine();
-    const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, SERVER];
-    machine.write(
-      ".mcp.json",
-      JSON.stringify({ mcpServers: { notes: { command: "env", args }, other: { command: "false" } } }),
-    );
+    mcpJson(machine, { notes: mcpServer(), other: { command: "false" } });
     const call = ["call", "mcp__notes__echo", '{"text":"milk"}'];
     const untrusted = await machine.run(call);
     expect(untrusted.code).toBe(64);

@@ -1,20 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
+import { MCP_COMMAND, mcpJson } from "../support/mcp.ts";
 import { toolNames, toolResults } from "../support/requests.ts";
 import { calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
 
-const SERVER = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
-
 /** The command line of a shell that runs a command, then becomes the server. */
 function server(first: string, behaviour = ""): { command: string; args: string[] } {
-  const run = `BUN_RUNTIME_TRANSPILER_CACHE_PATH=0 exec ${process.execPath} ${SERVER} ${behaviour}`;
-  return { command: "sh", args: ["-c", `${first}; ${run}`] };
-}
-
-function mcpJson(machine: Machine, servers: Record<string, object>): void {
-  machine.write(".mcp.json", JSON.stringify({ mcpServers: servers }, null, 2));
+  return { command: "sh", args: ["-c", `${first}; exec ${MCP_COMMAND} ${behaviour}`] };
 }
 
 function skill(machine: Machine, dir: string, name: string, more = ""): void {

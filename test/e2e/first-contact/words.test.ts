@@ -1,7 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer, connect as dial, type Socket } from "node:net";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { Machine } from "../support/machine.ts";
+import { mcpServer } from "../support/mcp.ts";
 import { toolNames } from "../support/requests.ts";
 import { bash, says } from "../support/scenes.ts";
 import { Receipt } from "../support/verdict.ts";
@@ -57,12 +58,8 @@ test("--allow and --deny take several tools in one value, and so does rnix deny"
 test("--allow that leaves out an agent's MCP server says so, and how to use its tools", async () => {
   await using machine = new Machine();
   const model = await machine.play({ look: [says("seen")] });
-  const server = resolve(import.meta.dir, "../../support/mcp-server/main.ts");
-  const args = ["BUN_RUNTIME_TRANSPILER_CACHE_PATH=0", process.execPath, server, ""];
-  machine.write(
-    join(machine.configDir, "mcp.yaml"),
-    JSON.stringify({ servers: { notes: { command: "env", args } } }),
-  );
+  const servers = { notes: mcpServer() };
+  machine.write(join(machine.configDir, "mcp.yaml"), JSON.stringify({ servers }));
   const agent = join(machine.configDir, "agents/keeper");
   machine.write(`${agent}/agent.yaml`, "name: keeper\ndescription: Keeps notes\nmcp: [notes]\n");
   machine.write(`${agent}/instructions.md`, "Keep the notes.\n");

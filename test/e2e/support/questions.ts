@@ -11,8 +11,8 @@ const Question = z.looseObject({
   uuid: z.string(),
   depth: z.number(),
   state: z.string(),
-  kind: z.string().optional(),
-  call: z.object({ tool: z.string(), subject: z.string(), rules: z.array(z.string()) }).optional(),
+  /** Of a permission. */
+  call: z.object({ tool: z.string(), subject: z.string(), rules: z.array(z.string()) }).nullable(),
   until_ms: z.number(),
   asked_at_ms: z.number(),
 });

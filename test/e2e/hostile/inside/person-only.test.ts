@@ -14,6 +14,7 @@ const RNIX = `'${binary()}'`;
 /** What only a person may do. */
 const COMMANDS = [
   "trust --follow --yes",
+  "spawn 'child chore' --trust",
   "allow 1 Write",
   "gc",
   "resume 1",
