@@ -20,7 +20,7 @@ describe("the head of the prompt", () => {
     const { receipt } = await verdict(machine, ["do it", ...flags]);
 
     expect(receipt).toMatchObject({ exit_code: 0, agent: "poet" });
-    const head = systemPrompt(last(model));
+    const head = systemPrompt(model.last);
     const order = [
       "You write poems.",
       "# Skill: rhyme",
@@ -36,7 +36,7 @@ describe("the head of the prompt", () => {
     expect(places).toEqual(places.toSorted((a, b) => a - b));
     expect(places).not.toContain(-1);
     for (const absent of ["Of the whole project.", "Count them."]) expect(head).not.toContain(absent);
-    expect(toolNames(last(model))).toEqual(["Complete", "Glob", "Read", "Skill"]);
+    expect(toolNames(model.last)).toEqual(["Complete", "Glob", "Read", "Skill"]);
   });
 
   test("stays the same from the first step to the last, so that a provider's cache hits", async () => {
@@ -60,9 +60,9 @@ describe("the head of the prompt", () => {
       const model = await machine.play({ "say hello to a friend": [says("hello")] });
       await verdict(machine, ["say hello to a friend", "--provider", provider]);
       expect(model.requests).toHaveLength(1);
-      expect(Buffer.byteLength(last(model).text)).toBeLessThanOrEqual(5_632);
-      expect(last(model).text).not.toMatch(/"\$schema"|"additionalProperties"|"title"/);
-      expect(toolNames(last(model)).join(" ")).toBe(
+      expect(Buffer.byteLength(model.last.text)).toBeLessThanOrEqual(5_632);
+      expect(model.last.text).not.toMatch(/"\$schema"|"additionalProperties"|"title"/);
+      expect(toolNames(model.last).join(" ")).toBe(
         "Agent Bash Complete Edit Glob Grep Read Skill ToolSearch Write",
       );
       // What keeps a model from failing is in it.
@@ -73,7 +73,7 @@ describe("the head of the prompt", () => {
         "the tool time limit, usually 120000",
         "its background processes end too",
       ]) {
-        expect(last(model).text).toContain(convention);
+        expect(model.last.text).toContain(convention);
       }
     },
   );
@@ -91,12 +91,12 @@ describe("the head of the prompt", () => {
       });
       machine.write(".rnix/plugins/device.ts", DEFERRED);
       await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
-      const first = at(model, 0);
+      const first = model.first;
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
       expect(first.text).toContain("AskUser, CronCreate, ");
       expect(first.text).not.toContain("What the model needs to know");
       expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronList"].toSorted());
-      expect(toolResults(last(model)).slice(-2)).toEqual(["CronList was called", "TaskList was called"]);
+      expect(toolResults(model.last).slice(-2)).toEqual(["CronList was called", "TaskList was called"]);
     },
   );
 
@@ -117,7 +117,7 @@ describe("the head of the prompt", () => {
     );
     const { receipt } = await verdict(machine, ["do it", "--agent", "a", "--trust"]);
     expect(receipt).toMatchObject({ exit_code: 0, files_changed: ["x.txt"] });
-    const [loaded, , found] = toolResults(last(model));
+    const [loaded, , found] = toolResults(model.last);
     expect(loaded).toContain("Only look.");
     expect(found).toBe("look.md");
     expect(machine.has("x.txt")).toBe(true);
@@ -131,7 +131,7 @@ describe("the first message", () => {
     for (const args of [["-"], []]) {
       const { receipt } = await verdict(machine, args, { stdin: { text: "say so\n" } });
       expect(receipt.result).toBe("so");
-      expect(firstUserMessage(last(model))).toBe("say so");
+      expect(firstUserMessage(model.last)).toBe("say so");
     }
   });
 
@@ -142,14 +142,14 @@ describe("the first message", () => {
     machine.write("more.txt", "and more\n");
 
     await verdict(machine, ["read this"], { stdin: { text: "from a pipe\n" } });
-    expect(firstUserMessage(last(model))).toBe("read this\n\n<input>\nfrom a pipe\n\n</input>");
+    expect(firstUserMessage(model.last)).toBe("read this\n\n<input>\nfrom a pipe\n\n</input>");
 
     await verdict(machine, ["read this", "--add", "more.txt"], { stdin: { file } });
-    expect(firstUserMessage(last(model))).toContain("from a file\n");
-    expect(firstUserMessage(last(model))).toContain("and more\n");
+    expect(firstUserMessage(model.last)).toContain("from a file\n");
+    expect(firstUserMessage(model.last)).toContain("and more\n");
 
     await verdict(machine, ["read this", "--no-stdin"], { stdin: "open" });
-    expect(firstUserMessage(last(model))).toBe("read this");
+    expect(firstUserMessage(model.last)).toBe("read this");
   });
 
   test("names a folder of --add, which may be used; the folder beside it may not", async () => {
@@ -168,7 +168,7 @@ describe("the first message", () => {
     machine.write(join(outside, "in", "a.txt"), "inside\n");
     machine.write(join(outside, "beside.txt"), "hidden\n");
     await verdict(machine, ["look there", "--add", join(outside, "in")]);
-    const [inside, ...beside] = toolResults(last(model));
+    const [inside, ...beside] = toolResults(model.last);
     expect(inside).toContain("inside");
     for (const result of beside) expect(result).toStartWith("Error PERMISSION");
   });
