@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import type { ModelServer } from "../support/model-server/server.ts";
 import { Machine } from "./support/machine.ts";
 import { firstUserMessage, systemPrompt, toolNames, toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
@@ -95,7 +94,9 @@ describe("the head of the prompt", () => {
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
       expect(first.text).toContain("AskUser, CronCreate, ");
       expect(first.text).not.toContain("What the model needs to know");
-      expect(toolNames(at(model, 1))).toEqual([...toolNames(first), "CronList"].toSorted());
+      expect(toolNames(model.requests[1] ?? expect.unreachable())).toEqual(
+        [...toolNames(first), "CronList"].toSorted(),
+      );
       expect(toolResults(model.last).slice(-2)).toEqual(["CronList was called", "TaskList was called"]);
     },
   );
@@ -202,14 +203,4 @@ export default definePlugin({ name: "device", tools });
 
 function skill(name: string, description: string, body: string): string {
   return `---\nname: ${name}\ndescription: ${description}\n---\n${body}\n`;
-}
-
-function last(model: ModelServer) {
-  return at(model, -1);
-}
-
-function at(model: ModelServer, index: number) {
-  const request = model.requests.at(index);
-  if (request === undefined) throw new Error("the model was never asked");
-  return request;
 }
