@@ -1,6 +1,6 @@
 /** What a streaming method sends after its answer. */
 
-import type { Activity, ChildState } from "../kernel/events/event.ts";
+import type { Activity, ChildState } from "../kernel/process/event.ts";
 import type { ChecklistItem } from "../plugin/index.ts";
 import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { callLine, callText } from "../../src/cli/output/call-text.ts";
 import { logEntry } from "../../src/cli/output/log.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
-import type { LoggedCall } from "../../src/kernel/events/event.ts";
+import type { LoggedCall } from "../../src/kernel/process/event.ts";
 import { FakeOutput } from "./support.ts";
 
 describe("a tool call in the form that a person would write it", () => {

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { LiveAsk, ProcessEvent } from "../../src/kernel/events/event.ts";
+import type { LiveAsk, ProcessEvent } from "../../src/kernel/process/event.ts";
 import type { Channel } from "../../src/lib/channel.ts";
 import { type Device, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";

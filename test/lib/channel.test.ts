@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { joinEvents, supersedes } from "../../src/kernel/events/coalesce-events.ts";
-import type { ProcessEvent } from "../../src/kernel/events/event.ts";
+import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import { Channel } from "../../src/lib/channel.ts";
 
 async function all<T>(channel: Channel<T>): Promise<T[]> {

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
-import type { ProcessEvent } from "../../src/kernel/events/event.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
+import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import type {
   AgentInfo,
   ChildRequest,

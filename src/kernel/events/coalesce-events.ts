@@ -1,6 +1,6 @@
 /** Coalesces queued events, so that a slow client misses no text and no present state. */
 
-import type { ProcessEvent } from "./event.ts";
+import type { ProcessEvent } from "../process/event.ts";
 
 /** Maximum characters of a joined event: it bounds the memory that a client uses if it does not read. */
 const MAX_JOINED_CHARS = 16 * 1024;

@@ -6,7 +6,7 @@
 import { formatDuration } from "../../lib/duration.ts";
 import type { ToolCall } from "../../plugin/index.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
-import type { LogEntry, ProcessEvent } from "./event.ts";
+import type { LogEntry, ProcessEvent } from "../process/event.ts";
 
 /** Maximum characters shown of a call or result; `rnix steps PID N` shows all. */
 const SHOWN = 2000;

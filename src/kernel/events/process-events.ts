@@ -5,11 +5,11 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import type { ChecklistItem, ToolCall } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { CallOutput } from "../process/call-output.ts";
+import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import type { RunningCall } from "../process/process-activity.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import { joinEvents, supersedes } from "./coalesce-events.ts";
-import type { Activity, ChildState, LogEntry, ProcessEvent, RunUse } from "./event.ts";
 import { callEntry, resultEntry } from "./log-entry.ts";
 
 /** Maximum events queued for one attached client. */

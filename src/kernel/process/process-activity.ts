@@ -2,8 +2,8 @@
 
 import { callsTitle } from "../../lib/call-title.ts";
 import type { ToolCall } from "../../plugin/index.ts";
-import type { Activity } from "../events/event.ts";
 import type { CallOutput } from "./call-output.ts";
+import type { Activity } from "./event.ts";
 
 /** A tool call that runs. */
 export interface RunningCall extends Pick<ToolCall, "id" | "name" | "input"> {

@@ -27,7 +27,6 @@ import type {
 } from "../../store/runs/schema.ts";
 import { FdTable } from "../../vfs/fd-table.ts";
 import { TokenEstimate } from "../budget/token-estimate.ts";
-import type { Activity, ProcessEvent, UserMessage } from "../events/event.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Permissions } from "../permission/permissions.ts";
 import type {
@@ -39,6 +38,7 @@ import type {
   SkillInfo,
   SyscallEvent,
 } from "../types.ts";
+import type { Activity, ProcessEvent, UserMessage } from "./event.ts";
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";

@@ -3,7 +3,7 @@
 import { ProjectAnswers } from "../../config/project-answers.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { Asker } from "../../kernel/asks/asks.ts";
-import type { LiveAsk } from "../../kernel/events/event.ts";
+import type { LiveAsk } from "../../kernel/process/event.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { askOf } from "../methods/shared/stream-events.ts";

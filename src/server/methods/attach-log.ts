@@ -1,8 +1,8 @@
 /** The method attach_log. */
 
 import { z } from "zod";
-import type { LogEntry, ProcessEvent } from "../../kernel/events/event.ts";
 import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
+import type { LogEntry, ProcessEvent } from "../../kernel/process/event.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { JOURNAL } from "../../store/runs/run-files.ts";

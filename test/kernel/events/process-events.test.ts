@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { ProcessEvent } from "../../../src/kernel/events/event.ts";
+import type { ProcessEvent } from "../../../src/kernel/process/event.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import type { Channel } from "../../../src/lib/channel.ts";
 import { type Device, SyscallError } from "../../../src/plugin/index.ts";

@@ -1,7 +1,6 @@
 /** Converts records to the entries of a run's log. */
 
 import { unknownCall } from "../../../kernel/conversation/rebuild-history.ts";
-import type { LogEntry } from "../../../kernel/events/event.ts";
 import {
   callEntry,
   compactEntry,
@@ -9,6 +8,7 @@ import {
   switchEntry,
   textEntry,
 } from "../../../kernel/events/log-entry.ts";
+import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { Message } from "../../../plugin/index.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";

@@ -1,6 +1,6 @@
 /** Converts the kernel's events to stream events of the protocol. */
 
-import type { LiveAsk, ProcessEvent, RunUse } from "../../../kernel/events/event.ts";
+import type { LiveAsk, ProcessEvent, RunUse } from "../../../kernel/process/event.ts";
 import type { ProcInfo } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { AskUser, ProcRef, StreamEvent } from "../../../protocol/methods.ts";

@@ -1,6 +1,6 @@
 /** The log of a supervisor. */
 
-import type { LogEntry } from "../../../kernel/events/event.ts";
+import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { SyscallEvent } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { Damage } from "../../records/damage.ts";
