@@ -36,7 +36,7 @@ export async function agentMounts(
   agent: Agent,
   { mounts, workspace, settings, env, lease }: AgentMountsPorts,
 ): Promise<AgentMounts> {
-  const { project, sources, trusted } = workspace;
+  const { project, handle, sources } = workspace;
   const planned = await mcpMounts(
     // Missing servers are listed instead of failing the request.
     { mcp: agent.mcp.map((wish) => ({ ...wish, required: false })), mcpAll: agent.mcpAll },
@@ -50,7 +50,7 @@ export async function agentMounts(
   const waiting = planned.untrusted.map((what) => `${what} is not trusted: see \`rnix trust\``);
   const diagnostics = [...planned.notices, ...waiting].map((message) => ({ path: MCP, message }));
   const where = {
-    project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+    project: handle,
     env: toolEnvironment(env),
     devices: lease,
   };

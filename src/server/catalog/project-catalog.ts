@@ -252,10 +252,10 @@ export class ProjectCatalog {
 }
 
 /** Where PID 0 works when it asks a model. */
-function placeOf({ project, trusted }: Workspace, request: ProviderRequest) {
+function placeOf({ handle: { id, dir, trusted } }: Workspace, request: ProviderRequest) {
   return {
-    project: { id: project.id, dir: project.dir, trusted },
-    cwd: project.dir,
+    project: { id, dir, trusted },
+    cwd: dir,
     env: toolEnvironment(request.env, keyNames(request)),
   };
 }

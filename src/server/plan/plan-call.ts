@@ -1,16 +1,15 @@
 /** Plans a call without a model. */
 
-import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { userEnv } from "../../config/environment.ts";
 import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
-import type { Project } from "../../config/project.ts";
-import { keyNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { SpawnPorts } from "./plan-spawn.ts";
+import { runEnvironment } from "./run-environment.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** Where a call is made, and which tool it needs. */
@@ -36,7 +35,7 @@ export async function planCall(
   ports: Pick<SpawnPorts, "workspaces" | "keys" | "services">,
 ): Promise<CallPlan> {
   const workspace = await ports.workspaces.at({ cwd, env, trustAll: trust });
-  const { project, sources, trusted } = workspace;
+  const { project, handle, sources } = workspace;
   const settings = await loadSettings(sources);
   const providers = await loadProviders(sources);
   const fileEnv = userEnv(sources.configDir);
@@ -44,18 +43,14 @@ export async function planCall(
   const mounts =
     tool === undefined ? [] : await serverOf(tool, workspace, settings, [env, fileEnv], services);
   const devices = await workspace.lease(settings);
-  const own = devices.secrets ?? [];
-  const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
-  const secrets = providerKeys([env, fileEnv], names);
+  const { fetched } = ports.keys;
   return {
     notices: devices.notices,
     opts: {
-      project: handleOf(project, trusted),
+      project: handle,
       devices,
       cwd,
-      env: toolEnvironment(env, names, [...secrets, ...ports.keys.fetched]),
-      secrets,
-      pluginKeys: namedKeys(own, [env, fileEnv]),
+      ...runEnvironment(env, { providers, devices, userEnv: fileEnv, fetched }),
       mounts,
       limits: settings.values,
     },
@@ -82,8 +77,4 @@ async function serverOf(
   const asked = { mcp: references, mcpAll: false };
   const { mounts } = await mcpMounts(asked, { sources, envs, timeouts: settings.values, services });
   return mounts;
-}
-
-function handleOf({ id, dir, dataDir }: Project, trusted: boolean): DirectCallOpts["project"] {
-  return { id, dir, dataDir, trusted };
 }

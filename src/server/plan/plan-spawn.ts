@@ -3,15 +3,15 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
-import { namedKeys, providerKeys, toolEnvironment, userEnv } from "../../config/environment.ts";
+import { loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
+import { userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { keptNotice, pipelineEnvironment } from "../../config/pipeline-environment.ts";
 import { type Project, prepareProject } from "../../config/project.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { driverNames, keyNames } from "../../config/provider-needs.ts";
+import { driverNames } from "../../config/provider-needs.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { AskSetting } from "../../config/word-settings.ts";
@@ -33,6 +33,8 @@ import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { refuseRequest, refuseSandbox, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
+import { runEnvironment } from "./run-environment.ts";
+import { readOnlyNotice, untrustedNotice, withheldOf } from "./spawn-notices.ts";
 import type { Workspaces } from "./workspace.ts";
 
 /** The default agent. */
@@ -102,7 +104,7 @@ export async function planSpawn(
   const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
   // A program of a run can't choose another base.
   const wanted = recorded ?? parent?.base ?? (request.base === undefined ? undefined : { ref: request.base });
-  const { project, base, docFolder, sources, trusted, alwaysAllowed, lease } = await ports.workspaces.at(
+  const { project, handle, base, docFolder, sources, alwaysAllowed, lease } = await ports.workspaces.at(
     wanted === undefined ? where : { ...where, base: wanted },
   );
   const settings = await loadSettings(sources);
@@ -118,9 +120,10 @@ export async function planSpawn(
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(sources.project, docFolder, docNotices)?.text;
+  const fileEnv = userEnv(sources.configDir);
   const mcp = await mcpMounts(agent, {
     sources,
-    envs: [request.env, userEnv(sources.configDir)],
+    envs: [request.env, fileEnv],
     timeouts: settings.values,
     // Services are those of the work tree.
     services: base === null ? ports.services(project, "mcp") : [],
@@ -133,7 +136,7 @@ export async function planSpawn(
       ...(request.notices ?? []),
       ...(base?.notices ?? []),
       ...(parent === undefined ? readOnlyNotice(project) : []),
-      ...untrusted(
+      ...untrustedNotice(
         [
           ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
           ...[...agent.untrusted, ...mcp.untrusted],
@@ -150,7 +153,7 @@ export async function planSpawn(
       providers,
       devices: devices.namespace,
       env: parent ? fromInside(parent, request.env) : request.env,
-      userEnv: userEnv(sources.configDir),
+      userEnv: fileEnv,
       flags: { provider: request.provider, model: request.model },
       agent: {
         name: agent.name,
@@ -175,62 +178,45 @@ export async function planSpawn(
     if (isUnconfined) notices.push(UNCONFINED);
     // A key command that fails is detected before anything is spent.
     if (provider.renewSecret) await provider.secret();
-    const own = devices.secrets ?? [];
-    const names = [...keyNames({ providers, devices: devices.namespace }), ...own];
-    const fileEnv = userEnv(sources.configDir);
-    const keys = providerKeys([request.env, fileEnv], names);
-    const given = toolEnvironment(request.env, names, [...keys, ...ports.keys.fetched]);
+    const given = runEnvironment(request.env, {
+      ...{ providers, devices, userEnv: fileEnv, fetched: ports.keys.fetched },
+      // A run must not choose the keys of its child's plugins.
+      pluginEnv: parent && (parent.pluginKeys ?? {}),
+    });
     // A program of a run has no more than the run; a resumed run has what it had.
     const filters = base !== null && parent?.base === undefined;
     const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
-    const filtered = filters ? pipelineEnvironment(given, envHad ?? passed) : null;
+    const filtered = filters ? pipelineEnvironment(given.env, envHad ?? passed) : null;
     if (filtered !== null && envHad === undefined) notices.push(...keptNotice(filtered.kept));
-    const secrets = [...keys, ...(filtered?.secrets ?? [])];
+    const secrets = [...given.secrets, ...(filtered?.secrets ?? [])];
     prepareProject(project);
     await ports.remember(project);
     return {
       agent,
       notices,
       opts: {
-        project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+        project: handle,
         devices,
         provider,
         base: base === null ? undefined : { ref: base.ref, commit: base.commit },
         cwd: request.cwd,
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
-        env: filtered?.env ?? given,
+        env: filtered?.env ?? given.env,
         secrets,
-        // A run must not choose the keys of its child's plugins.
-        pluginKeys: namedKeys(own, [parent ? (parent.pluginKeys ?? {}) : request.env, fileEnv]),
-        envGiven: request.env_given,
-        outputs: request.outputs,
-        systemPrompt: request.system_prompt,
+        pluginKeys: given.pluginKeys,
         projectDoc,
         input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
         parentPid: parent?.pid,
         mounts: servers.mounts,
-        allow: request.allow,
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
-        ask: request.ask,
         askMode: askModeOf(request, settings.words.ask, parent !== undefined),
         alwaysAllowed,
-        onAsk: request.on_ask,
-        maxSteps: wireLimit(request.max_steps),
-        contextBudget: wireLimit(request.context_budget),
-        maxCost: wireLimit(request.max_cost),
-        timeoutMs: wireLimit(request.timeout_ms),
-        checks: request.check,
-        checkAttempts: request.check_attempts || undefined,
         images: attached.images,
-        outputSchema: request.output_schema,
         effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: isUnconfined ? "unconfined" : "none",
-        attended: request.attended,
-        chat: request.chat,
-        detached: request.detach,
-        resumeOnRestart: request.resume_on_restart,
         limits: settings.values,
+        ...requestedOpts(request),
       },
     };
   } catch (error) {
@@ -311,32 +297,27 @@ export function scriptOf(model: string, cwd: string): string[] {
   return existsSync(file) ? [file] : [];
 }
 
-/** Parts of an untrusted project's agent that are left out, except those that flags replace. */
-function withheldOf({ name, source, withheld, allowedTools }: Agent, request: PlacedSpawn): string[] {
-  const { allow: allowed_tools, max_steps, max_cost, context_budget, timeout_ms: timeout } = request;
-  const limits = { max_steps, max_cost, context_budget, timeout, check_attempts: request.check_attempts };
-  const typed: Record<string, unknown> = { allowed_tools, ...limits };
-  return withheld
-    .filter(({ key }) => typed[key] === undefined)
-    .map(({ key, says }) => {
-      const instead = key === "allowed_tools" ? ` (it may use ${allowedTools.join(", ") || "none"})` : "";
-      return `${says} of the agent ${name} in ${source}${instead}`;
-    });
-}
-
-/** One notice about all parts that need trust. */
-function untrusted(parts: readonly string[], ofBase: boolean): string[] {
-  if (parts.length === 0) return [];
-  const what = parts.length === 1 ? "it" : "them";
-  const how = ofBase
-    ? `--trust trusts ${what} for this run, as the base has ${what}`
-    : `\`rnix trust\` shows and trusts ${what}`;
-  return [`not trusted, so left out: ${parts.join("; ")}. ${how}.`];
-}
-
-function readOnlyNotice({ dir, dataDir, unwritableDataDir }: Project): string[] {
-  if (unwritableDataDir === undefined) return [];
-  return [`${dir} can't be written: the record of the run is in ${dataDir}. --record DIR keeps it elsewhere`];
+/** What the request decides alone. */
+function requestedOpts(request: PlacedSpawn) {
+  return {
+    envGiven: request.env_given,
+    outputs: request.outputs,
+    systemPrompt: request.system_prompt,
+    allow: request.allow,
+    ask: request.ask,
+    onAsk: request.on_ask,
+    maxSteps: wireLimit(request.max_steps),
+    contextBudget: wireLimit(request.context_budget),
+    maxCost: wireLimit(request.max_cost),
+    timeoutMs: wireLimit(request.timeout_ms),
+    checks: request.check,
+    checkAttempts: request.check_attempts || undefined,
+    outputSchema: request.output_schema,
+    attended: request.attended,
+    chat: request.chat,
+    detached: request.detach,
+    resumeOnRestart: request.resume_on_restart,
+  } satisfies Partial<SpawnOpts>;
 }
 
 /** Absent or 0 means the default; "unlimited" means no limit. */

@@ -8,6 +8,7 @@ import { findProject, type Project } from "../../config/project.ts";
 import { ProjectAnswers } from "../../config/project-answers.ts";
 import type { Settings } from "../../config/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
+import type { ProjectHandle } from "../../kernel/types.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 import type { PluginReport } from "../../plugin/host/report.ts";
@@ -46,8 +47,8 @@ export interface Workspace {
   docFolder: string;
   /** Rules that a person has allowed in every run of the project. */
   alwaysAllowed: readonly string[];
-  /** Whether the user trusts a part of this project, or all of it only this time. */
-  trusted: boolean;
+  /** What processes have of the project. `trusted`: the user trusts a part of it, or all of it only this time. */
+  handle: ProjectHandle;
   sources: ConfigSources;
   /** The devices, held until they are released. */
   lease(settings: Settings): Promise<HostLease>;
@@ -92,7 +93,10 @@ export class Workspaces {
       base,
       docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
       alwaysAllowed: new ProjectAnswers(user.dataDir, project).rules,
-      trusted: where.trustAll === true || given.since !== null,
+      handle: {
+        ...{ id: project.id, dir: project.dir, dataDir: project.dataDir },
+        trusted: where.trustAll === true || given.since !== null,
+      },
       sources: {
         project: defined,
         base: base?.view,

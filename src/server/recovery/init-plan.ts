@@ -145,12 +145,12 @@ async function planSystem(
   { ports, env }: InitContext,
   how: "with devices" | "bare" = "bare",
 ): Promise<SpawnOpts> {
-  const { project, trusted, sources, lease } = await ports.workspaces.at({ cwd: dir, env });
+  const { project, handle, sources, lease } = await ports.workspaces.at({ cwd: dir, env });
   const settings = await loadSettings(sources);
   prepareProject(project);
   await ports.remember(project);
   return {
-    project: { id: project.id, dir: project.dir, dataDir: project.dataDir, trusted },
+    project: handle,
     devices: how === "bare" ? nothing() : await lease(settings),
     provider: null,
     cwd: dir,
