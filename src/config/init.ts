@@ -6,7 +6,7 @@ import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";
 import type { Limit } from "../kernel/types.ts";
 import type { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
-import { filesOfServer, type McpEntry, mcpEntry } from "./mcp.ts";
+import { filesOfServer, type McpEntry, mcpEntry, SERVER_NAME } from "./mcp-entry.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
 import {
@@ -136,11 +136,9 @@ export function filesOfInit({ services }: InitFile, dir: string): NamedFiles {
 }
 
 const FILE = "init.yaml";
-/** A name that can also be the last part of a mount's path. */
-const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 
 const name = (what: string) =>
-  text(what).regex(NAME, {
+  text(what).regex(SERVER_NAME, {
     error: ({ input }) =>
       `expected ${what} of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(input)}`,
   });

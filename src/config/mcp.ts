@@ -1,20 +1,13 @@
-/** MCP servers of configuration files, and how they are mounted. */
+/** How the MCP servers of configuration files are mounted. */
 
-import { join, resolve } from "node:path";
-import { z } from "zod";
 import type { MountRequest } from "../kernel/types.ts";
-import { findJsonProblem } from "../lib/json-problem.ts";
-import { visibleWords } from "../lib/visible.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { type ConfigSources, refuseEscape, workTreeOf } from "./config-sources.ts";
-import { SETTINGS, type SettingValues } from "./defaults.ts";
-import { digestText, readText } from "./file.ts";
-import { allNamed, filesOfWords, type NamedFiles } from "./named-files.ts";
+import { type ConfigSources, workTreeOf } from "./config-sources.ts";
+import type { SettingValues } from "./defaults.ts";
+import type { McpEntry, Wrong } from "./mcp-entry.ts";
+import { type McpFile, mcpFiles } from "./mcp-files.ts";
 import type { Env } from "./paths.ts";
-import { asksTrust } from "./project-keys.ts";
 import { suggestion } from "./suggestion.ts";
-import { anyText, choice, flag, list, mapping, number, shown, strict, text } from "./values.ts";
-import { parseYaml, type YamlText, yamlError } from "./yaml.ts";
 
 /** A server that an agent names. `wrong` makes an error at that position. */
 export interface McpServerRef {
@@ -163,12 +156,6 @@ function leftOut(name: string, waits: string): { why: string; waits: string } {
   return { why, waits };
 }
 
-/** The entry of one server in a file. */
-export type McpEntry = z.infer<ReturnType<typeof mcpEntry>>;
-
-/** Makes an INVALID error at a part of a server's entry. */
-type Wrong = (path: readonly PropertyKey[], message: string) => SyscallError;
-
 /**
  * The mount of a server. `${NAME}` and `${NAME:-default}` in its entry are replaced by variables. Fails with INVALID
  * unless it has either a command or a URL, and with MissingVariable for a variable that is not set.
@@ -216,221 +203,6 @@ export function mcpRequest(
 
 /** How much later the kernel's deadline is than the plugin's own. */
 const MARGIN_MS = 1_000;
-const Command = z.lazy(() =>
-  z.object({
-    command: z.string().optional(),
-    args: z.array(z.coerce.string()).optional(),
-    cwd: z.string().optional(),
-    url: z.string().optional(),
-    env: z.record(z.string(), z.coerce.string()).optional(),
-  }),
-);
-const KIB = 1024;
-const MIB = 1024 * KIB;
-const NAME = /^(?!.*__)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
-const TYPES = ["stdio", "http", "streamable-http"] as const;
-
-/** The schema of one server, in mcp.yaml and as a service of init.yaml. */
-export function mcpEntry() {
-  return strict({
-    type: choice(TYPES).optional(),
-    command: text("a program").optional(),
-    args: list("arguments", anyText()).optional(),
-    env: mapping("variables", anyText()).optional(),
-    cwd: text("a folder").optional(),
-    url: text("a URL of http or https").optional(),
-    headers: mapping("headers", anyText()).optional(),
-    mount_timeout: number(SETTINGS.mcp_mount_timeout).optional(),
-    request_timeout: number(SETTINGS.mcp_request_timeout).optional(),
-    max_output: number({ measure: "size", min: KIB, max: 64 * MIB }).optional(),
-    shared: flag().optional(),
-  });
-}
-
-/** A file that defines servers. */
-interface McpFile {
-  path: string;
-  trusted: boolean;
-  /** Whether the checkout has changed a file that the server's command names, since the base revision. */
-  changed(name: string): boolean;
-  /** Whether this server is trusted, with the files that its command names in the project. */
-  trusts(name: string): boolean;
-  names: readonly string[];
-  /** The files of the project that the server's command names. */
-  named(name: string, projectDir: string): NamedFiles;
-  entry(name: string): McpEntry;
-  wrong(name: string): Wrong;
-}
-
-/** The files that define servers, nearest first, and why others can't be read. */
-async function mcpFiles(
-  sources: McpContext["sources"],
-): Promise<{ files: McpFile[]; problems: SyscallError[] }> {
-  const { project, base, configDir, trust } = sources;
-  const own = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
-  const asks = (path: string): boolean =>
-    own.includes(path) &&
-    (path.endsWith(FOREIGN) ? asksTrust(".mcp.json", FOREIGN_KEY) : asksTrust(".rnix/mcp.yaml", KEY));
-  const read = async (path: string): Promise<McpFile | null> => {
-    if (own.includes(path)) refuseEscape(path, project);
-    const source = readText(path);
-    if (source === null) return null;
-    // Over the text that was read: the file may have changed since.
-    const digest = digestText(source).replace("sha256:", "");
-    const trusted = !asks(path) || trust.allowsContent([{ path, digest }]);
-    const servers = await serversOf(source, path);
-    const named = (name: string): NamedFiles => servers.named(name, workTreeOf(sources));
-    const changed = (name: string): boolean => asks(path) && base?.isUnchanged(named(name)) === false;
-    const trusts = (name: string): boolean =>
-      trusted && (!asks(path) || (!changed(name) && trust.allowsNamed(named(name))));
-    return { path, trusted, changed, trusts, ...servers };
-  };
-  const files: McpFile[] = [];
-  const problems: SyscallError[] = [];
-  for (const path of [...own, join(configDir, FILE)]) {
-    try {
-      const file = await read(path);
-      if (file) files.push(file);
-    } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
-      problems.push(error);
-    }
-  }
-  return { files, problems };
-}
-
-/** The names of all servers of the user and the project, trusted or not. */
-export async function mcpServerNames(sources: McpContext["sources"]): Promise<string[]> {
-  const { files, problems } = await mcpFiles(sources);
-  // A file that can't be read may define the server that is asked for.
-  const [problem] = problems;
-  if (problem) throw problem;
-  return [...new Set(files.flatMap(({ names }) => names))];
-}
-
-/** Each file of the project that defines servers, with the files that their commands name. */
-export async function projectMcpFiles({
-  project,
-}: Pick<ConfigSources, "project">): Promise<{ path: string; named: NamedFiles; says: string[] }[]> {
-  const paths = project.kind === "none" ? [] : [join(project.dir, ".rnix", FILE), join(project.dir, FOREIGN)];
-  const files: { path: string; named: NamedFiles; says: string[] }[] = [];
-  for (const path of paths) {
-    refuseEscape(path, project);
-    const source = readText(path);
-    if (source === null) continue;
-    files.push({ path, ...(await readIn(source, path, project.dir)) });
-  }
-  return files;
-}
-
-/** Empty for a malformed file: none of its servers is ever mounted. */
-async function readIn(
-  source: string,
-  path: string,
-  projectDir: string,
-): Promise<{ named: NamedFiles; says: string[] }> {
-  try {
-    const { names, named, says } = await serversOf(source, path);
-    return { named: allNamed(names.map((name) => named(name, projectDir))), says: names.map(says) };
-  } catch (error) {
-    if (error instanceof SyscallError) return { named: allNamed([]), says: [] };
-    throw error;
-  }
-}
-
-/** What a server runs or connects to, as shown to the user. `entry`: as written in the file. */
-export function saidServer(name: string, entry: unknown): string {
-  const { success, data } = Command.safeParse(entry);
-  if (!success) return `${name} can't be read`;
-  const { command, args = [], url, env = {} } = data;
-  if (command === undefined) return `${name} is at ${url ?? "no address"}`;
-  const set = Object.entries(env).map(([key, value]) => `${key}=${value}`);
-  return `${name} runs ${visibleWords([...set, command, ...args])}`;
-}
-
-/** The files that an entry's command names. Empty for a malformed entry, which is never mounted. */
-export function filesOfServer(entry: unknown, projectDir: string): NamedFiles {
-  const { success, data } = Command.safeParse(entry);
-  if (!success) return allNamed([]);
-  const base = resolve(projectDir, data.cwd ?? ".");
-  return filesOfWords([data.command ?? "", ...(data.args ?? [])], base, projectDir);
-}
-
-const FILE = "mcp.yaml";
-/** The schema of `.mcp.json`. Other programs have keys of their own in it, so unknown keys are ignored. */
-const FOREIGN = ".mcp.json";
-const KEY = "servers";
-const FOREIGN_KEY = "mcpServers";
-
-const servers = () => mapping("server names", z.unknown()).optional();
-const OwnFile = z.lazy(() => strict({ servers: servers() }).transform((file) => file.servers ?? {}));
-const ForeignFile = z.lazy(() =>
-  z.looseObject({ mcpServers: servers() }).transform((file) => file.mcpServers ?? {}),
-);
-
-/** Parses both formats as YAML, which includes JSON and reports positions. A broken `.mcp.json` is explained as JSON. */
-async function serversOf(
-  source: string,
-  path: string,
-): Promise<Pick<McpFile, "names" | "named" | "entry" | "wrong"> & { says(name: string): string }> {
-  const foreign = path.endsWith(FOREIGN);
-  const key = foreign ? FOREIGN_KEY : KEY;
-  const { value: byName, text: yaml } = foreign
-    ? await explainedAsJson(source, path, () => parseYaml(ForeignFile, source, path))
-    : await parseYaml(OwnFile, source, path);
-  const wrong = (name: string): Wrong => {
-    return (at, message) => yamlError(yaml, [key, name, ...at], message);
-  };
-  return {
-    names: Object.keys(byName),
-    named: (name, projectDir) => filesOfServer(byName[name], projectDir),
-    says: (name) => saidServer(name, byName[name]),
-    wrong,
-    entry: (name) => {
-      if (!NAME.test(name)) {
-        throw yamlError(
-          yaml,
-          [key, name],
-          `expected a name of at most 64 letters, digits, ".", "_" and "-", without "__", got ${shown(name)}`,
-          "key",
-        );
-      }
-      const parsed = mcpEntry().safeParse(foreign ? known(byName[name]) : byName[name]);
-      if (parsed.success) return parsed.data;
-      throw issueError(yaml, [key, name], parsed.error.issues[0]);
-    },
-  };
-}
-
-async function explainedAsJson<T>(source: string, path: string, parse: () => Promise<T>): Promise<T> {
-  try {
-    return await parse();
-  } catch (error) {
-    const problem = error instanceof SyscallError ? findJsonProblem(source) : null;
-    if (!problem) throw error;
-    const { line, column, message } = problem;
-    throw new SyscallError("INVALID", `${path}:${line}:${column}: expected JSON: ${message}`, {
-      cause: error,
-    });
-  }
-}
-
-function issueError(
-  yaml: YamlText,
-  at: readonly PropertyKey[],
-  issue: z.core.$ZodIssue | undefined,
-): SyscallError {
-  const { path = [], message = "expected a server" } = issue ?? {};
-  if (issue?.code !== "unrecognized_keys") return yamlError(yaml, [...at, ...path], message);
-  return yamlError(yaml, [...at, ...path, issue.keys[0] ?? ""], message, "key");
-}
-
-/** The known keys of an entry that may be written for another program. */
-function known(entry: unknown): unknown {
-  if (typeof entry !== "object" || entry === null || Array.isArray(entry)) return entry;
-  const keys = Object.keys(mcpEntry().shape);
-  return Object.fromEntries(Object.entries(entry).filter(([key]) => keys.includes(key)));
-}
 
 /** An INVALID error for which an optional server is left out. */
 class MissingVariable extends SyscallError {}

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from "node:path";
 import { loadCommands } from "../../src/cli/commands.ts";
 import { AgentFile } from "../../src/config/agent-file.ts";
 import { SETTINGS, type Setting } from "../../src/config/defaults.ts";
-import { mcpEntry } from "../../src/config/mcp.ts";
+import { mcpEntry } from "../../src/config/mcp-entry.ts";
 import { checkSkillFile } from "../../src/config/skill-file.ts";
 import { formatLimit } from "../../src/config/values.ts";
 import { parseYaml } from "../../src/config/yaml.ts";

@@ -1,7 +1,8 @@
 /** Plans a call without a model. */
 
 import { userEnv } from "../../config/environment.ts";
-import { MCP, mcpMounts, mcpServerNames } from "../../config/mcp.ts";
+import { MCP, mcpMounts } from "../../config/mcp.ts";
+import { mcpServerNames } from "../../config/mcp-files.ts";
 import type { Env } from "../../config/paths.ts";
 import { loadProviders } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
