@@ -1,9 +1,10 @@
 /** Finds and reads agents. */
 
 import { dirname, join } from "node:path";
-import type { AgentInfo, SkillInfo } from "../kernel/types.ts";
+import type { AgentInfo } from "../kernel/types.ts";
 import { type Effort, SyscallError } from "../plugin/index.ts";
 import { type AgentFront, EVERY } from "./agent-file.ts";
+import { agentSkill, type SkillNews, skillsOfAgent } from "./agent-skills.ts";
 import { type AgentSource, everyAgent, INSTRUCTIONS_FILE, sourcesOf } from "./agent-sources.ts";
 import {
   type ConfigSources,
@@ -20,7 +21,6 @@ import { allNamed, filesOfLine, type NamedFiles } from "./named-files.ts";
 import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "./outranked.ts";
 import { type AskedKey, askedOf, without } from "./project-agent.ts";
 import { loadSettings } from "./settings.ts";
-import { loadSkill, loadSkills, scriptsWait } from "./skills.ts";
 import { suggestion } from "./suggestion.ts";
 import { yamlError } from "./yaml.ts";
 
@@ -177,45 +177,26 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   const value = refused.length === 0 ? written : without(written, refused);
   const claude = await found.claude?.();
   const news: SkillNews = { untrusted: [], notices: [...(claude?.notes ?? [])] };
-  const skillsOf = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
-    const skills = (value[key] ?? [])
-      .filter((name) => key === "skills" || name !== EVERY)
-      .map((name, index) =>
-        agentSkill(name, sources, news, (message) => yamlError(yaml, [key, index], message)).catch(
-          (error) => {
-            if (!claude || !(error instanceof SyscallError)) throw error;
-            news.notices.push(error.message);
-            return [];
-          },
-        ),
-      );
-    return (await Promise.all(skills)).flat();
-  };
-  const skills = await skillsOf("skills");
-  const deferred = await skillsOf("deferred_skills");
-  const offersAll = value.deferred_skills?.includes(EVERY) === true;
+  const isForeign = claude !== undefined;
+  const skills = await skillsOfAgent(value, { yaml, sources, news, isForeign });
   const isRefused = (asked: string): boolean => refused.some(({ key }) => key === asked);
-  const named = (value.mcp ?? []).filter((server) => server !== EVERY);
-  const takesAll = named.length !== (value.mcp ?? []).length;
-  const checks = value.checks ?? [];
+  const servers = (value.mcp ?? []).filter((server) => server !== EVERY);
+  const takesAll = value.mcp?.includes(EVERY) === true;
   return {
     name: value.name,
     description: value.description,
     instructions: instructionsOf(found),
-    skills,
-    deferredSkills: offersAll
-      ? await withEverySkill([...skills, ...deferred], deferred, sources, news)
-      : deferred,
+    ...skills,
     allowedTools: value.allowed_tools ?? ["*"],
     ask: value.ask,
     maxSteps: value.max_steps,
     contextBudget: value.context_budget,
     maxCost: value.max_cost,
     timeoutMs: value.timeout,
-    checks,
+    checks: value.checks ?? [],
     checkAttempts: value.check_attempts ?? undefined,
     mcpAll: takesAll && !isRefused("mcp"),
-    mcp: named.map((server, index) => ({
+    mcp: servers.map((server, index) => ({
       name: typeof server === "string" ? server : server.name,
       required: typeof server === "string" || server.required !== false,
       ...(isRefused("mcp") && { untrusted: found.source }),
@@ -230,71 +211,10 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     effort: value.models?.effort,
     sandbox: value.sandbox,
     checksWithheld: isRefused(AGENT_CHECKS),
-    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || named.length === 0)),
+    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || servers.length === 0)),
     ...news,
   };
 }
-
-/** What is said of an agent's skills. */
-type SkillNews = Pick<Agent, "untrusted" | "notices">;
-
-/** Loads one skill of an agent. An unknown or broken one fails; an untrusted one is left out. */
-async function agentSkill(
-  name: string,
-  sources: ConfigSources,
-  { untrusted, notices }: SkillNews,
-  wrong: (message: string) => SyscallError,
-): Promise<SkillInfo[]> {
-  try {
-    const skill = await loadSkill(name, sources);
-    notices.push(...skill.warnings);
-    untrusted.push(...skill.untrusted);
-    return [skill];
-  } catch (error) {
-    if (!(error instanceof SyscallError)) throw error;
-    if (error.code !== "PERMISSION") throw wrong(error.message);
-    untrusted.push(error.message);
-    return [];
-  }
-}
-
-/** Characters of all descriptions that an agent with every skill shows its model. */
-const MAX_OFFERED = 16_000;
-const MAX_DESCRIPTION = 1_024;
-
-/** `named`, and every other skill that there is except those in `taken`: the project's first, then the user's. */
-async function withEverySkill(
-  taken: readonly SkillInfo[],
-  named: readonly SkillInfo[],
-  sources: ConfigSources,
-  { untrusted, notices }: SkillNews,
-): Promise<SkillInfo[]> {
-  const { skills, problems, withheld, shadowed } = await loadSkills(sources);
-  notices.push(...problems.map(({ message }) => `left out: ${message}`));
-  untrusted.push(...withheld.map(scriptsWait), ...shadowed.flatMap(({ waits }) => waits ?? []));
-  const others = skills
-    .filter(({ name }) => !taken.some((one) => one.name === name))
-    .map((skill) => ({ ...skill, description: skill.description.slice(0, MAX_DESCRIPTION) }))
-    .toSorted((a, b) => TIERS.indexOf(a.tier) - TIERS.indexOf(b.tier));
-  const offered = [...named];
-  const left: string[] = [];
-  let length = offered.reduce((sum, { description }) => sum + description.length, 0);
-  for (const skill of others) {
-    if (length + skill.description.length > MAX_OFFERED) left.push(skill.name);
-    else {
-      length += skill.description.length;
-      offered.push(skill);
-    }
-  }
-  if (left.length > 0) {
-    notices.push(
-      `Skills whose descriptions exceed ${MAX_OFFERED} characters in all are not offered: ${left.join(", ")}. Load one with --skill NAME.`,
-    );
-  }
-  return offered;
-}
-
-const TIERS: readonly Tier[] = ["project", "user", "embedded"];
 
 /**
  * The agent with these skills and servers of a command line. Fails with INVALID for a skill that does not exist, is broken

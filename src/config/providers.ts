@@ -1,17 +1,15 @@
 /** Reads and merges the providers.yaml files. */
 
 import { join } from "node:path";
-import { z } from "zod";
-import { type ModelPrice, SyscallError, type TokenPrice } from "../plugin/index.ts";
-import { addressProblem } from "./address.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { type ConfigSources, refuseEscape, type Tier, workTreeOf } from "./config-sources.ts";
 import type { ModelFacts } from "./model-facts.ts";
 import { filesOfLine } from "./named-files.ts";
 import { asksTrust } from "./project-keys.ts";
+import { type ProviderEntry, ProvidersFile, priceOf } from "./provider-file.ts";
 import { PRESETS, presetOf } from "./provider-presets.ts";
 import { isBeyond } from "./settings.ts";
-import { expecting, flag, mapping, modelNames, number, strict, text, variable } from "./values.ts";
-import { type Checked, readYaml } from "./yaml.ts";
+import { readYaml } from "./yaml.ts";
 
 /** A provider, merged from all files. The user calls it by `name`. */
 export interface Provider {
@@ -140,63 +138,6 @@ const TABLE = ".rnix/providers.yaml";
 const DEFAULT = "default_provider";
 /** The gate's default. An untrusted project may ask for at most this when the user's file has no number. */
 const USUAL_CONCURRENCY = 16;
-const name = () =>
-  z
-    .string()
-    .regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, { error: 'expected a name of letters, digits, ".", "_" and "-"' });
-
-const tokens = () => number({ measure: "count" });
-const dollars = () => z.number(expecting("USD per million tokens")).min(0, { error: "expected at least 0" });
-
-const prices = () => ({
-  input: dollars(),
-  output: dollars(),
-  cached: dollars().optional(),
-  cache_write: dollars().optional(),
-});
-
-const Price = z.lazy(() =>
-  strict({ ...prices(), long: strict({ above: tokens(), ...prices() }).optional() }),
-);
-type Price = z.infer<typeof Price>;
-
-const Model = z.lazy(() =>
-  strict({
-    context_window: tokens().optional(),
-    max_output: tokens().optional(),
-    price: Price.optional(),
-  }),
-);
-
-const ProviderEntry = z.lazy(() =>
-  strict({
-    driver: text("a driver's name").optional(),
-    base_url: z
-      .url({ protocol: /^https?$/, ...expecting("a URL of http or https") })
-      .refine((url) => addressProblem(url) === undefined, {
-        error: ({ input }) => `expected an address without ${addressProblem(String(input))}`,
-      })
-      .optional(),
-    api_key_env: variable("expected a variable's name, never the key itself").optional(),
-    api_key_command: text("a command that prints the key").optional(),
-    default_model: text("a model's name").optional(),
-    fallback: modelNames().optional(),
-    models: mapping("model names", Model).optional(),
-    concurrency: number({ measure: "count", max: 10_000 }).optional(),
-    requests_per_minute: number({ measure: "count", max: 1_000_000 }).optional(),
-    extra: z.record(z.string(), z.unknown(), { error: "expected a mapping" }).optional(),
-    allow_unconfined: flag().optional(),
-  }),
-);
-type ProviderEntry = z.infer<typeof ProviderEntry>;
-
-export const ProvidersFile = z.lazy(() =>
-  strict({
-    default_provider: text("a provider's name").optional(),
-    providers: mapping("provider names", ProviderEntry, name()).optional(),
-  }),
-);
-type ProvidersFile = Checked<typeof ProvidersFile>;
 
 function stockProviders(drivers: readonly string[]): Map<string, Provider> {
   const presets = Object.entries(PRESETS).map(([name, { driver }]) => stockProvider(name, driver));
@@ -345,17 +286,6 @@ function mergeModels(
     },
   ]);
   return { ...before, ...Object.fromEntries(merged) };
-}
-
-function priceOf({ long, ...price }: Price): ModelPrice {
-  return {
-    ...tokenPrice(price),
-    ...(long && { long: { above: long.above, ...tokenPrice(long) } }),
-  };
-}
-
-function tokenPrice({ input, output, cached = input, cache_write }: Omit<Price, "long">): TokenPrice {
-  return { input, output, cached, ...(cache_write !== undefined && { cacheWrite: cache_write }) };
 }
 
 function projectProvidersFile({ project }: Pick<ConfigSources, "project">): string | null {

@@ -6,7 +6,7 @@ import type { Document } from "yaml";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { readText, writeAtomic } from "./file.ts";
-import { ProvidersFile } from "./providers.ts";
+import { ProvidersFile } from "./provider-file.ts";
 import { parseYaml } from "./yaml.ts";
 
 /** What is written. */
