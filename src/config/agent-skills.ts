@@ -29,9 +29,9 @@ export async function skillsOfAgent(
   }: { yaml: YamlText; sources: ConfigSources; news: SkillNews; isForeign: boolean },
 ): Promise<{ skills: SkillInfo[]; deferredSkills: SkillInfo[] }> {
   const named = async (key: "skills" | "deferred_skills"): Promise<SkillInfo[]> => {
-    const loaded = (front[key] ?? [])
-      .filter((name) => key === "skills" || name !== EVERY)
-      .map((name, index) =>
+    const loaded = [...(front[key] ?? []).entries()]
+      .filter(([, name]) => key === "skills" || name !== EVERY)
+      .map(([index, name]) =>
         agentSkill(name, sources, news, (message) => yamlError(yaml, [key, index], message)).catch(
           (error) => {
             if (!isForeign || !(error instanceof SyscallError)) throw error;

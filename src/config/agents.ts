@@ -180,7 +180,9 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
   const isForeign = claude !== undefined;
   const skills = await skillsOfAgent(value, { yaml, sources, news, isForeign });
   const isRefused = (asked: string): boolean => refused.some(({ key }) => key === asked);
-  const servers = (value.mcp ?? []).filter((server) => server !== EVERY);
+  const servers = [...(value.mcp ?? []).entries()].flatMap(([index, server]) =>
+    server === EVERY ? [] : [{ index, ...(typeof server === "string" ? { name: server } : server) }],
+  );
   const takesAll = value.mcp?.includes(EVERY) === true;
   return {
     name: value.name,
@@ -196,9 +198,9 @@ async function read(found: AgentSource, sources: ConfigSources): Promise<Agent |
     checks: value.checks ?? [],
     checkAttempts: value.check_attempts ?? undefined,
     mcpAll: takesAll && !isRefused("mcp"),
-    mcp: servers.map((server, index) => ({
-      name: typeof server === "string" ? server : server.name,
-      required: typeof server === "string" || server.required !== false,
+    mcp: servers.map(({ index, name, required = true }) => ({
+      name,
+      required,
       ...(isRefused("mcp") && { untrusted: found.source }),
       wrong: (message) => yamlError(yaml, ["mcp", index], message),
     })),

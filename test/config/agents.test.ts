@@ -156,6 +156,19 @@ describe("a mistake in an agent's files is INVALID and names its position", () =
     expect(error.message).toContain(words);
   });
 
+  test.each([
+    ["skill", "deferred_skills:\n  - '*'\n  - missing\n"],
+    ["server", "mcp:\n  - '*'\n  - missing\n"],
+  ])("a %s after the one that stands for all", async (_, more) => {
+    using box = new Sandbox();
+    const file = agent(box, ROOTS[2] ?? "", "a", more);
+    const { message } = await failure(async () => {
+      const { mcp } = await loadAgent("a", box.sources());
+      throw mcp[0]?.wrong("there is no such server");
+    });
+    expect(message).toStartWith(`${file}:5:5: `);
+  });
+
   test("a name that is not the folder's", async () => {
     using box = new Sandbox();
     const file = box.write("home/work/agents/a/agent.yaml", "description: d\nname: b\n");
