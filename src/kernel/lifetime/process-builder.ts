@@ -1,38 +1,20 @@
 /** Builds a process for a spawn or a resume. */
 
-import { type Message, O_RDWR, SyscallError } from "../../plugin/index.ts";
-import type { RunStore, RunWriter } from "../../store/runs/run-store.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { RunStore } from "../../store/runs/run-store.ts";
+import type { RunWriter } from "../../store/runs/run-writer.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { DailyBudget } from "../budget/daily-budget.ts";
-import type { ContextManager } from "../context-manager.ts";
-import type { Conversations } from "../conversation/conversations.ts";
-import { firstMessage } from "../conversation/first-message.ts";
-import { assembleHead } from "../conversation/prompt-head.ts";
-import { storeImages } from "../conversation/store-images.ts";
-import type { FileSystem } from "../file-system.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
-import { fitToModel } from "../llm/model-capabilities.ts";
 import { toolPrefix } from "../mount/mount-point.ts";
-import type { MountManager } from "../mount-manager.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { Secrets } from "../process/secrets.ts";
-import {
-  adoptedOpts,
-  restoreTools,
-  savedLimits,
-  savedOpts,
-  savedPermissions,
-} from "../resume/restored-settings.ts";
+import { adoptedOpts, savedLimits, savedOpts, savedPermissions } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
-import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
-import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { AgentInfo, ProcessKind, SpawnOpts } from "../types.ts";
-import type { AskedPart, MakeContext } from "./prompt-parts.ts";
-import { unmetSkillNeeds } from "./skill-needs.ts";
+import { type OpenerPorts, type OpenRequest, ProcessOpener } from "./process-opener.ts";
 import {
   checkAttemptsOf,
   leaveOutUnpriced,
@@ -56,19 +38,11 @@ type OutsidePorts = Pick<
   | "runsIn"
 >;
 
-interface ProcessBuilderPorts extends OutsidePorts {
-  table: ProcessTable;
+interface ProcessBuilderPorts extends OpenerPorts, OutsidePorts {
   /** The kernel's own devices, behind all others. */
   devices: DeviceRegistry;
-  contexts: Conversations;
-  ctx: ContextManager;
   /** The daily budget of each project. */
   days: DailyBudget;
-  files: FileSystem;
-  inboxes: Inboxes;
-  mounts: MountManager;
-  /** The context of a plugin that gives a part of the prompt head. */
-  makeContext: MakeContext;
   /** Adds a process to the groups that its run was in. */
   rejoin(proc: Process, groups: readonly string[]): void;
   /** Clears what the managers hold for a process whose spawn failed. */
@@ -77,15 +51,11 @@ interface ProcessBuilderPorts extends OutsidePorts {
 }
 
 /** What to build a process from. */
-interface BuildRequest {
+interface BuildRequest extends OpenRequest {
   kind: ProcessKind;
   intent: string;
   agent: AgentInfo;
   opts: Omit<SpawnOpts, "images">;
-  /** Attached images, written beside the record. */
-  images?: SpawnOpts["images"];
-  /** The run to resume or fork. */
-  saved?: SavedRun;
 }
 
 /** The agent of a spawn that names none. */
@@ -98,9 +68,11 @@ const UNNAMED_AGENT = bareAgent("none");
  */
 export class ProcessBuilder {
   readonly #ports: ProcessBuilderPorts;
+  readonly #opener: ProcessOpener;
 
   constructor(ports: ProcessBuilderPorts) {
     this.#ports = ports;
+    this.#opener = new ProcessOpener(ports);
   }
 
   build(
@@ -148,7 +120,7 @@ export class ProcessBuilder {
       }
       const record = saved && (await this.#recordOf(saved, opts, undo));
       const proc = this.#construct(order, record, await this.#rootOf(order), undo);
-      await this.#open(proc, order, undo);
+      await this.#opener.open(proc, order, undo);
       await start(proc);
       return proc;
     } catch (thrown) {
@@ -283,101 +255,6 @@ export class ProcessBuilder {
     return record;
   }
 
-  /** Opens the conversation and the model, and writes the first files. */
-  async #open(proc: Process, { saved, images = [] }: BuildRequest, undo: (() => unknown)[]): Promise<void> {
-    const { contexts, ctx, files, inboxes } = this.#ports;
-    const { intent, opts } = proc.spec;
-    // A fork sees today's tools and skills (design §4).
-    const before = saved?.fork ? undefined : saved;
-    const head = before?.meta.system_prompt ?? (await this.#head(proc));
-    if (before) proc.promptParts = before.meta.prompt_parts ?? [];
-    proc.ctxId = await ctx.alloc(proc, Number.POSITIVE_INFINITY);
-    undo.push(() => contexts.ctxFree(proc.ctxId));
-    contexts.setSystemPrompt(proc.ctxId, head);
-    if (saved) {
-      if (saved.fork) proc.notices.unshift(forkNotice(saved));
-      await ctx.restore(proc, saved.history);
-      proc.notices.push(...saved.damage);
-      if (proc.record.untraced) proc.notices.push(untraced(proc.record.untraced));
-    } else {
-      proc.images = await storeImages(proc.record, images);
-      const first = firstMessage(intent, opts.input, proc.images);
-      if (opts.chat) await this.#beginChat(proc, first, undo);
-      else await ctx.append(proc, first);
-    }
-    if (saved && saved.unread.length > 0) {
-      undo.push(() => inboxes.clear(proc));
-      inboxes.of(proc).putBack(saved.unread);
-    }
-    undo.push(() => this.#ports.mounts.clear(proc));
-    if (saved) proc.images = saved.spawned.images ?? [];
-    const { mounts = [] } = opts;
-    if (mounts.length === 0) proc.notices.push(...this.#offerTools(proc, head, saved));
-    else {
-      proc.preparation = {
-        mounts,
-        resumes: before !== undefined,
-        finish: (missing) => {
-          this.#requireTools(proc, saved, missing);
-          return this.#offerTools(proc, head, saved);
-        },
-      };
-      // A resumed run has it from before.
-      if (!before) writeMeta(proc, contexts);
-    }
-    undo.push(() => files.closeAll(proc));
-    if (!opts.provider) return;
-    proc.llmFd = await files.open(proc, opts.provider.device, O_RDWR, { kind: "kernel" });
-    await fitToModel(files, proc);
-  }
-
-  /** The first message of a chat comes like all others: the user can take it back until the model has read it. */
-  async #beginChat(
-    proc: Process,
-    { content: text, images }: Message,
-    undo: (() => unknown)[],
-  ): Promise<void> {
-    const { clock, inboxes } = this.#ports;
-    proc.turnOver = true;
-    if (text === "") return;
-    undo.push(() => inboxes.clear(proc));
-    const ts = new Date(clock.now()).toISOString();
-    await inboxes.of(proc).put({ kind: "input", ts, text, images });
-  }
-
-  /** Shows the model its tools: of a resumed run as before. Returns notices for the user. */
-  #offerTools(proc: Process, head: string, saved: SavedRun | undefined): string[] {
-    const before = saved?.fork ? undefined : saved;
-    const shown = before?.meta.tools ?? [];
-    proc.messaging = startsWithMessages(proc, head) || namesMessageTools(...shown.map(({ name }) => name));
-    proc.tools.clear();
-    // A fork's model has read that it has loaded them.
-    const loaded = new Set(saved?.meta.tools.map(({ name }) => name));
-    const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
-    if (!before) showTools(proc, loaded);
-    writeMeta(proc, this.#ports.contexts);
-    if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
-      this.#recall(proc, head, saved);
-    return notices;
-  }
-
-  /** Fails with INVALID for a rule that names no tool. `missing`: prefixes of tools that may come later. */
-  #requireTools(proc: Process, saved: SavedRun | undefined, missing: readonly string[]): void {
-    const { opts, agent, namespace } = proc.spec;
-    const parent = this.#ports.table.parent(proc);
-    // Recorded rights may name tools that are gone.
-    if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
-    proc.permissions = proc.permissions.withFacts({ expected: missing });
-  }
-
-  /** The last answer says how the model counts tokens. */
-  #recall(proc: Process, head: string, { history }: SavedRun): void {
-    if (!history.asked) return;
-    const { messages, tokens } = history.asked;
-    const tools = [...proc.tools.values()].map(({ tool }) => toolForModel(tool));
-    proc.estimate.learn({ model: proc.provider.model, system_prompt: head, messages, tools }, tokens);
-  }
-
   /** Shared mounts, then the devices of the plugins, then the kernel's own. */
   #namespace({ devices, project }: SpawnOpts): Namespace {
     return this.#ports.mounts.addShared(project, devices.namespace.over(this.#ports.devices));
@@ -400,51 +277,8 @@ export class ProcessBuilder {
     }
     return parent;
   }
-
-  async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
-    if (!proc.spec.opts.devices.prompts?.length) return { parts: [], notices: [] };
-    const { askPromptParts } = await import("./prompt-parts.ts");
-    return askPromptParts(proc, this.#ports.makeContext);
-  }
-
-  async #head(proc: Process): Promise<string> {
-    const { agent, opts, checks } = proc.spec;
-    const [skills, { parts, notices }] = await Promise.all([
-      Promise.all(
-        agent.skills.map(async (skill) => ({ name: skill.name, dir: skill.dir, body: await skill.body() })),
-      ),
-      this.#promptParts(proc),
-    ]);
-    proc.notices.push(...notices);
-    proc.promptParts = parts.map(({ plugin, title, text }) => ({ plugin, title, characters: text.length }));
-    return assembleHead({
-      instructions: agent.instructions,
-      skills,
-      deferredSkills: agent.deferredSkills,
-      systemPrompt: opts.systemPrompt,
-      projectDoc: opts.projectDoc,
-      parts,
-      outputSchema: opts.outputSchema,
-      checks,
-      environment: {
-        project: opts.project.dir,
-        cwd: opts.cwd,
-        date: new Date(this.#ports.clock.now()).toISOString().slice(0, 10),
-        platform: this.#ports.platform,
-      },
-    });
-  }
 }
 
 function takesChildren(parent: Process): boolean {
   return parent.state === "running" && !parent.stopped && !parent.ending;
-}
-
-function untraced({ message }: SyscallError): string {
-  return `events.jsonl of its record: ${message} The run continues without a trace.`;
-}
-
-function forkNotice({ info, fork, history }: SavedRun): string {
-  const what = fork?.adopted ? "a new run with the conversation of the foreign run" : "a fork of";
-  return `${what} ${info.uuid}, continued after its step ${history.step}`;
 }

@@ -1,10 +1,7 @@
 /** Reads the answer of a model device. */
 
-import { z } from "zod";
 import { orAborted } from "../../lib/cancellation.ts";
-import { issueText } from "../../lib/issue-text.ts";
 import {
-  CODES,
   type Data,
   type LLMAnswer,
   type LLMEvent,
@@ -12,10 +9,11 @@ import {
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
-import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/runs/message.ts";
 import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
 import { addUsage, noUsage } from "../budget/usage.ts";
 import { Secrets } from "../process/secrets.ts";
+import { answerOf, eventOf } from "./answer-schema.ts";
+import { brokenOff, normalized, requireContent, withUniqueIds } from "./check-answer.ts";
 import type { IdleTimeout } from "./idle-timeout.ts";
 import { type ModelRequest, type ReadImage, writtenRequest } from "./model-request.ts";
 
@@ -69,12 +67,10 @@ export class AnswerReader {
   async #readWhole(watch: IdleTimeout): Promise<LLMAnswer> {
     const document = await this.#readDocument(watch);
     if (document === undefined) throw brokenOff();
-    const { limits, ...seen } = parsed(Answer, jsonOf(this.#redacted(document)));
+    const { limits, ...answer } = answerOf(this.#redacted(document));
     if (limits !== undefined) this.#onEvent({ type: "limits", limits });
-    const all = { input_tokens: 0, output_tokens: seen.tokens_used ?? 0, cached_tokens: 0 };
-    const usage = seen.usage ?? sanitizedUsage(all);
-    addUsage(this.#usage, usage);
-    return { ...seen, usage, tokens_used: usage.input_tokens + usage.output_tokens };
+    addUsage(this.#usage, answer.usage);
+    return { ...answer, tokens_used: 0 };
   }
 
   async #readEvents(watch: IdleTimeout): Promise<LLMAnswer> {
@@ -162,144 +158,9 @@ export class AnswerReader {
   }
 }
 
-/** Gives each call a unique id. With duplicate or empty ids the results would be mixed up or refused. */
-function withUniqueIds(calls: ToolCall[]): ToolCall[] {
-  const taken = new Set<string>();
-  return calls.map((call, index) => {
-    const id = call.id === "" || taken.has(call.id) ? `${call.id || "call"}-${index + 1}` : call.id;
-    taken.add(id);
-    return id === call.id ? call : { ...call, id };
-  });
-}
-
 const READ_MAX = 1024 * 1024;
 /** Characters of one answer, including its events. No model writes as much, but a broken server may. */
 const MAX_ANSWER_CHARS = 16 * 1024 * 1024;
-
-const RateLimit = z.lazy(() =>
-  z.object({
-    limit: z.number().nonnegative().optional(),
-    remaining: z.number().optional(),
-    reset_ms: z.number().optional(),
-  }),
-);
-const RateLimits = z.lazy(() => z.object({ requests: RateLimit.optional(), tokens: RateLimit.optional() }));
-const Stop = z.enum(["end_turn", "tool_calls", "max_tokens", "refusal", "paused", "other", "unknown"]);
-
-const ReportedUsage = z.lazy(() => UsageSchema.transform(sanitizedUsage));
-
-/** Tool calls, stop reason and usage are optional: the smallest driver answers `{content, tokens_used}`. */
-const Answer = z.lazy(() =>
-  z.object({
-    content: z.string(),
-    reasoning: z.string().optional(),
-    tool_calls: z.array(ToolCallSchema).default([]),
-    stop_reason: Stop.default("end_turn"),
-    stop_word: z.string().optional(),
-    opaque: z.string().optional(),
-    usage: ReportedUsage.optional(),
-    tokens_used: z.number().optional(),
-    limits: RateLimits.optional(),
-  }),
-);
-
-/**
- * Makes a provider's usage safe to add up: no count is negative, so no call refunds a budget. If more tokens were
- * read from the cache than there was input, the provider counts the two separately, and they are added.
- */
-function sanitizedUsage(usage: Usage): Usage {
-  const { cache_write_tokens: written, cost_usd } = usage;
-  const reported = tokenCount(usage.input_tokens);
-  const cached = tokenCount(usage.cached_tokens);
-  const input = cached > reported ? reported + cached : reported;
-  return {
-    input_tokens: input,
-    output_tokens: tokenCount(usage.output_tokens),
-    cached_tokens: cached,
-    ...(written !== undefined && { cache_write_tokens: Math.min(tokenCount(written), input - cached) }),
-    ...(cost_usd !== undefined && cost_usd >= 0 && { cost_usd }),
-  };
-}
-
-function tokenCount(reported: number): number {
-  return Math.min(MAX_TOKENS, Math.max(0, Math.round(reported)));
-}
-
-/** Tokens of one answer. Far more than any model takes, and small enough to be added without loss. */
-const MAX_TOKENS = 1e9;
-
-/** The schema of each event type, built when the first event of that type arrives: a short answer has two types. */
-const EVENTS = {
-  text_delta: z.lazy(() => z.object({ type: z.literal("text_delta"), text: z.string() })),
-  reasoning_delta: z.lazy(() => z.object({ type: z.literal("reasoning_delta"), text: z.string() })),
-  tool_call: z.lazy(() => z.object({ type: z.literal("tool_call"), call: ToolCallSchema })),
-  turn: z.lazy(() => z.object({ type: z.literal("turn") })),
-  usage: z.lazy(() => z.object({ type: z.literal("usage"), usage: ReportedUsage })),
-  limits: z.lazy(() => z.object({ type: z.literal("limits"), limits: RateLimits })),
-  stop: z.lazy(() =>
-    z.object({
-      type: z.literal("stop"),
-      reason: Stop,
-      word: z.string().optional(),
-      opaque: z.string().optional(),
-    }),
-  ),
-  error: z.lazy(() =>
-    z.object({
-      type: z.literal("error"),
-      code: z.enum(CODES),
-      message: z.string(),
-      retry_after_ms: z.number().optional(),
-      retryable: z.boolean().optional(),
-      too_long: z.boolean().optional(),
-    }),
-  ),
-};
-const KINDS = [
-  "text_delta",
-  "reasoning_delta",
-  "tool_call",
-  "turn",
-  "usage",
-  "limits",
-  "stop",
-  "error",
-] as const;
-const Kind = z.lazy(() => z.object({ type: z.enum(KINDS) }));
-
-/** Text deltas skip the schema, because an answer has thousands of them. */
-function eventOf(document: string): LLMEvent {
-  const json = jsonOf(document);
-  return isDelta(json) ? json : parsed(EVENTS[parsed(Kind, json).type], json);
-}
-
-function isDelta(value: unknown): value is { type: "text_delta" | "reasoning_delta"; text: string } {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "type" in value &&
-    (value.type === "text_delta" || value.type === "reasoning_delta") &&
-    "text" in value &&
-    typeof value.text === "string"
-  );
-}
-
-function jsonOf(document: string): unknown {
-  try {
-    return JSON.parse(document);
-  } catch (cause) {
-    const shown = JSON.stringify(document.slice(0, 80));
-    const message = `the model's driver must answer in JSON, one document a read; it answered ${shown}`;
-    throw new SyscallError("DRIVER", message, { cause, retryable: true });
-  }
-}
-
-function parsed<S extends z.ZodType>(schema: S, json: unknown): z.infer<S> {
-  const result = schema.safeParse(json);
-  if (result.success) return result.data;
-  const message = `the model's driver sent an answer that is not valid: ${issueText(result.error)}`;
-  throw new SyscallError("DRIVER", message, { cause: result.error, retryable: false });
-}
 
 function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
   const { reason, word, opaque } = event;
@@ -308,60 +169,6 @@ function stopOf(event: Extract<LLMEvent, { type: "stop" }>) {
     ...(word !== undefined && { stop_word: word }),
     ...(opaque !== undefined && { opaque }),
   };
-}
-
-/** Characters of a provider's stop word that are shown. */
-const MAX_STOP_WORD_CHARS = 80;
-
-/** Drops the tool calls of an answer that was refused or ended irregularly, and truncates the provider's stop word. */
-function normalized({ stop_word, opaque, ...answer }: LLMAnswer): LLMAnswer {
-  const { stop_reason, tool_calls } = answer;
-  const stopped = stop_reason === "refusal" || stop_reason === "other";
-  const pauses = stop_reason === "paused" && tool_calls.length === 0;
-  return {
-    ...answer,
-    ...(stopped && { tool_calls: [] }),
-    ...(stop_reason === "paused" && !pauses && { stop_reason: "tool_calls" }),
-    ...(pauses && opaque !== undefined && { opaque }),
-    ...(stop_word !== undefined && { stop_word: stop_word.slice(0, MAX_STOP_WORD_CHARS) }),
-  };
-}
-
-/** Fails if the answer broke off or is empty: no part of such an answer is acted on. */
-function requireContent(answer: LLMAnswer): void {
-  const { stop_reason: reason, stop_word: word, opaque } = answer;
-  if (reason === "unknown") throw brokenOff(word);
-  const silent = answer.content.trim() === "" && opaque === undefined;
-  if (answer.tool_calls.length > 0 || (!silent && reason !== "tool_calls")) return;
-  const named = word === undefined ? "" : ` (${JSON.stringify(word)})`;
-  if (reason === "refusal")
-    throw new SyscallError(
-      "DRIVER",
-      `the model refused to answer and gave no reason${named}. Change the request, or use another model`,
-      { retryable: false },
-    );
-  if (reason === "max_tokens")
-    throw new SyscallError("DRIVER", `the model used its whole output limit without an answer${named}`, {
-      retryable: false,
-    });
-  if (reason === "other")
-    throw new SyscallError(
-      "DRIVER",
-      `the model gave an empty answer, which it ended with ${JSON.stringify(word)}`,
-      {
-        retryable: true,
-      },
-    );
-  const got = silent ? "an empty answer" : "an answer that announces tool calls and has none";
-  throw new SyscallError("DRIVER", `the model gave ${got}; expected text or tool calls`, {
-    retryable: true,
-  });
-}
-
-function brokenOff(word?: string): SyscallError {
-  const named = word ? ` (${JSON.stringify(word)})` : "";
-  const message = `the model's answer broke off before its end${named}`;
-  return new SyscallError("UNAVAILABLE", message, { retryable: true });
 }
 
 function tooLong(): SyscallError {

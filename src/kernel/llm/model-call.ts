@@ -1,8 +1,7 @@
 /** The model calls of one run, with their budget and fallbacks. */
 
-import { firstLine } from "../../lib/call-title.ts";
 import { sleep } from "../../lib/cancellation.ts";
-import { type Effort, type LLMAnswer, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
+import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
 import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
 import { noUsage } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
@@ -13,20 +12,12 @@ import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
 import type { ProviderChoice, SuspendCause, Wake } from "../types.ts";
 import { CallCharge } from "./call-charge.ts";
+import { CallProgress } from "./call-progress.ts";
 import { Fallback, type FallbackPorts } from "./fallback.ts";
-import type { SlotWait } from "./key-limiter.ts";
 import { ModelDeviceFile } from "./model-device.ts";
 import type { GateObserver, ModelGate, Retry } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
-import {
-  isRetryable,
-  NO_RETRY,
-  outageWaitMs,
-  type RetryLimits,
-  RetrySchedule,
-  retryLimitsOf,
-} from "./retry.ts";
-import type { SlotLease } from "./slot-lease.ts";
+import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
 
@@ -65,21 +56,18 @@ interface AskOptions {
  * Calls the model of one process, one call at a time: reserves the call's budget, makes the call through the gate
  * that all processes share, and charges what it used, also if it fails.
  */
-export class ModelCall implements GateObserver {
+export class ModelCall {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
   readonly #device: ModelDeviceFile;
   readonly #fallback: Fallback;
   #cutByBudget = false;
-  #charge: CallCharge | undefined;
   #paid = noUsage();
   #programCalls: ProgramToolCalls | undefined;
   #callsTools: boolean | undefined;
   /** Set while calls break off one after another after the program called a tool. */
   #breaks: RetrySchedule | undefined;
   #optional = false;
-  /** What arrives of the answer. */
-  #phase: "text_delta" | "reasoning_delta" | undefined;
 
   constructor(ports: ModelCallPorts, proc: Process) {
     this.#ports = ports;
@@ -139,19 +127,19 @@ export class ModelCall implements GateObserver {
   ): Promise<LLMAnswer | undefined | typeof ASK_AGAIN> {
     this.#optional = options.optional === true;
     const charge = new CallCharge(this.#proc, await this.#reserve(request, options));
-    this.#charge = charge;
     if (!begun && options.steps !== 0) events.begin();
-    this.#arrived("");
     this.#device.reads = 0;
     this.#device.readBytes = 0;
     this.#programCalls = this.#acceptCalls(events, charge);
     this.#proc.served = this.#programCalls;
+    const call = { charge, programCalls: this.#programCalls, optional: this.#optional };
+    const progress = new CallProgress(this.#ports, this.#proc, call);
     let answer: LLMAnswer | undefined;
     let end: Ending;
     let again = false;
     let retry: Retry | undefined;
     try {
-      answer = await this.#call(request, options);
+      answer = await this.#call(request, progress, options);
       this.#breaks = undefined;
       this.#proc.outageWaitMs = undefined;
       this.#fallback.reset();
@@ -171,9 +159,12 @@ export class ModelCall implements GateObserver {
     this.#paid = usage;
     if (again) return ASK_AGAIN;
     if (end?.error !== undefined) throw end.error;
-    if (retry) await this.#waitFor(retry);
+    if (retry) {
+      progress.onRetry(retry);
+      await sleep(this.#proc.clock, retry.delayMs, this.#proc.work);
+    }
     if (end || !answer) return undefined;
-    this.#arrived("");
+    progress.arrived("");
     if (!this.#programCalls) return answer;
     if (further) events.begin();
     return {
@@ -217,7 +208,7 @@ export class ModelCall implements GateObserver {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
         if (!events.ended?.(turn, this.#pay(charge))) throw STOP;
-        this.#arrived("");
+        this.#proc.arriving = "";
       },
       next: () => {
         charge.budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
@@ -243,7 +234,7 @@ export class ModelCall implements GateObserver {
     return budget;
   }
 
-  #call(request: ModelRequest, { totalMs }: AskOptions): Promise<LLMAnswer> {
+  #call(request: ModelRequest, observer: GateObserver, { totalMs }: AskOptions): Promise<LLMAnswer> {
     const { debug, gate } = this.#ports;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
@@ -255,7 +246,7 @@ export class ModelCall implements GateObserver {
       patienceMs: limits.model_wait,
       provider: proc.provider,
       tree: proc.spec.tree,
-      observer: this,
+      observer,
     };
     return debug.call(
       proc,
@@ -264,80 +255,6 @@ export class ModelCall implements GateObserver {
       () => gate.call(proc.provider.gateKey, this.#device, request, gateOptions),
       () => ({ bytes: this.#device.readBytes, pieces: this.#device.reads }),
     );
-  }
-
-  /** No retries as soon as the program has called a tool, which a retry would repeat. */
-  get retryLimits(): RetryLimits {
-    if (this.#programCalls?.hasCalled) return NO_RETRY;
-    const brief = this.#optional || this.#proc.fallbacks.length > 0;
-    return retryLimitsOf(this.#proc.spec.opts.limits, { brief });
-  }
-
-  onEvent(event: LLMEvent): void {
-    if (event.type === "usage") this.#charge?.report(event.usage);
-    this.#programCalls?.onEvent(event);
-    if (event.type === "turn") this.onGrant();
-    if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
-    if (event.type === "text_delta") this.#arrived(this.#proc.arriving + event.text);
-    this.#answering(event.type);
-    this.#emit({ type: event.type, step: this.#proc.step, text: event.text });
-  }
-
-  onSlot(slot: SlotLease): void {
-    this.#programCalls?.setSlot(slot);
-    this.onGrant();
-  }
-
-  /** The call has its slot: the request is sent, and the answer is waited for. */
-  onGrant(): void {
-    this.#phase = undefined;
-    this.#doing("model", `waiting for ${this.#proc.provider.model}`);
-  }
-
-  get isBusy(): boolean {
-    return this.#programCalls?.busy ?? false;
-  }
-
-  onWait({ for: what, untilMs }: SlotWait): void {
-    const { name } = this.#proc.provider;
-    this.#doing(
-      "slot",
-      `waiting for ${what === "slot" ? "a free slot" : "the rate limit"} of ${name}`,
-      untilMs,
-    );
-  }
-
-  /** The first delta of each kind is a change of what the model does. */
-  #answering(phase: "text_delta" | "reasoning_delta"): void {
-    if (this.#phase === phase) return;
-    this.#phase = phase;
-    this.#doing("model", phase === "text_delta" ? "writing" : "thinking");
-  }
-
-  #doing(kind: Activity["kind"], text: string, untilMs: number | null = null): void {
-    if (!this.#optional) this.#ports.watchers.doing(this.#proc, kind, text, untilMs);
-  }
-
-  #emit(event: ProcessEvent): void {
-    if (!this.#optional) this.#ports.watchers.emit(this.#proc, event);
-  }
-
-  /** Text of the incomplete answer. */
-  #arrived(text: string): void {
-    if (!this.#optional) this.#proc.arriving = text;
-  }
-
-  #suspend(reason: string, atMs: number, cause?: SuspendCause): void {
-    if (!this.#optional) this.#ports.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
-  }
-
-  onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
-    this.#arrived("");
-    const untilMs = Math.ceil(this.#ports.clock.now() + delayMs);
-    this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
-    this.#charge?.nextAttempt();
-    const { step } = this.#proc;
-    this.#emit({ type: "retry", step, attempt, delayMs, leftMs, message: error.message });
   }
 
   /** Tries another key or model. */
@@ -358,11 +275,6 @@ export class ModelCall implements GateObserver {
     this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#ports.random);
     const wait = this.#breaks.next(thrown, retryLimitsOf(this.#proc.spec.opts.limits));
     return wait && { attempt: this.#breaks.failures, ...wait, error: thrown };
-  }
-
-  async #waitFor(retry: Retry): Promise<void> {
-    this.onRetry(retry);
-    await sleep(this.#proc.clock, retry.delayMs, this.#proc.work);
   }
 
   /** The error to throw; undefined if the run continues. */
@@ -391,6 +303,10 @@ export class ModelCall implements GateObserver {
     const { outageWaitMs: last, spec } = this.#proc;
     const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#ports.random);
     this.#suspend(message, Math.round(this.#ports.clock.now() + ms), "model");
+  }
+
+  #suspend(reason: string, atMs: number, cause?: SuspendCause): void {
+    if (!this.#optional) this.#ports.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
   }
 
   #pay(charge: CallCharge, total?: Usage, steps?: 0 | 1): Usage {
