@@ -3,10 +3,10 @@
 import { firstLine } from "../../lib/call-title.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
+import type { Activity, ProcessEvent } from "../process/event.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
-import type { Activity, ProcessEvent } from "../types.ts";
 import type { CallCharge } from "./call-charge.ts";
 import type { SlotWait } from "./key-limiter.ts";
 import type { GateObserver, Retry } from "./model-gate.ts";

@@ -6,7 +6,6 @@ import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "
 import { noUsage } from "../budget/usage.ts";
 import type { Debugger } from "../debugger.ts";
 import { RunError } from "../errors/run-error.ts";
-import type { Activity, ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
 import type { ToolCallPorts } from "../tools/tool-calls.ts";
