@@ -3,8 +3,8 @@
 import { firstLine } from "../../lib/call-title.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
-import type { Activity, ProcessEvent } from "../process/event.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
+import type { Activity, ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { CallCharge } from "./call-charge.ts";
