@@ -17,7 +17,7 @@ async function answer(terminal: TerminalSession, line: string): Promise<void> {
   terminal.type(`${line}\r`);
 }
 
-describe("a question at a terminal", () => {
+describe.concurrent("a question at a terminal", () => {
   test("says what, why and for how long, and yes may come with an instruction", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "do it": [bash("touch a", "make the file"), says("done")] });
@@ -120,7 +120,7 @@ describe("always in this project", () => {
   });
 });
 
-describe("without a person", () => {
+describe.concurrent("without a person", () => {
   test("an ask rule refuses at once, with a message for the model; no mode adds questions", async () => {
     await using machine = new Machine();
     machine.config({ ask: "outside" });
@@ -160,7 +160,7 @@ describe("without a person", () => {
   });
 });
 
-describe("park", () => {
+describe.concurrent("park", () => {
   async function parked(machine: Machine, ...more: string[]): Promise<{ uuid: string; id: string }> {
     const args = ["spawn", "do it", "--ask", "Bash", "--on-ask", "park", "--output", "json", ...more];
     const { code, stdout, stderr } = await machine.run(args);

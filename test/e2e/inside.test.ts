@@ -330,7 +330,7 @@ describe("the environment of a tool", () => {
   });
 });
 
-describe("no program of a command outlives its call", () => {
+describe.concurrent("no program of a command outlives its call", () => {
   /** Each leaves one program that would run for ten minutes. */
   const ESCAPES: Record<string, string> = {
     nohup: "nohup sleep 700 >/dev/null 2>&1 &",

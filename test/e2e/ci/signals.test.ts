@@ -27,7 +27,7 @@ function machineWithDeafProgram(): Machine {
   return machine;
 }
 
-describe("a CI service cancels the job", () => {
+describe.concurrent("a CI service cancels the job", () => {
   test.each([
     ["GitHub: INT, then TERM", ["SIGINT", "SIGTERM"] as const],
     ["GitLab and Kubernetes: TERM, and more of them", ["SIGTERM", "SIGTERM", "SIGTERM"] as const],

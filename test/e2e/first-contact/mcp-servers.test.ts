@@ -183,15 +183,17 @@ describe.concurrent("an MCP server that is slow to start", () => {
     });
     await machine.run(["trust", "--yes"]);
     for (const [name, words] of [
-      ["stuck", "did not answer within 2 s. Raise its mount_timeout, or mcp_mount_timeout for all"],
-      ["stuck", "It said: downloading the world"],
-      ["broken", "no token"],
-      ["none", "no-such-program-here"],
-      ["silent", "MCP server silent ended with exit code 0"],
-    ]) {
-      const { receipt } = await verdict(machine, ["say so", "--mcp", `${name}`]);
+      [
+        "stuck",
+        /did not answer within 2 s. Raise its mount_timeout, or mcp_mount_timeout for all.*It said: downloading the world/s,
+      ],
+      ["broken", /no token/],
+      ["none", /no-such-program-here/],
+      ["silent", /MCP server silent ended with exit code 0/],
+    ] as const) {
+      const { receipt } = await verdict(machine, ["say so", "--mcp", name]);
       expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable", steps: 0, tokens_used: 0 });
-      expect(receipt.error?.message).toContain(words);
+      expect(receipt.error?.message).toMatch(words);
     }
     expect(model.requests).toEqual([]);
     const offered = await verdict(machine, ["say so"]);

@@ -10,6 +10,8 @@ import { RawClient } from "../../support/wire.ts";
 const SPAWNERS = 8;
 /** More than Bun's own limit of 256 requests. */
 const RUNS = 262;
+/** Less than a model may be silent, and more than half of it. */
+const SILENT_MS = 5_000;
 const Spawned = z.looseObject({ uuid: z.string() });
 
 /** Two servers of models, each behind a provider that allows any number of calls at once. */
@@ -98,25 +100,28 @@ test("calls above the limit wait in the daemon's queue: none times out as silent
   let release = Promise.withResolvers<void>();
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;
-  machine.config({ model_idle_timeout: "6s" });
+  machine.config({ model_idle_timeout: "9s" });
   // 16 of the runtime: 12 of models, 3 of which are reserved for another provider.
   const daemon = machine.start(["daemon", "start", "--foreground"], {
     env: { BUN_CONFIG_MAX_HTTP_REQUESTS: "16" },
   });
   await until(() => machine.has(machine.socket));
-  const slow = await servers.spawn("slow", 40);
+  const slow = await servers.spawn("slow", 18);
   await servers.slow.arrived(9);
   const [quick = ""] = await servers.spawn("quick", 1);
   await until(() => servers.exitOf(quick) === 0);
   expect([servers.open, servers.slow.requests.length]).toEqual([9, 9]);
-  // Each is silent for less than it may be; the last one has waited for longer than that.
-  while (slow.some((uuid) => servers.exitOf(uuid) !== 0)) {
-    await Bun.sleep(1500);
+  // Each is silent for less than it may be; the last nine have waited for longer than that.
+  for (const arrived of [9, 18]) {
+    await servers.slow.arrived(arrived);
+    const { at } = servers.slow.last;
+    await until(() => performance.now() - at > SILENT_MS);
     const before = release;
     release = Promise.withResolvers<void>();
     before.resolve();
-    expect(slow.map((uuid) => servers.exitOf(uuid)).filter((end) => typeof end === "string")).toEqual([]);
   }
+  await until(() => slow.every((uuid) => servers.exitOf(uuid) !== null), "the end of all");
+  expect(slow.map((uuid) => servers.exitOf(uuid))).toEqual(Array(18).fill(0));
   expect(servers.most).toBeLessThanOrEqual(12);
   daemon.signal("SIGTERM");
   expect((await daemon.done).code).toBe(0);
