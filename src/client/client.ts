@@ -34,7 +34,7 @@ interface RequestOptions {
 
 /**
  * One connection to a server over a pipe. Several requests may follow each other; a stream takes over the connection
- * and is its last use. Every failure is a SyscallError. `wireCode` returns a code that only the protocol has.
+ * and is its last use. Every failure is a SyscallError; one of the server has the protocol's error as its cause.
  */
 export class Client {
   readonly #pipe: Pipe;
@@ -156,12 +156,6 @@ export interface Stream<M extends StreamingMethod> extends AsyncIterable<StreamE
   /** The server's answer when it accepted the stream. */
   readonly answer: Answers[M];
   close(): void;
-}
-
-/** The code as the server sent it, VERSION and the like included. */
-export function wireCode(error: SyscallError): string {
-  const { cause } = error;
-  return isWireError(cause) ? cause.code : error.code;
 }
 
 /** Whether the error came from the server, and not from a lost connection. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { join } from "node:path";
 import { duplexPair } from "node:stream";
-import { Client, fromWire, isServerError, wireCode } from "../../src/client/client.ts";
+import { Client, fromWire, isServerError } from "../../src/client/client.ts";
 import { overStream } from "../../src/client/memory.ts";
 import { dialSocket } from "../../src/client/socket.ts";
 import { daemonEnv } from "../../src/client/start-daemon.ts";
@@ -10,7 +10,7 @@ import { realClock } from "../../src/lib/clock.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../src/protocol/methods.ts";
 import { TempDir } from "../server/support/fixture.ts";
-import { refusal } from "../server/support/refusal.ts";
+import { refusal, wireCode } from "../server/support/refusal.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";
 

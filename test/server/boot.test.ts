@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Client, wireCode } from "../../src/client/client.ts";
+import type { Client } from "../../src/client/client.ts";
 import { ensureDaemon } from "../../src/client/daemon.ts";
 import { openSession, type Session } from "../../src/client/session.ts";
 import type { SpawnRequest, StreamEvent } from "../../src/protocol/methods.ts";
@@ -10,7 +10,7 @@ import { isAlive } from "../support/is-alive.ts";
 import { ModelServer, type Turn } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { Home } from "./support/home.ts";
-import { refusal } from "./support/refusal.ts";
+import { refusal, wireCode } from "./support/refusal.ts";
 
 // Daemons of their own start and die in them: a busy machine takes its time.
 setDefaultTimeout(30_000);

@@ -1,9 +1,8 @@
 import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client, type Stream } from "../../src/client/client.ts";
-import { overStream } from "../../src/client/memory.ts";
-import type { SpawnRequest, StreamEvent } from "../../src/protocol/methods.ts";
+import type { Client, Stream } from "../../src/client/client.ts";
+import type { StreamEvent } from "../../src/protocol/methods.ts";
 import { History } from "../../src/server/records/history.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
 import type { ProcInfo } from "../../src/store/runs/schema.ts";
@@ -11,18 +10,8 @@ import { answer } from "../store/samples.ts";
 import { procInfo } from "../support/samples.ts";
 import { until } from "../support/until.ts";
 import { stepRecord } from "./support/fake-kernel.ts";
-import { type Fixture, serve, TempDir } from "./support/fixture.ts";
+import { type Fixture, RUN, serve, TempDir } from "./support/fixture.ts";
 import { refusal } from "./support/refusal.ts";
-
-const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
-
-async function clientOf(server: Fixture): Promise<Client> {
-  return new Client(overStream(await server.connect()));
-}
-
-async function detached(server: Fixture, intent = "run"): Promise<{ pid: number; uuid: string }> {
-  return (await (await clientOf(server)).open("spawn", { ...RUN, intent, detach: true })).answer;
-}
 
 /** Reads a stream to its end in the background. */
 function collect(stream: AsyncIterable<StreamEvent>) {
@@ -44,9 +33,9 @@ describe("from inside a run", () => {
     ["suspend", "its own", false],
   ] as const)("%s of %s run", async (method, whose, refused) => {
     await using server = await serve("memory");
-    const own = await detached(server);
-    const other = await detached(server);
-    const inside = new Client(overStream(await server.connect()), { unit: own.uuid });
+    const own = await server.detached();
+    const other = await server.detached();
+    const inside = await server.client(own.uuid);
     const { uuid } = whose === "its own" ? own : other;
     if (!refused) {
       expect(await inside.request(method, { uuid })).toMatchObject({ uuid });
@@ -56,25 +45,25 @@ describe("from inside a run", () => {
       code: "PERMISSION",
       message: expect.stringContaining(own.uuid),
     });
-    expect((await (await clientOf(server)).request("show", { uuid })).state).toBe("running");
+    expect((await (await server.client()).request("show", { uuid })).state).toBe("running");
   });
 });
 
 describe("compact", () => {
   test("answers with the tokens before and after", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
-    const client = await clientOf(server);
+    const { pid, uuid } = await server.detached();
+    const client = await server.client();
     const answer = { pid, uuid, pre_tokens: 9000, post_tokens: 3000, summarised_by: "model" };
     expect(await client.request("compact", { pid })).toEqual({ ...answer, summarised_by: "model" });
   });
 
   test("is refused for the run itself, which would wait for its own end, and for an ended run", async () => {
     await using server = await serve("memory");
-    const { uuid } = await detached(server);
-    const inside = new Client(overStream(await server.connect()), { unit: uuid });
+    const { uuid } = await server.detached();
+    const inside = await server.client(uuid);
     expect(await refusal(inside.request("compact", { uuid }))).toMatchObject({ code: "INVALID" });
-    const client = await clientOf(server);
+    const client = await server.client();
     await client.request("suspend", { uuid });
     expect(await refusal(client.request("compact", { uuid }))).toMatchObject({
       code: "INVALID",
@@ -86,14 +75,14 @@ describe("compact", () => {
 describe.if(process.platform === "linux")("the identity of a client", () => {
   test("is looked up once, at its first use, and is not what the client claims", async () => {
     await using server = await serve("socket");
-    const own = await detached(server);
-    const other = await detached(server);
+    const own = await server.detached();
+    const other = await server.detached();
     const looks: number[] = [];
     server.system.ownerOf = (pid) => {
       looks.push(pid);
       return { uuid: own.uuid };
     };
-    const client = new Client(overStream(await server.connect()), { unit: other.uuid });
+    const client = await server.client(other.uuid);
     await client.request("list_procs", {});
     expect(looks).toEqual([]);
     expect((await refusal(client.request("kill", { uuid: other.uuid }))).code).toBe("PERMISSION");
@@ -105,16 +94,16 @@ describe.if(process.platform === "linux")("the identity of a client", () => {
     "is refused what changes runs: %s",
     async (origin) => {
       await using server = await serve("socket");
-      const { uuid } = await detached(server);
+      const { uuid } = await server.detached();
       server.system.ownerOf = () => origin;
       for (const ask of [
         (client: Client) => client.open("spawn", RUN),
         (client: Client) => client.request("kill", { uuid }),
         (client: Client) => client.request("shutdown", {}),
       ]) {
-        expect((await refusal(ask(await clientOf(server)))).code).toBe("PERMISSION");
+        expect((await refusal(ask(await server.client()))).code).toBe("PERMISSION");
       }
-      expect((await (await clientOf(server)).request("show", { uuid })).state).toBe("running");
+      expect((await (await server.client()).request("show", { uuid })).state).toBe("running");
     },
   );
 });
@@ -122,9 +111,9 @@ describe.if(process.platform === "linux")("the identity of a client", () => {
 describe("attach", () => {
   test("follows a live run from its current position to its end, for several clients", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
+    const { pid, uuid } = await server.detached();
     const streams = await Promise.all(
-      [1, 2].map(async () => (await clientOf(server)).open("attach", { uuid })),
+      [1, 2].map(async () => (await server.client()).open("attach", { uuid })),
     );
     const followers = streams.map(collect);
     server.kernel.emit(pid, {
@@ -172,8 +161,8 @@ describe("attach", () => {
 describe("attach_debug", () => {
   test("streams syscalls as they are made, then eof", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
-    const trace = collect(await (await clientOf(server)).open("attach_debug", { pid }));
+    const { pid, uuid } = await server.detached();
+    const trace = collect(await (await server.client()).open("attach_debug", { pid }));
     const event = {
       timestamp_ms: 5,
       pid,
@@ -190,8 +179,8 @@ describe("attach_debug", () => {
 
   test("names in eof what a slow client missed", async () => {
     await using server = await serve("memory");
-    const { pid } = await detached(server);
-    const stream = await (await clientOf(server)).open("attach_debug", { pid });
+    const { pid } = await server.detached();
+    const stream = await (await server.client()).open("attach_debug", { pid });
     const event = { timestamp_ms: 5, pid, syscall: "Read", args: {}, duration_ms: 1 };
     for (let i = 0; i < 1000; i++) server.kernel.syscall(pid, event);
     await server.kernel.finish(pid, { code: 0, reason: "completed" });
@@ -208,7 +197,7 @@ describe("attach_log", () => {
     ({ type: "log", entry: { ts: "2026-01-01T00:00:02.000Z", step, kind: "text", text } }) as const;
 
   async function log(server: Fixture, pid: number, follow?: boolean): Promise<Stream<"attach_log">> {
-    return (await clientOf(server)).open("attach_log", { pid, ...(follow !== undefined && { follow }) });
+    return (await server.client()).open("attach_log", { pid, ...(follow !== undefined && { follow }) });
   }
 
   const texts = (events: StreamEvent[]) =>
@@ -218,7 +207,7 @@ describe("attach_log", () => {
 
   test("streams recorded entries, then live ones, each once", async () => {
     await using server = await serve("memory");
-    const { pid } = await detached(server);
+    const { pid } = await server.detached();
     server.kernel.step(pid, stepRecord(1, "one"));
     const reader = collect(await log(server, pid));
     await until(() => reader.events.length === 3);
@@ -239,7 +228,7 @@ describe("attach_log", () => {
 
   test("streams the open step from its journal, without the live duplicates", async () => {
     await using server = await serve("memory");
-    const { pid } = await detached(server);
+    const { pid } = await server.detached();
     server.kernel.journal(pid, {
       t: "answer",
       v: 1,
@@ -260,7 +249,7 @@ describe("attach_log", () => {
   for (const read of [1, 2, 3]) {
     test(`streams each entry once and in order when a step ends before read ${read}`, async () => {
       await using server = await serve("memory");
-      const { pid } = await detached(server);
+      const { pid } = await server.detached();
       server.kernel.step(pid, stepRecord(1, "one"));
       server.kernel.journal(pid, answer(2, "two"));
       const goOn = (): void => {
@@ -301,7 +290,7 @@ describe("attach_log", () => {
 
   test("without follow ends after the recorded entries", async () => {
     await using server = await serve("memory");
-    const { pid } = await detached(server);
+    const { pid } = await server.detached();
     server.kernel.step(pid, stepRecord(1, "one"));
     const reader = collect(await log(server, pid, false));
     await reader.ended;
@@ -314,8 +303,8 @@ describe("attach_log", () => {
 describe("a process is found", () => {
   test("by a unique prefix of its UUID; an ambiguous one names the candidates", async () => {
     await using server = await serve("memory");
-    const [first, second] = [await detached(server, "echo a"), await detached(server)];
-    const client = await clientOf(server);
+    const [first, second] = [await server.detached("echo a"), await server.detached()];
+    const client = await server.client();
     await client.request("wait", { pid: first.pid });
     expect((await client.request("show", { uuid: second.uuid })).pid).toBe(second.pid);
     await server.kernel.finish(second.pid, { code: 0, reason: "completed" });
@@ -329,8 +318,8 @@ describe("a process is found", () => {
 describe("lists", () => {
   test("page by PID, and leave out other projects", async () => {
     await using server = await serve("memory");
-    for (let i = 0; i < 5; i++) await detached(server);
-    const client = await clientOf(server);
+    for (let i = 0; i < 5; i++) await server.detached();
+    const client = await server.client();
     const pids = async (payload: { after?: number; limit?: number; cwd?: string; all_projects?: boolean }) =>
       (await client.request("list_procs", payload)).processes.map(({ pid }) => pid);
     expect(await pids({})).toEqual([1, 2, 3, 4, 5]);
@@ -342,8 +331,8 @@ describe("lists", () => {
 
   test("with ended runs name one that can't be read, and hide no other", async () => {
     await using server = await serve("memory");
-    const { pid } = await detached(server, "echo a");
-    const client = await clientOf(server);
+    const { pid } = await server.detached("echo a");
+    const client = await server.client();
     await client.request("wait", { pid });
     const broken = join(server.dir, "steps/00000000-0000-7000-8000-00000000dead");
     mkdirSync(broken);
@@ -357,7 +346,7 @@ describe("lists", () => {
 test("history reads the runs of every data folder, and shows one whose kernel has died as suspended", async () => {
   await using server = await serve("memory");
   using other = new TempDir();
-  const { uuid } = await detached(server);
+  const { uuid } = await server.detached();
   const stores = [new RunStore(server.dir), new RunStore(other.path)];
   const history = new History({
     dataDirs: () => [other.path, server.dir],
@@ -373,7 +362,7 @@ test("history reads the runs of every data folder, and shows one whose kernel ha
 
 test("history shows the usage of a run whose kernel died, separately for each of its processes", async () => {
   await using server = await serve("memory");
-  const { pid, uuid } = await detached(server);
+  const { pid, uuid } = await server.detached();
   const soFar = { tokens_used: 70, cost_usd: 0.5, steps_used: 3, elapsed_ms: 900 };
   server.kernel.step(pid, { ...stepRecord(1, "one"), so_far: soFar });
   const runs = new RunStore(server.dir);
@@ -409,8 +398,8 @@ test("history shows the own usage of a fork whose kernel died", async () => {
 
 test("an ended run is not live, also before it is reaped", async () => {
   await using server = await serve("memory");
-  const client = await clientOf(server);
-  const { pid, uuid } = await detached(server);
+  const client = await server.client();
+  const { pid, uuid } = await server.detached();
   const live = await client.request("show", { uuid });
   expect([live.live, live.fds.length, live.context?.messages]).toEqual([true, 1, 1]);
   server.kernel.zombie(pid);
@@ -449,7 +438,7 @@ for (const [kind, name] of [
       exit_reason: "failed",
       ended_at_ms: 2,
     });
-    const client = await clientOf(server);
+    const client = await server.client();
     expect(await refusal(client.request("suspend", { uuid }))).toMatchObject({
       code: "INVALID",
       message: `PID 901 is a ${name}: only the run of an agent can be suspended.`,
@@ -463,10 +452,10 @@ for (const [kind, name] of [
 
 test("a run that is killed while suspended no longer counts as suspended", async () => {
   await using server = await serve("memory");
-  const { pid } = await detached(server);
+  const { pid } = await server.detached();
   const suspend = server.kernel.lifecycle.suspend;
   server.kernel.lifecycle.suspend = async () => ({ code: 143, reason: "terminated" });
-  const client = await clientOf(server);
+  const client = await server.client();
   expect(await refusal(client.request("suspend", { pid }))).toMatchObject({
     code: "INVALID",
     message: `PID ${pid} has ended (terminated): there is nothing to suspend.`,
@@ -477,8 +466,8 @@ test("a run that is killed while suspended no longer counts as suspended", async
 
 test("kill of an ended run answers that no signal was sent", async () => {
   await using server = await serve("memory");
-  const { pid, uuid } = await detached(server);
-  const client = await clientOf(server);
+  const { pid, uuid } = await server.detached();
+  const client = await server.client();
   expect(await client.request("kill", { pid })).toEqual({ pid, uuid, affected: 1 });
   await client.request("wait", { pid });
   expect(await client.request("kill", { uuid })).toEqual({ pid, uuid, affected: 0 });
@@ -486,8 +475,8 @@ test("kill of an ended run answers that no signal was sent", async () => {
 
 test.each(["kill", "signal_tree"] as const)("%s of a suspended run ends it, once", async (method) => {
   await using server = await serve("memory");
-  const { pid, uuid } = await detached(server);
-  const client = await clientOf(server);
+  const { pid, uuid } = await server.detached();
+  const client = await server.client();
   await client.request("suspend", { pid });
   expect(await client.request(method, { pid, signal: 5 })).toEqual({ pid, uuid, affected: 0 });
   expect(await client.request(method, { pid, signal: 1 })).toEqual({
@@ -502,13 +491,13 @@ test.each(["kill", "signal_tree"] as const)("%s of a suspended run ends it, once
 
 test("a live or ended run is found by its earlier PIDs; a PID's current run comes first", async () => {
   await using server = await serve("memory");
-  const { pid, uuid } = await detached(server);
-  const client = await clientOf(server);
+  const { pid, uuid } = await server.detached();
+  const client = await server.client();
   await client.request("suspend", { pid });
-  const again = await (await clientOf(server)).open("resume", { uuid, cwd: "/w" });
+  const again = await (await server.client()).open("resume", { uuid, cwd: "/w" });
   const now = again.answer.pid;
   expect(await client.request("show", { pid })).toMatchObject({ pid: now, uuid });
-  const other = await detached(server);
+  const other = await server.detached();
   await server.kernel.finish(now, { code: 0, reason: "completed" });
   expect(await client.request("wait", { pid })).toMatchObject({ pid: now, uuid });
   expect(await client.request("show", { pid: other.pid })).toMatchObject(other);
@@ -525,7 +514,7 @@ test("the log of a program is its last output and how it ended", async () => {
     ended_at_ms: 2,
     result: "no port left\n",
   });
-  const log = collect(await (await clientOf(server)).open("attach_log", { uuid }));
+  const log = collect(await (await server.client()).open("attach_log", { uuid }));
   await log.ended;
   expect(log.events).toEqual([
     expect.objectContaining({ payload: expect.objectContaining({ kind: "text", text: "no port left\n" }) }),
@@ -536,8 +525,8 @@ test("the log of a program is its last output and how it ended", async () => {
 
 test("a run of another kernel can be shown, but not signalled", async () => {
   await using server = await serve("memory");
-  const client = await clientOf(server);
-  const { pid, uuid } = await detached(server);
+  const client = await server.client();
+  const { pid, uuid } = await server.detached();
   const foreign = "00000000-0000-7000-8000-0000000f0001";
   const record = new RunStore(server.dir).create(foreign);
   record.info({ ...server.kernel.processes.info(pid), uuid: foreign, pid: 900, kernel: "another" });
@@ -551,10 +540,10 @@ test("a run of another kernel can be shown, but not signalled", async () => {
 describe("resume", () => {
   test("answers the new PID and after which step, and streams the run to its end", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
+    const { pid, uuid } = await server.detached();
     server.kernel.step(pid, stepRecord(1, "one"));
-    await (await clientOf(server)).request("suspend", { pid });
-    const stream = await (await clientOf(server)).open("resume", { uuid, input: "echo two", stream: true });
+    await (await server.client()).request("suspend", { pid });
+    const stream = await (await server.client()).open("resume", { uuid, input: "echo two", stream: true });
     expect(stream.answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 1 });
     const { events, ended } = collect(stream);
     await ended;
@@ -569,8 +558,8 @@ describe("resume", () => {
 
   test("without a stream it answers once, and the connection serves the next request; the old PID names the run", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
-    const client = await clientOf(server);
+    const { pid, uuid } = await server.detached();
+    const client = await server.client();
     await client.request("suspend", { pid });
     const { answer } = await client.open("resume", { pid });
     expect(answer).toEqual({ pid: pid + 1, uuid, resumed_from_step: 0, notices: ["as it was"] });
@@ -579,10 +568,10 @@ describe("resume", () => {
 
   test("forks a live run: the answer names its origin", async () => {
     await using server = await serve("memory");
-    const { pid, uuid } = await detached(server);
+    const { pid, uuid } = await server.detached();
     server.kernel.step(pid, stepRecord(1, "one"));
     server.kernel.step(pid, stepRecord(2, "two"));
-    const stream = await (await clientOf(server)).open("resume", {
+    const stream = await (await server.client()).open("resume", {
       uuid,
       env: {},
       fork: true,
@@ -594,19 +583,19 @@ describe("resume", () => {
     expect(answer).toMatchObject({ pid: pid + 1, origin_uuid: uuid, resumed_from_step: 1 });
     expect(answer.uuid).not.toBe(uuid);
     await collect(stream).ended;
-    expect((await (await clientOf(server)).request("show", { uuid })).live).toBe(true);
+    expect((await (await server.client()).request("show", { uuid })).live).toBe(true);
   });
 
   test("is refused inside a run, for an unknown run, from a step without a fork, and with an invalid limit", async () => {
     await using server = await serve("memory");
-    const { uuid } = await detached(server);
-    const inside = new Client(overStream(await server.connect()), { unit: uuid });
+    const { uuid } = await server.detached();
+    const inside = await server.client(uuid);
     expect((await refusal(inside.open("resume", { uuid, env: {} }))).code).toBe("PERMISSION");
-    const client = await clientOf(server);
+    const client = await server.client();
     expect((await refusal(client.open("resume", { uuid: "beef", env: {} }))).code).toBe("NOT_FOUND");
-    const another = await clientOf(server);
+    const another = await server.client();
     expect((await refusal(another.open("resume", { uuid, env: {}, max_steps: 0 }))).code).toBe("INVALID");
-    const third = await clientOf(server);
+    const third = await server.client();
     expect(await refusal(third.open("resume", { uuid, env: {}, from_step: 1 }))).toMatchObject({
       code: "INVALID",
       message: expect.stringContaining("needs fork"),
@@ -616,13 +605,12 @@ describe("resume", () => {
 
 test("questions are neither listed nor answered inside a run, and an unknown one has a clear answer", async () => {
   await using server = await serve("memory");
-  const { uuid } = await detached(server);
+  const { uuid } = await server.detached();
   const answer = { request_id: "beef", answers: [{ choices: ["yes"] }] };
-  const inside = (): Promise<Client> =>
-    server.connect().then((connection) => new Client(overStream(connection), { unit: uuid }));
-  expect((await refusal((await inside()).request("list_asks", {}))).code).toBe("PERMISSION");
-  expect((await refusal((await inside()).request("answer_user", answer))).code).toBe("PERMISSION");
-  const client = await clientOf(server);
+  const inside = await server.client(uuid);
+  expect((await refusal(inside.request("list_asks", {}))).code).toBe("PERMISSION");
+  expect((await refusal(inside.request("answer_user", answer))).code).toBe("PERMISSION");
+  const client = await server.client();
   expect(await client.request("list_asks", {})).toEqual({ asks: [] });
   expect(await refusal(client.request("answer_user", answer))).toMatchObject({
     code: "NOT_FOUND",

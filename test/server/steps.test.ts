@@ -1,8 +1,6 @@
 import { expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "../../src/client/client.ts";
-import { overStream } from "../../src/client/memory.ts";
 import { RunStore } from "../../src/store/runs/run-store.ts";
 import type { StepRecord } from "../../src/store/runs/schema.ts";
 import { stepRecord } from "../store/samples.ts";
@@ -24,7 +22,7 @@ test("a step names the file of its whole result, and the reason when it is missi
   writer.step({ ...stepRecord(1), tool_calls: [callOf(ref)] });
   writer.info(procInfo({ uuid, state: "dead", ended_at_ms: 1, exit_code: 0 }));
   await writer.close();
-  const client = new Client(overStream(await server.connect()));
+  const client = await server.client();
   const found = async () => (await client.request("get_step_detail", { uuid, step: 1 })).kept_results;
   expect(await found()).toEqual([{ id: "c1", path, bytes: 9, problem: null }]);
   writeFileSync(path, "the wHole");
@@ -43,7 +41,7 @@ test("steps are paged by number; damaged lines are counted once and named, a lin
   appendFileSync(file, '{"v":1,"torn');
   const ended = { uuid, state: "dead", ended_at_ms: 1, exit_code: 0, steps: 1_201 } as const;
   writer.info(procInfo(ended));
-  const client = new Client(overStream(await server.connect()));
+  const client = await server.client();
   const page = await client.request("list_steps", { uuid, after: 1_198, limit: 2 });
   expect(page).toMatchObject({ steps: [{ step: 1_199 }, { step: 1_200 }], total: 1_201, parse_errors: 2 });
   expect(page.damaged).toEqual([{ file, count: 2, lines: [1_201, 1_203], foreign: 0 }]);

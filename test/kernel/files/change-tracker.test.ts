@@ -13,10 +13,11 @@ import { dirname, join } from "node:path";
 import { ChangeTracker } from "../../../src/kernel/files/change-tracker.ts";
 import { FileStates } from "../../../src/kernel/files/file-states.ts";
 import { WorkTree } from "../../../src/kernel/files/git-work-tree.ts";
-import { Children } from "../../../src/os/children.ts";
+import type { Children } from "../../../src/os/children.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { ChangeDraft } from "../../../src/store/changes/change-log.ts";
 import { ObjectStore } from "../../../src/store/changes/object-store.ts";
+import { programsIn } from "../../support/programs.ts";
 
 /** A work tree and a tracker of it. What is changed while `mine` is set is the run's. */
 class Tracked implements AsyncDisposable {
@@ -28,10 +29,7 @@ class Tracked implements AsyncDisposable {
   mine = true;
   recordFails = false;
   #tracker: ChangeTracker | undefined;
-  readonly #children = new Children({
-    ...{ ledgerDir: join(this.dir, "children"), kernelId: "test", graceMs: 1_000 },
-    ...{ memoryBytes: 65_536, diskBytes: 1 << 24 },
-  });
+  readonly #children = programsIn(this.dir);
 
   constructor({ git = true } = {}) {
     mkdirSync(join(this.dir, "record"), { recursive: true });

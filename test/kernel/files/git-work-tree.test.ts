@@ -17,7 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { WorkTree } from "../../../src/kernel/files/git-work-tree.ts";
-import { Children } from "../../../src/os/children.ts";
+import { programsIn } from "../../support/programs.ts";
 
 /** A repository with one commit, a trap that any program or remote of the repository would spring, and a kernel's programs. */
 class Repository implements AsyncDisposable {
@@ -28,13 +28,7 @@ class Repository implements AsyncDisposable {
   readonly trap = join(this.dir, "trap.sh");
   env: Record<string, string> = { PATH: process.env.PATH ?? "", HOME: this.home };
   readonly #sprung = join(this.dir, "sprung");
-  readonly #children = new Children({
-    ledgerDir: join(this.dir, "children"),
-    kernelId: "test",
-    graceMs: 1_000,
-    memoryBytes: 65_536,
-    diskBytes: 1 << 24,
-  });
+  readonly #children = programsIn(this.dir);
 
   constructor(...init: string[]) {
     mkdirSync(this.root);

@@ -1,19 +1,18 @@
 import { describe, expect, test } from "bun:test";
 import { Duplex, PassThrough } from "node:stream";
-import { Client, isServerError, wireCode } from "../../../src/client/client.ts";
+import { Client, isServerError } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
 import type { ExitStatus } from "../../../src/kernel/types.ts";
 import type { ProcessOwner } from "../../../src/os/process-owner.ts";
 import { FrameBudget } from "../../../src/protocol/frame.ts";
-import { MAX_REQUEST_BYTES, type SpawnRequest, type StreamEvent } from "../../../src/protocol/methods.ts";
-import { type ByteStream, Connection } from "../../../src/server/connection/connection.ts";
+import { MAX_REQUEST_BYTES, type StreamEvent } from "../../../src/protocol/methods.ts";
+import { Connection } from "../../../src/server/connection/connection.ts";
 import { MAX_CONNECTIONS, MAX_WITH_RUNS } from "../../../src/server/server.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { until } from "../../support/until.ts";
-import { serve, TRANSPORTS } from "../support/fixture.ts";
-import { refusal } from "../support/refusal.ts";
+import { RUN, serve, TRANSPORTS } from "../support/fixture.ts";
+import { refusal, wireCode } from "../support/refusal.ts";
 
-const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 const EVENTS = 100_000;
 
 describe("a slow client", () => {
@@ -130,7 +129,7 @@ describe("a client that disconnects", () => {
   for (const transport of TRANSPORTS) {
     test(`in the middle of its stream does not end the run (${transport})`, async () => {
       await using server = await serve(transport);
-      const client = new Client(overStream(await server.connect()));
+      const client = await server.client();
       const run = await client.open("spawn", RUN);
       expect(server.kernel.watchers(run.answer.pid)).toBe(1);
       client.close();
@@ -145,9 +144,9 @@ describe("a client that disconnects", () => {
 
   test("while it waits for a run is ignored at the run's end", async () => {
     await using server = await serve();
-    const first = new Client(overStream(await server.connect()));
+    const first = await server.client();
     const { answer } = await first.open("spawn", { ...RUN, detach: true });
-    const waiter = new Client(overStream(await server.connect()));
+    const waiter = await server.client();
     const waiting = waiter.request("wait", { pid: answer.pid }, { timeoutMs: null });
     await until(() => server.kernel.watchers(answer.pid) === 1);
     waiter.close();
@@ -176,7 +175,7 @@ describe("many clients", () => {
     await using server = await serve();
     const results = await Promise.all(
       Array.from({ length: 50 }, async (_, i) => {
-        const client = new Client(overStream(await server.connect()));
+        const client = await server.client();
         await client.request("ping", {});
         await client.request("list_procs", {});
         const run = await client.open("spawn", { ...RUN, intent: `echo words ${i}` });
@@ -191,7 +190,7 @@ describe("many clients", () => {
   test("above the limit get an error", async () => {
     await using server = await serve("memory");
     const streams = await Promise.all(Array.from({ length: MAX_CONNECTIONS }, () => server.connect()));
-    const client = new Client(overStream(await server.connect()));
+    const client = await server.client();
     expect((await refusal(client.request("ping", {}))).code).toBe("UNAVAILABLE");
     for (const stream of streams) stream.destroy();
     await until(() => server.server.connections === 0);
@@ -201,8 +200,7 @@ describe("many clients", () => {
     await using server = await serve("socket");
     let origin: ProcessOwner = { uuid: "u-1" };
     server.system.ownerOf = () => origin;
-    const answer = async (): Promise<unknown> =>
-      await new Client(overStream(await server.connect())).request("list_procs", {});
+    const answer = async (): Promise<unknown> => await (await server.client()).request("list_procs", {});
     for (let i = 0; i < MAX_WITH_RUNS; i++) await server.connect();
     await until(() => server.server.connections === MAX_WITH_RUNS);
     for (const of of [{ uuid: "u-1" }, "unknown run", "other kernel"] as const) {
@@ -229,9 +227,9 @@ describe("a line too long", () => {
 
   test("as an answer is TOO_LARGE too, and the error says how to request less", async () => {
     await using server = await serve("memory");
-    const client = new Client(overStream(await server.connect()));
-    const [pid, other] = await Promise.all([spawned(server.connect), spawned(server.connect)]);
-    for (const one of [pid, other]) server.kernel.processes.info(one).result = "x".repeat(40 * 1024 * 1024);
+    const client = await server.client();
+    for (const { pid } of [await server.detached(), await server.detached()])
+      server.kernel.processes.info(pid).result = "x".repeat(40 * 1024 * 1024);
     expect(wireCode(await refusal(client.request("list_procs", {})))).toBe("TOO_LARGE");
     expect((await client.request("list_procs", { limit: 1 })).processes).toHaveLength(1);
   });
@@ -262,7 +260,7 @@ test("pipelined requests are answered in order, and a client that reads no answe
 test("at its end the server finishes streams that are ending, and cuts the others", async () => {
   await using server = await serve();
   const idle = await server.connect();
-  const client = new Client(overStream(await server.connect()));
+  const client = await server.client();
   const run = await client.open("spawn", RUN);
   await until(() => server.server.connections === 2);
   const ended = new Promise<void>((resolve) => idle.on("end", resolve));
@@ -277,24 +275,17 @@ test("at its end the server finishes streams that are ending, and cuts the other
   expect(server.server.connections).toBe(0);
 });
 
-async function spawned(connect: () => Promise<ByteStream>): Promise<number> {
-  const client = new Client(overStream(await connect()));
-  const { answer } = await client.open("spawn", { ...RUN, detach: true });
-  return answer.pid;
-}
-
 test("a request that never ends does not delay the server's end", async () => {
   const clock = new FakeClock();
   await using server = await serve("memory", { clock });
-  const client = new Client(overStream(await server.connect()));
-  const run = await client.open("spawn", { ...RUN, detach: true });
+  const { pid } = await server.detached();
   const stuck = Promise.withResolvers<ExitStatus>();
   let asked = false;
   server.kernel.lifecycle.suspend = () => {
     asked = true;
     return stuck.promise;
   };
-  const waiting = new Client(overStream(await server.connect())).request("suspend", { pid: run.answer.pid });
+  const waiting = (await server.client()).request("suspend", { pid });
   const cut = waiting.catch((error: unknown) => error);
   await until(() => asked);
   let closed = false;

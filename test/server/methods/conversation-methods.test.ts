@@ -1,9 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "../../../src/client/client.ts";
-import { overStream } from "../../../src/client/memory.ts";
-import { type Fixture, serve, TempDir } from "../support/fixture.ts";
+import type { Client } from "../../../src/client/client.ts";
+import { serve, TempDir } from "../support/fixture.ts";
 import { refusal } from "../support/refusal.ts";
 
 /** The smallest PNG: one pixel. */
@@ -12,25 +11,16 @@ const PIXEL = Buffer.from(
   "base64",
 );
 
-async function clientOf(server: Fixture, unit?: string): Promise<Client> {
-  return new Client(overStream(await server.connect()), { unit });
-}
-
-async function spawned(server: Fixture): Promise<{ pid: number; uuid: string }> {
-  const request = { intent: "run", cwd: "/w", env: {}, trust: true, detach: true };
-  return (await (await clientOf(server)).open("spawn", request)).answer;
-}
-
 describe("send_message", () => {
   test("brings the text, its attachments and when it is read to a live run", async () => {
     await using server = await serve("memory");
     using dir = new TempDir();
-    const { pid, uuid } = await spawned(server);
+    const { pid, uuid } = await server.detached();
     const notes = join(dir.path, "notes.txt");
     const image = join(dir.path, "pixel.png");
     writeFileSync(notes, "use tabs");
     writeFileSync(image, PIXEL);
-    const client = await clientOf(server);
+    const client = await server.client();
     const files = [notes, image];
     expect(await client.request("send_message", { uuid, text: "look", files, when: "after_answer" })).toEqual(
       { pid, uuid, seq: 1 },
@@ -51,8 +41,8 @@ describe("send_message", () => {
   test("is refused for a folder, for no text, and for a run that does not wait for a message", async () => {
     await using server = await serve("memory");
     using dir = new TempDir();
-    const { uuid } = await spawned(server);
-    const client = await clientOf(server);
+    const { uuid } = await server.detached();
+    const client = await server.client();
     const files = [dir.path];
     for (const [asked, message] of [
       [client.request("send_message", { uuid, text: "look", files }), "folder"],
@@ -73,10 +63,10 @@ describe("send_message", () => {
 
 test("a conversation can't be begun without words, unless it is a chat", async () => {
   await using server = await serve("memory");
-  const client = await clientOf(server);
+  const client = await server.client();
   const request = { intent: "", cwd: "/w", env: {}, detach: true };
   expect(await refusal(client.open("spawn", request))).toMatchObject({ code: "INVALID" });
-  expect((await (await clientOf(server)).open("spawn", { ...request, chat: true })).answer.pid).toBe(1);
+  expect((await (await server.client()).open("spawn", { ...request, chat: true })).answer.pid).toBe(1);
 });
 
 describe("from inside a run", () => {
@@ -90,16 +80,16 @@ describe("from inside a run", () => {
 
   test.each(REQUESTS)("%s of another run is refused", async (_, ask) => {
     await using server = await serve("memory");
-    const own = await spawned(server);
-    const other = await spawned(server);
-    const inside = await clientOf(server, own.uuid);
+    const own = await server.detached();
+    const other = await server.detached();
+    const inside = await server.client(own.uuid);
     expect(await refusal(ask(inside, other.uuid))).toMatchObject({ code: "PERMISSION" });
   });
 
   test("a run can't speak to itself as its user, nor interrupt itself or change its model", async () => {
     await using server = await serve("memory");
-    const { uuid } = await spawned(server);
-    const inside = await clientOf(server, uuid);
+    const { uuid } = await server.detached();
+    const inside = await server.client(uuid);
     for (const asked of [
       inside.request("send_message", { uuid, text: "I am the user" }),
       inside.request("interrupt", { uuid }),

@@ -14,9 +14,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realClock } from "../../../src/lib/clock.ts";
 import { deliveryTarget } from "../../../src/lib/delivery-target.ts";
-import { Children } from "../../../src/os/children.ts";
 import type { LedgerRow } from "../../../src/plugin/index.ts";
 import { deliver } from "../../../src/server/notify/deliver.ts";
+import { programsIn } from "../../support/programs.ts";
 
 const LONG = `the whole answer ${"x".repeat(5_000)}`;
 const ROW: LedgerRow = {
@@ -40,13 +40,7 @@ const ROW: LedgerRow = {
 
 class Bench implements AsyncDisposable {
   readonly dir = mkdtempSync(join(tmpdir(), "rnix-deliver-"));
-  readonly #children = new Children({
-    ledgerDir: join(this.dir, "children"),
-    kernelId: "test",
-    graceMs: 500,
-    memoryBytes: 65_536,
-    diskBytes: 1 << 20,
-  });
+  readonly #children = programsIn(this.dir);
 
   send(to: string, row: LedgerRow = ROW): Promise<void> {
     return deliver({ name: row.job, project: this.dir }, row, to, {

@@ -4,20 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { realClock } from "../../../src/lib/clock.ts";
 import { loggerTo } from "../../../src/lib/logger.ts";
-import { Children } from "../../../src/os/children.ts";
 import { Notifier } from "../../../src/server/notify/notifier.ts";
+import { programsIn } from "../../support/programs.ts";
 import { until } from "../../support/until.ts";
 
 class Bench implements AsyncDisposable {
   readonly dir = mkdtempSync(join(tmpdir(), "rnix-notify-"));
   readonly logged: string[] = [];
-  readonly #children = new Children({
-    ledgerDir: join(this.dir, "children"),
-    kernelId: "test",
-    graceMs: 500,
-    memoryBytes: 65_536,
-    diskBytes: 1 << 20,
-  });
+  readonly #children = programsIn(this.dir);
   readonly notifier = new Notifier({
     children: this.#children,
     // The waits between attempts are cut short.

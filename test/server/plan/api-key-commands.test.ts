@@ -13,11 +13,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { realClock } from "../../../src/lib/clock.ts";
-import { Children } from "../../../src/os/children.ts";
+import type { Children } from "../../../src/os/children.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { CommandKeys } from "../../../src/server/plan/api-key-commands.ts";
 import { failure } from "../../config/sandbox.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { programsIn } from "../../support/programs.ts";
 import { until } from "../../support/until.ts";
 
 const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-keys-")));
@@ -26,13 +27,7 @@ const lockDir = join(dir, "locks");
 let children: Children;
 
 beforeAll(() => {
-  children = new Children({
-    ledgerDir: join(dir, "children"),
-    kernelId: "keys",
-    graceMs: 500,
-    memoryBytes: 4096,
-    diskBytes: 4096,
-  });
+  children = programsIn(dir);
 });
 
 afterAll(async () => {

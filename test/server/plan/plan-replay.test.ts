@@ -1,8 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
-import { Client } from "../../../src/client/client.ts";
-import { overStream } from "../../../src/client/memory.ts";
 import { type RunQuery, SyscallError } from "../../../src/plugin/index.ts";
 import type { SpawnRequest } from "../../../src/protocol/methods.ts";
 import { planReplay } from "../../../src/server/plan/plan-replay.ts";
@@ -349,7 +347,7 @@ describe("export_script", () => {
     ];
     await record(server.dir, UUID, { steps });
     await record(server.dir, NOW, { info: { parent_uuid: UUID } });
-    const client = new Client(overStream(await server.connect()));
+    const client = await server.client();
     const first = await client.request("export_script", { uuid: UUID, limit: 2 });
     expect(first).toMatchObject({
       head: {
@@ -391,7 +389,7 @@ describe("export_script", () => {
     await using server = await serve("memory");
     const dir = await record(server.dir, UUID);
     const file = join(dir, "steps.jsonl");
-    const client = new Client(overStream(await server.connect()));
+    const client = await server.client();
     appendFileSync(file, '{"v":1,"torn');
     expect((await client.request("export_script", { uuid: UUID })).responses).toHaveLength(2);
     appendFileSync(file, `\n${JSON.stringify(step(4, "four"))}\n`);
@@ -403,7 +401,7 @@ describe("export_script", () => {
     await using server = await serve("memory");
     await record(server.dir, UUID, { info: { max_steps: 9, context_budget: 5_000, permissions } });
     await record(server.dir, NOW, { info: { timeout_ms: null } });
-    const client = new Client(overStream(await server.connect()));
+    const client = await server.client();
     const limits = async (uuid: string) => (await client.request("export_script", { uuid })).head?.limits;
     const { head } = await client.request("export_script", { uuid: UUID });
     expect([head?.system_prompt, head?.allow, head?.deny]).toEqual(["Be brief.", ["Read"], ["Bash"]]);
@@ -414,7 +412,7 @@ describe("export_script", () => {
   test("of a supervisor is refused, because it has no model answers", async () => {
     await using server = await serve("memory");
     await record(server.dir, UUID, { info: { kind: "supervisor" } });
-    const client = new Client(overStream(await server.connect()));
+    const client = await server.client();
     await expect(client.request("export_script", { uuid: UUID })).rejects.toMatchObject({ code: "INVALID" });
   });
 });

@@ -5,9 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { JobEvents } from "../../../src/cron/ports.ts";
 import { realClock } from "../../../src/lib/clock.ts";
-import { Children } from "../../../src/os/children.ts";
+import type { Children } from "../../../src/os/children.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { Hooks } from "../../../src/server/schedule/hooks.ts";
+import { programsIn } from "../../support/programs.ts";
 import { until } from "../../support/until.ts";
 
 let dir: string;
@@ -18,13 +19,7 @@ let warned: string[];
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "rnix-hooks-"));
   warned = [];
-  children = new Children({
-    ledgerDir: join(dir, "children"),
-    kernelId: "test",
-    graceMs: 500,
-    memoryBytes: 65_536,
-    diskBytes: 1 << 20,
-  });
+  children = programsIn(dir);
   hooks = new Hooks({
     children,
     clock: realClock,

@@ -2,11 +2,14 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { connect, type Server as NetServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Client } from "../../../src/client/client.ts";
+import { overStream } from "../../../src/client/memory.ts";
 import { defaultSettings } from "../../../src/config/settings.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";
 import { type Logger, loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
+import type { ProcRef, SpawnRequest } from "../../../src/protocol/methods.ts";
 import type { Catalog } from "../../../src/server/catalog/project-catalog.ts";
 import type { ByteStream } from "../../../src/server/connection/connection.ts";
 import { memoryPair } from "../../../src/server/connection/memory-stream.ts";
@@ -39,7 +42,14 @@ export interface Fixture extends AsyncDisposable {
   /** What `host.stop` was called with. */
   stops: boolean[];
   connect(): Promise<ByteStream>;
+  /** A client of its own. `unit`: its claim of the run that it belongs to. */
+  client(unit?: string): Promise<Client>;
+  /** Begins a run that nobody follows. */
+  detached(intent?: string): Promise<ProcRef>;
 }
+
+/** A request that the fake system grants without notices. */
+export const RUN: SpawnRequest = { intent: "run", cwd: "/w", env: {}, trust: true };
 
 export const TRANSPORTS = ["socket", "memory"] as const;
 type Transport = (typeof TRANSPORTS)[number];
@@ -67,6 +77,7 @@ export async function serve(
   });
   const server = new Server(system, { stallMs: o.stallMs });
   const wire = transport === "socket" ? await overSocket(dir.path, server) : overMemory(server);
+  const client = async (unit?: string) => new Client(overStream(await wire.connect()), { unit });
   return {
     dir: dir.path,
     kernel,
@@ -75,6 +86,9 @@ export async function serve(
     logged,
     stops,
     connect: wire.connect,
+    client,
+    detached: async (intent = "run") =>
+      (await (await client()).open("spawn", { ...RUN, intent, detach: true })).answer,
     async [Symbol.asyncDispose]() {
       for (const info of kernel.processes.listProcs())
         await kernel.finish(info.pid, { code: 137, reason: "killed" });
