@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { KINDS } from "../../src/cli/replay/report.ts";
 import { Stage } from "../plugins/replay/stage.ts";
-import { failureOf } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 const text = readFileSync(join(ROOT, "docs/replay.md"), "utf8");
@@ -38,7 +38,7 @@ describe("docs/replay.md", () => {
       using stage = new Stage();
       stage.write("s.yaml", example);
       const played = (await stage.open("s.yaml")).play(({ name }) => results[name]?.shift() ?? "");
-      expect((await failureOf(played)).message).toMatch(says);
+      expect((await failure(played)).message).toMatch(says);
     }
   });
 

@@ -12,7 +12,8 @@ import {
   type VFSFile,
 } from "../../src/plugin/index.ts";
 import { testContext } from "../support/conformance/context.ts";
-import { exchange, failure } from "../support/conformance/vfs-file.ts";
+import { exchange } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/failure.ts";
 import { until } from "../support/until.ts";
 import { ManualTimers } from "./support/manual-timers.ts";
 import { PATIENT } from "./support/patience.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import anthropic from "../../plugins/anthropic.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { ask, failureOf, openModel } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { ask, openModel } from "../support/model-server/device.ts";
 import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 
@@ -63,7 +64,7 @@ test("an exhausted quota window is reported with its reset", async () => {
   };
   await using server = await ModelServer.start([{ fault: { kind: "status", status: 429, headers } }]);
   const file = await openModel(anthropic, DEVICE, { base_url: server.url });
-  expect(await failureOf(ask(file))).toMatchObject({
+  expect(await failure(ask(file))).toMatchObject({
     code: "EXHAUSTED",
     resetAtMs: Date.UTC(2026, 0, 1, 0, 5),
     retryAfterMs: undefined,
@@ -73,7 +74,7 @@ test("an exhausted quota window is reported with its reset", async () => {
 test("without a key no request is made", async () => {
   await using server = await ModelServer.start([{ text: "ok" }]);
   const file = await openModel(anthropic, DEVICE, { base_url: server.url, key: null });
-  expect(await failureOf(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
+  expect(await failure(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
   expect(server.requests).toEqual([]);
 });
 

@@ -1,15 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import plugin from "../../plugins/claude/index.ts";
-import { O_RDWR, type OpenContext, type ToolService } from "../../src/plugin/index.ts";
+import type { ToolService } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { failure } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/failure.ts";
 import { request } from "../support/model-server/device.ts";
-import { openContext, type RealContext } from "../support/open-context.ts";
+import { modelOperations } from "../support/model-server/plugin-cases.ts";
 import { until } from "../support/until.ts";
-import { askStreamed, user } from "./programs/ask-streamed.ts";
+import { CliStage, type StandIn, user } from "./programs/cli-stage.ts";
 import { standIn } from "./programs/stand-in.ts";
 
 /** The driver without the program: what that really does is tried in test/clis. */
@@ -30,83 +29,37 @@ const tools: ToolService = {
     name === "Echo" ? { text: JSON.stringify(input) } : { text: "Error NOT_FOUND: no", error: "NOT_FOUND" },
 };
 
-let root: string;
-let real: RealContext;
-let program: ReturnType<typeof standIn>;
+const STAND_IN: StandIn = ["claude", ANSWERS, HELP];
 
+let stage: CliStage;
 beforeEach(() => {
-  root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-claude-")));
-  program = standIn(root, "claude", ANSWERS, HELP);
-  real = openContext(root, join(root, "kept"), {
-    env: {
-      PATH: `${root}:/usr/bin:/bin`,
-      HOME: root,
-      SECRET_OF_MINE: "x",
-      CLAUDE_CODE_SIMPLE: "1",
-      HTTPS_PROXY: "http://proxy:1",
-    },
-    secret: async () => "the-key",
-    tools,
-  });
+  const env = { SECRET_OF_MINE: "x", CLAUDE_CODE_SIMPLE: "1", HTTPS_PROXY: "http://proxy:1" };
+  stage = new CliStage(plugin.devices[DEVICE], STAND_IN, { env, tools });
 });
-
-afterEach(async () => {
-  // What has exited is looked after for a moment.
-  await until(() => real.children.list().length === 0);
-  await real[Symbol.asyncDispose]();
-  rmSync(root, { recursive: true, force: true });
-});
-
-function ask(asked: object, context: OpenContext = real.context): Promise<string> {
-  return askStreamed(plugin.devices[DEVICE], asked, context);
-}
+afterEach(() => stage[Symbol.asyncDispose]());
 
 function after(argv: readonly string[], option: string): string | undefined {
   return argv[argv.indexOf(option) + 1];
 }
 
-const kept: RealContext[] = [];
 describePlugin("claude", () => import("../../plugins/claude/index.ts"), {
   setup: (dir) => {
-    const made = openContext(dir, mkdtempSync(join(tmpdir(), "rnix-kept-")));
-    kept.push(made);
-    const { path } = standIn(dir, "claude", ANSWERS, HELP);
-    const { exec } = made.context;
-    return { exec, tools, secret: async () => "the-key", config: { extra: { command: path } } };
+    const { path } = standIn(dir, ...STAND_IN);
+    return { tools, secret: async () => "the-key", config: { extra: { command: path } } };
   },
-  teardown: async () => {
-    for (const one of kept.splice(0)) {
-      await until(() => one.children.list().length === 0);
-      await one[Symbol.asyncDispose]();
-    }
-  },
-  operations: [
-    {
-      title: "answers in one piece",
-      device: DEVICE,
-      input: { ...request, ...user("hi") },
-      answer: (answer) => expect(JSON.parse(answer)).toMatchObject({ content: "hello from the model" }),
-    },
-    {
-      title: "answers in events",
-      device: DEVICE,
-      input: { ...request, ...user("hi"), stream: true },
-      answer: (answer) => expect(answer).toEndWith('{"type":"stop","reason":"end_turn"}'),
-    },
-    {
-      title: "says that a key was refused",
-      device: DEVICE,
-      input: { ...request, ...user("please refuse") },
-      error: "PERMISSION",
-    },
-  ],
-  endless: { device: DEVICE, input: { ...request, ...user("please hang") } },
+  ...modelOperations(DEVICE, { asked: "please refuse", error: "PERMISSION" }),
 });
 
 describe("the claude CLI is started", () => {
   test("without its own tools, settings, servers and session, and with the prompt of the process", async () => {
-    await ask({ system_prompt: "Be brief.", model: "opus", max_turns: 7, effort: "minimal", ...user("hi") });
-    const { argv, stdin } = program.started();
+    await stage.ask({
+      system_prompt: "Be brief.",
+      model: "opus",
+      max_turns: 7,
+      effort: "minimal",
+      ...user("hi"),
+    });
+    const { argv, stdin } = stage.program.started();
     expect(stdin).toBe("hi");
     expect(after(argv, "--model")).toBe("opus");
     expect(after(argv, "--tools")).toBe("");
@@ -119,11 +72,11 @@ describe("the claude CLI is started", () => {
   });
 
   test("with its key only in the environment, and with only the variables of the run that it needs", async () => {
-    await ask({ ...user("hi"), max_output: 1234 });
-    const { argv, env } = program.started();
+    await stage.ask({ ...user("hi"), max_output: 1234 });
+    const { argv, env } = stage.program.started();
     expect(env).toMatchObject({
       ANTHROPIC_API_KEY: "the-key",
-      HOME: root,
+      HOME: stage.root,
       HTTPS_PROXY: "http://proxy:1",
       CLAUDE_CODE_MAX_OUTPUT_TOKENS: "1234",
       CLAUDE_CODE_MAX_RETRIES: "0",
@@ -135,8 +88,8 @@ describe("the claude CLI is started", () => {
   });
 
   test("with the token of its login as such", async () => {
-    await ask(user("hi"), { ...real.context, secret: async () => "sk-ant-oat01-token" });
-    const { env } = program.started();
+    await stage.ask(user("hi"), { secret: async () => "sk-ant-oat01-token" });
+    const { env } = stage.program.started();
     expect([env.CLAUDE_CODE_OAUTH_TOKEN, env.ANTHROPIC_API_KEY]).toEqual(["sk-ant-oat01-token", undefined]);
   });
 
@@ -148,8 +101,8 @@ describe("the claude CLI is started", () => {
       { role: "tool", tool_call_id: "1", content: 'two\nlines "quoted"' },
       { role: "user", content: "go on" },
     ];
-    await ask({ messages });
-    const lines = program.started().stdin.split("\n");
+    await stage.ask({ messages });
+    const lines = stage.program.started().stdin.split("\n");
     expect(lines.slice(1, 4).map((line) => JSON.parse(line))).toEqual(messages.slice(0, 3));
     expect(lines.at(-1)).toBe("go on");
   });
@@ -160,47 +113,47 @@ describe("the claude CLI is started", () => {
       ["old", "2.1.328 (Claude Code)", "2.1.329"],
       ["older", "1.9.999 (Claude Code)", "2.1.329"],
     ] as const) {
-      const path = join(root, name);
+      const path = join(stage.root, name);
       const script = `#!/bin/sh\ncase "$1" in --version) echo '${version}' ;; *) echo '--print --model' ;; esac\n`;
       writeFileSync(path, script, { mode: 0o755 });
-      const context = { ...real.context, config: { extra: { command: path } } };
-      const error = await failure(() => ask(user("hi"), context));
+      const context = { config: { extra: { command: path } } };
+      const error = await failure(() => stage.ask(user("hi"), context));
       expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: false });
       expect(error.message).toContain(said);
     }
   });
 
   test("once to read its abilities", async () => {
-    const calls = join(root, "calls");
-    const path = join(root, "counting");
-    const script = `#!/bin/sh\necho "$1" >> '${calls}'\nexec '${program.path}' "$@"\n`;
+    const calls = join(stage.root, "calls");
+    const path = join(stage.root, "counting");
+    const script = `#!/bin/sh\necho "$1" >> '${calls}'\nexec '${stage.program.path}' "$@"\n`;
     writeFileSync(path, script, { mode: 0o755 });
-    const context = { ...real.context, config: { extra: { command: path } } };
-    for (const _again of [1, 2]) await ask(user("hi"), context);
+    const context = { config: { extra: { command: path } } };
+    for (const _again of [1, 2]) await stage.ask(user("hi"), context);
     const started = readFileSync(calls, "utf8").trim().split("\n").toSorted();
     expect(started.filter((option) => option.startsWith("--"))).toEqual(["--help", "--version"]);
   });
 
   test("with no prompt that it would take as its own command", async () => {
     for (const prompt of ["/init", " !ls", "# note"]) {
-      await ask(user(prompt));
-      expect(program.started().stdin).toBe(`The request:\n${prompt}`);
+      await stage.ask(user(prompt));
+      expect(stage.program.started().stdin).toBe(`The request:\n${prompt}`);
     }
   });
 
   test("from the PATH or a usual folder; otherwise the error says how to install it", async () => {
     const { provider } = plugin.devices[DEVICE];
-    expect(await provider.detect({ PATH: root })).toEqual({ model: "sonnet" });
+    expect(await provider.detect({ PATH: stage.root })).toEqual({ model: "sonnet" });
     expect(await provider.detect({ PATH: "/nowhere", HOME: "/nowhere" })).toBeNull();
-    const context = { ...real.context, env: { PATH: "/nowhere", HOME: "/nowhere" } };
-    const error = await failure(() => ask(user("hi"), context));
+    const context = { env: { PATH: "/nowhere", HOME: "/nowhere" } };
+    const error = await failure(() => stage.ask(user("hi"), context));
     expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: false });
   });
 });
 
 describe("the output of the claude CLI", () => {
   test("becomes text, reasoning, usage and cost", async () => {
-    const events = await ask(user("hi"));
+    const events = await stage.ask(user("hi"));
     expect(events).toContain('{"type":"reasoning_delta","text":"hm"}');
     expect(events).toContain(
       '{"type":"usage","usage":{"input_tokens":100,"output_tokens":7,"cached_tokens":20,"cost_usd":0.000351}}',
@@ -208,7 +161,7 @@ describe("the output of the claude CLI", () => {
   });
 
   test("reports each new request to its model", async () => {
-    const events = await ask(user("two turns"));
+    const events = await stage.ask(user("two turns"));
     const printed = events.match(/"type":"turn"|(?<="type":"text_delta","text":")[^"]*/g)?.join("");
     expect(printed).toBe('I try."type":"turn"Done.');
   });
@@ -219,7 +172,7 @@ describe("the output of the claude CLI", () => {
     ["please fail", "UNAVAILABLE", true],
   ] as const) {
     test(`fails with ${code} for the prompt "${asked}"`, async () => {
-      expect(await failure(() => ask(user(asked)))).toMatchObject({ code, retryable });
+      expect(await failure(() => stage.ask(user(asked)))).toMatchObject({ code, retryable });
     });
   }
 });
@@ -229,16 +182,16 @@ describe("the endpoint of its tools", () => {
 
   /** Runs while the program is at work, with the address and the token that it was given. */
   async function during(use: (post: (body: object, token?: string) => Promise<Response>) => Promise<void>) {
-    const file = await plugin.devices[DEVICE].factory("", O_RDWR, real.context);
+    const file = await stage.open();
     await file.write(JSON.stringify({ ...request, stream: true, ...user("please hang") }), never);
     await until(() => {
       try {
-        return program.started().env.RNIX_TOOLS_TOKEN !== undefined;
+        return stage.program.started().env.RNIX_TOOLS_TOKEN !== undefined;
       } catch {
         return false;
       }
     });
-    const { argv, env } = program.started();
+    const { argv, env } = stage.program.started();
     const config: { mcpServers: { rnix: { url: string } } } = JSON.parse(after(argv, "--mcp-config") ?? "");
     const { url } = config.mcpServers.rnix;
     const post = (body: object, token = env.RNIX_TOOLS_TOKEN ?? ""): Promise<Response> =>
@@ -278,8 +231,8 @@ describe("the endpoint of its tools", () => {
   test("is a new one for each answer", async () => {
     const tokens = new Set<string | undefined>();
     for (const _again of [1, 2]) {
-      await ask(user("hi"));
-      tokens.add(program.started().env.RNIX_TOOLS_TOKEN);
+      await stage.ask(user("hi"));
+      tokens.add(stage.program.started().env.RNIX_TOOLS_TOKEN);
     }
     expect([tokens.size, tokens.has(undefined)]).toEqual([2, false]);
   });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import google from "../../plugins/google.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { ask, failureOf, openModel } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { ask, openModel } from "../support/model-server/device.ts";
 import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { type Fault, ModelServer } from "../support/model-server/server.ts";
 
@@ -59,7 +60,7 @@ describe("Google's own errors", () => {
   const failed = async (fault: Fault, stream = true) => {
     await using server = await ModelServer.start([{ fault }]);
     const file = await openModel(google, DEVICE, { base_url: server.url });
-    return await failureOf(ask(file, { stream }));
+    return await failure(ask(file, { stream }));
   };
   const refusal = (status: number, name: string, details: object[]): Fault => ({
     kind: "status",
@@ -95,7 +96,7 @@ describe("Google's own errors", () => {
       });
       try {
         const file = await openModel(google, DEVICE, { base_url: `http://127.0.0.1:${server.port}` });
-        const error = await failureOf(ask(file));
+        const error = await failure(ask(file));
         expect(error).toMatchObject({ code: "UNAVAILABLE", retryable: true });
         expect(error.message).toContain(finishReason);
       } finally {
@@ -122,6 +123,6 @@ test("it is found by either of its keys", async () => {
 test("without a key no request is made", async () => {
   await using server = await ModelServer.start([{ text: "ok" }]);
   const file = await openModel(google, DEVICE, { base_url: server.url, key: null });
-  expect(await failureOf(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
+  expect(await failure(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
   expect(server.requests).toEqual([]);
 });

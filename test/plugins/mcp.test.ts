@@ -6,7 +6,8 @@ import plugin from "../../plugins/mcp/index.ts";
 import { Channel } from "../../src/lib/channel.ts";
 import { type Child, type Mounted, O_RDWR, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { exchange, text } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/failure.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { HttpMcpServer } from "../support/mcp-server/http.ts";
 import { modernAnswer } from "../support/mcp-server/modern.ts";
@@ -95,14 +96,6 @@ async function read(mounted: Mounted, place: string, subpath = ""): Promise<stri
 }
 
 describePlugin("mcp", () => import("../../plugins/mcp/index.ts"), {
-  setup: (folder) => {
-    const made = openContext(folder, join(folder, ".kept"));
-    conformance.push(made);
-    return { exec: made.context.exec };
-  },
-  teardown: async () => {
-    for (const made of conformance.splice(0)) await made[Symbol.asyncDispose]();
-  },
   operations: [],
   unknown: { skip: "it has devices only when something is mounted" },
   mount: {
@@ -134,7 +127,6 @@ describePlugin("mcp", () => import("../../plugins/mcp/index.ts"), {
     endless: () => program("hang"),
   },
 });
-const conformance: RealContext[] = [];
 
 describe("a server on stdin and stdout", () => {
   test("has its tools as devices, with their schemas and annotations", async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { JsonDepth } from "../../plugins/_lib/json-depth.ts";
 import { requestFetch } from "../../plugins/_model/fetch.ts";
-import { failureOf } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
 
 const MB = new Uint8Array(1024 ** 2).fill(120);
 
@@ -30,7 +30,7 @@ for (const [status, streams] of [
     let pieces = 0;
     await using server = await fetched(response, streams, () => void pieces++);
     const read = server.answer.then((answer) => answer.text());
-    expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: false });
+    expect(await failure(read)).toMatchObject({ code: "DRIVER", retryable: false });
     expect(pieces > 0, "an error is not a sign that the model works").toBe(status === 200);
   });
 
@@ -41,7 +41,7 @@ describe("an answer that is nested too deeply", () => {
   test("fails before it is parsed", async () => {
     await using server = await fetched(() => new Response(deep, { headers }), false);
     const started = performance.now();
-    expect(await failureOf(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
+    expect(await failure(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
     // Parsing it would block the thread for a second.
     expect(performance.now() - started).toBeLessThan(500);
   });
@@ -49,7 +49,7 @@ describe("an answer that is nested too deeply", () => {
   test("with blank lines in it fails too", async () => {
     const spread = deep.replaceAll("[[[[", "[[\n\n[[");
     await using server = await fetched(() => new Response(spread, { headers }), false);
-    expect(await failureOf(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
+    expect(await failure(server.answer)).toMatchObject({ code: "DRIVER", retryable: true });
   });
 
   test("of an error has the status without the body", async () => {
@@ -72,7 +72,7 @@ describe("an answer that is nested too deeply", () => {
     const read = (async () => {
       for await (const chunk of body ?? []) seen += Buffer.from(chunk).toString();
     })();
-    expect(await failureOf(read)).toMatchObject({ code: "DRIVER", retryable: true });
+    expect(await failure(read)).toMatchObject({ code: "DRIVER", retryable: true });
     expect(seen).not.toContain(event);
   });
 });

@@ -4,7 +4,8 @@ import google from "../../plugins/google.ts";
 import openai from "../../plugins/openai.ts";
 import compatible from "../../plugins/openai-compatible.ts";
 import type { ModelListRequest, Plugin } from "../../src/plugin/index.ts";
-import { failureOf, openModel } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { openModel } from "../support/model-server/device.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 
 const REQUEST: ModelListRequest = { op: "models" };
@@ -46,7 +47,7 @@ describe.each(DRIVERS)("the models of %s", (name, plugin, urlOf) => {
 
   test("with a refused key the failure is that of a model call", async () => {
     await using server = await ModelServer.start({ turns: [], key: "another" });
-    expect(await failureOf(listed(plugin, name, urlOf(server)))).toMatchObject({
+    expect(await failure(listed(plugin, name, urlOf(server)))).toMatchObject({
       code: "PERMISSION",
       retryable: false,
       message: expect.stringContaining("Incorrect API key provided"),
@@ -55,16 +56,16 @@ describe.each(DRIVERS)("the models of %s", (name, plugin, urlOf) => {
 
   test("a server without a list is NOT_FOUND", async () => {
     await using server = answering(404, { error: { message: "no such path" } });
-    expect(await failureOf(listed(plugin, name, server.url))).toMatchObject({
+    expect(await failure(listed(plugin, name, server.url))).toMatchObject({
       code: "NOT_FOUND",
       message: expect.stringContaining("no list of models"),
     });
     await using other = answering(200, { hello: "world" });
-    expect(await failureOf(listed(plugin, name, other.url))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await failure(listed(plugin, name, other.url))).toMatchObject({ code: "NOT_FOUND" });
   });
 
   test("a server that can't be reached is UNAVAILABLE", async () => {
-    expect(await failureOf(listed(plugin, name, "http://127.0.0.1:1"))).toMatchObject({
+    expect(await failure(listed(plugin, name, "http://127.0.0.1:1"))).toMatchObject({
       code: "UNAVAILABLE",
       message: expect.stringContaining("ECONNREFUSED"),
     });

@@ -2,14 +2,14 @@ import { expect, test } from "bun:test";
 import { commandOf } from "../../plugins/_model/cli-file.ts";
 import { keyOf, settingsOf } from "../../plugins/_model/settings.ts";
 import { testContext } from "../support/conformance/context.ts";
-import { failureOf } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
 
 const keyed = (key: string) => ({ ...testContext("/").context, secret: async () => key });
 
 test.each(["sk-line\nbreak", "sk-return\r", "sk-ümlaut", "sk-☃", "sk-\u0000"])(
   "a key that no header can carry fails the request, and is not shown: %j",
   async (key) => {
-    const error = await failureOf(keyOf(keyed(key), { required: false }));
+    const error = await failure(keyOf(keyed(key), { required: false }));
     expect(error).toMatchObject({ code: "PERMISSION", retryable: false });
     expect(error.message).toStartWith("The key has a line break");
     expect(error.message).not.toContain("sk-");

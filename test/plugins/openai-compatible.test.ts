@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import compatible from "../../plugins/openai-compatible.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { ask, failureOf, openModel } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { ask, openModel } from "../support/model-server/device.ts";
 import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 
@@ -42,7 +43,7 @@ describe("OpenRouter's own fields", () => {
       await server.stop(true);
     }
   };
-  const failed = (response: () => Response) => failureOf(asked(response));
+  const failed = (response: () => Response) => failure(asked(response));
   const sse = (...chunks: object[]) =>
     new Response(
       [": OPENROUTER PROCESSING", ...chunks.map((chunk) => `data: ${JSON.stringify(chunk)}`), ""].join(
@@ -81,7 +82,7 @@ describe("OpenRouter's own fields", () => {
 });
 
 test("without an address it cannot be opened, and no model is found for it", async () => {
-  const error = await failureOf(openModel(compatible, DEVICE, {}));
+  const error = await failure(openModel(compatible, DEVICE, {}));
   expect(error).toMatchObject({ code: "INVALID" });
   expect(error.message).toContain("OPENAI_BASE_URL");
   expect(await compatible.devices[DEVICE].provider.detect()).toBeNull();

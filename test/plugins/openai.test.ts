@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import openai from "../../plugins/openai.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { ask, failureOf, openModel, request } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { ask, openModel, request } from "../support/model-server/device.ts";
 import { modelCases } from "../support/model-server/plugin-cases.ts";
 import { ModelServer } from "../support/model-server/server.ts";
 
@@ -59,7 +60,7 @@ test("a request to OpenAI asks it to store nothing", async () => {
 
 test("a request to OpenAI without a key fails and is not retried", async () => {
   const file = await openModel(openai, "/dev/llm/openai", { key: null });
-  expect(await failureOf(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
+  expect(await failure(ask(file))).toMatchObject({ code: "UNAVAILABLE", retryable: false });
 });
 
 test("a long tool call gives heartbeats before it is complete", async () => {
@@ -92,7 +93,7 @@ test("an event longer than one read continues in the next", async () => {
 
 describe("a wrong entry or request is INVALID, with what was expected", () => {
   const opened = async (entry: Parameters<typeof openModel>[2]) =>
-    (await failureOf(openModel(openai, "/dev/llm/openai", entry))).message;
+    (await failure(openModel(openai, "/dev/llm/openai", entry))).message;
 
   test("an entry", async () => {
     expect(await opened({ base_url: "ftp://x" })).toContain("base_url");
@@ -110,12 +111,12 @@ describe("a wrong entry or request is INVALID, with what was expected", () => {
       ['{"model":"m","messages":"hi"}', "messages"],
       [JSON.stringify(orphan), '"c9"'],
     ] as const) {
-      const error = await failureOf(file.write(data, signal));
+      const error = await failure(file.write(data, signal));
       expect(error).toMatchObject({ code: "INVALID" });
       expect(error.message).toContain(says);
     }
     const unread = await openModel(openai, "/dev/llm/openai", { base_url: "http://127.0.0.1:1/v1" });
-    expect(await failureOf(unread.read(10, signal))).toMatchObject({ code: "INVALID" });
+    expect(await failure(unread.read(10, signal))).toMatchObject({ code: "INVALID" });
   });
 });
 

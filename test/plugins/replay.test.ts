@@ -5,7 +5,8 @@ import { join } from "node:path";
 import replay from "../../plugins/replay/index.ts";
 import type { LLMMessage } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { ask, failureOf, openModel, request } from "../support/model-server/device.ts";
+import { failure } from "../support/failure.ts";
+import { ask, openModel, request } from "../support/model-server/device.ts";
 
 const DEVICE = "/dev/llm/replay";
 let dir: string;
@@ -138,7 +139,7 @@ describe("a script", () => {
 describe("a script that can't be replayed fails with the reason, and is not retried", () => {
   test("at the turn behind its last answer", async () => {
     const file = await scripted("short.json", JSON.stringify({ responses: RESPONSES }));
-    const error = await failureOf(
+    const error = await failure(
       ask(file, { model: "short.json", messages: [...request.messages, said("one"), said("two")] }),
     );
     expect(error).toMatchObject({ code: "INVALID", retryable: false });
@@ -159,14 +160,14 @@ describe("a script that can't be replayed fails with the reason, and is not retr
   for (const [title, name, text, says] of wrong)
     test(title, async () => {
       const file = await scripted(name, text);
-      const error = await failureOf(ask(file, { model: name }));
+      const error = await failure(ask(file, { model: name }));
       expect(error).toMatchObject({ code: "INVALID", retryable: false });
       expect(error.message).toMatch(says);
     });
 
   test("that is missing", async () => {
     const file = await openModel(replay, DEVICE, { cwd: dir });
-    expect(await failureOf(ask(file, { model: "none.yaml" }))).toMatchObject({ code: "NOT_FOUND" });
+    expect(await failure(ask(file, { model: "none.yaml" }))).toMatchObject({ code: "NOT_FOUND" });
   });
 
   const NO_FILES: [string, (path: string) => unknown][] = [
@@ -179,7 +180,7 @@ describe("a script that can't be replayed fails with the reason, and is not retr
       const name = `${what.replaceAll(" ", "-")}.yaml`;
       make(join(dir, name));
       const file = await openModel(replay, DEVICE, { cwd: dir });
-      const error = await failureOf(ask(file, { model: name }));
+      const error = await failure(ask(file, { model: name }));
       expect(error).toMatchObject({ code: "INVALID", retryable: false });
       expect(error.message).toContain(`${name}: it is a folder, a device or a pipe`);
     });

@@ -15,7 +15,8 @@ import {
   type VFSFile,
 } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { exchange, failure, text } from "../support/conformance/vfs-file.ts";
+import { exchange, text } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/failure.ts";
 import { isAlive } from "../support/is-alive.ts";
 import { measured } from "../support/measured.ts";
 import { type OpenContextOptions, openContext, type RealContext } from "../support/open-context.ts";
@@ -59,14 +60,7 @@ async function bash(input: object | string, context = real().context, signal = n
   }
 }
 
-let shared: RealContext;
 describePlugin("shell", () => import("../../plugins/shell.ts"), {
-  setup: (folder) => {
-    shared = openContext(folder, join(folder, "kept"));
-    const { exec } = shared.context;
-    return { exec };
-  },
-  teardown: async () => shared[Symbol.asyncDispose](),
   operations: [
     {
       title: "runs a command",

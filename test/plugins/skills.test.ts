@@ -10,7 +10,8 @@ import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
-import { exchange, failure } from "../support/conformance/vfs-file.ts";
+import { exchange } from "../support/conformance/vfs-file.ts";
+import { failure } from "../support/failure.ts";
 
 const DEVICE = "/dev/skills/manage";
 const CREATE = { op: "SkillManage", action: "create", name: "notes", description: "Notes.", body: "# Do" };

@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import type { Code } from "../../../src/plugin/index.ts";
+import { failure } from "../../support/failure.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { HTTP_DRIVERS, openDriver } from "../../support/model-server/conformance/driver.ts";
-import { failureOf, request } from "../../support/model-server/device.ts";
+import { request } from "../../support/model-server/device.ts";
 import { type Fault, ModelServer, type Turn } from "../../support/model-server/server.ts";
 import { TestGate } from "./test-gate.ts";
 
@@ -63,7 +64,7 @@ for (const driver of HTTP_DRIVERS)
       test(`ends with ${code} for ${title} after ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`, async () => {
         await using server = await ModelServer.start({ turns: [broken(fault)], loop: true });
         const { answer, clock } = await called(server);
-        expect(await failureOf(answer)).toMatchObject({ code });
+        expect(await failure(answer)).toMatchObject({ code });
         expect(server.requests).toHaveLength(attempts);
         expect(clock.pending).toBe(0);
       });
@@ -72,7 +73,7 @@ for (const driver of HTTP_DRIVERS)
       test(`ends with TIMEOUT for a server that falls silent (${kind}), and releases the connection`, async () => {
         await using server = await ModelServer.start([broken({ kind })]);
         const { answer, clock, file } = await called(server);
-        const failed = failureOf(answer);
+        const failed = failure(answer);
         await server.arrived(1);
         await clock.advance(600_000);
         expect(await failed).toMatchObject({ code: "TIMEOUT" });

@@ -2,7 +2,8 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, linkSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { O_RDONLY, O_WRONLY, type OpenContext } from "../../../src/plugin/index.ts";
-import { exchange, failure } from "../../support/conformance/vfs-file.ts";
+import { exchange } from "../../support/conformance/vfs-file.ts";
+import { failure } from "../../support/failure.ts";
 import { Project, SECRET } from "./project.ts";
 
 /** Paths that lead outside, each made in a fresh project. */

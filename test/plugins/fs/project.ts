@@ -10,7 +10,8 @@ import {
   type VFSFile,
 } from "../../../src/plugin/index.ts";
 import { type Notes, testContext } from "../../support/conformance/context.ts";
-import { exchange, failure, text } from "../../support/conformance/vfs-file.ts";
+import { exchange, text } from "../../support/conformance/vfs-file.ts";
+import { failure } from "../../support/failure.ts";
 
 export const SECRET = "the secret of another project";
 

@@ -4,7 +4,7 @@ import { basename, relative } from "node:path";
 import plugin from "../../../plugins/fs/index.ts";
 import { Permissions } from "../../../src/kernel/permission/permissions.ts";
 import { O_RDONLY, O_WRONLY, type OpenContext, type ToolDef } from "../../../src/plugin/index.ts";
-import { failure } from "../../support/conformance/vfs-file.ts";
+import { failure } from "../../support/failure.ts";
 import { Project } from "./project.ts";
 
 /* What a run's rules say of the files that a call meets on its way. The kernel's own look at the call is not made here. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { SearchRequest } from "../../../plugins/fs/search/search.ts";
 import { Searches } from "../../../plugins/fs/search/searches.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import { failure } from "../../support/conformance/vfs-file.ts";
+import { failure } from "../../support/failure.ts";
 import { until } from "../../support/until.ts";
 import { Project } from "./project.ts";
 

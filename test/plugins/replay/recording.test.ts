@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failureOf } from "../../support/model-server/device.ts";
+import { failure } from "../../support/failure.ts";
 import { run, Stage, step } from "./stage.ts";
 
 const UUID = "0199e0a0-0000-7000-8000-000000000001";
@@ -25,7 +25,7 @@ describe("a recorded run", () => {
         usage: { input_tokens: 5, output_tokens: 6, cached_tokens: 1 },
       });
       expect(await player.next()).toMatchObject({ content: "done", stop_reason: "end_turn" });
-      expect((await failureOf(player.next())).message).toContain("has 2 responses");
+      expect((await failure(player.next())).message).toContain("has 2 responses");
     }
   });
 
@@ -66,7 +66,7 @@ describe("a recorded run", () => {
       const played = (await stage.open(model)).play(() => now);
       if (same) expect(await played).toEqual(["", "done"]);
       else {
-        const error = await failureOf(played);
+        const error = await failure(played);
         expect(error).toMatchObject({ code: "INVALID", retryable: false });
         expect(error.message).toContain(`run ${UUID} diverges at turn 1`);
         expect(error.message).toContain(`  ${now}`);
@@ -135,7 +135,7 @@ describe("a run that can't be replayed fails, and is not retried", () => {
     test(title, async () => {
       using stage = recorded(step(1, "a"));
       arrange(stage);
-      const error = await failureOf((await stage.open(model)).next());
+      const error = await failure((await stage.open(model)).next());
       expect(error).toMatchObject({ code, retryable: false });
       expect(error.message).toMatch(says);
     });
@@ -186,10 +186,10 @@ describe("a child of a replayed run", () => {
     expect((await other.next()).content).toBe("as a3");
     expect((await first.next()).content).toBe("as a1");
     const third = await child(stage, "b4", "look", UUID);
-    const error = await failureOf(third.next());
+    const error = await failure(third.next());
     expect(error.message).toContain("number 3 of it");
     const unknown = await child(stage, "b5", "sing", UUID);
-    expect((await failureOf(unknown.next())).message).toMatch(
+    expect((await failure(unknown.next())).message).toMatch(
       /helper: "write"[\s\S]*actual\n {2}helper: "sing"/,
     );
   });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { LLMRequest } from "../../../src/plugin/index.ts";
-import { failureOf, request } from "../../support/model-server/device.ts";
+import { failure } from "../../support/failure.ts";
+import { request } from "../../support/model-server/device.ts";
 import { Stage } from "./stage.ts";
 
 const ASK = { tool_calls: [{ name: "Bash", input: { command: "npm test" } }] };
@@ -61,7 +62,7 @@ describe("a condition on the conversation", () => {
       const player = await stage.open("s.json");
       const asked = player.next(undefined, { ...conversation, turn: 1 });
       if (holds) expect((await asked).content).toBe("played");
-      else expect(await failureOf(asked)).toMatchObject({ code: "INVALID", retryable: false });
+      else expect(await failure(asked)).toMatchObject({ code: "INVALID", retryable: false });
     });
   }
 });
@@ -82,7 +83,7 @@ describe("the expected result of a call", () => {
     using stage = new Stage();
     stage.write("s.json", script);
     expect(await (await stage.open("s.json")).play(() => "a\nb\n3 pass [8ms]")).toEqual(["", "green"]);
-    const error = await failureOf((await stage.open("s.json")).play(() => "a\nb\n2 pass [8ms]"));
+    const error = await failure((await stage.open("s.json")).play(() => "a\nb\n2 pass [8ms]"));
     expect(error).toMatchObject({ code: "INVALID", retryable: false });
     expect(error.message).toContain('Bash {"command":"npm test"} had another result');
     expect(error.message).toContain("turn 1");
@@ -119,7 +120,7 @@ describe("the expected result of a call", () => {
       stage.write("s.json", { compare, responses: [{ tool_calls: [call] }, { text: "on" }] });
       const played = (await stage.open("s.json")).play(() => came);
       if (same) expect(await played).toEqual(["", "on"]);
-      else expect((await failureOf(played)).code).toBe("INVALID");
+      else expect((await failure(played)).code).toBe("INVALID");
     });
   }
 });
@@ -166,7 +167,7 @@ describe("a script that branches", () => {
   test("fails with the conditions and the value when none is true", async () => {
     using stage = new Stage();
     stage.write("s.json", script);
-    const error = await failureOf((await stage.open("s.json")).play(tools("7 fail")));
+    const error = await failure((await stage.open("s.json")).play(tools("7 fail")));
     expect(error).toMatchObject({ code: "INVALID", retryable: false });
     expect(error.message).toContain("the last result: contains: 0 fail");
     expect(error.message).toContain("the last result: contains: 1 fail");
@@ -197,7 +198,7 @@ describe("a script that branches", () => {
     expect(await other.play(tools("1 fail"))).toEqual(["", "the end"]);
     const compacted = await stage.open("s.json", { uuid: "third" });
     compacted.turn = 2;
-    expect((await failureOf(compacted.next())).message).toContain("compacted");
+    expect((await failure(compacted.next())).message).toContain("compacted");
   });
 });
 
@@ -215,7 +216,7 @@ describe("an answer of a script", () => {
     using stage = new Stage();
     stage.write("s.json", { responses: [{ text: "one" }] });
     const player = await stage.open("s.json");
-    expect(await failureOf(player.next(undefined, { turn: null }))).toMatchObject({
+    expect(await failure(player.next(undefined, { turn: null }))).toMatchObject({
       code: "INVALID",
       retryable: false,
     });
@@ -276,7 +277,7 @@ describe("an invalid script fails with the position", () => {
     test(title, async () => {
       using stage = new Stage();
       stage.write(name, text);
-      const error = await failureOf((await stage.open(name)).next());
+      const error = await failure((await stage.open(name)).next());
       expect(error).toMatchObject({ code: "INVALID", retryable: false });
       expect(error.message).toMatch(says);
     });

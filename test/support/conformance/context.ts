@@ -2,10 +2,10 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ChecklistItem, OpenContext } from "../../../src/plugin/index.ts";
 
-/** What a driver reported to its process through the context, in order. */
 /** Characters of output that are kept. */
 const OUTPUT_KEPT = 64 * 1024;
 
+/** What a driver reported to its process through the context, in order. */
 export interface Notes {
   progress: string[];
   /** The end of it. */

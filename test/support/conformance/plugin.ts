@@ -2,7 +2,7 @@
  * The plugin contract as tests. Every stock plugin's test file calls
  *
  *   describePlugin("fs", () => import("../../plugins/fs.ts"), {
- *     setup: async (dir) => { … files the operations work on …; return { exec, store, secret, config }; },
+ *     setup: async (dir) => { … files the operations work on …; return { store, secret, config }; },
  *     operations: [
  *       { title: "reads a file", device: "/dev/fs", input: { op: "read_file", path: "a.txt" },
  *         answer: (text) => expect(text).toContain("hello") },
@@ -36,8 +36,10 @@ import {
 } from "../../../src/plugin/index.ts";
 import { DeviceRegistry } from "../../../src/vfs/registry.ts";
 import { PATIENT } from "../../plugin/support/patience.ts";
+import { failure } from "../failure.ts";
+import { openContext } from "../open-context.ts";
 import { testContext } from "./context.ts";
-import { ABORT_MS, exchange, expectCode, expectStat, failure, open, settled, text } from "./vfs-file.ts";
+import { ABORT_MS, exchange, expectCode, expectStat, open, settled, text } from "./vfs-file.ts";
 
 const PLUGINS = resolve(import.meta.dir, "../../../plugins");
 const FLAGS: OpenFlag[] = [O_RDONLY, O_WRONLY, O_RDWR];
@@ -59,7 +61,10 @@ interface Operation {
 export interface PluginCases {
   /** Absolute path of the entry; `plugins/<name>.ts` or `plugins/<name>/index.ts` by default. */
   entry?: string;
-  /** Makes what the operations work on, in a temporary folder of their own; returns services and config. */
+  /**
+   * Makes what the operations work on, in a temporary folder of their own; returns services and config. A plugin that
+   * needs `exec` has it already: its programs really run.
+   */
   setup?: (dir: string) => Partial<OpenContext> | Promise<Partial<OpenContext>>;
   /** Undoes what setup did outside the folder. */
   teardown?: () => void | Promise<void>;
@@ -86,6 +91,13 @@ interface MountCases {
 interface Loaded {
   plugin: Plugin;
   end(): Promise<void>;
+}
+
+/** A plugin, and the context of its calls in a folder of their own. */
+interface Stage {
+  dir: string;
+  plugin: Plugin;
+  context: OpenContext;
 }
 
 export function describePlugin(name: string, load: () => Promise<unknown>, cases: PluginCases): void {
@@ -144,29 +156,46 @@ function describeModule(name: string, entry: string, load: () => Promise<unknown
   });
 }
 
+/** Sets the stage before the tests of a block, and clears it after them. */
+function staged(cases: PluginCases, load: () => Promise<Loaded>): () => Stage {
+  let stage: (Stage & { end(): Promise<void> }) | undefined;
+  beforeAll(async () => {
+    const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-conformance-")));
+    const { plugin, end } = await load();
+    const services = await cases.setup?.(dir);
+    const real = plugin.needs?.includes("exec") ? openContext(dir, join(dir, ".kept"), services) : undefined;
+    const { context } = real ?? testContext(dir, services);
+    stage = {
+      dir,
+      plugin,
+      context,
+      async end() {
+        await end();
+        await cases.teardown?.();
+        await real?.[Symbol.asyncDispose]();
+        rmSync(dir, { recursive: true, force: true });
+      },
+    };
+  });
+  afterAll(() => stage?.end());
+  return () => {
+    if (!stage) throw new Error("The plugin was not loaded.");
+    return stage;
+  };
+}
+
 /** A mount like the kernel's: opened, used, unmounted once. */
 function describeMount(cases: PluginCases, mounts: MountCases, load: () => Promise<Loaded>): void {
-  let dir: string;
-  let loaded: Loaded;
-  let context: OpenContext;
+  const stage = staged(cases, load);
   const never = new AbortController().signal;
   const mount = (config: object, signal = never): Promise<Mounted> => {
-    if (!loaded.plugin.mount) throw new Error("the plugin mounts nothing");
-    return loaded.plugin.mount.open(config, context, signal);
+    const { plugin, context } = stage();
+    if (!plugin.mount) throw new Error("the plugin mounts nothing");
+    return plugin.mount.open(config, context, signal);
   };
-  beforeAll(async () => {
-    dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-conformance-")));
-    loaded = await load();
-    context = testContext(dir, await cases.setup?.(dir)).context;
-  });
-  afterAll(async () => {
-    await loaded?.end();
-    await cases.teardown?.();
-    rmSync(dir, { recursive: true, force: true });
-  });
 
   test("a mount has paths below its point, and tools with schemas", async () => {
-    const mounted = await mount(mounts.config(dir));
+    const mounted = await mount(mounts.config(stage().dir));
     const table = tableOf(mounted);
     expect(table.entries().length).toBeGreaterThan(0);
     for (const { device } of table.entries()) {
@@ -178,6 +207,7 @@ function describeMount(cases: PluginCases, mounts: MountCases, load: () => Promi
 
   for (const operation of mounts.operations) {
     test(`mounted: ${operation.title}`, async () => {
+      const { dir, context } = stage();
       const mounted = await mount(mounts.config(dir));
       try {
         const run = async (): Promise<Data> => {
@@ -194,20 +224,20 @@ function describeMount(cases: PluginCases, mounts: MountCases, load: () => Promi
 
   for (const { title, config, error } of mounts.refused) {
     test(`does not mount ${title}`, async () => {
-      expectCode(await failure(() => mount(config(dir))), error);
+      expectCode(await failure(() => mount(config(stage().dir))), error);
     });
   }
 
   test("does not begin to mount under a signal that has fired", async () => {
     const gone = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
-    expectCode(await failure(() => mount(mounts.config(dir), gone)), "CANCELLED");
+    expectCode(await failure(() => mount(mounts.config(stage().dir), gone)), "CANCELLED");
   });
 
   const { endless } = mounts;
   if (!endless) return;
   test("gives an opening up when its signal fires", async () => {
     const controller = new AbortController();
-    const opening = failure(() => mount(endless(dir), controller.signal));
+    const opening = failure(() => mount(endless(stage().dir), controller.signal));
     await new Promise((turned) => setImmediate(turned));
     const started = performance.now();
     controller.abort(new SyscallError("CANCELLED", "The test gave up."));
@@ -227,24 +257,17 @@ function tableOf(mounted: Mounted): DeviceRegistry {
 }
 
 function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void {
+  const stage = staged(cases, load);
+  let plugin: Plugin;
   let dir: string;
-  let loaded: Loaded;
-  let table: DeviceRegistry;
   let context: OpenContext;
-  beforeAll(async () => {
-    dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-conformance-")));
-    loaded = await load();
-    table = new DeviceRegistry();
-    const { name, devices = {}, needs = [] } = loaded.plugin;
+  const table = new DeviceRegistry();
+  beforeAll(() => {
+    ({ plugin, dir, context } = stage());
+    const { name, devices = {}, needs = [] } = plugin;
     for (const [path, device] of Object.entries(devices)) {
       table.register({ path, device, plugin: name, layer: "stock", needs });
     }
-    context = testContext(dir, await cases.setup?.(dir)).context;
-  });
-  afterAll(async () => {
-    await loaded?.end();
-    await cases.teardown?.();
-    rmSync(dir, { recursive: true, force: true });
   });
   const never = () => new AbortController().signal;
 
@@ -334,15 +357,15 @@ function describeDevices(cases: PluginCases, load: () => Promise<Loaded>): void 
   });
 
   test("gives a part of the prompt that fits, or none, and gives up when its signal fires", async () => {
-    const { prompt } = loaded.plugin;
+    const { prompt } = plugin;
     if (!prompt) return;
-    const part = await prompt.call(loaded.plugin, context, never());
+    const part = await prompt.call(plugin, context, never());
     if (part !== null) {
       expect(part.title).toMatch(/^\P{Cc}{1,100}$/u);
       expect(part.text.length).toBeLessThanOrEqual(16_384);
     }
     const gone = AbortSignal.abort(new SyscallError("CANCELLED", "Too late."));
-    await settled(() => Promise.resolve(prompt.call(loaded.plugin, context, gone)));
+    await settled(() => Promise.resolve(prompt.call(plugin, context, gone)));
   });
 
   test("detects a provider without throwing", async () => {

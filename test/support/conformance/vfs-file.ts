@@ -48,18 +48,6 @@ export async function exchange(
   }
 }
 
-/** The SyscallError a call ended with; anything else that was thrown, or nothing, fails the test. */
-export async function failure(call: () => Promise<unknown>): Promise<SyscallError> {
-  let value: unknown;
-  try {
-    value = await call();
-  } catch (thrown) {
-    if (thrown instanceof SyscallError) return thrown;
-    throw new Error(`Expected a SyscallError, the driver threw ${String(thrown)}`, { cause: thrown });
-  }
-  throw new Error(`Expected a SyscallError, the call answered ${JSON.stringify(value)}`);
-}
-
 /** Runs a call that may fail, and holds that it fails only with a SyscallError. */
 export async function settled<T>(call: () => Promise<T>): Promise<T | SyscallError> {
   try {

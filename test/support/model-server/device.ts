@@ -92,14 +92,3 @@ export async function ask(
     }
   }
 }
-
-/** The SyscallError an exchange fails with; anything else fails the test. */
-export async function failureOf(exchange: Promise<unknown>): Promise<SyscallError> {
-  try {
-    const outcome = await exchange;
-    throw new Error(`expected a SyscallError, got ${JSON.stringify(outcome)}`);
-  } catch (error) {
-    if (error instanceof SyscallError) return error;
-    throw error;
-  }
-}

@@ -1,5 +1,5 @@
 import { expect } from "bun:test";
-
+import type { Code } from "../../../src/plugin/index.ts";
 import type { PluginCases } from "../conformance/plugin.ts";
 import { request } from "./device.ts";
 import { ModelServer } from "./server.ts";
@@ -20,26 +20,32 @@ export function modelCases(devices: string[], urlSuffix: string): PluginCases {
     async teardown() {
       await server?.stop();
     },
+    ...modelOperations(device, { asked: "please refuse", error: "PERMISSION" }),
+  };
+}
+
+/** The cases of a device whose model says hello, fails for one prompt, and never answers "please hang". */
+export function modelOperations(
+  device: string,
+  { asked, error }: { asked: string; error: Code },
+): Pick<PluginCases, "operations" | "endless"> {
+  const ask = (prompt: string) => ({ ...request, messages: [{ role: "user", content: prompt }] });
+  return {
     operations: [
       {
         title: "answers in one piece",
         device,
-        input: request,
+        input: ask("hi"),
         answer: (answer) => expect(JSON.parse(answer).content).toBe("hello from the model"),
       },
       {
         title: "answers in events",
         device,
-        input: { ...request, stream: true },
+        input: { ...ask("hi"), stream: true },
         answer: (answer) => expect(answer).toEndWith('{"type":"stop","reason":"end_turn"}'),
       },
-      {
-        title: "says that a key was refused",
-        device,
-        input: { ...request, intent: "", messages: [{ role: "user", content: "please refuse" }] },
-        error: "PERMISSION",
-      },
+      { title: `fails when the model does: "${asked}"`, device, input: ask(asked), error },
     ],
-    endless: { device, input: { ...request, messages: [{ role: "user", content: "please hang" }] } },
+    endless: { device, input: ask("please hang") },
   };
 }

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { SyscallError, type VFSFile } from "../../../../src/plugin/index.ts";
-import { ask, failureOf } from "../device.ts";
+import { failure } from "../../failure.ts";
+import { ask } from "../device.ts";
 import { ModelServer } from "../server.ts";
 import { type HttpDriver, openDriver } from "./driver.ts";
 import type { Findings } from "./findings.ts";
@@ -39,7 +40,7 @@ function ends(driver: HttpDriver, findings: Findings, stream: boolean): void {
     test(`${kind}: an abort ends it with CANCELLED and releases the connection`, async () => {
       await withHung(async (file, server) => {
         const controller = new AbortController();
-        const asked = failureOf(ask(file, { stream }, controller.signal));
+        const asked = failure(ask(file, { stream }, controller.signal));
         await server.arrived(1);
         controller.abort();
         expect((await asked).code).toBe("CANCELLED");
@@ -51,7 +52,7 @@ function ends(driver: HttpDriver, findings: Findings, stream: boolean): void {
     test(`${kind}: the caller's own reason is what it gets`, async () => {
       await withHung(async (file, server) => {
         const controller = new AbortController();
-        const asked = failureOf(ask(file, { stream }, controller.signal));
+        const asked = failure(ask(file, { stream }, controller.signal));
         await server.arrived(1);
         controller.abort(new SyscallError("TIMEOUT", "too slow"));
         expect((await asked).code).toBe("TIMEOUT");

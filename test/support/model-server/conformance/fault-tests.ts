@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { SyscallError } from "../../../../src/plugin/index.ts";
-import { ask, failureOf } from "../device.ts";
+import { failure } from "../../failure.ts";
+import { ask } from "../device.ts";
 import { type Fault, ModelServer, type Turn } from "../server.ts";
 import { type HttpDriver, openDriver } from "./driver.ts";
 import { type Asked, type Expected, FAULTS, type FaultCase } from "./faults.ts";
@@ -43,7 +44,7 @@ function failsTyped(driver: HttpDriver, one: FaultCase, stream: boolean, finding
   test(`${how}: ${expected.code}, ${expected.retryable ? "may" : "must not"} be tried again`, async () => {
     await using server = await asked(driver, one, 1);
     const file = await openDriver(driver, server.url);
-    const error = await failureOf(ask(file, { stream }));
+    const error = await failure(ask(file, { stream }));
     expectFailure(error, expected, driver);
     if (server.requests) expect(server.requests.length, "a driver never tries twice").toBeLessThan(2);
     const { signal } = new AbortController();

@@ -1,20 +1,11 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, realpathSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import claude from "../../../../plugins/claude/index.ts";
 import cursor from "../../../../plugins/cursor/index.ts";
-import {
-  type Code,
-  O_RDWR,
-  type OpenContext,
-  type Plugin,
-  type ToolService,
-} from "../../../../src/plugin/index.ts";
-import { standIn } from "../../../plugins/programs/stand-in.ts";
-import { openContext, type RealContext } from "../../open-context.ts";
+import type { Code, Plugin, ToolService } from "../../../../src/plugin/index.ts";
+import { CliStage } from "../../../plugins/programs/cli-stage.ts";
+import { failure } from "../../failure.ts";
 import { until } from "../../until.ts";
-import { ask, failureOf } from "../device.ts";
+import { ask } from "../device.ts";
 import type { Findings } from "./findings.ts";
 
 /** A driver over a program; what the program says is recorded, and a stand-in says it again. */
@@ -60,6 +51,8 @@ export const PROGRAMS = {
   hang: "given up: the program is ended",
 } as const;
 
+type Environment = Record<string, string>;
+
 const tools: ToolService = {
   list: async () => [],
   call: async () => ({ text: "Error NOT_FOUND: no such tool", error: "NOT_FOUND" }),
@@ -76,8 +69,8 @@ function programs(driver: ProgramDriver, findings: Findings, stream: boolean): v
   const asked = (content: string) => ({ stream, messages: [{ role: "user" as const, content }] });
 
   test(PROGRAMS.answer, async () => {
-    await using stage = new Stage(driver);
-    const { answer } = await stage.ask(asked("hi"));
+    await using stage = stageOf(driver);
+    const { answer } = await askOn(stage, asked("hi"));
     expect(answer).toMatchObject({
       content: "hello from the model",
       tool_calls: [],
@@ -89,16 +82,10 @@ function programs(driver: ProgramDriver, findings: Findings, stream: boolean): v
     else findings.without(PROGRAMS.usage, title);
   });
 
-  const fails = (
-    row: string,
-    content: string,
-    code: Code,
-    retryable: boolean,
-    more: Partial<OpenContext> = {},
-  ) =>
+  const fails = (row: string, content: string, code: Code, retryable: boolean, env?: Environment) =>
     test(`${row}: ${code}`, async () => {
-      await using stage = new Stage(driver, more);
-      const error = await failureOf(stage.ask(asked(content)));
+      await using stage = stageOf(driver, env);
+      const error = await failure(askOn(stage, asked(content)));
       expect(`${error.code}: ${error.message}`).toStartWith(`${code}: `);
       expect(error.retryable).toBe(retryable);
       const again = retryable ? "yes" : "no";
@@ -110,13 +97,13 @@ function programs(driver: ProgramDriver, findings: Findings, stream: boolean): v
   if (recorded.quota === undefined) findings.without(PROGRAMS.quota, title);
   else fails(PROGRAMS.quota, "please wait", "EXHAUSTED", true);
   fails(PROGRAMS.broken, "please fail", "UNAVAILABLE", true);
-  const nowhere = { env: { PATH: "/nowhere", HOME: "/nowhere" } };
+  const nowhere = { PATH: "/nowhere", HOME: "/nowhere" };
   fails(PROGRAMS.missing, "hi", "UNAVAILABLE", false, nowhere);
 
   test(`${PROGRAMS.hang}: CANCELLED`, async () => {
-    await using stage = new Stage(driver);
+    await using stage = stageOf(driver);
     const controller = new AbortController();
-    const failed = failureOf(stage.ask(asked("please hang"), controller.signal));
+    const failed = failure(askOn(stage, asked("please hang"), controller.signal));
     await until(() => stage.running > 0);
     controller.abort();
     const { code } = await failed;
@@ -126,49 +113,30 @@ function programs(driver: ProgramDriver, findings: Findings, stream: boolean): v
   });
 }
 
-/** A folder with the stand-in on its PATH, and a context in which it really runs. */
-class Stage implements AsyncDisposable {
-  readonly #driver: ProgramDriver;
-  readonly #root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-programs-")));
-  readonly #real: RealContext;
+/** The driver on the answers that were recorded of its program. */
+function stageOf({ plugin, title, program, recorded, help }: ProgramDriver, env?: Environment): CliStage {
+  const device = plugin.devices?.[`/dev/llm/${title}`];
+  if (device === undefined) throw new Error(`the plugin ${plugin.name} has no device for ${title}`);
+  const { answer, refused, quota } = recorded;
+  const answers = {
+    "please hang": "hang" as const,
+    ...(refused === undefined ? {} : { "please refuse": { recorded: refused, code: 1 } }),
+    ...(quota === undefined ? {} : { "please wait": { recorded: quota, code: 1 } }),
+    "please fail": { recorded: "", code: 1, errors: "no idea" },
+    "": { recorded: answer },
+  };
+  return new CliStage(device, [program, answers, help], { tools, ...(env && { env }) });
+}
 
-  constructor(driver: ProgramDriver, more: Partial<OpenContext> = {}) {
-    const { answer, refused, quota } = driver.recorded;
-    const answers = {
-      "please hang": "hang" as const,
-      ...(refused === undefined ? {} : { "please refuse": { recorded: refused, code: 1 } }),
-      ...(quota === undefined ? {} : { "please wait": { recorded: quota, code: 1 } }),
-      "please fail": { recorded: "", code: 1, errors: "no idea" },
-      "": { recorded: answer },
-    };
-    this.#driver = driver;
-    standIn(this.#root, driver.program, answers, driver.help);
-    const env = { PATH: `${this.#root}:/usr/bin:/bin`, HOME: this.#root };
-    const secret = async () => "the-key";
-    this.#real = openContext(this.#root, join(this.#root, "kept"), { env, secret, tools, ...more });
-  }
-
-  /** Programs under way. */
-  get running(): number {
-    return this.#real.children.list().length;
-  }
-
-  async ask(what: Parameters<typeof ask>[1], signal?: AbortSignal): ReturnType<typeof ask> {
-    const { plugin, title } = this.#driver;
-    const device = plugin.devices?.[`/dev/llm/${title}`];
-    if (device === undefined) throw new Error(`the plugin ${plugin.name} has no device for ${title}`);
-    const file = await device.factory("", O_RDWR, this.#real.context);
-    try {
-      return await ask(file, what, signal);
-    } finally {
-      await file.close();
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    // What has exited is looked after for a moment.
-    await until(() => this.running === 0);
-    await this.#real[Symbol.asyncDispose]();
-    rmSync(this.#root, { recursive: true, force: true });
+async function askOn(
+  stage: CliStage,
+  what: Parameters<typeof ask>[1],
+  signal?: AbortSignal,
+): ReturnType<typeof ask> {
+  const file = await stage.open();
+  try {
+    return await ask(file, what, signal);
+  } finally {
+    await file.close();
   }
 }
