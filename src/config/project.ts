@@ -79,9 +79,9 @@ export function prepareProject(project: Project): void {
  */
 function requireNoLinks(dir: string): void {
   const data = ownDataDir(dir);
-  const link = [dirname(data), data, ...namesIn(data)].find((path) =>
-    lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink(),
-  );
+  // Below a run's folder, and in those of plugins, the writers check.
+  const links = [dirname(data), data, ...namesIn(data), ...namesIn(join(data, "cron"))];
+  const link = links.find((path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
   if (link === undefined) return;
   throw new SyscallError(
     "INVALID",

@@ -1,11 +1,11 @@
 /** Stores documents and logs of one plugin. */
 
 import nodeFs from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
 import { AppendLog, readLog } from "./files/append-log.ts";
-import { isLink, prepareDataDir, projectOf } from "./files/data-dir.ts";
+import { prepareDataDir, projectOf, requireNoLink } from "./files/data-dir.ts";
 import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
 import { type FsPort, ioError, namesIn, realFs } from "./files/fs-port.ts";
@@ -104,7 +104,7 @@ export class PluginStore implements Store {
 
   #path(scope: Scope, name: string): string {
     checkName(name, "document or log");
-    return join(this.#folder(scope), name);
+    return join(this.#folder(scope, dirname(name)), basename(name));
   }
 
   /** The project's own data folder, if the scope's folder is it or lies in it. */
@@ -113,13 +113,14 @@ export class PluginStore implements Store {
     return [dir, dir && dirname(dir)].find((one) => one !== undefined && projectOf(one) !== null);
   }
 
-  #folder(scope: Scope): string {
+  /** The plugin's folder, or a folder below it. */
+  #folder(scope: Scope, below = "."): string {
     const dir = this.#options[scope];
     if (dir !== undefined) {
-      const folder = join(dir, this.#options.plugin);
-      // A repository may have brought the link.
-      if (projectOf(dir) !== null && this.#fs.stat(folder)?.isLink) throw isLink(folder);
-      return folder;
+      const parts = join(this.#options.plugin, below).split("/");
+      // A repository may have brought a link.
+      requireNoLink(dir, parts, this.#fs);
+      return join(dir, ...parts);
     }
     throw new SyscallError("UNAVAILABLE", `There is no run here to keep data beside (scope "${scope}").`);
   }

@@ -1,8 +1,8 @@
 /** `rnix test`: plays a folder of recorded cases as a test suite, without a model. */
 
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { type CaseFolder, findCases } from "../cases/case-folder.ts";
 import type { CaseOptions, CaseResult } from "../cases/play-case.ts";
 import { defineCommand } from "../command.ts";
@@ -15,6 +15,7 @@ import { print } from "../output/print.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { absoluteFolder } from "../paths.ts";
 import { differencesText } from "../replay/report.ts";
+import { ReportFile } from "../report/report-file.ts";
 
 /** Cases played at the same time. */
 const JOBS = 4;
@@ -53,9 +54,10 @@ export default defineCommand({
       trust: flags.trust,
       keep: flags.keep,
     };
+    const junit = ReportFile.named(io, "--junit", flags.junit);
     const onResult = flags.json ? undefined : caseLine(io, styleOf(io, io.stdout));
     const results = await playAll(io, cases, options, flags.jobs ?? JOBS, onResult);
-    if (flags.junit !== undefined) writeFileSync(resolve(io.cwd, flags.junit), junitReport(results));
+    await junit?.write(junitReport(results));
     const failed = results.filter(({ passed }) => !passed).length;
     print(io, flags, results, () => `${results.length - failed} passed, ${failed} failed\n`);
     return failed === 0 ? EXIT.ok : EXIT.error;

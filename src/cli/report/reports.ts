@@ -1,12 +1,10 @@
 /** The reports of a run for a pipeline: a summary, JUnit, code quality, and GitHub's annotations. */
 
-import { accessSync, appendFileSync, constants, statSync, writeFileSync } from "node:fs";
-import { dirname, resolve } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
-import { usageError } from "../exit.ts";
 import { text } from "../flags.ts";
 import type { Io, Session } from "../io.ts";
+import { ReportFile } from "./report-file.ts";
 
 export const REPORT_FLAGS = {
   summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE"),
@@ -34,15 +32,19 @@ interface ReportedRun {
 /** The files to write at the end. */
 export class Reports {
   readonly #io: Io;
-  readonly #files: ReportFiles;
+  readonly #files: { [flag in keyof ReportFiles]: ReportFile | undefined };
+  /** Of GitHub's step; undefined elsewhere. */
+  readonly #step: ReportFile | undefined;
 
   /** Fails with INVALID when a file could not be written: a run may cost money, so this is checked before it. */
   constructor(io: Io, files: ReportFiles) {
     this.#io = io;
+    const { GITHUB_STEP_SUMMARY: step } = io.env;
+    this.#step = isGitHub(io) && step ? new ReportFile(step) : undefined;
     this.#files = {
-      summary: writable(io, "--summary", files.summary),
-      junit: writable(io, "--junit", files.junit),
-      "code-quality": writable(io, "--code-quality", files["code-quality"]),
+      summary: ReportFile.named(io, "--summary", files.summary),
+      junit: ReportFile.named(io, "--junit", files.junit),
+      "code-quality": ReportFile.named(io, "--code-quality", files["code-quality"]),
     };
   }
 
@@ -66,22 +68,21 @@ export class Reports {
   /** A file that can't be written is named on stderr, and does not change the exit code. */
   async #write(run: ReportedRun): Promise<void> {
     const { summary, junit, "code-quality": quality } = this.#files;
-    const step = isGitHub(this.#io) ? this.#io.env.GITHUB_STEP_SUMMARY : undefined;
     const [{ problemsOf }, { summaryMarkdown }] = await Promise.all([
       import("./problems.ts"),
       import("./summary.ts"),
     ]);
     const problems = problemsOf(run.receipt, run.cwd);
     const markdown = summaryMarkdown(run);
-    if (summary !== undefined && summary !== step) this.#try(summary, () => writeFileSync(summary, markdown));
-    if (step) this.#try(step, () => appendFileSync(step, markdown));
+    if (summary !== undefined && summary.path !== this.#step?.path) await this.#try(summary, markdown);
+    if (this.#step) await this.#try(this.#step, markdown, "append");
     if (junit !== undefined) {
       const { checkReport } = await import("./check-report.ts");
-      this.#try(junit, () => writeFileSync(junit, checkReport(run.intent, run.receipt)));
+      await this.#try(junit, checkReport(run.intent, run.receipt));
     }
     if (quality !== undefined) {
       const { codeQuality } = await import("./code-quality.ts");
-      this.#try(quality, () => writeFileSync(quality, codeQuality(problems)));
+      await this.#try(quality, codeQuality(problems));
     }
     if (!isGitHub(this.#io)) return;
     const { annotations } = await import("./github.ts");
@@ -89,16 +90,15 @@ export class Reports {
       this.#io.stderr.write(`${line}\n`);
   }
 
-  #try(file: string, write: () => void): void {
+  async #try(file: ReportFile, text: string, how?: "append"): Promise<void> {
     try {
-      write();
+      await file.write(text, how);
     } catch (error) {
       if (!(error instanceof Error && "code" in error)) throw error;
-      this.#io.stderr.write(`note: the report ${file} could not be written: ${error.message}\n`);
+      this.#io.stderr.write(`note: the report ${file.path} could not be written: ${error.message}\n`);
     }
   }
 }
-
 /** The changed lines of each file; null if they can't be had: the report shows the files without them. */
 async function changesOf({ uuid }: Receipt, session: Session | null): Promise<readonly FileChange[] | null> {
   if (session === null || uuid === "") return null;
@@ -113,17 +113,4 @@ async function changesOf({ uuid }: Receipt, session: Session | null): Promise<re
 
 function isGitHub({ env }: Io): boolean {
   return env.GITHUB_ACTIONS === "true";
-}
-
-function writable(io: Io, flag: string, path: string | undefined): string | undefined {
-  if (path === undefined) return undefined;
-  const file = resolve(io.cwd, path);
-  const found = statSync(file, { throwIfNoEntry: false });
-  if (found?.isDirectory()) throw usageError(`${flag}: expected a file, got the folder ${path}`);
-  try {
-    accessSync(found ? file : dirname(file), constants.W_OK);
-  } catch {
-    throw usageError(`${flag}: ${path} can't be written: its folder is missing or closed to you`);
-  }
-  return file;
 }

@@ -25,6 +25,9 @@ const MAX_INDEX_BYTES = 256 * 1024 ** 2;
 /** Of `config`, `commondir`, a `.git` file and ignore files. */
 const MAX_TEXT_BYTES = 1024 ** 2;
 const COPY_BYTES = 1024 ** 2;
+/** git follows folders of objects that name others this deep. */
+const MAX_ALTERNATES_DEPTH = 5;
+const MAX_ALTERNATES = 100;
 
 export interface GitOptions {
   /** The folder in which git runs. */
@@ -190,6 +193,7 @@ async function makeOwn(
   dir: string,
   { format, index, objects = [], binary = false }: OwnParts,
 ): Promise<void> {
+  const readable = await Promise.all(objects.map(async (one) => ((await isBounded(one)) ? [one] : [])));
   await mkdir(join(dir, "objects/info"), { recursive: true, mode: 0o700 });
   await mkdir(join(dir, "info"), { mode: 0o700 });
   await Promise.all([
@@ -202,9 +206,41 @@ async function makeOwn(
       `* -text -filter -ident -working-tree-encoding !merge ${binary ? "-" : "!"}diff\n`,
     ),
     objects.length > 0 &&
-      writeFile(join(dir, "objects/info/alternates"), objects.map((one) => `${one}\n`).join("")),
+      writeFile(
+        join(dir, "objects/info/alternates"),
+        readable
+          .flat()
+          .map((one) => `${one}\n`)
+          .join(""),
+      ),
     index && copyIndex(index.handle, index.mtimeMs, join(dir, "index")),
   ]);
+}
+
+/**
+ * A folder of objects can name others in `info/alternates`, which git reads whole, also of a FIFO or a device without
+ * end. Such a folder is left out.
+ */
+async function isBounded(
+  objects: string,
+  depth = MAX_ALTERNATES_DEPTH,
+  seen = new Set<string>(),
+): Promise<boolean> {
+  if (seen.has(objects) || depth < 0) return true;
+  if (seen.add(objects).size > MAX_ALTERNATES) return false;
+  let text: string;
+  try {
+    text = (await readRegular(join(objects, "info/alternates"), MAX_TEXT_BYTES)).toString();
+  } catch (error) {
+    // git can't open it, either.
+    if (errnoOf(error) !== undefined) return true;
+    return false;
+  }
+  for (const line of text.split("\n").filter((one) => one !== "" && !one.startsWith("#"))) {
+    // A quoted name could be another one than it seems.
+    if (line.startsWith('"') || !(await isBounded(resolve(objects, line), depth - 1, seen))) return false;
+  }
+  return true;
 }
 
 function isolatedEnv(own: string, root: string | undefined): Record<string, string> {

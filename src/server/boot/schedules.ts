@@ -120,7 +120,7 @@ export function makeSchedules(
       if (!("on_change" in trigger)) throw new SyscallError("INTERNAL", `${job.name} waits for no event.`);
       return new FileWatch(job.project, trigger, events, {
         clock,
-        ...watchStateIn(join(project.dataDir, CRON, "watch", `${job.id}.json`)),
+        ...watchStateIn(project.dataDir, job.id),
         warn: (text) => logger.warn(`job ${job.name}`, text),
       });
     },

@@ -9,6 +9,7 @@ import type { Timer } from "../../lib/clock.ts";
 import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { type ProgramPorts, runShortProgram } from "../../os/short-program.ts";
 import { type HookAddress, SyscallError } from "../../plugin/index.ts";
+import { requireNoLink } from "../../store/files/data-dir.ts";
 import { makeFolder, readDocument, replaceDocument } from "../../store/files/document.ts";
 import { realFs, removeLeftover } from "../../store/files/fs-port.ts";
 
@@ -60,7 +61,7 @@ export class Hooks {
     const hook: OpenHook = { secret: this.#ports.secretOf(path), events, project, jobId };
     this.#open.set(path, hook);
     this.#serve().catch((thrown: unknown) => this.#ports.warn(`no address for hooks: ${messageOf(thrown)}`));
-    const fifo = new Fifo(fifoOf(project, name), this.#ports, (line) =>
+    const fifo = new Fifo(project.dataDir, fifoOf(project, name), this.#ports, (line) =>
       this.#accept(hook, new TextEncoder().encode(line), crypto.randomUUID()),
     );
     return {
@@ -144,7 +145,7 @@ export class Hooks {
     const name = Bun.hash(`${jobId} ${id}`).toString(36);
     const file = `${CRON}/hooks/${name}.body`;
     const path = join(project.dataDir, file);
-    makeFolder(dirname(path));
+    makeHooksFolder(project.dataDir);
     // The body of an earlier delivery with this id counts, until its run has it.
     const isWaiting = existsSync(path);
     if (!isWaiting) await replaceDocument(path, new TextDecoder().decode(body));
@@ -168,6 +169,7 @@ type FifoPorts = ProgramPorts & Pick<HooksPorts, "warn">;
 
 /** Reads lines of a FIFO without ever waiting in a system call. One that was removed is replaced by a new one. */
 class Fifo {
+  readonly #dataDir: string;
   readonly #path: string;
   readonly #ports: FifoPorts;
   readonly #line: (text: string) => Promise<unknown>;
@@ -181,7 +183,8 @@ class Fifo {
   #warned = "";
   readonly #decoder = new TextDecoder();
 
-  constructor(path: string, ports: FifoPorts, line: (text: string) => Promise<unknown>) {
+  constructor(dataDir: string, path: string, ports: FifoPorts, line: (text: string) => Promise<unknown>) {
+    this.#dataDir = dataDir;
     this.#path = path;
     this.#ports = ports;
     this.#line = line;
@@ -201,7 +204,7 @@ class Fifo {
 
   async #open(): Promise<void> {
     const folder = dirname(this.#path);
-    makeFolder(folder);
+    makeHooksFolder(this.#dataDir);
     if (!lstatSync(this.#path, { throwIfNoEntry: false })) {
       const argv = ["mkfifo", "-m", "600", this.#path];
       const program = { argv, cwd: folder, env: {}, timeoutMs: MKFIFO_MS, maxChars: 0 };
@@ -258,6 +261,12 @@ class Fifo {
     this.#text = rest.slice(0, MAX_LINE);
     return parts;
   }
+}
+
+/** A project may have brought the folder as a link to elsewhere. */
+function makeHooksFolder(dataDir: string): void {
+  requireNoLink(dataDir, [CRON, "hooks"]);
+  makeFolder(join(dataDir, CRON, "hooks"));
 }
 
 function fifoOf({ dataDir }: JobProject, name: string): string {

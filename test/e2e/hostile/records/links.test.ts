@@ -9,9 +9,10 @@ import {
   symlinkSync,
   utimesSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { CronMachine } from "../../support/cron-machine.ts";
 import { Machine } from "../../support/machine.ts";
-import { bash, says } from "../../support/scenes.ts";
+import { bash, calls, says, scenes } from "../../support/scenes.ts";
 import { Receipt } from "../../support/verdict.ts";
 
 const DAY_S = 24 * 60 * 60;
@@ -78,6 +79,48 @@ for (const part of [
     expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) });
     if (!part.endsWith("index") && !part.endsWith("spending")) expect(stderr).toContain("is a link");
     expect(everything(target)).toEqual(before);
+  });
+}
+
+for (const part of ["cron/hooks", "cron/watch", "skills/rel", "skills", "memory"]) {
+  test(`a link instead of .rnix/data/${part} leads no job and no tool outside the project`, async () => {
+    await using machine = new CronMachine();
+    const skill = { action: "create", name: "rel", description: "How to release.", body: "# x" };
+    const memory = { action: "add", target: "memory", content: "a fact" };
+    await machine.scripted(
+      scenes({ go: [calls(["SkillManage", skill], ["MemoryCommit", memory]), says("done")] }),
+    );
+    const target = join(machine.elsewhere, "target");
+    mkdirSync(target);
+    const path = join(machine.project, ".rnix/data", part);
+    const add = ["cron", "add", "go", "--provider", "openai", "--model", "m"];
+    const jobs = [
+      [...add, "--name", "hook", "--on-hook", "h"],
+      [...add, "--name", "change", "--on-change", "*.md"],
+    ];
+    mkdirSync(dirname(path), { recursive: true });
+    symlinkSync(target, path);
+    for (const args of [
+      ...jobs,
+      ["spawn", "go"],
+      ["memory", "add", "a fact"],
+      ["spawn", "go", "--no-daemon"],
+    ]) {
+      const { code, stderr } = await machine.run(args);
+      if (code !== 0) expect([args, stderr]).toEqual([args, expect.stringContaining("is a link")]);
+    }
+    // The link is there only after the jobs: the daemon that starts with them writes nothing, either.
+    rmSync(path);
+    for (const job of jobs) expect((await machine.run(job)).stderr).not.toContain("is a link");
+    await machine.run(["daemon", "stop"]);
+    rmSync(path, { recursive: true, force: true });
+    mkdirSync(dirname(path), { recursive: true });
+    symlinkSync(target, path);
+    await machine.run(["daemon", "start"]);
+    machine.write("a.md", "x");
+    if (part.startsWith("cron")) await machine.until(["daemon", "logs"], new RegExp(`${part}.* is a link`));
+    expect(everything(target)).toEqual([]);
+    await machine.run(["cron", "rm", "hook", "change"]);
   });
 }
 
