@@ -1,15 +1,11 @@
 /** Opens the terminal for a conversation and brings its keys to it. */
 
-import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
-import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
-import { History } from "../terminal/history.ts";
-import { InputLine } from "../terminal/input-line.ts";
+import type { CompletableCommand } from "../terminal/completion.ts";
 import { Keyboard } from "../terminal/keyboard.ts";
 import { lookOf } from "../terminal/look.ts";
-import { ProjectFiles } from "../terminal/project-files.ts";
 import { Screen } from "../terminal/screen.ts";
 import type { ChatOptions, PastRun } from "./actions.ts";
 import { AgentList } from "./agent-list.ts";
@@ -18,7 +14,7 @@ import { Chat } from "./chat.ts";
 import { ClipboardImages } from "./clipboard-image.ts";
 import { runsOn } from "./commands.ts";
 import { editText } from "./external-editor.ts";
-import { isFile } from "./is-file.ts";
+import { ProjectLine } from "./project-line.ts";
 
 interface ChatStart {
   options: ChatOptions;
@@ -43,8 +39,7 @@ class ChatTerminal {
   readonly #io: Io;
   readonly #start: ChatStart;
   readonly #screen: Screen;
-  readonly #files: ProjectFiles;
-  readonly #line: InputLine;
+  readonly #line: ProjectLine;
   readonly #agents: AgentList;
   readonly #clipboard: ClipboardImages;
   readonly #chat: Chat;
@@ -58,19 +53,18 @@ class ChatTerminal {
     this.#io = io;
     this.#start = start;
     const { project, user, options } = start;
-    const cwd = options.cwd ?? io.cwd;
     const look = lookOf(io);
     this.#screen = Screen.open(io, { clock: realClock });
-    this.#files = new ProjectFiles(cwd, realClock);
     this.#clipboard = new ClipboardImages(io);
     const redraw = (): void => this.#screen.redraw();
-    this.#line = new InputLine({
+    this.#line = new ProjectLine({
+      cwd: options.cwd ?? io.cwd,
+      dataDir: user.dataDir,
+      projectId: project.id,
       style: look,
+      commands: () => this.#commands(),
       rows: () => this.#screen.rows,
       redraw,
-      completer: new Completer({ commands: () => this.#commands(), files: this.#files, cwd }),
-      history: new History(join(user.dataDir, "history", `${project.id}.jsonl`)),
-      isFile: (path) => isFile(mentionedFile(path, cwd)),
     });
     const below = new BelowLine(
       {
@@ -123,7 +117,6 @@ class ChatTerminal {
       keyboard?.close();
       const last = chat.farewell();
       this.#hintTimer?.cancel();
-      this.#files.close();
       this.#line.close();
       await chat.close();
       this.#clipboard.close();

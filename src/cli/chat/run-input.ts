@@ -1,24 +1,18 @@
 /** The input line of a command that follows one run: what is typed goes to the run's model. */
 
-import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
-import { realClock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
 import { projectOf, userPaths } from "../../server/offline-commands.ts";
 import { environment, type Io, type TerminalSize, type Wire } from "../io.ts";
-import { Completer, mentionedFile } from "../terminal/completion.ts";
 import { expanded } from "../terminal/draft.ts";
-import { History } from "../terminal/history.ts";
-import { InputLine } from "../terminal/input-line.ts";
 import { lookOf } from "../terminal/look.ts";
-import { ProjectFiles } from "../terminal/project-files.ts";
 import type { Frame } from "../terminal/screen.ts";
 import { attachedFiles } from "./attached-files.ts";
 import { BelowLine } from "./below.ts";
-import { isFile } from "./is-file.ts";
 import { MessageEvents } from "./message-events.ts";
 import { Outbox, type When } from "./outbox.ts";
+import { ProjectLine } from "./project-line.ts";
 
 interface RunInputPorts {
   io: Io;
@@ -34,8 +28,7 @@ interface RunInputPorts {
 
 export class RunInput {
   readonly #ports: RunInputPorts;
-  readonly #line: InputLine;
-  readonly #files: ProjectFiles;
+  readonly #line: ProjectLine;
   readonly #outbox: Outbox;
   readonly #messages: MessageEvents;
   readonly #below: BelowLine;
@@ -44,16 +37,14 @@ export class RunInput {
     this.#ports = ports;
     const { io, uuid, redraw } = ports;
     const look = lookOf(io);
-    const { dataDir } = userPaths(io.env);
-    const project = projectOf({ cwd: io.cwd, env: io.env });
-    this.#files = new ProjectFiles(io.cwd, realClock);
-    this.#line = new InputLine({
+    this.#line = new ProjectLine({
+      cwd: io.cwd,
+      dataDir: userPaths(io.env).dataDir,
+      projectId: projectOf({ cwd: io.cwd, env: io.env }).id,
       style: look,
+      commands: () => [],
       rows: ports.rows,
       redraw,
-      completer: new Completer({ commands: () => [], files: this.#files, cwd: io.cwd }),
-      history: new History(join(dataDir, "history", `${project.id}.jsonl`)),
-      isFile: (path) => isFile(mentionedFile(path, io.cwd)),
     });
     this.#outbox = new Outbox({
       send: async ({ text, files }, when) => {
@@ -109,7 +100,6 @@ export class RunInput {
   }
 
   close(): void {
-    this.#files.close();
     this.#line.close();
   }
 

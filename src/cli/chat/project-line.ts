@@ -1,0 +1,54 @@
+/** The input line of a project: it completes the project's files, and offers what was typed in the project before. */
+
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import { realClock } from "../../lib/clock.ts";
+import { errnoOf } from "../../lib/error-detail.ts";
+import type { Style } from "../output/style.ts";
+import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
+import { History } from "../terminal/history.ts";
+import { InputLine } from "../terminal/input-line.ts";
+import { ProjectFiles } from "../terminal/project-files.ts";
+
+interface ProjectLineOptions {
+  /** Paths are relative to it. */
+  cwd: string;
+  /** The user's data folder. */
+  dataDir: string;
+  projectId: string;
+  style: Style;
+  commands(): CompletableCommand[];
+  /** The terminal's height. */
+  rows(): number;
+  redraw(): void;
+}
+
+export class ProjectLine extends InputLine {
+  readonly #files: ProjectFiles;
+
+  constructor({ cwd, dataDir, projectId, commands, ...o }: ProjectLineOptions) {
+    const files = new ProjectFiles(cwd, realClock);
+    super({
+      ...o,
+      completer: new Completer({ commands, files, cwd }),
+      history: new History(join(dataDir, "history", `${projectId}.jsonl`)),
+      isFile: (path) => isFile(mentionedFile(path, cwd)),
+    });
+    this.#files = files;
+  }
+
+  override close(): void {
+    this.#files.close();
+    super.close();
+  }
+}
+
+/** Most words are no paths: too long, through a file, or without access. */
+function isFile(path: string): boolean {
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return false;
+    throw error;
+  }
+}
