@@ -148,7 +148,7 @@ describe("imports point one way", () => {
     // These need a terminal, and refuse to run without one.
     const atTerminals = new Set(["src/cli/commands/chat.ts"]);
     const commands = sources("src/cli/commands").filter((file) => !atTerminals.has(file));
-    const drawing = ["screen", "keyboard", "markdown", "run-view", "input-line"];
+    const drawing = ["screen", "keyboard", "markdown", "live-view", "input-line"];
     const wrong = ["src/main.ts", ...commands].filter((file) =>
       drawing.some((name) => loaded(file).has(`src/cli/terminal/${name}.ts`)),
     );

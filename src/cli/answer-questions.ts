@@ -3,7 +3,7 @@
 import { isAskable } from "./ask.ts";
 import type { Follower } from "./follow.ts";
 import type { Io, Wire } from "./io.ts";
-import type { SendAnswer } from "./output/run.ts";
+import type { SendAnswer } from "./output/run-output.ts";
 
 /** `connect` gives a connection for one answer. Returns a function that asks no more. */
 export async function answerQuestions(

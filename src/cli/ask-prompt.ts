@@ -13,7 +13,7 @@ import {
   whyLines,
 } from "./output/ask.ts";
 import { printable } from "./output/format.ts";
-import type { SendAnswer } from "./output/run.ts";
+import type { SendAnswer } from "./output/run-output.ts";
 import { type Style, styleOf } from "./output/style.ts";
 import { typedAnswer } from "./typed-answer.ts";
 

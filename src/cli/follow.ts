@@ -7,9 +7,10 @@ import type { AskPrompt } from "./ask-prompt.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "./exit.ts";
 import type { Io } from "./io.ts";
 import { Heartbeat } from "./output/heartbeat.ts";
-import { type RunOutput, RunView } from "./output/run.ts";
+import { PlainView } from "./output/plain-view.ts";
+import type { RunOutput } from "./output/run-output.ts";
 import { Attention } from "./terminal/attention.ts";
-import type { LiveOptions } from "./terminal/run-view.ts";
+import type { LiveOptions } from "./terminal/live-view.ts";
 
 /** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
 function canDraw(io: Io): boolean {
@@ -40,7 +41,7 @@ export class Follower {
     this.#io = io;
     this.#mode = mode;
     this.#attention = new Attention(io);
-    this.view = o.view ?? new RunView(io, { ...o, answer: mode === "text" });
+    this.view = o.view ?? new PlainView(io, { ...o, answer: mode === "text" });
     if (io.env.CI && !o.quiet) this.#heartbeat = new Heartbeat(io, (line) => this.view.say(line));
   }
 
@@ -51,7 +52,7 @@ export class Follower {
     o: LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] },
   ): Promise<Follower> {
     if (mode !== "text" || o.quiet || !canDraw(io)) return new Follower(io, mode, o);
-    const { openLiveView } = await import("./terminal/run-view.ts");
+    const { openLiveView } = await import("./terminal/live-view.ts");
     return new Follower(io, mode, { ...o, view: openLiveView(io, o) });
   }
 

@@ -10,10 +10,10 @@ import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import { environment, type Io, type Session, type Wire } from "./io.ts";
-import type { RunOutput } from "./output/run.ts";
+import type { RunOutput } from "./output/run-output.ts";
 import { ownName, shellWord } from "./own-name.ts";
 import type { FromStdin } from "./stdin.ts";
-import type { LiveOptions } from "./terminal/run-view.ts";
+import type { LiveOptions } from "./terminal/live-view.ts";
 import { typeToRun } from "./type-to-run.ts";
 
 interface AgentRun {

@@ -1,7 +1,7 @@
 /** Lets the user type to a run that is shown live: the input line appears with the first key. */
 
 import type { Io, Wire } from "./io.ts";
-import type { RunOutput } from "./output/run.ts";
+import type { RunOutput } from "./output/run-output.ts";
 
 const CTRL_R = "\x12";
 

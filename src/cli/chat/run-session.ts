@@ -7,7 +7,7 @@ import type { Activity } from "../../protocol/stream.ts";
 import { environment, type Io } from "../io.ts";
 import type { Draft } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
-import { LiveView } from "../terminal/run-view.ts";
+import { LiveView } from "../terminal/live-view.ts";
 import type { BelowLine } from "./below.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";

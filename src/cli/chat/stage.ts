@@ -1,6 +1,6 @@
 /** Shares one screen between several views, of which one is visible. */
 
-import type { RunScreen } from "../terminal/run-view.ts";
+import type { RunScreen } from "../terminal/live-view.ts";
 import type { Screen, View } from "../terminal/screen.ts";
 
 /** Maximum lines that a hidden view keeps until it is visible again. */

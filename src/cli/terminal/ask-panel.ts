@@ -6,7 +6,7 @@ import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import type { TerminalSize } from "../io.ts";
 import { askedLine } from "../output/ask.ts";
 import { formatElapsed } from "../output/format.ts";
-import type { SendAnswer } from "../output/run.ts";
+import type { SendAnswer } from "../output/run-output.ts";
 import {
   type AskResult,
   type AskState,

@@ -6,19 +6,18 @@ import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output, TerminalSize } from "../io.ts";
 import { answerHint, askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
-import type { InputSlot, RunOutput, SendAnswer } from "../output/run.ts";
-import { AnswerText } from "./answer-text.ts";
+import type { InputSlot, RunOutput, SendAnswer } from "../output/run-output.ts";
 import { AskPanel } from "./ask-panel.ts";
-import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { endLines, resumeLine } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
 import { CommittedOutput } from "./committed-output.ts";
 import { Keyboard } from "./keyboard.ts";
-import { type Look, lookOf, plainLines, wrapTo } from "./look.ts";
+import { type Look, lookOf } from "./look.ts";
 import { ReadingPace } from "./reading-pace.ts";
 import { RunState } from "./run-state.ts";
 import { type Frame, Screen } from "./screen.ts";
-import type { Block, Change } from "./transcript.ts";
+import type { Change } from "./transcript.ts";
+import { TranscriptPrinter } from "./transcript-printer.ts";
 
 /** The spinner's frames, and the clocks. */
 const FRAME_MS = 100;
@@ -58,18 +57,13 @@ export class LiveView implements RunOutput, InputSlot {
   onInterrupt: (() => void) | null = null;
   #asks: AskPanel | null = null;
   readonly #screen: RunScreen;
+  readonly #transcript: TranscriptPrinter;
   readonly #o: LiveOptions;
   readonly #clock: Clock;
   readonly #pace: ReadingPace | null;
   readonly #stopListening: () => void;
   readonly #left = Promise.withResolvers<null>();
   #keyboard: Keyboard | null = null;
-  #answer: AnswerText | null = null;
-  /** Whether the last part above takes one line; null: there is none yet. */
-  #lastIsBrief: boolean | null = null;
-  /** The last part that is shown in short. */
-  #folded: Exclude<Block, { kind: "end" }> | null = null;
-  #full = false;
   #timer: { cancel(): void } | null = null;
   #closed = false;
   readonly #stderr: Output;
@@ -85,6 +79,7 @@ export class LiveView implements RunOutput, InputSlot {
     this.#pace = o.atReadingPace ? new ReadingPace(clock) : null;
     this.#stopListening = io.onSignal("SIGINT", () => this.#pace?.hurry());
     this.look = lookOf(io);
+    this.#transcript = new TranscriptPrinter(screen, this.look);
     this.state = new RunState(clock.now(), { isPlayed: o.atReadingPace === true });
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
@@ -154,8 +149,10 @@ export class LiveView implements RunOutput, InputSlot {
   /** Handles a key of the view. Returns whether it was one. */
   key(data: string): boolean {
     this.#pace?.hurry();
-    if (matchesKey(data, "ctrl+o")) this.toggleFull();
-    else if (matchesKey(data, "ctrl+d") && this.#o.canLeave && this.unused?.isEmpty !== false)
+    if (matchesKey(data, "ctrl+o")) {
+      this.#transcript.toggleFull();
+      this.#screen.redraw();
+    } else if (matchesKey(data, "ctrl+d") && this.#o.canLeave && this.unused?.isEmpty !== false)
       this.#left.resolve(null);
     else return false;
     return true;
@@ -183,7 +180,7 @@ export class LiveView implements RunOutput, InputSlot {
   }
 
   say(line: string): void {
-    this.#commit(wrapTo(plainLines(line).join("\n"), this.#screen.columns), { isBrief: true });
+    this.#transcript.say(line);
   }
 
   notice(text: string): void {
@@ -195,26 +192,13 @@ export class LiveView implements RunOutput, InputSlot {
     this.state.known(text);
   }
 
-  /** Shows the last part in full, and all parts from then on; or in short again. */
-  toggleFull(): void {
-    this.#full = !this.#full;
-    const folded = this.#folded;
-    if (this.#full && folded !== null) {
-      this.#folded = null;
-      this.#commit(blockLines(folded, { columns: this.#screen.columns, full: true }, this.look), {
-        isBrief: false,
-      });
-    }
-    this.#screen.redraw();
-  }
-
   /** Ends the live region. What was shown stays. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
     this.#timer?.cancel();
     this.#stopListening();
-    this.#endAnswer();
+    this.#transcript.endAnswer();
     this.#keyboard?.close();
     this.#screen.title(null);
     await this.#screen.close();
@@ -231,31 +215,9 @@ export class LiveView implements RunOutput, InputSlot {
   }
 
   #add(change: Change): void {
-    switch (change.type) {
-      case "answer":
-        this.#text(change.text);
-        break;
-      case "answer_end":
-        this.#endAnswer();
-        break;
-      case "answer_lost":
-        this.#loseAnswer();
-        break;
-      case "block":
-        this.#block(change.block);
-        break;
-    }
-  }
-
-  #block(block: Block): void {
-    const { columns } = this.#screen;
-    if (block.kind === "end") {
-      this.#end(block.receipt);
-      return;
-    }
-    const lines = blockLines(block, { columns, full: this.#full }, this.look);
-    if (!this.#full && isFolded(block)) this.#folded = block;
-    this.#commit(lines, { isBrief: isBrief(block, lines) });
+    if (change.type !== "block") this.#transcript.add(change);
+    else if (change.block.kind === "end") this.#end(change.block.receipt);
+    else this.#transcript.add({ type: "block", block: change.block });
   }
 
   #end(receipt: Receipt): void {
@@ -263,42 +225,8 @@ export class LiveView implements RunOutput, InputSlot {
     const command = this.#o.resume(receipt.uuid);
     // In a conversation the next message resumes it.
     if (command === undefined && this.below !== null && receipt.exit_reason === "suspended") return;
-    this.#commit(endLines(receipt, columns, this.look), { isBrief: false });
+    this.#transcript.print(endLines(receipt, columns, this.look), { isBrief: false });
     if (command !== undefined) this.#resumeLine = `${resumeLine(receipt, command, columns, this.look)}\n`;
-  }
-
-  /** One-line parts follow each other; an empty line sets off all others. */
-  #commit(lines: readonly string[], o: { isBrief: boolean }): void {
-    if (lines.length === 0) return;
-    const isClose = this.#lastIsBrief === null || (this.#lastIsBrief && o.isBrief);
-    this.#lastIsBrief = o.isBrief;
-    this.#screen.commit(isClose ? lines : ["", ...lines]);
-  }
-
-  #text(text: string): void {
-    this.#answer ??= new AnswerText(text, this.look);
-    this.#answer.push(text);
-    this.#commitAnswer(this.#answer, this.#answer.finished(this.#screen.columns));
-  }
-
-  #commitAnswer(answer: AnswerText, lines: readonly string[]): void {
-    if (lines.length === 0) return;
-    if (answer.isCommitted) this.#screen.commit(lines);
-    else this.#commit(lines, { isBrief: false });
-    answer.isCommitted = true;
-  }
-
-  #endAnswer(): void {
-    const answer = this.#answer;
-    this.#answer = null;
-    if (answer !== null) this.#commitAnswer(answer, answer.end(this.#screen.columns));
-  }
-
-  #loseAnswer(): void {
-    const lost = this.#answer;
-    this.#answer = null;
-    const text = "the answer broke off here; the model is asked again";
-    if (lost?.isCommitted) this.#block({ kind: "note", text, tone: "warning" });
   }
 
   #frame({ columns, rows }: TerminalSize): Frame {
@@ -315,28 +243,20 @@ export class LiveView implements RunOutput, InputSlot {
         // The screen shows one line less than it has rows: it would cut the status line.
         rows: rows - 1 - (below?.lines.length ?? 0),
         now: this.#clock.now(),
-        full: this.#full,
+        full: this.#transcript.isFull,
         isReady: below !== undefined && this.state.activity?.kind === "input",
         hints: [
           ...this.#o.keys,
-          ...(this.#full ? ["ctrl-o: short"] : this.#folded === null ? [] : ["ctrl-o: more"]),
+          ...(this.#transcript.isFull ? ["ctrl-o: short"] : this.#transcript.hasMore ? ["ctrl-o: more"] : []),
         ],
-        isBelowText: this.#needsGap(),
-        answer: (most) => this.#answer?.rest(columns, most) ?? [],
+        isBelowText: this.#transcript.needsGap(this.state.thought !== null),
+        answer: (most) => this.#transcript.answerRest(columns, most),
       },
       this.look,
     );
     if (below === undefined) return { lines };
     const cursor = below.cursor && { ...below.cursor, row: below.cursor.row + lines.length };
     return { lines: [...lines, ...below.lines], cursor };
-  }
-
-  /** Whether an empty line belongs between what was committed and the live region. */
-  #needsGap(): boolean {
-    if (this.#lastIsBrief === null) return false;
-    // The text that arrives continues what was committed of it.
-    if (this.#answer !== null) return !this.#answer.isCommitted;
-    return !this.#lastIsBrief || this.state.thought !== null;
   }
 
   /** What a tab of the terminal shows: the state first, because a tab is narrow. */

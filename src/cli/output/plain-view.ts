@@ -1,73 +1,18 @@
-/** Prints a run as plain lines. */
+/** Shows a run as plain lines. */
 
 import { lastAttempt } from "../../lib/check-attempts.ts";
-import type {
-  AskAnswer,
-  AskUser,
-  ChildState,
-  ProgressPayload,
-  Receipt,
-  StreamEvent,
-} from "../../protocol/methods.ts";
+import type { AskUser, ChildState, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
-import type { View } from "../terminal/screen.ts";
 import { answerHint, askedLine, askerText, closedLine } from "./ask.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, LogText, stepTitle } from "./log.ts";
+import type { RunOutput } from "./run-output.ts";
 import { type Style, styleOf } from "./style.ts";
 import { resumeCommand } from "./suspension.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
-
-/** Sends the answers of a person to a question. Fails when the question is over. */
-export type SendAnswer = (requestId: string, answers: AskAnswer[]) => Promise<void>;
-
-/** The place of an input line in a view. */
-export interface InputSlot {
-  /** The terminal's height. */
-  readonly rows: number;
-  /** Drawn below the status line. */
-  below: { frame: View } | null;
-  /** Takes the keys that are not the view's. */
-  unused: {
-    key(data: string): void;
-    paste(text: string): void;
-    /** False: something is typed and not sent, and Ctrl-D is a key of the text. */
-    readonly isEmpty?: boolean;
-  } | null;
-  /** What the view shows of an event. */
-  filter: ((event: StreamEvent) => readonly StreamEvent[]) | null;
-  redraw(): void;
-}
-
-/** What shows a run while a command follows it. */
-export interface RunOutput {
-  show(event: StreamEvent): void;
-  /** Prints a line for the user on stderr, also with -q. */
-  say(line: string): void;
-  /** Prints notices about the run on stderr. */
-  notice(text: string): void;
-  /** Prints a notice at once, also with -q. */
-  warn(notice: string): void;
-  /** The outside world while the view is open: what is printed to its stderr does not damage the view. */
-  readonly io: Io;
-  /** Gives the terminal to a question while `work` runs. Absent: it is free. */
-  lend?<T>(work: () => Promise<T>): Promise<T>;
-  /** Reads the user's keys from now on, if there are any. */
-  listen(): void;
-  /** The events, each when it is to be shown. Absent: at once. */
-  paced?(events: AsyncIterable<StreamEvent>): AsyncIterable<StreamEvent>;
-  /** Resolves when the user leaves the run and lets it continue. */
-  readonly left: Promise<null>;
-  /** Gives the view the questions of the run, if it can ask them. */
-  answerWith?(send: SendAnswer): void;
-  /** Where an input line is drawn and gets its keys. Absent: there is none. */
-  readonly slot?: InputSlot;
-  /** Ends the view: from then on the command prints by itself. Safe twice. */
-  close(): Promise<void>;
-}
 
 /** Columns of a call that is asked about. */
 const ASKED_WIDTH = 160;
@@ -76,7 +21,7 @@ const ASKED_WIDTH = 160;
  * Shows a run as plain lines: progress on stderr, the answer alone on stdout. A terminal shows the model's words as
  * they arrive, and an answer shown that way is not printed again.
  */
-export class RunView implements RunOutput {
+export class PlainView implements RunOutput {
   readonly io: Io;
   readonly left = new Promise<null>(() => {});
   readonly #quiet: boolean;
