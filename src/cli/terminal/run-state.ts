@@ -1,11 +1,11 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
 import type { ChecklistItem } from "../../plugin/index.ts";
-import type { AskClosed, AskUser, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
-import { callBlock, runningMs } from "./call-block.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
+import { RunCalls } from "./run-calls.ts";
 import { RunClock } from "./run-clock.ts";
 import type { CallBlock, Change, ChildRun, LoggedCall, RunHead } from "./transcript.ts";
 
@@ -18,12 +18,8 @@ interface Retry {
   endMs: number;
 }
 
-/** Characters kept of the output of a running call. */
-const TAIL_CHARS = 8 * 1024;
 /** Characters kept of reasoning that arrives; its end is shown. */
 const THOUGHT_CHARS = 256 * 1024;
-/** Tools whose result a person seldom reads: several of one answer share a line. */
-const GROUPED: ReadonlySet<string> = new Set(["Read"]);
 
 /** What a run does only when the model's answer is complete. */
 const AFTER_ANSWER: ReadonlySet<Activity["kind"]> = new Set(["tool", "check", "compact", "end"]);
@@ -46,10 +42,6 @@ export class RunState {
   thought: { text: string; sinceMs: number } | null = null;
   /** Text of the model arrives now. */
   isAnswering = false;
-  /** Running calls, in the order of their start. */
-  readonly calls = new Map<string, CallBlock>();
-  /** Files read by the present answer, not in the transcript yet. */
-  reads: CallBlock[] = [];
   readonly children = new Map<string, ChildRun>();
   /** The lists that plugins show, by plugin. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
@@ -60,6 +52,7 @@ export class RunState {
   readonly openedMs: number;
   readonly #isPlayed: boolean;
   readonly #clock: RunClock;
+  readonly #calls = new RunCalls();
   #failedAttempts = 0;
   /** The step whose reasoning and text arrived in pieces: the log's entries repeat them. */
   #thoughtStep = -1;
@@ -67,16 +60,21 @@ export class RunState {
   /** The last text of the model. */
   #answer = "";
   readonly #notices = new Set<string>();
-  /** The calls that a person is asked about, by question. */
-  readonly #asked = new Map<string, { callId: string; sinceMs: number }>();
-  /** The calls of the present step, in the order of their start. */
-  readonly #order = new Map<string, number>();
-
   /** `isPlayed`: events are shown later than they happened, so that times begin when they are shown. */
   constructor(now: number, { isPlayed = false }: { isPlayed?: boolean } = {}) {
     this.openedMs = now;
     this.#isPlayed = isPlayed;
     this.#clock = new RunClock(now);
+  }
+
+  /** Running calls, in the order of their start. */
+  get calls(): ReadonlyMap<string, CallBlock> {
+    return this.#calls.running;
+  }
+
+  /** Files read by the present answer, not in the transcript yet. */
+  get reads(): readonly CallBlock[] {
+    return this.#calls.reads;
   }
 
   apply(event: StreamEvent, now: number): Change[] {
@@ -94,42 +92,19 @@ export class RunState {
         return this.#complete(receipt, now);
       }
       case "tool_output":
-        this.#output(event.payload);
+        this.#calls.output(event.payload.call_id, event.payload.text, event.payload.lines);
         return [];
       case "ask_user":
-        this.#asks(event.payload);
+        if (event.payload.uuid === this.head?.uuid) this.#calls.asks(event.payload);
         return [];
       case "ask_closed":
-        this.#answered(event.payload, now);
+        this.#calls.answered(event.payload, now);
         return [];
       case "error":
       case "syscall_event":
       case "eof":
         return [];
     }
-  }
-
-  #output({ call_id, text, lines }: Extract<StreamEvent, { type: "tool_output" }>["payload"]): void {
-    const call = this.calls.get(call_id);
-    if (call === undefined) return;
-    call.tail = (call.tail + text).slice(-TAIL_CHARS);
-    call.lines = lines;
-  }
-
-  /** The clock of a call stands still while a person is asked about it. */
-  #asks({ request_id, uuid, call_id, asked_at_ms }: AskUser): void {
-    if (uuid !== this.head?.uuid || call_id === null) return;
-    this.#asked.set(request_id, { callId: call_id, sinceMs: asked_at_ms });
-    const call = this.calls.get(call_id);
-    if (call !== undefined) call.askedMs = Math.max(call.startedMs, asked_at_ms);
-  }
-
-  #answered({ request_id }: AskClosed, now: number): void {
-    const call = this.calls.get(this.#asked.get(request_id)?.callId ?? "");
-    this.#asked.delete(request_id);
-    if (call === undefined || call.askedMs === null) return;
-    call.startedMs += now - call.askedMs;
-    call.askedMs = null;
   }
 
   /** A notice that was shown before the run began: its event repeats it. */
@@ -148,7 +123,7 @@ export class RunState {
         return this.#spawned(payload, now);
       case "step": {
         const done = this.#settle(now);
-        this.#order.clear();
+        this.#calls.stepped();
         this.total = payload.total;
         this.#used(payload);
         return done;
@@ -241,7 +216,7 @@ export class RunState {
   }
 
   /** The model answers again: the failed attempts become one line. */
-  #modelAnswered(): Change[] {
+  #answered(): Change[] {
     const { retry } = this;
     if (retry === null) return [];
     this.retry = null;
@@ -250,7 +225,7 @@ export class RunState {
   }
 
   #reasoning({ step, text }: Delta, now: number): Change[] {
-    const done = [...this.#modelAnswered(), ...this.#endAnswer(), ...this.#flushReads()];
+    const done = [...this.#answered(), ...this.#endAnswer(), ...this.#flushReads()];
     this.#thoughtStep = step;
     this.thought ??= { text: "", sinceMs: now };
     this.thought.text = (this.thought.text + text).slice(-THOUGHT_CHARS);
@@ -261,7 +236,7 @@ export class RunState {
     if (text === "") return [];
     // White space before a call is not an answer.
     if (!this.isAnswering && text.trim() === "") return [];
-    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#flushReads()];
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#flushReads()];
     if (!this.isAnswering) this.#answer = "";
     this.isAnswering = true;
     this.#textStep = step;
@@ -294,29 +269,17 @@ export class RunState {
   }
 
   #callStarted(call: LoggedCall, now: number): Change[] {
-    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#endAnswer()];
-    const block = callBlock(call, now);
-    if (this.#isPlayed) block.startedMs = now;
-    const asked = [...this.#asked.values()].find(({ callId }) => callId === call.id);
-    if (asked !== undefined) block.askedMs = Math.max(block.startedMs, asked.sinceMs);
-    if (!this.calls.has(call.id)) this.calls.set(call.id, block);
-    this.#order.set(call.id, this.#order.size);
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    this.#calls.started(call, now, this.#isPlayed);
     return done;
   }
 
   #callEnded(call: LoggedCall, now: number): Change[] {
-    const done = [...this.#modelAnswered(), ...this.#endThought(now), ...this.#endAnswer()];
-    this.calls.delete(call.id);
-    const block = callBlock(call, now);
-    if (GROUPED.has(call.name) && call.state === "done") {
-      this.reads.push(block);
-      this.reads.sort((a, b) => (this.#order.get(a.id) ?? 0) - (this.#order.get(b.id) ?? 0));
-      return done;
-    }
+    const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
+    const block = this.#calls.ended(call, now);
+    if (block === null) return done;
     const agents = this.#takeChildren(call.id);
-    // While a file is still read, those read so far wait for it.
-    const isReading = [...this.calls.values()].some(({ name }) => GROUPED.has(name));
-    const reads = isReading ? [] : this.#flushReads();
+    const reads = this.#calls.isReading ? [] : this.#flushReads();
     return [...done, ...reads, { type: "block", block: { kind: "call", call: block, agents } }];
   }
 
@@ -335,12 +298,8 @@ export class RunState {
 
   #complete(receipt: Receipt, now: number): Change[] {
     const done = this.#settle(now);
-    // Calls that the end of the run cut off have no result.
-    for (const call of this.calls.values()) {
-      const cut: CallBlock = { ...call, state: "cancelled", duration_ms: runningMs(call, now) };
-      done.push({ type: "block", block: { kind: "call", call: cut, agents: this.#takeChildren(call.id) } });
-    }
-    this.calls.clear();
+    for (const call of this.#calls.cutOff(now))
+      done.push({ type: "block", block: { kind: "call", call, agents: this.#takeChildren(call.id) } });
     this.children.clear();
     this.checklists.clear();
     this.activity = null;
@@ -375,14 +334,13 @@ export class RunState {
   }
 
   #flushReads(): Change[] {
-    const calls = this.reads;
-    if (calls.length === 0) return [];
-    this.reads = [];
-    return [{ type: "block", block: { kind: "reads", calls } }];
+    const calls = this.#calls.takeReads();
+    return calls.length === 0 ? [] : [{ type: "block", block: { kind: "reads", calls } }];
   }
 }
 
 type Delta = { step: number; text: string };
+
 function note(text: string, tone: "warning" | "quiet"): Change {
   return { type: "block", block: { kind: "note", text, tone } };
 }

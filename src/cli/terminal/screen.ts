@@ -11,6 +11,7 @@ import { TerminalGuard } from "./guard.ts";
 import { Reflow, type Region } from "./reflow.ts";
 import { safeLine } from "./safe-text.ts";
 import { clusters, fit, pad, wrap } from "./width.ts";
+import { WindowTitle } from "./window-title.ts";
 
 /** What the live region shows: styled lines, each at most `columns` wide. Without `cursor` the cursor is hidden. */
 export interface Frame {
@@ -38,10 +39,7 @@ const SYNC = "\u001b[?2026h";
 const SYNC_END = "\u001b[?2026l";
 const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
-const SAVE_TITLE = "\u001b[22;0t";
-const RESTORE_TITLE = "\u001b[23;0t";
 const BELL = "\u0007";
-const MAX_TITLE = 200;
 
 const NOTHING_SHOWN = { columns: 0, lines: [], shown: [] };
 
@@ -69,9 +67,7 @@ export class Screen {
   #lent = false;
   #closed = false;
   #closing: Promise<void> | undefined;
-  /** The title that is wanted, and the one that the terminal has. */
-  #title: string | null = null;
-  #shownTitle: string | null = null;
+  readonly #title = new WindowTitle();
 
   private constructor(terminal: Terminal, env: Io["env"], clock: Clock) {
     this.#terminal = terminal;
@@ -155,10 +151,7 @@ export class Screen {
 
   /** Sets the window's title, with the next frame; null restores the one before. */
   title(text: string | null): void {
-    const title = text === null ? null : Bun.stripANSI(safeLine(text)).slice(0, MAX_TITLE);
-    if (title === this.#title) return;
-    this.#title = title;
-    this.redraw();
+    if (this.#title.want(text)) this.redraw();
   }
 
   bell(): void {
@@ -221,21 +214,7 @@ export class Screen {
   #modesEnd(): string {
     const cursor = this.#cursorShown ? "" : SHOW_CURSOR;
     this.#cursorShown = true;
-    return cursor + this.#titleEnd();
-  }
-
-  #titleEnd(): string {
-    const end = this.#shownTitle === null ? "" : RESTORE_TITLE;
-    this.#shownTitle = null;
-    return end;
-  }
-
-  #titleChange(): string {
-    if (this.#title === this.#shownTitle) return "";
-    if (this.#title === null) return this.#titleEnd();
-    const save = this.#shownTitle === null ? SAVE_TITLE : "";
-    this.#shownTitle = this.#title;
-    return `${save}\u001b]0;${this.#title}\u0007`;
+    return cursor + this.#title.restore();
   }
 
   #draw({ must = false, settle = false } = {}): void {
@@ -249,7 +228,7 @@ export class Screen {
     if (commits) this.#lastCommit = this.#clock.monotonic();
     const left = commits ? [] : before;
     frame.region(left, lines);
-    this.#terminal.write(this.#titleChange());
+    this.#terminal.write(this.#title.change());
     if (frame.isEmpty && this.#isCursorAt(cursor)) return;
     frame.park(cursor);
     this.#write(frame.text(), cursor !== undefined);

@@ -25,7 +25,7 @@ export type Block =
   /** A child that no call waited for, when it ends. */
   | { kind: "agent"; child: ChildRun }
   /** Files that one answer read, in one line. */
-  | { kind: "reads"; calls: CallBlock[] }
+  | { kind: "reads"; calls: readonly CallBlock[] }
   /** What the model has read from its inbox: of the user, of the process with this PID, or of the system. */
   | { kind: "message"; from: "user" | "system" | number; text: string }
   | { kind: "note"; text: string; tone: "warning" | "quiet" }
