@@ -107,46 +107,26 @@ const LANGUAGES: Readonly<Record<string, Language>> = {
   },
 };
 
-const NAMES: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ["typescript", "tsx", "js", "jsx", "javascript", "mjs", "cjs", "mts", "cts"].map((n) => [n, "ts"]),
-  ),
-  ...Object.fromEntries(["python", "python3", "pyi"].map((n) => [n, "py"])),
-  ...Object.fromEntries(["bash", "shell", "zsh", "fish", "console", "shell-session"].map((n) => [n, "sh"])),
-  ...Object.fromEntries(
-    [
-      "cpp",
-      "c++",
-      "cc",
-      "h",
-      "hpp",
-      "java",
-      "kotlin",
-      "kt",
-      "swift",
-      "cs",
-      "csharp",
-      "scala",
-      "dart",
-      "php",
-      "objc",
-      "zig",
-      "proto",
-    ].map((n) => [n, "c"]),
-  ),
-  ...Object.fromEntries(["scss", "less"].map((n) => [n, "css"])),
-  ...Object.fromEntries(["xml", "svg", "vue", "svelte"].map((n) => [n, "html"])),
-  ...Object.fromEntries(["dockerfile", "docker", "makefile", "cmake"].map((n) => [n, "make"])),
-  golang: "go",
-  rs: "rust",
-  rb: "ruby",
-  yml: "yaml",
-  jsonc: "json",
-  json5: "json",
-  jsonl: "json",
-  ini: "toml",
-  env: "toml",
+/** Other names of these languages, and languages that look like one of them. */
+const ALIASES: Readonly<Record<string, string>> = {
+  ts: "typescript tsx js jsx javascript mjs cjs mts cts",
+  py: "python python3 pyi",
+  sh: "bash shell zsh fish console shell-session",
+  c: "cpp c++ cc h hpp java kotlin kt swift cs csharp scala dart php objc zig proto",
+  css: "scss less",
+  html: "xml svg vue svelte",
+  make: "dockerfile docker makefile cmake",
+  go: "golang",
+  rust: "rs",
+  ruby: "rb",
+  yaml: "yml",
+  json: "jsonc json5 jsonl",
+  toml: "ini env",
 };
+
+const NAMES = new Map(
+  Object.entries(ALIASES).flatMap(([language, names]) => names.split(" ").map((name) => [name, language])),
+);
 
 /** Longer lines stay plain: they are data. */
 const MAX_LINE = 2000;
@@ -163,7 +143,7 @@ export class Highlighter {
     const name = language.toLowerCase();
     this.#language = name;
     this.#style = style;
-    this.#grammar = grammarOf(NAMES[name] ?? name);
+    this.#grammar = grammarOf(NAMES.get(name) ?? name);
   }
 
   /** A second one in the same state. */

@@ -10,7 +10,7 @@ import { ERASE_BELOW, FrameWriter } from "./frame-writer.ts";
 import { TerminalGuard } from "./guard.ts";
 import { Reflow, type Region } from "./reflow.ts";
 import { safeLine } from "./safe-text.ts";
-import { clusters, fit, pad, wrap } from "./width.ts";
+import { fit, withCursor, wrap } from "./width.ts";
 import { WindowTitle } from "./window-title.ts";
 
 /** What the live region shows: styled lines, each at most `columns` wide. Without `cursor` the cursor is hidden. */
@@ -250,7 +250,7 @@ export class Screen {
     if (cursor === undefined || !this.#reflow.sizeComesLate || settle) return { lines, cursor };
     if (this.#isCursorAt(cursor) && sameLines(lines, this.#drawn?.lines)) return { lines, cursor };
     this.#settling = this.#clock.timer(SETTLE_MS, () => this.#draw({ settle: true }));
-    return { lines: lines.map((line, row) => (row === cursor.row ? inverted(line, cursor.column) : line)) };
+    return { lines: lines.map((line, row) => (row === cursor.row ? withCursor(line, cursor.column) : line)) };
   }
 
   /** A stopped terminal gets no frames, and a resized one may have to say how it wraps lines. */
@@ -344,14 +344,4 @@ export class Screen {
 
 function sameLines(one: readonly string[], other: readonly string[] | undefined): boolean {
   return one.length === other?.length && one.every((line, at) => line === other[at]);
-}
-
-/** The line with a block for a cursor. */
-function inverted(line: string, column: number): string {
-  const padded = pad(line, column + 1);
-  const under = Bun.stripANSI(Bun.sliceAnsi(padded, column, column + 2));
-  const [cell] = [...clusters(under)];
-  const width = Math.max(1, cell?.cells ?? 1);
-  const left = Bun.sliceAnsi(padded, 0, column);
-  return `${left}\u001b[7m${cell?.text ?? " "}\u001b[27m${Bun.sliceAnsi(padded, column + width)}`;
 }

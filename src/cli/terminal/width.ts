@@ -43,6 +43,16 @@ export function wrap(line: string, columns: number, hang = ""): string[] {
   return wrapper.end();
 }
 
+/** The line with a block in this column, which stands for the cursor. */
+export function withCursor(line: string, column: number): string {
+  const padded = pad(line, column + 1);
+  const under = Bun.stripANSI(Bun.sliceAnsi(padded, column, column + 2));
+  const [cell] = [...clusters(under)];
+  const width = Math.max(1, cell?.cells ?? 1);
+  const left = Bun.sliceAnsi(padded, 0, column);
+  return `${left}\u001b[7m${cell?.text ?? " "}\u001b[27m${Bun.sliceAnsi(padded, column + width)}`;
+}
+
 /** Rows that a terminal of this width makes of one line when it wraps it, wherever a word ends. */
 export function rowsOf(line: string, columns: number): number {
   const width = widthOf(line);

@@ -3,6 +3,7 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { png } from "../../support/images.ts";
 import type { Turn } from "../../support/model-server/script.ts";
+import type { ScreenOptions } from "../../support/screen-model.ts";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
@@ -43,6 +44,20 @@ async function leave(terminal: TerminalSession): Promise<string> {
   return terminal.screen.transcript;
 }
 
+/** A conversation that is ready for its next message. */
+async function chat(machine: Machine, flags: string[] = [], size?: ScreenOptions): Promise<TerminalSession> {
+  const terminal = machine.terminal(["chat", ...flags], size);
+  await terminal.until(READY);
+  return terminal;
+}
+
+/** An answer that takes some seconds to arrive. */
+const LONG_ANSWER = {
+  text: Array.from({ length: 400 }, (_, i) => `word${i}`).join(" "),
+  chunks: 400,
+  pace_ms: 20,
+};
+
 /** A command that runs until it is stopped. */
 const SLEEP = { name: "Bash", input: { command: "echo begun; sleep 60" } };
 
@@ -72,8 +87,7 @@ describe("a conversation", () => {
   test("letters typed right behind Enter are the next message", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ text: "one" }, { text: "two" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`first${ENTER}second`);
     await terminal.until((text) => text.includes("one") && /^❯ second/m.test(text));
     terminal.type(ENTER);
@@ -86,8 +100,7 @@ describe("a conversation", () => {
     await using machine = new Machine();
     await machine.model([{ text: "done" }]);
     {
-      await using terminal = machine.terminal(["chat"]);
-      await terminal.until(READY);
+      await using terminal = await chat(machine);
       terminal.type(`remember me${ENTER}`);
       await terminal.until(/done/);
       await leave(terminal);
@@ -95,8 +108,7 @@ describe("a conversation", () => {
     const folder = join(machine.dataDir, "history");
     const [file = ""] = readdirSync(folder);
     expect(statSync(join(folder, file)).mode & 0o777).toBe(0o600);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type("\x1b[A");
     await terminal.until(/^❯ remember me/m);
     terminal.type(CTRL_C);
@@ -120,8 +132,7 @@ describe("typing while the agent works", () => {
       { text: "first answer" },
       { text: "second answer" },
     ]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`begin${ENTER}`);
     await terminal.until(/begun/);
     terminal.type(`wrong${ENTER}`);
@@ -144,8 +155,7 @@ describe("typing while the agent works", () => {
   test("Esc stops a command within moments, and what waits returns to the line", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ tool_calls: [SLEEP] }, { text: "as you wish" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`sleep${ENTER}`);
     await terminal.until(/begun/);
     terminal.type(`do it otherwise${ENTER}`);
@@ -161,8 +171,7 @@ describe("typing while the agent works", () => {
   test("Esc before any answer puts the message back into the line, and the model never got it", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ fault: { kind: "hang" } }, { text: "now then" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`my mistake${ENTER}`);
     await terminal.until(/› my mistake/);
     await until(() => model.requests.length === 1);
@@ -176,14 +185,9 @@ describe("typing while the agent works", () => {
 
   test("Esc in the middle of an answer leaves its beginning, and a line that says where it stopped", async () => {
     await using machine = new Machine();
-    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
-    const model = await machine.model([
-      { reasoning: "Hm.", text, chunks: 400, pace_ms: 20 },
-      { text: "as you wish" },
-    ]);
+    const model = await machine.model([{ reasoning: "Hm.", ...LONG_ANSWER }, { text: "as you wish" }]);
     // So low that only the status line has room above the input line.
-    await using terminal = machine.terminal(["chat"], { columns: 60, rows: 5 });
-    await terminal.until(READY);
+    await using terminal = await chat(machine, [], { columns: 60, rows: 5 });
     terminal.type(`tell me all${ENTER}`);
     await terminal.until(/answering/);
     terminal.resize(60, 20);
@@ -205,8 +209,7 @@ describe("typing while the agent works", () => {
   test("Ctrl+S sends what waits at once", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ tool_calls: [SLEEP] }, { text: "turned around" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`sleep${ENTER}`);
     await terminal.until(/begun/);
     terminal.type(`not that${ENTER}`);
@@ -221,8 +224,7 @@ describe("typing while the agent works", () => {
     await using machine = new Machine();
     const ask = { name: "Bash", input: { command: "touch approved" } };
     const model = await machine.model([{ tool_calls: [ask] }, { text: "as you say" }]);
-    await using terminal = machine.terminal(["chat", "--ask", "Bash"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine, ["--ask", "Bash"]);
     terminal.type(`begin${ENTER}`);
     await terminal.until(/needs your answer[\s\S]*Enter chooses/);
     // The question takes keys when it was visible for a second.
@@ -242,8 +244,7 @@ describe("typing while the agent works", () => {
   test("Ctrl-R finds a past message; Ctrl-C ends only the search", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ text: "one" }, { tool_calls: [SLEEP] }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`count the apples${ENTER}`);
     await terminal.until((text) => text.includes("one") && EMPTY_LINE.test(text));
     terminal.type(`${CTRL_R}apples`);
@@ -266,8 +267,7 @@ describe("typing while the agent works", () => {
   test("Ctrl-C suspends the run, and the next message resumes it", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }, { text: "resumed" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`sleep${ENTER}`);
     await terminal.until(/begun/);
     terminal.type(CTRL_C);
@@ -283,10 +283,8 @@ describe("typing while the agent works", () => {
     ["a kill of the daemon", (_: TerminalSession, machine: Machine) => machine.killDaemon()],
   ])("a message that waits is read once after %s", async (_, stop) => {
     await using machine = new Machine();
-    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
-    const model = await machine.model([{ text, chunks: 400, pace_ms: 20 }, { text: "resumed" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    const model = await machine.model([LONG_ANSWER, { text: "resumed" }]);
+    await using terminal = await chat(machine);
     terminal.type(`tell me all${ENTER}`);
     await terminal.until(/word9/);
     terminal.type(`but briefly${ENTER}`);
@@ -308,11 +306,9 @@ describe("typing while the agent works", () => {
   test("messages that wait keep their own words when the run is resumed and fails", async () => {
     await using machine = new Machine();
     machine.config({ model_retries: "none" });
-    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
     const refused: Turn = { fault: { kind: "status", status: 400, message: "not today" } };
-    const model = await machine.model([{ text, chunks: 400, pace_ms: 20 }, refused]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    const model = await machine.model([LONG_ANSWER, refused]);
+    await using terminal = await chat(machine);
     terminal.type(`tell me all${ENTER}`);
     await terminal.until(/word9/);
     terminal.type(`but briefly${ENTER}`);
@@ -337,8 +333,7 @@ describe("typing while the agent works", () => {
     await using machine = new Machine();
     await machine.model([{ text: "sent" }]);
     machine.config({ model_retries: "often" });
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`keep me${ENTER}`);
     await terminal.until((shown) => shown.includes("model_retries") && /^❯ keep me/m.test(shown));
   });
@@ -349,8 +344,7 @@ describe("typing while the agent works", () => {
       { fault: { kind: "status", status: 400, message: "not today" } },
       { text: "at last" },
     ]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`try it${ENTER}`);
     await terminal.until((shown) => shown.includes("not today") && shown.includes("next step: try it"));
     terminal.type(CTRL_S);
@@ -362,8 +356,7 @@ describe("typing while the agent works", () => {
   test("Ctrl-D leaves the agent working, and says how to come back", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`sleep${ENTER}`);
     await terminal.until(/begun/);
     const transcript = await leave(terminal);
@@ -378,8 +371,7 @@ describe("what is sent", () => {
   test("a paste of 60 lines is a marker, and whole for the model", async () => {
     await using machine = new Machine();
     const model = await machine.model([{ text: "read" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     const pasted = Array.from({ length: 60 }, (_, i) => `\tline ${i}`).join("\n");
     terminal.type("look: ");
     terminal.paste(pasted);
@@ -396,8 +388,7 @@ describe("what is sent", () => {
     machine.write("src/total.ts", "export const total = 41;\n");
     machine.write("picture.png", "");
     await Bun.write(join(machine.project, "picture.png"), png(2, 2));
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type("explain @tot");
     await terminal.until(/❯ src\/total.ts/);
     terminal.type(ENTER);
@@ -419,8 +410,7 @@ describe("what is sent", () => {
       ".claude/commands/git/review.md",
       "---\ndescription: Review\n---\nReview $1 for $ARGUMENTS",
     );
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`/revue${ENTER}`);
     await terminal.until(/unknown command \/revue/);
     expect(model.requests).toHaveLength(0);
@@ -436,11 +426,9 @@ describe("what is sent", () => {
 describe("a past conversation", () => {
   test("whose terminal was killed in the middle of an answer is shown from its question on", async () => {
     await using machine = new Machine();
-    const text = Array.from({ length: 400 }, (_, i) => `word${i}`).join(" ");
-    await machine.model([{ text, chunks: 400, pace_ms: 20 }]);
+    await machine.model([LONG_ANSWER]);
     {
-      await using terminal = machine.terminal(["chat"]);
-      await terminal.until(READY);
+      await using terminal = await chat(machine);
       terminal.type(`tell me all${ENTER}`);
       await terminal.until(/word9/);
       terminal.signal("SIGKILL");
@@ -457,8 +445,7 @@ describe("a past conversation", () => {
     await using machine = new Machine();
     const model = await machine.model([{ text: "the first answer" }, { text: "the second answer" }]);
     {
-      await using terminal = machine.terminal(["chat"]);
-      await terminal.until(READY);
+      await using terminal = await chat(machine);
       terminal.type(`how are you${ENTER}`);
       await terminal.until((text) => text.includes("the first answer") && EMPTY_LINE.test(text));
       await leave(terminal);
@@ -479,8 +466,7 @@ describe("a past conversation", () => {
   test("goes on when the daemon is killed while it waits", async () => {
     await using machine = new Machine();
     await machine.model([{ text: "the first answer" }, { text: "the second answer" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`one${ENTER}`);
     await terminal.until((text) => text.includes("the first answer") && EMPTY_LINE.test(text));
     await machine.killDaemon();
@@ -493,8 +479,7 @@ describe("a past conversation", () => {
   test("is chosen by /resume from the project's, and forked by /fork", async () => {
     await using machine = new Machine();
     const model = await machine.model(numbered());
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`about apples${ENTER}`);
     await terminal.until(/answer/);
     terminal.type(`/new${ENTER}`);
@@ -521,8 +506,7 @@ describe("a past conversation", () => {
   test("that is followed from another terminal shows both what either has sent", async () => {
     await using machine = new Machine();
     await machine.model(numbered());
-    await using first = machine.terminal(["chat"]);
-    await first.until(READY);
+    await using first = await chat(machine);
     first.type(`from the first${ENTER}`);
     await first.until((text) => text.includes("answer number 1") && EMPTY_LINE.test(text));
     await using second = machine.terminal(["chat", "--continue"]);
@@ -539,8 +523,7 @@ describe("what goes wrong", () => {
   test("the window is closed while it waits: the command ends", async () => {
     await using machine = new Machine();
     await machine.model(numbered());
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`hello${ENTER}`);
     await terminal.until((text) => text.includes("answer number 1") && EMPTY_LINE.test(text));
     terminal.hangUp();
@@ -565,8 +548,7 @@ describe("what goes wrong", () => {
   test("an error of the model ends the turn, and the conversation can be continued", async () => {
     await using machine = new Machine();
     await machine.model([{ fault: { kind: "status", status: 401, message: "bad key" } }, { text: "better" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`hello${ENTER}`);
     await terminal.until((text) => text.includes("bad key") && EMPTY_LINE.test(text));
     terminal.type(`again${ENTER}`);
@@ -578,8 +560,7 @@ describe("what goes wrong", () => {
     await using machine = new Machine();
     const fault = { kind: "status" as const, status: 401, message: "bad key" };
     const model = await machine.model([{ fault }, { fault }, { text: "better" }]);
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`hello${ENTER}`);
     await terminal.until(/bad key[\s\S]*next step: hello[\s\S]*ctrl-s: send again/);
     terminal.type(CTRL_S);
@@ -595,8 +576,7 @@ describe("what goes wrong", () => {
   test("60 columns hold everything", async () => {
     await using machine = new Machine();
     await machine.model([{ tool_calls: [SLEEP] }, { text: "a word ".repeat(30) }]);
-    await using terminal = machine.terminal(["chat"], { columns: 60, rows: 24 });
-    await terminal.until(READY);
+    await using terminal = await chat(machine, [], { columns: 60, rows: 24 });
     terminal.type(`${"long words of a message ".repeat(5)}${ENTER}`);
     await terminal.until(/begun/);
     terminal.type(`stop that${ENTER}`);
