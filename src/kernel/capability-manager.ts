@@ -192,8 +192,7 @@ export class CapabilityManager {
   }
 
   #warn(proc: Process, thrown: unknown): void {
-    const why = messageOf(thrown);
-    this.#ports.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${why}`);
+    this.#ports.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${messageOf(thrown)}`);
   }
 }
 

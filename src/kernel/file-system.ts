@@ -36,7 +36,7 @@ const MAX_PATH = 4096;
 /** Maximum characters of a path in a message. */
 const QUOTED = 200;
 
-interface FileSystemParts {
+interface FileSystemPorts {
   debug: Debugger;
   contexts: OpenContexts;
   clock: Clock;
@@ -55,18 +55,12 @@ interface FileSystemParts {
  * a file at a time.
  */
 export class FileSystem {
-  readonly #debug: Debugger;
-  readonly #contexts: OpenContexts;
-  readonly #clock: Clock;
-  readonly #ask: FileSystemParts["ask"];
+  readonly #ports: FileSystemPorts;
   readonly #rights = new FileGrants();
   readonly #busy = new WeakSet<VFSFile>();
 
-  constructor(parts: FileSystemParts) {
-    this.#ask = parts.ask;
-    this.#debug = parts.debug;
-    this.#contexts = parts.contexts;
-    this.#clock = parts.clock;
+  constructor(ports: FileSystemPorts) {
+    this.#ports = ports;
   }
 
   /** CapCheck is part of every Open. The call's deadline applies through `signal`. */
@@ -79,7 +73,7 @@ export class FileSystem {
   ): Promise<number> {
     const args: Record<string, unknown> =
       as.kind === "tool" ? { path, flags, tool: as.tool } : { path, flags };
-    return this.#debug.call(
+    return this.#ports.debug.call(
       proc,
       "Open",
       args,
@@ -91,7 +85,7 @@ export class FileSystem {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
           const asked = right && proc.permissions.asks(right.call);
           if (right && asked) args.asked = await this.#requireAnswer(proc, right, asked, signal);
-          const context = this.#contexts.make(proc, entry, as, this.#access(proc, right, signal), signal);
+          const context = this.#ports.contexts.make(proc, entry, as, this.#access(proc, right, signal), signal);
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
@@ -113,7 +107,7 @@ export class FileSystem {
 
   /** Returns at most `length` bytes (UTF-16 units of text); empty at the end. */
   read(proc: Process, fd: number, length: number, signal: AbortSignal = proc.signal): Promise<Data> {
-    return this.#debug.call(
+    return this.#ports.debug.call(
       proc,
       "Read",
       { fd, length },
@@ -139,7 +133,7 @@ export class FileSystem {
   }
 
   write(proc: Process, fd: number, data: Data, signal: AbortSignal = proc.signal): Promise<void> {
-    return this.#debug.call(proc, "Write", { fd, size: data.length }, async () => {
+    return this.#ports.debug.call(proc, "Write", { fd, size: data.length }, async () => {
       const open = proc.fds.get(fd);
       if (open.flags === O_RDONLY) {
         throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for reading only.`);
@@ -149,7 +143,7 @@ export class FileSystem {
   }
 
   close(proc: Process, fd: number): Promise<void> {
-    return this.#debug.call(proc, "Close", { fd }, async () => {
+    return this.#ports.debug.call(proc, "Close", { fd }, async () => {
       const open = proc.fds.take(fd);
       try {
         await this.#closeFile(proc, open);
@@ -160,7 +154,7 @@ export class FileSystem {
   }
 
   stat(proc: Process, path: string): Promise<FileStat> {
-    return this.#debug.call(
+    return this.#ports.debug.call(
       proc,
       "Stat",
       { path },
@@ -170,7 +164,7 @@ export class FileSystem {
         right?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const access = this.#access(proc, right, proc.signal);
-        const context = this.#contexts.make(proc, entry, { kind: "process" }, access, proc.signal);
+        const context = this.#ports.contexts.make(proc, entry, { kind: "process" }, access, proc.signal);
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
           const open = () => opened(proc, entry, subpath, O_RDONLY, context);
@@ -196,13 +190,13 @@ export class FileSystem {
   #access(proc: Process, right: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
     return (paths, also = []) =>
       this.#rights.access(proc, right, paths, also, (grant, asked, opened) =>
-        this.#ask(proc, grant, asked, opened, signal),
+        this.#ports.ask(proc, grant, asked, opened, signal),
       );
   }
 
   /** Asks a person about the call. Returns the verdict for the trace. */
   async #requireAnswer(proc: Process, right: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
-    const { verdict, by } = await this.#ask(proc, right, asked, undefined, signal);
+    const { verdict, by } = await this.#ports.ask(proc, right, asked, undefined, signal);
     if (right.withdrawn) throw right.withdrawn;
     return `${verdict} by ${by}`;
   }
@@ -211,7 +205,7 @@ export class FileSystem {
     return withGrace(
       driver(plugin, device, () => file.stat()),
       signal,
-      this.#clock,
+      this.#ports.clock,
       0,
     );
   }
@@ -261,7 +255,7 @@ export class FileSystem {
     signal: AbortSignal,
   ): Promise<VFSFile> {
     const opening = driver(plugin, path, async () => factory());
-    return withGrace(opening, signal, this.#clock, patience(proc)).catch((thrown) => {
+    return withGrace(opening, signal, this.#ports.clock, patience(proc)).catch((thrown) => {
       // A file that the factory returns after the deadline must be closed here.
       opening.then(
         (late) => late.close(),
@@ -273,7 +267,7 @@ export class FileSystem {
 
   async #closeFile(proc: Process, { file, plugin, device }: OpenDevice): Promise<void> {
     const closed = driver(plugin, device, () => file.close());
-    if (await withTimeout(this.#clock, patience(proc), closed)) return;
+    if (await withTimeout(this.#ports.clock, patience(proc), closed)) return;
     throw new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`);
   }
 
@@ -288,7 +282,7 @@ export class FileSystem {
       // After a stop nothing new begins. At a deadline, data that has arrived is still read.
       proc.signal.throwIfAborted();
       const work = driver(plugin, device, () => operation(until));
-      return await withGrace(work, until, this.#clock, patience(proc));
+      return await withGrace(work, until, this.#ports.clock, patience(proc));
     };
     return this.#exclusive(file, () => (right ? right.run(signal, run) : run(signal)));
   }
@@ -336,8 +330,7 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
       if (thrown.device !== undefined) throw thrown;
       throw withDetail(thrown, { device });
     }
-    const text = messageOf(thrown);
-    throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${text}`, { cause: thrown, device });
+    throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${messageOf(thrown)}`, { cause: thrown, device });
   }
 }
 

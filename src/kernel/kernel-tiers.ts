@@ -69,6 +69,11 @@ export function buildCore(ports: KernelPorts) {
     if (entry.kind === "input")
       watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
   });
+  /** Puts a notice into the inbox of a process, for its model. */
+  const notify = async (proc: Process, source: string, text: string): Promise<void> => {
+    const ts = new Date(clock.now()).toISOString();
+    await inboxes.put(proc, { kind: "notice", ts, source, text });
+  };
   return {
     debug,
     contexts,
@@ -80,11 +85,8 @@ export function buildCore(ports: KernelPorts) {
     budget: TreeBudget.forKernel(ports.liveProcesses ?? null),
     watchers,
     events: new LifecycleEvents(),
-    /** Puts a notice into the inbox of a process, for its model. */
-    async notify(proc: Process, source: string, text: string): Promise<void> {
-      const ts = new Date(clock.now()).toISOString();
-      await inboxes.put(proc, { kind: "notice", ts, source, text });
-    },
+    notify,
+    notifyAsKernel: (proc: Process, text: string): Promise<void> => notify(proc, "kernel", text),
     /** Shows a process the tools that it may use and was not shown yet. */
     showNewTools: (proc: Process): void => void appendTools(proc, contexts),
     /** Writes a change of the process to its record. A failure is logged; the change stands. */
@@ -102,7 +104,7 @@ export type Core = ReturnType<typeof buildCore>;
 
 /** What processes reach: files, mounts, devices, messages. */
 export function buildIo(ports: KernelPorts, core: Core) {
-  const { children, clock } = ports;
+  const { clock } = ports;
   const { debug, inboxes, log, notify, table, watchers } = core;
   const windows = new EffectWindows<Process>(clock, (proc) => table.ancestry(proc));
   const changes: ChangedFiles = new ChangedFiles({
@@ -112,16 +114,11 @@ export function buildIo(ports: KernelPorts, core: Core) {
     warn: core.warn,
   });
   const openContexts: OpenContexts = new OpenContexts({
-    children,
+    ...ports,
     windows,
     changes,
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
     llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
-    userDataDir: ports.userDataDir,
-    guarded: ports.guarded,
-    history: ports.history,
-    search: ports.search,
-    schedule: ports.schedule,
     log,
     inbox: notify,
     progress: (proc, tool, text) => watchers.notice(proc, `${tool}: ${text}`),
@@ -132,17 +129,13 @@ export function buildIo(ports: KernelPorts, core: Core) {
   const waiting = new WaitingCalls(clock);
   const drain = new Drain({ clock, isWaiting: (proc, callId) => waiting.of(proc, callId) !== undefined });
   const asks: Asks = new Asks({
-    clock,
-    uuid: ports.uuid,
-    table,
+    ...ports,
+    ...core,
     waiting,
-    asker: ports.asker,
     isStepCall: (proc, callId) => drain.isActive(proc, callId),
     emit: (proc, event) => watchers.asked(proc, event),
     suspend: (proc, reason, wake) => suspendSelf(debug, proc, reason, wake),
     pauseEffects: (proc) => windows.pause(proc),
-    saveInfo: core.saveInfo,
-    warn: core.warn,
   });
   const wakes = new ScheduledWakes({
     clock,
@@ -160,7 +153,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     clock,
     ask: (proc, grant, asked, opened, signal) => asks.require(proc, grant, asked, opened, signal),
   });
-  const gate = new ModelGate({ clock, random: ports.random, openRequests: ports.openRequests });
+  const gate = new ModelGate(ports);
   let requests: Promise<PluginRequests> | undefined;
   /** Loaded at its first use: most runs have no driver that asks. */
   const pluginRequests = (): Promise<PluginRequests> => {
@@ -182,7 +175,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     files,
     log,
     appendTools: core.showNewTools,
-    notify: (proc, text) => notify(proc, "kernel", text),
+    notify: core.notifyAsKernel,
   });
   const mail = new WaitingRunMail({ runs: ports.runs, wake: (uuid) => ports.mailed?.(uuid) });
   return {
@@ -214,7 +207,7 @@ type Io = ReturnType<typeof buildIo>;
 
 /** How a process is built, changed from outside, and ended, whatever its task is. */
 export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
-  const { callbacks, children, clock } = ports;
+  const { children, clock } = ports;
   const { contexts, ctx, debug, inboxes, table, warn } = core;
   const { changes, devices, files, mounts } = io;
   const { saveInfo } = core;
@@ -234,37 +227,21 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       files,
       debug,
       appendTools: core.showNewTools,
-      notify: (proc, text) => core.notify(proc, "kernel", text),
+      notify: core.notifyAsKernel,
       saveInfo,
       warn,
     }),
-    runner: new ProcessRunner({
-      debug,
-      table,
-      files,
-      mounts,
-      changes,
-      children,
-      reap,
-      callbacks,
-      watchers: core.watchers,
-      runsIn: ports.runsIn,
-      warn,
-    }),
+    runner: new ProcessRunner({ ...ports, ...core, files, mounts, changes, reap }),
     builder: new ProcessBuilder({
       ...ports,
-      table,
+      ...core,
       devices,
-      contexts,
-      ctx,
       days: new DailyBudget({ ...ports, kernelBudget: core.budget }),
       files,
-      inboxes,
       mounts,
       makeContext: (proc, entry, as, access) => io.openContexts.make(proc, entry, as, access, proc.signal),
       rejoin: (proc, names) => groups.restore(proc, names),
       forget: (proc) => forget(reap, proc),
-      warn,
     }),
   };
 }
@@ -273,9 +250,9 @@ export type Processes = ReturnType<typeof buildProcesses>;
 
 /** What an agent's process does: model calls, tool calls, child agents, and how its run is resumed. */
 export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: Processes) {
-  const { callbacks, clock, kernelAlive, kernelId, runs } = ports;
+  const { clock, kernelAlive, kernelId, runs } = ports;
   const { debug, events, inboxes, table } = core;
-  const { builder, runner, signals } = processes;
+  const { runner } = processes;
   const { waiting, drain, gate } = io;
   const suspend = (proc: Process, why: string, wake: Wake, cause?: SuspendCause): void =>
     suspendSelf(debug, proc, why, wake, cause);
@@ -284,19 +261,14 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     mounts: io.mounts,
     clock,
     watchers: core.watchers,
-    notify: (proc, text) => core.notify(proc, "kernel", text),
+    notify: core.notifyAsKernel,
   });
   const manager = new ProcessManager({
-    table,
-    builder,
-    runner,
-    signals,
+    ...ports,
+    ...core,
+    ...processes,
     reason: (proc) => reason(loop, proc),
     startMounts,
-    debug,
-    callbacks,
-    watchers: core.watchers,
-    guarded: ports.guarded,
   });
   const store = {
     clock,
@@ -334,7 +306,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
       drain,
       suspend,
       watchers: core.watchers,
-      notify: (proc, text) => core.notify(proc, "kernel", text),
+      notify: core.notifyAsKernel,
     }),
   };
 }
@@ -399,38 +371,31 @@ export function buildSystem(
   { runner, signals }: Processes,
   agents: Agents,
 ) {
-  const { children, clock, random } = ports;
-  const { debug, events, log, table, warn } = core;
+  const { children, clock } = ports;
+  const { debug, log, table, warn } = core;
   const { mounts, openContexts } = io;
   const { drain, processes, resumer, store } = agents;
   const supervisors = new SupervisorManager({
-    table,
-    runner,
-    debug,
-    clock,
-    random,
-    warn,
+    ...ports,
+    ...core,
     processes,
+    runner,
     signals,
     drain,
-    events,
     resume: (uuid, agent, opts) => resumer.resume(uuid, agent, opts),
     exec: (proc, request) => openContexts.exec(proc, request, undefined),
   });
   const init = new InitManager({ table, debug, clock, supervisors, mounts, programs: children, log });
   const lifecycle = new LifecycleManager({
+    ...ports,
+    ...core,
     ...store,
-    table,
     processes,
     runner,
-    children,
     mounts,
     init,
     drain,
-    debug,
     resumer,
-    events,
-    wakes: ports.wakes,
   });
   const calls = new DirectCalls({
     ...ports,

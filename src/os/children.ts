@@ -259,9 +259,8 @@ export class Children {
     try {
       write();
     } catch (cause) {
-      const why = messageOf(cause);
       this.#fault(
-        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${why}`, { cause }),
+        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${messageOf(cause)}`, { cause }),
       );
     }
   }

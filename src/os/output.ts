@@ -309,8 +309,7 @@ async function readBack(path: string, from: number, length: number): Promise<Uin
 }
 
 function fault(what: string, path: string, cause: unknown): SyscallError {
-  const reason = messageOf(cause);
-  return new SyscallError("INTERNAL", `The file of a program's output, ${path}, ${what}: ${reason}`, {
+  return new SyscallError("INTERNAL", `The file of a program's output, ${path}, ${what}: ${messageOf(cause)}`, {
     cause,
   });
 }

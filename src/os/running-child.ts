@@ -305,8 +305,7 @@ export class RunningChild {
   }
 
   #fault(what: string, cause: unknown): void {
-    const why = messageOf(cause);
-    this.#o.onFault(new SyscallError("INTERNAL", `${what}: ${why}`, { cause }));
+    this.#o.onFault(new SyscallError("INTERNAL", `${what}: ${messageOf(cause)}`, { cause }));
   }
 
   #inputClosed(cause?: unknown): SyscallError {

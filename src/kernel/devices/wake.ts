@@ -53,8 +53,7 @@ function durationOf(text: string): number {
   try {
     ms = parseDuration(text.trim(), Number.MAX_SAFE_INTEGER);
   } catch (cause) {
-    const why = messageOf(cause);
-    throw new SyscallError("INVALID", `Wake: in: ${why}`, { cause });
+    throw new SyscallError("INVALID", `Wake: in: ${messageOf(cause)}`, { cause });
   }
   return Math.max(ms, MIN_MS);
 }

@@ -9,9 +9,8 @@ import { type Code, SyscallError } from "../../plugin/index.ts";
  */
 export function namedError(thrown: unknown, syscall: string, pid: number): SyscallError {
   if (!(thrown instanceof SyscallError)) {
-    const text = messageOf(thrown);
     const code = thrown instanceof DOMException ? (ABORTS.get(thrown.name) ?? "INTERNAL") : "INTERNAL";
-    return new SyscallError(code, `${syscall}: ${text}`, { cause: thrown, syscall, pid });
+    return new SyscallError(code, `${syscall}: ${messageOf(thrown)}`, { cause: thrown, syscall, pid });
   }
   if (thrown.syscall !== undefined) return thrown;
   return withDetail(thrown, { syscall, pid });

@@ -6,10 +6,9 @@ import type { PID } from "../types.ts";
 import type { SupervisorSpec } from "./spec.ts";
 
 export function startError(supervisor: string, child: string, thrown: unknown): SyscallError {
-  const why = messageOf(thrown);
   return new SyscallError(
     thrown instanceof SyscallError ? thrown.code : "INTERNAL",
-    `Supervisor ${supervisor}: its child ${child} did not start: ${why}`,
+    `Supervisor ${supervisor}: its child ${child} did not start: ${messageOf(thrown)}`,
     { cause: thrown },
   );
 }

@@ -82,10 +82,9 @@ async function resumeFormer(
     return pid;
   } catch (thrown) {
     if (supervisor.stopped) throw thrown;
-    const why = messageOf(thrown);
     ports.warn(
       `PID ${supervisor.pid}`,
-      `child ${id} starts with a new run; its former run stays suspended: ${why}`,
+      `child ${id} starts with a new run; its former run stays suspended: ${messageOf(thrown)}`,
     );
     return undefined;
   }
