@@ -1,6 +1,6 @@
 /** The syscalls of concurrency: threads and coroutines. */
 
-import { onceAborted } from "../lib/cancellation.ts";
+import { either, onceAborted, withDeadline } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
@@ -150,27 +150,15 @@ export class ConcurrencyManager {
   }
 
   /** A wait that ends with the process, with the caller's signal, or with TIMEOUT, whichever comes first. */
-  async #within<T>(
+  #within<T>(
     proc: Process,
     { signal, timeoutMs }: WaitOptions,
     what: string,
     wait: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
-    const control = new AbortController();
-    const follow = (from: AbortSignal) => onceAborted(from, () => control.abort(from.reason));
-    const ignored = [proc.signal, ...(signal ? [signal] : [])].map(follow);
-    const timer =
-      timeoutMs === undefined
-        ? undefined
-        : proc.clock.timer(timeoutMs, () =>
-            control.abort(new SyscallError("TIMEOUT", `${what} within ${timeoutMs} ms.`)),
-          );
-    try {
-      return await wait(control.signal);
-    } finally {
-      for (const ignore of ignored) ignore();
-      timer?.cancel();
-    }
+    const stop = either(proc.signal, signal);
+    if (timeoutMs === undefined) return wait(stop);
+    return withDeadline(proc.clock, stop, timeoutMs, `${what} within ${timeoutMs} ms.`, wait);
   }
 
   #holder<T extends Task>(what: string, tables: Map<Process, TaskTable<T>>): ResourceHolder {

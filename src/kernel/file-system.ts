@@ -85,7 +85,13 @@ export class FileSystem {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
           const asked = right && proc.permissions.asks(right.call);
           if (right && asked) args.asked = await this.#requireAnswer(proc, right, asked, signal);
-          const context = this.#ports.contexts.make(proc, entry, as, this.#access(proc, right, signal), signal);
+          const context = this.#ports.contexts.make(
+            proc,
+            entry,
+            as,
+            this.#access(proc, right, signal),
+            signal,
+          );
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
           const file = await (right ? right.run(signal, open) : open(signal));
@@ -330,7 +336,10 @@ async function driver<T>(plugin: string, device: string, run: () => Promise<T>):
       if (thrown.device !== undefined) throw thrown;
       throw withDetail(thrown, { device });
     }
-    throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${messageOf(thrown)}`, { cause: thrown, device });
+    throw new SyscallError("DRIVER", `Plugin ${plugin}, ${device}: ${messageOf(thrown)}`, {
+      cause: thrown,
+      device,
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 /** The syscalls of messages and pipes between processes. */
 
-import { sleep, withDeadline } from "../lib/cancellation.ts";
+import { either, sleep, withDeadline } from "../lib/cancellation.ts";
 import type { Clock } from "../lib/clock.ts";
 import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";
 import type { Debugger } from "./debugger.ts";
@@ -118,10 +118,9 @@ export class IpcManager {
       "Recv",
       { timeout_ms: ms },
       () =>
-        withDeadline(proc.clock, proc.signal, ms, noMessage(ms), async (limit) => {
-          const signals = o.signal ? [limit, o.signal] : [limit];
-          return asMessage(await inboxes.of(proc).receive(...signals));
-        }),
+        withDeadline(proc.clock, either(proc.signal, o.signal), ms, noMessage(ms), async (limit) =>
+          asMessage(await inboxes.of(proc).receive(limit)),
+        ),
       ({ seq }) => seq,
     );
   }

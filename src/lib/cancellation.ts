@@ -71,6 +71,11 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   }
 }
 
+/** A signal that aborts with the first of both. */
+export function either(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
+  return other ? AbortSignal.any([one, other]) : one;
+}
+
 /** Waits `ms`. Fails with the signal's reason when it aborts. */
 export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -135,7 +135,7 @@ export class Inbox {
    * Throws the signal's reason on abort.
    */
   lend(callId: string, signal: AbortSignal): Promise<{ messages: MessageEntry[]; left: number }> {
-    return this.#whenMessage([signal], () => {
+    return this.#whenMessage(signal, () => {
       const waiting = this.#messages();
       const messages = firstDelivery(waiting);
       this.#remove(messages);
@@ -157,9 +157,9 @@ export class Inbox {
     return lent.map(({ seq }) => seq);
   }
 
-  /** Takes the oldest message for a program, which acknowledges it. Waits for one until a signal is aborted. */
-  receive(...signals: AbortSignal[]): Promise<MessageEntry> {
-    return this.#whenMessage(signals, () => {
+  /** Takes the oldest message for a program, which acknowledges it. Waits for one until the signal is aborted. */
+  receive(signal: AbortSignal): Promise<MessageEntry> {
+    return this.#whenMessage(signal, () => {
       const [message] = this.#messages();
       if (!message) throw new SyscallError("INTERNAL", "An inbox woke a reader without a message.");
       this.#remove([message]);
@@ -198,8 +198,8 @@ export class Inbox {
     for (const reader of [...this.#readers]) reader.fail(this.#closed);
   }
 
-  async #whenMessage<T>(signals: readonly AbortSignal[], take: () => T): Promise<T> {
-    for (const signal of signals) signal.throwIfAborted();
+  async #whenMessage<T>(signal: AbortSignal, take: () => T): Promise<T> {
+    signal.throwIfAborted();
     if (this.hasMessage) return take();
     if (this.#closed) throw this.#closed;
     if (this.#readers.size >= MAX_READERS) {
@@ -220,10 +220,7 @@ export class Inbox {
       },
     };
     this.#readers.add(reader);
-    const ignore = signals.map((signal) => onceAborted(signal, () => reader.fail(signal.reason)));
-    return promise.finally(() => {
-      for (const stop of ignore) stop();
-    });
+    return promise.finally(onceAborted(signal, () => reader.fail(signal.reason)));
   }
 
   #wake(): void {

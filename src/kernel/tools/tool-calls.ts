@@ -3,9 +3,11 @@
 import { orAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
-import type { AskVerdict } from "../../store/runs/ask-schema.ts";
-import type { ToolCallRecord, Wake } from "../../store/runs/schema.ts";
+import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { instructionText } from "../asks/ask-text.ts";
+import type { Asks } from "../asks/asks.ts";
+import type { ProcessEvents } from "../events/process-events.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
 import { awaitTools } from "./await-tools.ts";
@@ -14,6 +16,7 @@ import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
 import { deferredTools, toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
+import type { WaitingCalls } from "./waiting-calls.ts";
 
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
@@ -23,20 +26,16 @@ export const MAX_CALLS_PER_ANSWER = 256;
 export interface ToolCallPorts extends DeviceCallPorts {
   clock: Clock;
   drain: Drain;
-  /** Awaited before a call that may change something. */
-  beforeEffect(proc: Process): Promise<void>;
-  /** A call that may change something is made. The returned function is called when it is over. */
-  effect(proc: Process): () => void;
-  /** The calls of a step are over. */
-  afterCalls(proc: Process): void;
-  /** Called when the call is over. Returns the numbers of the inbox entries in its result, if it has one. */
-  settleInbox(proc: Process, callId: string, hasResult: boolean): number[];
-  /** What a person has decided about the call, and how long it has waited for that. */
-  takeVerdicts(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number };
-  /** What the call waits for, if it does. */
-  waitsFor(proc: Process, callId: string): Wake | undefined;
-  onStart(proc: Process, call: ToolCall, path: string): void;
-  onEnd(proc: Process, record: ToolCallRecord): void;
+  /** Finds out which files the calls change. */
+  changes: {
+    begin(proc: Process): Promise<void>;
+    call(proc: Process): () => void;
+    settle(proc: Process): void;
+  };
+  inboxes: Pick<Inboxes, "settle">;
+  asks: Pick<Asks, "take">;
+  waiting: Pick<WaitingCalls, "of">;
+  watchers: Pick<ProcessEvents, "callBegun" | "callEnded">;
 }
 
 /**
@@ -58,7 +57,7 @@ export async function runToolCalls(
   try {
     return await runBatches(ports, proc, calls, settled, step);
   } finally {
-    if (step.mayHaveChangedFiles) ports.afterCalls(proc);
+    if (step.mayHaveChangedFiles) ports.changes.settle(proc);
   }
 }
 
@@ -141,9 +140,9 @@ export class StepCalls {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
       outcome = await this.#ports.drain.call(proc, call.id, attempt);
     }
-    const { asked, waitedMs } = this.#ports.takeVerdicts(proc, call.id);
+    const { asked, waitedMs } = this.#ports.asks.take(proc, call.id);
     const added = instructionText(asked);
-    const inbox = this.#ports.settleInbox(proc, call.id, outcome.state === "done");
+    const inbox = this.#ports.inboxes.settle(proc, call.id, outcome.state === "done");
     const modelUse = proc.modelUse.get(call.id);
     proc.modelUse.delete(call.id);
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
@@ -172,14 +171,14 @@ export class StepCalls {
       ts: new Date(this.#ports.clock.now()).toISOString(),
       call: record,
     });
-    this.#ports.onEnd(proc, record);
+    this.#ports.watchers.callEnded(proc, record);
     return record;
   }
 
   /** Whether the call waits and its run is suspended. */
   #isSuspendedWaiting(call: ToolCall): boolean {
     const proc = this.#proc;
-    return proc.stopped?.reason === "suspended" && this.#ports.waitsFor(proc, call.id) !== undefined;
+    return proc.stopped?.reason === "suspended" && this.#ports.waiting.of(proc, call.id) !== undefined;
   }
 
   async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<CallResult> {
@@ -209,10 +208,10 @@ export class StepCalls {
     }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
-    if (this.#ports.waitsFor(proc, call.id) === undefined) proc.toolCalls++;
-    this.#ports.onStart(proc, call, path);
+    if (this.#ports.waiting.of(proc, call.id) === undefined) proc.toolCalls++;
+    this.#ports.watchers.callBegun(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
-    const over = groupOf(target) === undefined ? this.#ports.effect(proc) : undefined;
+    const over = groupOf(target) === undefined ? this.#ports.changes.call(proc) : undefined;
     try {
       return await this.#callDevice(call, target, path);
     } finally {
@@ -226,7 +225,7 @@ export class StepCalls {
    */
   async #beforeEffect(repeatable: boolean): Promise<void> {
     const { record } = this.#proc;
-    if (!this.#prepared) this.#prepared = Promise.all([record.sync(), this.#ports.beforeEffect(this.#proc)]);
+    if (!this.#prepared) this.#prepared = Promise.all([record.sync(), this.#ports.changes.begin(this.#proc)]);
     else if (!repeatable) this.#prepared = Promise.all([this.#prepared, record.sync()]);
     await this.#prepared;
   }
