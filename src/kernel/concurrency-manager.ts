@@ -61,19 +61,11 @@ export class ConcurrencyManager {
    */
   spawnThread(pid: PID, intent: string, work: ThreadWork): Promise<TID> {
     const proc = this.#ports.table.get(pid);
-    return this.#ports.debug.call(
-      proc,
-      "SpawnThread",
-      { intent: intent.slice(0, INTENT_SHOWN) },
-      () => {
-        assertRuns(proc);
-        const task = tableFor(this.#threads, proc, "thread").add((tid) => new ThreadTask(tid, intent));
-        followProcess(proc, task);
-        task.start(work, this.#handle(proc, task));
-        return task.tid;
-      },
-      (tid) => tid,
-    );
+    return this.#create(proc, "SpawnThread", intent, () => {
+      const task = tableFor(this.#threads, proc, "thread").add((tid) => new ThreadTask(tid, intent));
+      task.start(work, this.#handle(proc, task));
+      return task;
+    });
   }
 
   /**
@@ -91,19 +83,9 @@ export class ConcurrencyManager {
   /** The body begins with the first resume. Fails with CLOSED and EXHAUSTED as for threads. */
   spawnCoroutine(pid: PID, intent: string, body: CoroutineBody): Promise<CoID> {
     const proc = this.#ports.table.get(pid);
-    return this.#ports.debug.call(
-      proc,
-      "SpawnCoroutine",
-      { intent: intent.slice(0, INTENT_SHOWN) },
-      () => {
-        assertRuns(proc);
-        const task = tableFor(this.#coroutines, proc, "coroutine").add(
-          (coid) => new CoroutineTask(coid, pid, intent, body),
-        );
-        followProcess(proc, task);
-        return task.coid;
-      },
-      (coid) => coid,
+    const make = (coid: CoID): CoroutineTask => new CoroutineTask(coid, pid, intent, body);
+    return this.#create(proc, "SpawnCoroutine", intent, () =>
+      tableFor(this.#coroutines, proc, "coroutine").add(make),
     );
   }
 
@@ -129,11 +111,24 @@ export class ConcurrencyManager {
     );
   }
 
+  /** Makes a task, which is cancelled when the process must stop. Returns its id. */
+  #create(proc: Process, syscall: string, intent: string, make: () => Task): Promise<number> {
+    const spawn = (): number => {
+      assertRuns(proc);
+      const task = make();
+      const ignore = onceAborted(proc.signal, () => task.cancel(proc.signal.reason));
+      void task.ended.then(ignore);
+      return task.id;
+    };
+    const args = { intent: intent.slice(0, INTENT_SHOWN) };
+    return this.#ports.debug.call(proc, syscall, args, spawn, (id) => id);
+  }
+
   /** The thread as its work sees it. */
-  #handle(proc: Process, { tid, intent, signal }: ThreadTask): Thread {
+  #handle(proc: Process, { id, intent, signal }: ThreadTask): Thread {
     const { ctx } = this.#ports;
     return {
-      tid,
+      tid: id,
       pid: proc.pid,
       intent,
       signal,
@@ -216,12 +211,6 @@ function find<T extends Task>(
   id: number,
 ): T {
   return (tables.get(proc) ?? new TaskTable<T>(what)).get(id);
-}
-
-/** Cancelled when the process must stop, while the task lives. */
-function followProcess(proc: Process, task: Task): void {
-  const ignore = onceAborted(proc.signal, () => task.cancel(proc.signal.reason));
-  void task.ended.then(ignore);
 }
 
 function assertRuns(proc: Process): void {

@@ -34,7 +34,7 @@ const SHOWN = 200;
 
 /** One coroutine. It and its resumer take turns: while one runs, the other waits. */
 export class CoroutineTask {
-  readonly coid: CoID;
+  readonly id: CoID;
   readonly intent: string;
   readonly #body: CoroutineBody;
   readonly #self: Coroutine;
@@ -48,17 +48,12 @@ export class CoroutineTask {
   /** The error for resumes after the end. */
   #howItEnded = "";
 
-  constructor(coid: CoID, pid: PID, intent: string, body: CoroutineBody) {
-    this.coid = coid;
+  constructor(id: CoID, pid: PID, intent: string, body: CoroutineBody) {
+    this.id = id;
     this.intent = intent;
     this.#body = body;
-    this.#self = {
-      coid,
-      pid,
-      intent,
-      signal: this.#abort.signal,
-      yield: (value) => this.#yield(value),
-    };
+    const { signal } = this.#abort;
+    this.#self = { coid: id, pid, intent, signal, yield: (value) => this.#yield(value) };
   }
 
   get signal(): AbortSignal {
@@ -84,13 +79,13 @@ export class CoroutineTask {
    */
   async resume(value: unknown, signal: AbortSignal): Promise<Resumed> {
     if (this.#state === "ended") {
-      throw new SyscallError("CLOSED", `Coroutine ${this.coid} has ended: ${this.#howItEnded}.`);
+      throw new SyscallError("CLOSED", `Coroutine ${this.id} has ended: ${this.#howItEnded}.`);
     }
     if (this.signal.aborted) throw this.signal.reason;
     if (this.#state === "running") {
       throw new SyscallError(
         "INVALID",
-        `Coroutine ${this.coid} runs: it can be resumed when it has yielded, and not by itself.`,
+        `Coroutine ${this.id} runs: it can be resumed when it has yielded, and not by itself.`,
       );
     }
     const resumer = Promise.withResolvers<Resumed>();
@@ -150,7 +145,7 @@ export class CoroutineTask {
       waiting.reject(this.signal.reason);
     } else if (this.#state !== "running") {
       waiting.reject(
-        new SyscallError("INVALID", `Coroutine ${this.coid} waits in a yield: await it before the next one.`),
+        new SyscallError("INVALID", `Coroutine ${this.id} waits in a yield: await it before the next one.`),
       );
     } else {
       this.#state = "waiting";

@@ -28,15 +28,15 @@ type Outcome = { value: unknown } | { error: unknown };
 
 /** One thread: its work, its signal and its result. */
 export class ThreadTask {
-  readonly tid: TID;
+  readonly id: TID;
   readonly intent: string;
   readonly #abort = new AbortController();
   readonly #ended = Promise.withResolvers<Outcome>();
   #live = true;
   #wasRead = false;
 
-  constructor(tid: TID, intent: string) {
-    this.tid = tid;
+  constructor(id: TID, intent: string) {
+    this.id = id;
     this.intent = intent;
   }
 
@@ -84,7 +84,7 @@ export class ThreadTask {
 
   /** It ignored its cancellation: its end is no longer awaited. */
   giveUp(): void {
-    const message = `Thread ${this.tid} ignored its cancellation and was given up.`;
+    const message = `Thread ${this.id} ignored its cancellation and was given up.`;
     this.#end({ error: new SyscallError("CANCELLED", message) });
   }
 
