@@ -260,7 +260,9 @@ export class Children {
       write();
     } catch (cause) {
       this.#fault(
-        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${messageOf(cause)}`, { cause }),
+        new SyscallError("INTERNAL", `The list of running programs cannot be written: ${messageOf(cause)}`, {
+          cause,
+        }),
       );
     }
   }

@@ -309,9 +309,8 @@ async function readBack(path: string, from: number, length: number): Promise<Uin
 }
 
 function fault(what: string, path: string, cause: unknown): SyscallError {
-  return new SyscallError("INTERNAL", `The file of a program's output, ${path}, ${what}: ${messageOf(cause)}`, {
-    cause,
-  });
+  const message = `The file of a program's output, ${path}, ${what}: ${messageOf(cause)}`;
+  return new SyscallError("INTERNAL", message, { cause });
 }
 
 /** Returns the name of a program's output file in its owner's folder. `id` is unique: kernel ID and number. */
