@@ -1,6 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import plugin from "../../plugins/skills/index.ts";
 import { readSkillFile } from "../../plugins/skills/manage.ts";
@@ -11,7 +10,8 @@ import { PluginStore } from "../../src/store/plugin-store.ts";
 import { testContext } from "../support/conformance/context.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { exchange } from "../support/conformance/vfs-file.ts";
-import { failure } from "../support/failure.ts";
+import { codeOf } from "../support/failure.ts";
+import { Folder } from "../support/folder.ts";
 
 const DEVICE = "/dev/skills/manage";
 const CREATE = { op: "SkillManage", action: "create", name: "notes", description: "Notes.", body: "# Do" };
@@ -92,42 +92,28 @@ describePlugin("skills", () => import("../../plugins/skills/index.ts"), {
 });
 
 describe("what SkillManage writes", () => {
+  async function manage(dir: string, input: object): Promise<void> {
+    const { context } = testContext(dir, { store: storeIn(dir) });
+    const file = await plugin.devices[DEVICE].factory("", O_RDWR, context);
+    await exchange(file, JSON.stringify(input));
+  }
+
   test("is a skill by the strict check, whatever its text", async () => {
-    const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-skills-")));
-    try {
-      const { context } = testContext(dir, { store: storeIn(dir) });
-      const device = plugin.devices["/dev/skills/manage"];
-      const description = 'Quotes " and : colons # and --- and {braces}, größer 日本語 👩‍💻.';
-      const body = "---\nname: other\n---\n# Title\n\nText: `x`";
-      const input = { action: "create", name: "odd", description, allowed_tools: "Read Bash(git *)", body };
-      await exchange(await device.factory("", O_RDWR, context), JSON.stringify(input));
-      const { problems, warnings } = await checkSkills(join(dir, "skills/odd"));
-      expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
-      const text = readFileSync(join(dir, "skills/odd/SKILL.md"), "utf8");
-      expect(readSkillFile(text)).toEqual({ description, allowed_tools: "Read Bash(git *)", body });
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
+    using folder = new Folder();
+    const description = 'Quotes " and : colons # and --- and {braces}, größer 日本語 👩‍💻.';
+    const body = "---\nname: other\n---\n# Title\n\nText: `x`";
+    const allowed_tools = "Read Bash(git *)";
+    await manage(folder.dir, { action: "create", name: "odd", description, allowed_tools, body });
+    const { problems, warnings } = await checkSkills(folder.path("skills/odd"));
+    expect({ problems, warnings }).toEqual({ problems: [], warnings: [] });
+    expect(readSkillFile(folder.text("skills/odd/SKILL.md"))).toEqual({ description, allowed_tools, body });
   });
 
   test("are at most 100 skills of a project", async () => {
-    const dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-skills-")));
-    try {
-      const store = storeIn(dir);
-      await store.replace(
-        "project",
-        "names.json",
-        JSON.stringify(Array.from({ length: 100 }, (_, n) => `s-${n}`)),
-        null,
-      );
-      const { context } = testContext(dir, { store });
-      const file = await plugin.devices["/dev/skills/manage"].factory("", O_RDWR, context);
-      expect(await failure(() => exchange(file, JSON.stringify(CREATE)))).toMatchObject({
-        code: "EXHAUSTED",
-      });
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
+    using folder = new Folder();
+    const names = Array.from({ length: 100 }, (_, n) => `s-${n}`);
+    await storeIn(folder.dir).replace("project", "names.json", JSON.stringify(names), null);
+    expect(await codeOf(manage(folder.dir, CREATE))).toBe("EXHAUSTED");
   });
 });
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync, truncateSync } from "node:fs";
+import { codeOf, failure } from "../../support/failure.ts";
 import { Project } from "./project.ts";
 
 interface Case {
@@ -57,8 +58,7 @@ describe("an exact text is replaced and no other byte changes", () => {
     test(title, async () => {
       using project = new Project();
       project.put("f.txt", before);
-      const operation = { op: "edit", path: "f.txt", old_string: old, new_string: come, replace_all: all };
-      expect(await project.run(operation)).toStartWith("Edited f.txt");
+      expect(await project.edit(old, come, { replace_all: all })).toStartWith("Edited f.txt");
       expect(readFileSync(project.path("f.txt"))).toEqual(Buffer.from(after));
       expect(project.notes.changed).toEqual([project.path("f.txt")]);
     });
@@ -83,21 +83,14 @@ describe("the answer is a short diff", () => {
     test(title, async () => {
       using project = new Project();
       project.put("f.txt", before);
-      const answer = await project.run({ op: "edit", path: "f.txt", old_string: old, new_string: come });
-      expect(answer).toBe(`Edited f.txt:\n${diff}`);
+      expect(await project.edit(old, come)).toBe(`Edited f.txt:\n${diff}`);
     });
   }
 
   test("of the first changes when there are many", async () => {
     using project = new Project();
     project.put("f.txt", "a\n\n\n\n\n\n\n\n".repeat(100));
-    const answer = await project.run({
-      op: "edit",
-      path: "f.txt",
-      old_string: "a",
-      new_string: "b\nc",
-      replace_all: true,
-    });
+    const answer = await project.edit("a", "b\nc", { replace_all: true });
     expect(answer).toStartWith("Edited f.txt 100 occurrences:\n@@ -1,4 +1,5 @@\n");
     expect(answer).toContain("@@ -14,7 +16,8 @@");
     expect(answer).toEndWith("[… and 97 more changes]");
@@ -107,9 +100,7 @@ describe("the answer is a short diff", () => {
     using project = new Project();
     project.put("f.txt", "a");
     const come = `${"x".repeat(1000)}\n`.repeat(5000);
-    expect(
-      (await project.run({ op: "edit", path: "f.txt", old_string: "a", new_string: come })).length,
-    ).toBeLessThan(20_000);
+    expect((await project.edit("a", come)).length).toBeLessThan(20_000);
   });
 });
 
@@ -137,7 +128,7 @@ describe("an old_string that does not occur exactly once changes nothing", () =>
     test(title, async () => {
       using project = new Project();
       project.put("f.txt", before);
-      const error = await project.fails({ op: "edit", path: "f.txt", old_string: old, new_string: "new" });
+      const error = await failure(project.edit(old, "new"));
       expect(error.code).toBe("INVALID");
       expect(error.message).toMatch(message);
       expect(project.text("f.txt")).toBe(before);
@@ -148,34 +139,29 @@ describe("an old_string that does not occur exactly once changes nothing", () =>
   test("is the same as the new one", async () => {
     using project = new Project();
     project.put("f.txt", "a");
-    expect((await project.fails({ op: "edit", path: "f.txt", old_string: "a", new_string: "a" })).code).toBe(
-      "INVALID",
-    );
+    expect(await codeOf(project.edit("a", "a"))).toBe("INVALID");
   });
 });
 
 describe("an empty old_string", () => {
   test("creates a new file with its folders", async () => {
     using project = new Project();
-    expect(await project.run({ op: "edit", path: "a/b.txt", old_string: "", new_string: "x" })).toBe(
-      "Created a/b.txt (1 bytes).",
-    );
+    expect(await project.edit("", "x", { path: "a/b.txt" })).toBe("Created a/b.txt (1 bytes).");
     expect(project.text("a/b.txt")).toBe("x");
   });
 
   test("fills an empty file", async () => {
     using project = new Project();
-    project.put("a.txt", "");
-    await project.run({ op: "edit", path: "a.txt", old_string: "", new_string: "x" });
-    expect(project.text("a.txt")).toBe("x");
+    project.put("f.txt", "");
+    await project.edit("", "x");
+    expect(project.text("f.txt")).toBe("x");
   });
 
   test("does not change a file that is not empty", async () => {
     using project = new Project();
-    project.put("a.txt", "old");
-    const error = await project.fails({ op: "edit", path: "a.txt", old_string: "", new_string: "x" });
-    expect(error.code).toBe("INVALID");
-    expect(project.text("a.txt")).toBe("old");
+    project.put("f.txt", "old");
+    expect(await codeOf(project.edit("", "x"))).toBe("INVALID");
+    expect(project.text("f.txt")).toBe("old");
   });
 });
 
@@ -183,23 +169,21 @@ describe("an edit fails with the reason for", () => {
   test("a missing file, with the nearest name", async () => {
     using project = new Project();
     project.put("index.ts", "x");
-    const error = await project.fails({ op: "edit", path: "indx.ts", old_string: "x", new_string: "y" });
+    const error = await failure(project.edit("x", "y", { path: "indx.ts" }));
     expect(error.code).toBe("NOT_FOUND");
     expect(error.message).toContain("index.ts");
   });
 
   test("a binary file", async () => {
     using project = new Project();
-    project.put("a.bin", new Uint8Array([1, 0, 2]));
-    expect(
-      (await project.fails({ op: "edit", path: "a.bin", old_string: "a", new_string: "b" })).message,
-    ).toContain("binary");
+    project.put("f.txt", new Uint8Array([1, 0, 2]));
+    expect((await failure(project.edit("a", "b"))).message).toContain("binary");
   });
 
   test("a huge file", async () => {
     using project = new Project();
-    truncateSync(project.put("big", "a line\n".repeat(20_000)), 200 * 1024 * 1024);
-    const error = await project.fails({ op: "edit", path: "big", old_string: "a", new_string: "b" });
+    truncateSync(project.put("f.txt", "a line\n".repeat(20_000)), 200 * 1024 * 1024);
+    const error = await failure(project.edit("a", "b"));
     expect(error.code).toBe("INVALID");
     expect(error.message).toContain("8.0 MiB");
   });
@@ -207,13 +191,6 @@ describe("an edit fails with the reason for", () => {
   test("more occurrences than the limit", async () => {
     using project = new Project();
     project.put("f.txt", "a".repeat(20_000));
-    const error = await project.fails({
-      op: "edit",
-      path: "f.txt",
-      old_string: "a",
-      new_string: "b",
-      replace_all: true,
-    });
-    expect(error.code).toBe("INVALID");
+    expect(await codeOf(project.edit("a", "b", { replace_all: true }))).toBe("INVALID");
   });
 });

@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import plugin from "../../../plugins/fs/index.ts";
 import {
@@ -12,6 +11,7 @@ import {
 import { type Notes, testContext } from "../../support/conformance/context.ts";
 import { exchange, text } from "../../support/conformance/vfs-file.ts";
 import { failure } from "../../support/failure.ts";
+import { Folder } from "../../support/folder.ts";
 
 export const SECRET = "the secret of another project";
 
@@ -21,15 +21,12 @@ export class Project implements Disposable {
   readonly outside: string;
   readonly context: OpenContext;
   readonly notes: Notes;
-  readonly #root: string;
+  readonly #root = new Folder();
 
   constructor(more: Partial<OpenContext> = {}) {
-    this.#root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-fs-")));
-    this.dir = join(this.#root, "project");
-    this.outside = join(this.#root, "outside");
+    this.dir = this.#root.path("project");
     mkdirSync(this.dir);
-    mkdirSync(this.outside);
-    writeFileSync(join(this.outside, "secret.txt"), SECRET);
+    this.outside = dirname(this.#root.put("outside/secret.txt", SECRET));
     const made = testContext(this.dir, more);
     this.context = made.context;
     this.notes = made.notes;
@@ -40,13 +37,11 @@ export class Project implements Disposable {
   }
 
   put(name: string, content: string | Uint8Array): string {
-    mkdirSync(dirname(this.path(name)), { recursive: true });
-    writeFileSync(this.path(name), content);
-    return this.path(name);
+    return this.#root.put(`project/${name}`, content);
   }
 
   text(name: string): string {
-    return readFileSync(this.path(name), "utf8");
+    return this.#root.text(`project/${name}`);
   }
 
   async open(subpath: string, flags: OpenFlag = O_RDWR, context = this.context): Promise<VFSFile> {
@@ -63,11 +58,16 @@ export class Project implements Disposable {
     }
   }
 
+  /** Replaces a text in f.txt. */
+  edit(old_string: string, new_string: string, more: object = {}): Promise<string> {
+    return this.run({ op: "edit", path: "f.txt", old_string, new_string, ...more });
+  }
+
   fails(operation: object, signal?: AbortSignal, context = this.context): Promise<SyscallError> {
     return failure(() => this.run(operation, signal, context));
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.#root, { recursive: true, force: true });
+    this.#root[Symbol.dispose]();
   }
 }
