@@ -1,18 +1,9 @@
 import { describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { advice } from "../../install.ts";
 import { binary } from "../e2e/support/binary.ts";
+import { Folder } from "../support/folder.ts";
 
 const ROOT = resolve(import.meta.dir, "../..");
 
@@ -31,39 +22,28 @@ describe("after the copy", () => {
   });
 
   test("another rnix that comes first is named", () => {
-    const dir = mkdtempSync(join(tmpdir(), "rnix-install-"));
-    try {
-      const [mine, other] = [join(dir, "mine"), join(dir, "other")];
-      for (const folder of [mine, other]) {
-        mkdirSync(folder);
-        writeFileSync(join(folder, "rnix"), "");
-      }
-      expect(advice(mine, { PATH: `${other}:${mine}` })[0]).toContain(`${other}/rnix comes first`);
-      expect(advice(mine, { PATH: `${mine}:${other}` })).toEqual(["next: rnix demo, then rnix setup"]);
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
+    using folder = new Folder();
+    const [mine, other] = [dirname(folder.put("mine/rnix", "")), dirname(folder.put("other/rnix", ""))];
+    expect(advice(mine, { PATH: `${other}:${mine}` })[0]).toContain(`${other}/rnix comes first`);
+    expect(advice(mine, { PATH: `${mine}:${other}` })).toEqual(["next: rnix demo, then rnix setup"]);
   });
 });
 
 test("npm run install:bin copies the built binary, which runs from there, and leaves nothing else", () => {
   binary();
-  const home = realpathSync(mkdtempSync(join(tmpdir(), "rnix-install-")));
-  try {
-    const bin = join(home, ".local/bin");
-    const env = { ...process.env, HOME: home, PATH: `${bin}:${process.env.PATH}` };
-    const install = () => Bun.spawnSync([process.execPath, join(ROOT, "install.ts")], { env, cwd: home });
-    expect(install().stdout.toString()).toBe(`installed ${bin}/rnix\nnext: rnix demo, then rnix setup\n`);
-    expect(statSync(join(bin, "rnix")).mode & 0o111).toBe(0o111);
-    // Over an older one, too.
-    expect(install().exitCode).toBe(0);
-    expect(readdirSync(bin)).toEqual(["rnix"]);
-    const run = Bun.spawnSync(["rnix", "version"], { env, cwd: home });
-    expect(run.stdout.toString()).toStartWith("rnix ");
-    expect(existsSync(join(home, ".config"))).toBe(false);
-    const script = JSON.parse(Bun.spawnSync(["cat", join(ROOT, "package.json")]).stdout.toString()).scripts;
-    expect(script["install:bin"]).toBe("npm run --silent build && bun install.ts");
-  } finally {
-    rmSync(home, { recursive: true });
-  }
+  using folder = new Folder();
+  const home = folder.dir;
+  const bin = join(home, ".local/bin");
+  const env = { ...process.env, HOME: home, PATH: `${bin}:${process.env.PATH}` };
+  const install = () => Bun.spawnSync([process.execPath, join(ROOT, "install.ts")], { env, cwd: home });
+  expect(install().stdout.toString()).toBe(`installed ${bin}/rnix\nnext: rnix demo, then rnix setup\n`);
+  expect(statSync(join(bin, "rnix")).mode & 0o111).toBe(0o111);
+  // Over an older one, too.
+  expect(install().exitCode).toBe(0);
+  expect(readdirSync(bin)).toEqual(["rnix"]);
+  const run = Bun.spawnSync(["rnix", "version"], { env, cwd: home });
+  expect(run.stdout.toString()).toStartWith("rnix ");
+  expect(existsSync(join(home, ".config"))).toBe(false);
+  const script = JSON.parse(Bun.spawnSync(["cat", join(ROOT, "package.json")]).stdout.toString()).scripts;
+  expect(script["install:bin"]).toBe("npm run --silent build && bun install.ts");
 });

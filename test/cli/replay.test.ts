@@ -1,7 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { z } from "zod";
 import { Head as DriversHead } from "../../plugins/replay/script.ts";
 import { runCommandLine } from "../../src/cli/cli.ts";
@@ -9,6 +6,7 @@ import { styleOf } from "../../src/cli/output/style.ts";
 import { outcomeDifferences, reportText } from "../../src/cli/replay/report.ts";
 import { Head, scriptHead } from "../../src/cli/replay/script-head.ts";
 import type { Receipt, ScriptHead } from "../../src/protocol/methods.ts";
+import { Folder } from "../support/folder.ts";
 import { FakeIo, REF, receipt } from "./support.ts";
 
 describe("the expected end of a script's run", () => {
@@ -116,20 +114,15 @@ describe("a script's head", () => {
   ];
   for (const [title, name, text, found] of grid) {
     test(title, async () => {
-      const dir = mkdtempSync(join(tmpdir(), "rnix-cli-"));
-      try {
-        writeFileSync(join(dir, name), text);
-        const head = scriptHead(new FakeIo({ cwd: dir }), name);
-        if (typeof found === "string")
-          expect(await head).toMatchObject({ intent: found, file: join(dir, name) });
-        else
-          await expect(head).rejects.toMatchObject({
-            code: "INVALID",
-            message: expect.stringMatching(found),
-          });
-      } finally {
-        rmSync(dir, { recursive: true });
-      }
+      using folder = new Folder();
+      const file = folder.put(name, text);
+      const head = scriptHead(new FakeIo({ cwd: folder.dir }), name);
+      if (typeof found === "string") expect(await head).toMatchObject({ intent: found, file });
+      else
+        await expect(head).rejects.toMatchObject({
+          code: "INVALID",
+          message: expect.stringMatching(found),
+        });
     });
   }
 });
@@ -223,23 +216,20 @@ test.each([
   [100, "play it with rnix replay"],
   [16 * 1024 ** 2, "shorten it before"],
 ])("an export of %i characters says whether it can be replayed", async (length, said) => {
-  const cwd = mkdtempSync(join(tmpdir(), "rnix-cli-"));
-  try {
-    const recorded = { uuid: REF.uuid, at: "2026-11-20T00:00:00.000Z", cwd: "/work", project: "/work" };
-    const head: ScriptHead = { intent: "go", agent: "none", recorded, outcome: {} };
-    const usage = { input_tokens: 1, output_tokens: 1, cached_tokens: 0 };
-    const responses = [{ text: "x".repeat(length), usage }];
-    const io = new FakeIo({
-      cwd,
-      answers: { export_script: { head, responses, children: [], next: null, unplayed_steps: 0 } },
-    });
-    expect(await runCommandLine(["replay", REF.uuid, "--export", "s.jsonl"], io)).toBe(0);
-    expect(io.stderr.text).toStartWith("s.jsonl: 1 answer; ");
-    expect(io.stderr.text).toContain(said);
-    const play = scriptHead(new FakeIo({ cwd }), "s.jsonl");
-    if (length < 1_000) expect(await play).toMatchObject({ intent: "go" });
-    else await expect(play).rejects.toMatchObject({ message: expect.stringMatching(/at most 16 MiB/) });
-  } finally {
-    rmSync(cwd, { recursive: true });
-  }
+  using folder = new Folder();
+  const cwd = folder.dir;
+  const recorded = { uuid: REF.uuid, at: "2026-11-20T00:00:00.000Z", cwd: "/work", project: "/work" };
+  const head: ScriptHead = { intent: "go", agent: "none", recorded, outcome: {} };
+  const usage = { input_tokens: 1, output_tokens: 1, cached_tokens: 0 };
+  const responses = [{ text: "x".repeat(length), usage }];
+  const io = new FakeIo({
+    cwd,
+    answers: { export_script: { head, responses, children: [], next: null, unplayed_steps: 0 } },
+  });
+  expect(await runCommandLine(["replay", REF.uuid, "--export", "s.jsonl"], io)).toBe(0);
+  expect(io.stderr.text).toStartWith("s.jsonl: 1 answer; ");
+  expect(io.stderr.text).toContain(said);
+  const play = scriptHead(new FakeIo({ cwd }), "s.jsonl");
+  if (length < 1_000) expect(await play).toMatchObject({ intent: "go" });
+  else await expect(play).rejects.toMatchObject({ message: expect.stringMatching(/at most 16 MiB/) });
 });

@@ -1,20 +1,17 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { afterAll, describe, expect, test } from "bun:test";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import replay from "../../plugins/replay/index.ts";
 import type { LLMMessage } from "../../src/plugin/index.ts";
 import { describePlugin } from "../support/conformance/plugin.ts";
 import { failure } from "../support/failure.ts";
+import { Folder } from "../support/folder.ts";
 import { ask, openModel, request } from "../support/model-server/device.ts";
 
 const DEVICE = "/dev/llm/replay";
-let dir: string;
-
-beforeAll(() => {
-  dir = mkdtempSync(join(tmpdir(), "rnix-replay-"));
-});
-afterAll(() => rmSync(dir, { recursive: true, force: true }));
+const folder = new Folder();
+const { dir } = folder;
+afterAll(() => folder[Symbol.dispose]());
 
 describePlugin("replay", () => import("../../plugins/replay/index.ts"), {
   setup(folder) {

@@ -4,7 +4,11 @@ import { dirname, join } from "node:path";
 
 /** A temporary folder that is removed at its end: `using folder = new Folder();`. */
 export class Folder implements Disposable {
-  readonly dir = realpathSync(mkdtempSync(join(tmpdir(), "rnix-test-")));
+  readonly dir: string;
+
+  constructor(parent = tmpdir()) {
+    this.dir = realpathSync(mkdtempSync(join(parent, "rnix-test-")));
+  }
 
   path(name: string): string {
     return join(this.dir, name);

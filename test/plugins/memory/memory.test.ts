@@ -1,15 +1,6 @@
 /** The devices of memory on a real store. */
 import { describe, expect, test } from "bun:test";
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import memory from "../../../plugins/memory/index.ts";
 import {
@@ -24,10 +15,10 @@ import { pluginFolders } from "../../../src/store/files/plugin-folders.ts";
 import { PluginStore } from "../../../src/store/plugin-store.ts";
 import { testContext } from "../../support/conformance/context.ts";
 import { describePlugin } from "../../support/conformance/plugin.ts";
+import { Folder } from "../../support/folder.ts";
 
 /** A project and a user's data in a folder of their own. */
-class Place implements Disposable {
-  readonly dir = mkdtempSync(join(tmpdir(), "rnix-memory-"));
+class Place extends Folder {
   readonly project = join(this.dir, "project");
   readonly file = join(this.project, ".rnix/data/memory/MEMORY.md");
   readonly profile = join(this.dir, "user/memory/USER.md");
@@ -36,11 +27,8 @@ class Place implements Disposable {
   search = new WordSearch();
 
   constructor() {
+    super();
     mkdirSync(this.project);
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.dir, { recursive: true });
   }
 
   context(process: Partial<OpenContext["process"]> = {}): OpenContext {
@@ -66,11 +54,15 @@ class Place implements Disposable {
 
   /** One call by a run; its JSON answer. */
   async call(device: string, input: object, process: Partial<OpenContext["process"]> = {}): Promise<Answer> {
-    const text = await this.text(device, input, process);
+    const text = await this.answer(device, input, process);
     return JSON.parse(text);
   }
 
-  async text(device: string, input: object, process: Partial<OpenContext["process"]> = {}): Promise<string> {
+  async answer(
+    device: string,
+    input: object,
+    process: Partial<OpenContext["process"]> = {},
+  ): Promise<string> {
     const file = await devices[`/dev/memory/${device}`]?.factory("", O_RDWR, this.context(process));
     if (!file) throw new Error(`no device ${device}`);
     const { signal } = new AbortController();
@@ -80,7 +72,7 @@ class Place implements Disposable {
 
   async code(device: string, input: object, process: Partial<OpenContext["process"]> = {}): Promise<string> {
     try {
-      await this.text(device, input, process);
+      await this.answer(device, input, process);
       return "";
     } catch (error) {
       if (error instanceof SyscallError) return `${error.code} ${error.message}`;
@@ -302,12 +294,12 @@ describe("what is found in a text", () => {
     expect(state).toBe("waits for review");
     expect(message).toMatch(/an instruction to ignore other instructions.*rnix memory review/);
     expect(await place.prompt()).toBeNull();
-    const list = await place.text("review", { as: "text" }, PERSON);
+    const list = await place.answer("review", { as: "text" }, PERSON);
     expect(list).toContain(`${id}  notes of this project, by coder (run-7)`);
     expect(list).toContain(bad);
-    expect(await place.text("review", { approve: id, as: "text" }, PERSON)).toBe("Approved 1, removed 0.");
+    expect(await place.answer("review", { approve: id, as: "text" }, PERSON)).toBe("Approved 1, removed 0.");
     expect(await place.prompt()).toContain(bad);
-    expect(await place.text("review", { as: "text" }, PERSON)).toBe("No entry waits for a review.");
+    expect(await place.answer("review", { as: "text" }, PERSON)).toBe("No entry waits for a review.");
     // Approved once, it may be written again.
     await place.call("commit", { action: "remove", old: id });
     expect(await place.call("commit", { action: "add", content: bad })).toMatchObject({ state: "added" });
@@ -324,10 +316,10 @@ describe("what is found in a text", () => {
     });
     expect((await place.call("recall", { query: "DAN" })).results).toEqual([]);
     expect(await place.code("commit", { action: "remove", old: "DAN" })).toMatch(/^NOT_FOUND/);
-    const items: { id: string; text: string }[] = JSON.parse(await place.text("review", {}, PERSON));
+    const items: { id: string; text: string }[] = JSON.parse(await place.answer("review", {}, PERSON));
     const [dan, hidden] = items;
-    expect(await place.text("review", { as: "text" }, PERSON)).toContain("hid\\u{2060}den");
-    await place.text("review", { reject: dan?.id, approve: hidden?.id }, PERSON);
+    expect(await place.answer("review", { as: "text" }, PERSON)).toContain("hid\\u{2060}den");
+    await place.answer("review", { reject: dan?.id, approve: hidden?.id }, PERSON);
     expect(readFileSync(place.file, "utf8")).toBe("- good\n- hid\u2060den\n");
     expect(await place.prompt()).toContain("hid\u2060den");
   });
@@ -367,11 +359,11 @@ describe("who wrote it", () => {
     await place.call("commit", { action: "add", content: "of this user" });
     expect(await place.prompt()).toMatch(/- of this user\n<\/memory>/);
     expect(await place.prompt()).not.toContain("harmless");
-    const items: { id: string; why: string }[] = JSON.parse(await place.text("review", {}, PERSON));
+    const items: { id: string; why: string }[] = JSON.parse(await place.answer("review", {}, PERSON));
     expect(items.map(({ why }) => why)).toEqual(
       Array(2).fill("it came with the project's files, and was not written here"),
     );
-    await place.text("review", { approve: items[0]?.id, reject: items[1]?.id }, PERSON);
+    await place.answer("review", { approve: items[0]?.id, reject: items[1]?.id }, PERSON);
     expect(await place.prompt()).toContain("- harmless looking\n- of this user");
     // From here on it is the user's: what the user writes by hand counts.
     place.write(place.file, "- by hand\n");
@@ -427,7 +419,7 @@ describe("recall", () => {
       { uuid: "run-4", text: "postgres again" },
     ]);
     expect(results[1]).not.toHaveProperty("more");
-    expect(await place.text("recall", { query: "postgres", as: "text" })).toBe(
+    expect(await place.answer("recall", { query: "postgres", as: "text" })).toBe(
       "run run-3, coder\n  step 1: postgres a\n  step 2: postgres b\n  step 3: postgres c\n  step 4: postgres d\n\n" +
         "run run-4, coder\n  step 1: postgres again",
     );

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import replay from "../../../plugins/replay/index.ts";
 import {
@@ -13,6 +11,7 @@ import {
 } from "../../../src/plugin/index.ts";
 import { PluginStore } from "../../../src/store/plugin-store.ts";
 import { testContext } from "../../support/conformance/context.ts";
+import { Folder } from "../../support/folder.ts";
 import { ask, request } from "../../support/model-server/device.ts";
 
 export const DEVICE = "/dev/llm/replay";
@@ -21,8 +20,7 @@ export const DEVICE = "/dev/llm/replay";
 type Tools = (call: ToolCall) => string;
 
 /** A folder for scripts, the runs there are, and a small loop that plays a model against tools. */
-export class Stage implements Disposable {
-  readonly dir = mkdtempSync(join(tmpdir(), "rnix-replay-"));
+export class Stage extends Folder {
   readonly runs: RunInfo[] = [];
   readonly steps = new Map<string, object[]>();
   readonly history: History = {
@@ -38,12 +36,8 @@ export class Stage implements Disposable {
         .slice(0, max),
   };
 
-  [Symbol.dispose](): void {
-    rmSync(this.dir, { recursive: true });
-  }
-
   write(name: string, content: string | object): string {
-    writeFileSync(join(this.dir, name), typeof content === "string" ? content : JSON.stringify(content));
+    this.put(name, typeof content === "string" ? content : JSON.stringify(content));
     return name;
   }
 

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Folder } from "../folder.ts";
 import { ModelServer } from "./server.ts";
 
 const chat = (server: ModelServer, body: object = {}, headers: Record<string, string> = {}) =>
@@ -73,9 +72,8 @@ describe("the scripted model server", () => {
   });
 
   test("runs as a program that prints its address and stops on TERM", async () => {
-    const dir = mkdtempSync(join(tmpdir(), "rnix-model-server-"));
-    const script = join(dir, "script.json");
-    writeFileSync(script, JSON.stringify([{ text: "hello" }]));
+    using folder = new Folder();
+    const script = folder.put("script.json", JSON.stringify([{ text: "hello" }]));
     const program = Bun.spawn([process.execPath, join(import.meta.dir, "main.ts"), script], {
       stdout: "pipe",
     });
@@ -88,6 +86,5 @@ describe("the scripted model server", () => {
       program.kill("SIGTERM");
     }
     expect(await program.exited).toBe(0);
-    rmSync(dir, { recursive: true });
   });
 });

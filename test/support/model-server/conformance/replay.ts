@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import replay from "../../../../plugins/replay/index.ts";
+import { Folder } from "../../folder.ts";
 import { ask, openModel } from "../device.ts";
 import type { Turn } from "../server.ts";
 import type { Answerer } from "./answers.ts";
@@ -11,16 +9,12 @@ export const REPLAY: Answerer = {
   title: "replay",
   thinks: true,
   async answered(turn, stream) {
-    const dir = mkdtempSync(join(tmpdir(), "rnix-conformance-"));
-    try {
-      writeFileSync(join(dir, "script.json"), JSON.stringify({ responses: [scripted(turn)] }));
-      const file = await openModel(replay, "/dev/llm/replay", { cwd: dir });
-      const outcome = await ask(file, { stream, model: "script.json" });
-      await file.close();
-      return outcome;
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
+    using folder = new Folder();
+    folder.put("script.json", JSON.stringify({ responses: [scripted(turn)] }));
+    const file = await openModel(replay, "/dev/llm/replay", { cwd: folder.dir });
+    const outcome = await ask(file, { stream, model: "script.json" });
+    await file.close();
+    return outcome;
   },
 };
 
