@@ -1,16 +1,15 @@
 /** The index that makes listing runs fast. */
 
 import type { Database } from "bun:sqlite";
-import nodeFs from "node:fs";
-import { uptime } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
-import { errnoOf } from "../../lib/error-detail.ts";
 import { CODES, SyscallError } from "../../plugin/index.ts";
 import type { FsPort } from "../files/fs-port.ts";
 import { IndexFile } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
+import { bootId } from "./boot-id.ts";
 import { ChangedRuns } from "./changed-runs.ts";
+import { Coalesced } from "./coalesced.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { INFO } from "./run-files.ts";
 import type { RunRecords } from "./run-records.ts";
@@ -369,51 +368,12 @@ export class RunIndex implements RunLists {
   }
 }
 
-/** Runs one work at a time. A caller that comes during one waits for the next: that one may have missed its change. */
-class Coalesced<T> {
-  #now: Promise<T> | undefined;
-  #next: Promise<T> | undefined;
-
-  run(work: () => Promise<T>): Promise<T> {
-    if (!this.#now) return this.#begin(work);
-    this.#next ??= this.#now.then(nothing, nothing).then(() => {
-      this.#next = undefined;
-      return this.#begin(work);
-    });
-    return this.#next;
-  }
-
-  #begin(work: () => Promise<T>): Promise<T> {
-    this.#now = work().finally(() => {
-      this.#now = undefined;
-    });
-    return this.#now;
-  }
-}
-
 let form: string | undefined;
 
 /** Names what a row and a record are: records of another form are read again. */
 function formOf(): string {
   form ??= Bun.hash(JSON.stringify([RUN_TABLE_VERSION, z.toJSONSchema(ProcInfo)])).toString(36);
   return form;
-}
-
-let boot: string | undefined;
-
-/** Names the time since the machine was started: a power loss may take a record's entry in the journal. */
-function bootId(): string {
-  boot ??= readBootId() ?? `${Math.round((Date.now() - uptime() * 1000) / 600_000)}`;
-  return boot;
-}
-
-function readBootId(): string | undefined {
-  try {
-    return nodeFs.readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
-  } catch (error) {
-    if (errnoOf(error) === undefined) throw error;
-    return undefined;
-  }
 }
 
 function errorOf(code: string, message: string): SyscallError {
@@ -424,8 +384,6 @@ function errorOf(code: string, message: string): SyscallError {
 function parsedJson(text: string): ProcInfo {
   return JSON.parse(text);
 }
-
-function nothing(): void {}
 
 function noRecord(uuid: string): SyscallError {
   return new SyscallError(

@@ -1,7 +1,7 @@
 /** The writer of all files of one run. */
 
 import { dirname, join } from "node:path";
-import { type Data, SyscallError } from "../../plugin/index.ts";
+import type { Data, SyscallError } from "../../plugin/index.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { AppendLog } from "../files/append-log.ts";
@@ -10,19 +10,10 @@ import { DurableDocument } from "../files/durable-document.ts";
 import { type FsPort, ioError, realFs } from "../files/fs-port.ts";
 import { type BlobRef, BlobStore, readBlob } from "./blob-store.ts";
 import { isClosed } from "./closed-record.ts";
+import { EventLog } from "./event-log.ts";
 import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
-import {
-  EVENTS,
-  INFO,
-  JOURNAL,
-  META,
-  SPILL,
-  STEPS,
-  sealedChange,
-  sealedInfo,
-  versioned,
-} from "./run-files.ts";
+import { INFO, JOURNAL, META, SPILL, STEPS, sealedChange, sealedInfo, versioned } from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
 
 export interface RunLimits {
@@ -39,16 +30,11 @@ export const DEFAULT_UNDO_BYTES = 256 * 1024 * 1024;
 
 const DEFAULT_RUN_LIMITS: RunLimits = { events_per_run: 100_000 };
 
-/** Events buffered in memory before one write. */
-const EVENT_BATCH = 256;
 /**
  * Size at which a durable journal is emptied; otherwise it is emptied at the run's end. Readers ignore recorded
  * steps. On most file systems, truncating a file costs more than all other writes of a step.
  */
 const JOURNAL_BYTES = 64 * 1024;
-/** Maximum events that wait for a failing disk; later ones are counted and dropped. */
-const MAX_PENDING_EVENTS = 16 * EVENT_BATCH;
-
 /** A run whose folder exists. */
 export interface RunWriterOptions {
   uuid: string;
@@ -82,14 +68,12 @@ export class RunWriter {
   readonly uuid: string;
   /** `<data>/steps/<uuid>`, absolute. */
   readonly dir: string;
-  /** Why no event is recorded: events.jsonl can't be read. */
-  readonly untraced: SyscallError | undefined;
   readonly #fs: FsPort;
   readonly #seal: RecordSeal;
   readonly #there: boolean;
   #stepLog: AppendLog | undefined;
   #journalLog: AppendLog | undefined;
-  readonly #eventLog: AppendLog;
+  readonly #events: EventLog;
   readonly #info: DurableDocument;
   readonly #meta: DurableDocument;
   #blobStore: BlobStore | undefined;
@@ -97,10 +81,6 @@ export class RunWriter {
   #objectStore: ObjectStore | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
-  #events: string[] = [];
-  #eventsTaken: number;
-  #eventsDropped = 0;
-  #lastEvent: SyscallEventWire | undefined;
   /** Number of journal entries, to detect one that was added during a sync. */
   #entries = 0;
   /** The journal holds entries of a step that is not recorded yet. */
@@ -122,8 +102,6 @@ export class RunWriter {
     this.#fs = o.fs ?? realFs;
     this.#seal = o.seal;
     this.#limits = o.limits ?? DEFAULT_RUN_LIMITS;
-    this.untraced = typeof o.taken === "object" ? o.taken : undefined;
-    this.#eventsTaken = typeof o.taken === "object" ? Number.POSITIVE_INFINITY : (o.taken ?? 0);
     if (o.inbox) this.#inbox = this.#newInbox(o.inbox);
     this.#stepOpen = o.journalled ?? false;
     this.#journalDurable = o.journalled ?? false;
@@ -138,7 +116,8 @@ export class RunWriter {
     this.#meta = new DurableDocument(join(dir, META), { fs, there });
     // The first sync also makes the files of the earlier writer durable.
     if (there) void [this.#steps, this.#journal];
-    this.#eventLog = new AppendLog(join(o.dir, EVENTS), `${EVENTS} of run ${o.uuid}`, { fs });
+    const { events_per_run: limit } = this.#limits;
+    this.#events = new EventLog({ uuid: o.uuid, dir, fs, limit, taken: o.taken ?? 0 });
   }
 
   /** The absolute folder for program output that exceeds memory. Made on first use. */
@@ -220,22 +199,17 @@ export class RunWriter {
 
   /** Buffers a syscall event; it is written in a batch, or with the step. */
   event(event: SyscallEventWire): void {
-    if (this.#eventsTaken >= this.#limits.events_per_run || this.#events.length >= MAX_PENDING_EVENTS) {
-      this.#eventsDropped++;
-      this.#lastEvent = event;
-      return;
-    }
-    this.#eventsTaken++;
-    this.#events.push(versioned(event));
-    if (this.#events.length >= EVENT_BATCH) this.flush();
+    this.#events.add(event);
   }
 
   /** Writes the buffered events. After a failure they stay buffered, and the next call tries again. */
   flush(): void {
-    while (this.#events.length > 0) {
-      this.#eventLog.append(...this.#events.slice(0, EVENT_BATCH));
-      this.#events = this.#events.slice(EVENT_BATCH);
-    }
+    this.#events.flush();
+  }
+
+  /** Why no event is recorded: events.jsonl can't be read. */
+  get untraced(): SyscallError | undefined {
+    return this.#events.untraced;
   }
 
   /** Stores data beside the run, for a record to refer to: see BlobStore. */
@@ -264,7 +238,7 @@ export class RunWriter {
   /** Ends the run's records: everything is durable and no file is open. Safe to call again. */
   async close(): Promise<void> {
     try {
-      this.#recordDropped();
+      this.#events.recordDropped();
       await this.sync();
       await this.#emptying;
       this.#throwFailure();
@@ -330,16 +304,8 @@ export class RunWriter {
 
   #log(file: string, o: { keepOpen?: boolean }): AppendLog {
     const path = join(this.dir, file);
-    const left = this.#there && this.#isThere(path);
+    const left = this.#there && this.#fs.stat(path) !== null;
     return new AppendLog(path, `${file} of run ${this.uuid}`, { ...o, fs: this.#fs, left });
-  }
-
-  #isThere(path: string): boolean {
-    try {
-      return this.#fs.stat(path) !== null;
-    } catch (error) {
-      throw ioError(error, `look for a record of run ${this.uuid}`, path);
-    }
   }
 
   #nameDirty(): void {
@@ -379,35 +345,6 @@ export class RunWriter {
       this.#namesSyncing = Promise.all(folders.map((folder) => syncDirectory(folder, this.#fs)));
     }
     return this.#namesSyncing;
-  }
-
-  /** Ends a truncated events.jsonl with a line that counts the missing events. */
-  #recordDropped(): void {
-    if (this.#eventsDropped === 0 || !this.#lastEvent) return;
-    const { timestamp_ms, pid } = this.#lastEvent;
-    const error = `${this.#eventsDropped} events are not recorded: the limit of a run is ${this.#limits.events_per_run}, or the disk rejected them.`;
-    const args = { dropped: this.#eventsDropped, limit: this.#limits.events_per_run };
-    this.#eventsDropped = 0;
-    const line = versioned({
-      timestamp_ms,
-      pid,
-      syscall: "EventsDropped",
-      args,
-      error,
-      error_code: "EXHAUSTED",
-      duration_ms: 0,
-    });
-    if (this.untraced) this.#tryToWrite(line);
-    else this.#events.push(line);
-  }
-
-  /** Tries to append to a file that could not be read. A failure is expected: `untraced` already reports it. */
-  #tryToWrite(line: string): void {
-    try {
-      this.#eventLog.append(line);
-    } catch (error) {
-      if (!(error instanceof SyscallError)) throw error;
-    }
   }
 
   #throwFailure(): void {
