@@ -2,11 +2,11 @@
 
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { digestFile } from "../../config/file.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { EmbeddedPlugin } from "./embedded.ts";
 import type { PluginLayer } from "./report.ts";
-import { GRAIN_MS, stampOf } from "./stamps.ts";
-import { type PluginEntry, pluginEntries, sha256 } from "./stock-files.ts";
+import { type PluginEntry, pluginEntries } from "./stock-files.ts";
 
 interface Folder {
   path: string;
@@ -50,6 +50,9 @@ function isShared(path: string, layer: PluginLayer): boolean {
   return layer === "project" && basename(dirname(path)) !== ".rnix";
 }
 
+/** A larger file is no plugin's entry. */
+const MOST_BYTES = 2 ** 20;
+
 /** Whether a file there is one of ours: a TypeScript module, or another source that names the contract. */
 function isPlugin(entry: string): boolean {
   if (entry.endsWith(".ts")) return true;
@@ -85,47 +88,12 @@ function nameFault(name: string, entry: string, other: string | undefined): stri
   return `It is not loaded, because ${other} is plugin ${name}. Remove or rename ${entry}.`;
 }
 
-/** Recognises files on disk with the content of an embedded plugin: they are that plugin. */
-export class EmbeddedCopies {
-  readonly #digests = new Map<string, { stamp: string; digest: string | null }>();
-  readonly #now: () => number;
-
-  constructor(now: () => number) {
-    this.#now = now;
-  }
-
-  /** Returns a test for one look at the folders. It reads a file that several plugins share once. */
-  look(): (plugin: PluginLocation, embedded: EmbeddedPlugin | undefined) => boolean {
-    const read = new Map<string, string | null>();
-    const digestOf = (file: string): string | null => {
-      const known = read.get(file);
-      if (known !== undefined) return known;
-      const digest = this.#digest(file);
-      read.set(file, digest);
-      return digest;
-    };
-    return ({ folder }, embedded) =>
-      embedded?.files.every(({ path, digest }) => digestOf(`${folder}/${path}`) === digest) ?? false;
-  }
-
-  #digest(file: string): string | null {
-    const known = this.#digests.get(file);
-    if (known && known.stamp === stampOf(file, Number.POSITIVE_INFINITY)) return known.digest;
-    const from = this.#now();
-    const digest = contentDigest(file);
-    const stamp = stampOf(file, from - GRAIN_MS);
-    if (stamp === null) this.#digests.delete(file);
-    else this.#digests.set(file, { stamp, digest });
-    return digest;
-  }
-}
-
-/** More than the size of any stock source. */
-const MOST_BYTES = 2 ** 20;
-
-function contentDigest(file: string): string | null {
-  const found = statSync(file, { throwIfNoEntry: false });
-  return found?.isFile() && found.size <= MOST_BYTES ? sha256(readRegularSync(file, MOST_BYTES)) : null;
+/** Whether the files there are those of the embedded plugin of this name: then they are that plugin. */
+export function isEmbeddedCopy({ folder }: PluginLocation, embedded: EmbeddedPlugin | undefined): boolean {
+  return (
+    embedded?.files.every(({ path, digest }) => digestFile(`${folder}/${path}`) === `sha256:${digest}`) ??
+    false
+  );
 }
 
 /**

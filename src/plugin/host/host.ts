@@ -3,7 +3,7 @@
 import { type Plugin, SyscallError } from "../index.ts";
 import type { DiskPlugin, DiskPorts, Loadable } from "./disk-plugin.ts";
 import { compiled, type EmbeddedPlugin, listDigest } from "./embedded.ts";
-import { besideBinary, EmbeddedCopies, findPlugins, type PluginLocation, pluginFolders } from "./folders.ts";
+import { besideBinary, findPlugins, isEmbeddedCopy, type PluginLocation, pluginFolders } from "./folders.ts";
 import { type HostLease, leaseOf, type Mountable } from "./lease.ts";
 import { pluginSettings } from "./plugin-settings.ts";
 import {
@@ -76,7 +76,6 @@ export class PluginHost {
   readonly #beside: string | null;
   readonly #ports: DiskPorts;
   readonly #stock = new StockPlugins();
-  readonly #copies: EmbeddedCopies;
   readonly #disk = new Map<string, DiskPlugin>();
   #closed = false;
 
@@ -84,7 +83,6 @@ export class PluginHost {
     this.#configDir = configDir;
     this.#beside = beside;
     this.#ports = { timers: realTimers, now: Date.now, idleMs: IDLE_MS, ...ports };
-    this.#copies = new EmbeddedCopies(this.#ports.now);
   }
 
   /**
@@ -212,8 +210,7 @@ export class PluginHost {
       plugin.retire();
       this.#disk.delete(entry);
     }
-    const isCopy = this.#copies.look();
-    return all.filter((one) => !isCopy(one, this.#stock.named(one.name)));
+    return all.filter((one) => !isEmbeddedCopy(one, this.#stock.named(one.name)));
   }
 
   async #diskPlugin({ name, entry }: PluginLocation): Promise<DiskPlugin> {

@@ -3,7 +3,7 @@
 import { type BigIntStats, statSync } from "node:fs";
 
 /** A younger change is not trusted: file systems keep times in steps of a few ms. */
-export const GRAIN_MS = 50;
+const GRAIN_MS = 50;
 
 /**
  * Remembers the metadata of files (time, size, identity), so that a check for changes costs one stat each. A file that
@@ -29,7 +29,7 @@ export class Stamps {
 }
 
 /** Returns null for a file that is gone, or that changed at `settledBy` (unix ms) or later. */
-export function stampOf(file: string, settledBy: number): string | null {
+function stampOf(file: string, settledBy: number): string | null {
   const found: BigIntStats | undefined = statSync(file, { bigint: true, throwIfNoEntry: false });
   if (!found || Number(found.ctimeMs) >= settledBy) return null;
   return `${found.mtimeNs}:${found.ctimeNs}:${found.size}:${found.ino}:${found.dev}`;

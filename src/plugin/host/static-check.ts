@@ -6,7 +6,7 @@ import { readRegular } from "../../lib/regular-file.ts";
 import { SyscallError } from "../index.ts";
 import { mayUseMacro } from "./macros.ts";
 import type { Problem } from "./report.ts";
-import { type FileDigest, sha256 } from "./stock-files.ts";
+import { type FileDigest, MAX_SOURCE_BYTES, sha256 } from "./stock-files.ts";
 
 export interface StaticCheck {
   /** All files of the plugin with its libraries, absolute. Trust binds them. */
@@ -22,7 +22,6 @@ export interface StaticCheck {
 
 /** The limit of files of one plugin with its libraries. */
 const MAX_FILES = 5_000;
-const MAX_SOURCE_BYTES = 16 * 2 ** 20;
 
 /** Reads a plugin and all its imports without running any code. */
 export async function staticCheck(entry: string): Promise<StaticCheck> {

@@ -3,6 +3,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
 
+/** A larger file of a plugin is not read. */
+export const MAX_SOURCE_BYTES = 16 * 2 ** 20;
+
 /** A file and its digest. `path` is relative to the listed folder, unless noted as absolute. */
 export interface FileDigest {
   path: string;

@@ -4,13 +4,10 @@ import { readRegular } from "../../lib/regular-file.ts";
 import type { Plugin } from "../index.ts";
 import { type EmbeddedPlugin, embeddedPlugins } from "./embedded.ts";
 import { exportedPlugin } from "./exported.ts";
-import type { FileDigest } from "./stock-files.ts";
+import { type FileDigest, MAX_SOURCE_BYTES } from "./stock-files.ts";
 
 /** The path of a mount type. */
 const MOUNTS = "/mnt/";
-
-/** As a plugin's files are checked. */
-const MOST_BYTES = 16 * 2 ** 20;
 
 /** The stock plugins, which run in this thread. Each is imported on first use. */
 export class StockPlugins {
@@ -46,7 +43,9 @@ export class StockPlugins {
    */
   async mentionedBy(name: string, files: readonly FileDigest[]): Promise<string[]> {
     const own = files.filter(({ path }) => !path.includes("/node_modules/"));
-    const texts = await Promise.all(own.map(({ path }) => readRegular(path, MOST_BYTES).catch(() => "")));
+    const texts = await Promise.all(
+      own.map(({ path }) => readRegular(path, MAX_SOURCE_BYTES).catch(() => "")),
+    );
     const source = texts.join("\n");
     const written = (claim: string) => {
       const word = claim.startsWith(MOUNTS) ? claim.slice(MOUNTS.length) : claim;
