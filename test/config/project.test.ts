@@ -16,120 +16,42 @@ import { findProject, prepareProject } from "../../src/config/project.ts";
 import { type Locks, Projects } from "../../src/config/projects.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
-interface Case {
-  title: string;
-  /** Folders below the sandbox, made in order. */
-  folders: string[];
-  /** Folders that every user may write. */
-  open?: string[];
-  cwd: string;
-  dir: string;
-  kind: "rnix" | "git" | "folder" | "none";
-}
-
 /** The list of known projects, in the sandbox. */
 const LIST = "home/.local/share/rnix/projects.json";
 
-const GRID: Case[] = [
-  { title: "a .rnix here", folders: ["home/p/.rnix"], cwd: "home/p", dir: "home/p", kind: "rnix" },
-  {
-    title: "a .rnix above",
-    folders: ["home/p/.rnix", "home/p/a/b"],
-    cwd: "home/p/a/b",
-    dir: "home/p",
-    kind: "rnix",
-  },
-  {
-    title: "the nearer of two .rnix",
-    folders: ["home/p/.rnix", "home/p/a/.rnix", "home/p/a/b"],
-    cwd: "home/p/a/b",
-    dir: "home/p/a",
-    kind: "rnix",
-  },
-  {
-    title: "a .rnix above the git root",
-    folders: ["home/p/.rnix", "home/p/a/.git"],
-    cwd: "home/p/a",
-    dir: "home/p",
-    kind: "rnix",
-  },
-  {
-    title: "the git root",
-    folders: ["home/p/.git", "home/p/a"],
-    cwd: "home/p/a",
-    dir: "home/p",
-    kind: "git",
-  },
-  {
-    title: "the nearer of two git roots",
-    folders: ["home/p/.git", "home/p/sub/.git"],
-    cwd: "home/p/sub",
-    dir: "home/p/sub",
-    kind: "git",
-  },
-  { title: "the current folder", folders: ["home/p/a"], cwd: "home/p/a", dir: "home/p/a", kind: "folder" },
-  {
-    title: "none in HOME, whatever it has",
-    folders: ["home/.rnix", "home/.git"],
-    cwd: "home",
-    dir: "home",
-    kind: "none",
-  },
-  {
-    title: "never HOME, from a folder below",
-    folders: ["home/.rnix", "home/.git", "home/p"],
-    cwd: "home/p",
-    dir: "home/p",
-    kind: "folder",
-  },
-  {
-    title: "nothing above HOME",
-    folders: [".rnix", "home/p"],
-    cwd: "home/p",
-    dir: "home/p",
-    kind: "folder",
-  },
-  { title: "none above HOME itself", folders: [".rnix", "home"], cwd: ".", dir: ".", kind: "none" },
-  {
-    title: "outside of HOME as well",
-    folders: ["srv/p/.rnix", "srv/p/a"],
-    cwd: "srv/p/a",
-    dir: "srv/p",
-    kind: "rnix",
-  },
-  {
-    title: "none in a world-writable folder",
-    folders: ["tmp/.rnix", "tmp/.git"],
-    open: ["tmp"],
-    cwd: "tmp",
-    dir: "tmp",
-    kind: "none",
-  },
-  {
-    title: "no world-writable folder above",
-    folders: ["tmp/.rnix", "tmp/.git", "tmp/mine"],
-    open: ["tmp"],
-    cwd: "tmp/mine",
-    dir: "tmp/mine",
-    kind: "folder",
-  },
-  {
-    title: "past a world-writable folder inside a project",
-    folders: ["home/p/.rnix", "home/p/cache/x"],
-    open: ["home/p/cache"],
-    cwd: "home/p/cache",
-    dir: "home/p",
-    kind: "rnix",
-  },
+/** Folders below the sandbox, the current one, the project's, its kind, and folders that every user may write. */
+const GRID: [title: string, folders: string, cwd: string, dir: string, kind: string, open?: string][] = [
+  ["a .rnix here", "home/p/.rnix", "home/p", "home/p", "rnix"],
+  ["a .rnix above", "home/p/.rnix home/p/a/b", "home/p/a/b", "home/p", "rnix"],
+  ["the nearer of two .rnix", "home/p/.rnix home/p/a/.rnix home/p/a/b", "home/p/a/b", "home/p/a", "rnix"],
+  ["a .rnix above the git root", "home/p/.rnix home/p/a/.git", "home/p/a", "home/p", "rnix"],
+  ["the git root", "home/p/.git home/p/a", "home/p/a", "home/p", "git"],
+  ["the nearer of two git roots", "home/p/.git home/p/sub/.git", "home/p/sub", "home/p/sub", "git"],
+  ["the current folder", "home/p/a", "home/p/a", "home/p/a", "folder"],
+  ["none in HOME, whatever it has", "home/.rnix home/.git", "home", "home", "none"],
+  ["never HOME, from a folder below", "home/.rnix home/.git home/p", "home/p", "home/p", "folder"],
+  ["nothing above HOME", ".rnix home/p", "home/p", "home/p", "folder"],
+  ["none above HOME itself", ".rnix home", ".", ".", "none"],
+  ["outside of HOME as well", "srv/p/.rnix srv/p/a", "srv/p/a", "srv/p", "rnix"],
+  ["none in a world-writable folder", "tmp/.rnix tmp/.git", "tmp", "tmp", "none", "tmp"],
+  ["no world-writable folder above", "tmp/.rnix tmp/.git tmp/mine", "tmp/mine", "tmp/mine", "folder", "tmp"],
+  [
+    "past a world-writable folder inside a project",
+    "home/p/.rnix home/p/cache/x",
+    "home/p/cache",
+    "home/p",
+    "rnix",
+    "home/p/cache",
+  ],
 ];
 
 describe("the project is", () => {
-  for (const { title, folders, open = [], cwd, dir, kind } of GRID) {
+  for (const [title, folders, cwd, dir, kind, open] of GRID) {
     test(title, () => {
       using box = new Sandbox();
-      for (const path of folders) box.folder(path);
-      for (const path of open) chmodSync(join(box.dir, path), 0o777);
-      const found = box.project(join(box.dir, cwd));
+      for (const path of folders.split(" ")) box.folder(path);
+      if (open) chmodSync(join(box.dir, open), 0o777);
+      const found: { dir: string; kind: string } = box.project(join(box.dir, cwd));
       expect({ dir: found.dir, kind: found.kind }).toEqual({ dir: join(box.dir, dir), kind });
     });
   }

@@ -217,123 +217,55 @@ describe("allowsFiles", () => {
 });
 
 describe("what a trusted command names in the project", () => {
-  const CASES: [string, string, (box: Sandbox) => void, (box: Sandbox) => void][] = [
-    [
-      "a check's script",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("sh ./ci/check.sh --all")),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
+  const SCRIPT = ["ci/check.sh", "rm -rf .\n"] as const;
+  const check = (command: string) => ["checks ci", "agents/ci/agent.yaml", agentWith(command)] as const;
+  /** The item, the file that declares it with its text, and the file that then changes with its text. */
+  const CASES: Record<string, readonly [string, string, string, ...change: (readonly [string, string])[]]> = {
+    "a check's script": check("sh ./ci/check.sh --all"),
+    "a script behind a quote, an option and a pipe": check("true|bash -c './ci/check.sh'"),
+    "a script behind a variable": check('bash "$PWD/ci/check.sh"'),
+    "a script behind a variable in braces": check(`bash \${PWD}/ci/check.sh`),
+    "a script behind a command's output": check("bash $(git rev-parse --show-toplevel)/ci/check.sh"),
+    "a script below a folder that a variable names": check("D=ci; bash $D/check.sh"),
+    "a file that is an option's value": check("tool --config=ci/check.sh"),
+    "a script below a folder that an option names": check("env --chdir=ci sh check.sh"),
+    "a package's scripts": [...check("npm test"), ["package.json", '{"scripts":{"test":"rm -rf ."}}']],
+    "a package's scripts in a folder that the command changes to": [
+      ...check("cd web && npm test"),
+      ["web/package.json", '{"scripts":{"test":"rm -rf ."}}'],
     ],
-    [
-      "a script behind a quote, an option and a pipe",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("true|bash -c './ci/check.sh'")),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a script behind a variable",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith('bash "$PWD/ci/check.sh"')),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a script behind a variable in braces",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith(`bash \${PWD}/ci/check.sh`)),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a script behind a command's output",
-      "checks ci",
-      (box) =>
-        box.write(
-          "home/work/agents/ci/agent.yaml",
-          agentWith("bash $(git rev-parse --show-toplevel)/ci/check.sh"),
-        ),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a script below a folder that a variable names",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("D=ci; bash $D/check.sh")),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a file that is an option's value",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("tool --config=ci/check.sh")),
-      (box) => box.write("home/work/ci/check.sh", "rm -rf .\n"),
-    ],
-    [
-      "a package's scripts",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("npm test")),
-      (box) => box.write("home/work/package.json", '{"scripts":{"test":"rm -rf ."}}'),
-    ],
-    [
-      "a package's scripts in a folder that the command changes to",
-      "checks ci",
-      (box) => {
-        box.write("home/work/web/package.json", '{"scripts":{"test":"true"}}');
-        box.write("home/work/agents/ci/agent.yaml", agentWith("cd web && npm test"));
-      },
-      (box) => box.write("home/work/web/package.json", '{"scripts":{"test":"rm -rf ."}}'),
-    ],
-    [
-      "a script below a folder that an option names",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("env --chdir=ci sh check.sh")),
-      (box) => box.write("home/work/ci/check.sh", "evil\n"),
-    ],
-    [
-      "a Makefile",
-      "checks ci",
-      (box) => box.write("home/work/agents/ci/agent.yaml", agentWith("make -s check")),
-      (box) => box.write("home/work/Makefile", "check:\n\trm -rf .\n"),
-    ],
-    [
-      "an MCP server's program",
+    "a Makefile": [...check("make -s check"), ["Makefile", "check:\n\trm -rf .\n"]],
+    "an MCP server's program": [
       "mcp .mcp.json",
-      (box) =>
-        box.write("home/work/.mcp.json", '{"mcpServers":{"x":{"command":"node","args":["ci/check.sh"]}}}'),
-      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+      ".mcp.json",
+      '{"mcpServers":{"x":{"command":"node","args":["ci/check.sh"]}}}',
     ],
-    [
-      "an MCP server's program below its own folder",
+    "an MCP server's program below its own folder": [
       "mcp .rnix/mcp.yaml",
-      (box) => box.write("home/work/.rnix/mcp.yaml", "servers: { x: { command: ./check.sh, cwd: ci } }\n"),
-      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+      ".rnix/mcp.yaml",
+      "servers: { x: { command: ./check.sh, cwd: ci } }\n",
     ],
-    [
-      "a service's program",
+    "a service's program": [
       "init .rnix/init.yaml",
-      (box) =>
-        box.write(
-          "home/work/.rnix/init.yaml",
-          "services: [{ name: s, type: command, config: { command: [python3, ci/check.sh] } }]\n",
-        ),
-      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+      ".rnix/init.yaml",
+      "services: [{ name: s, type: command, config: { command: [python3, ci/check.sh] } }]\n",
     ],
-    [
-      "the command that prints a key",
+    "the command that prints a key": [
       "provider openai",
-      (box) =>
-        box.write(
-          "home/work/.rnix/providers.yaml",
-          "providers: { openai: { api_key_command: ci/check.sh } }\n",
-        ),
-      (box) => box.write("home/work/ci/check.sh", "evil\n"),
+      ".rnix/providers.yaml",
+      "providers: { openai: { api_key_command: ci/check.sh } }\n",
     ],
-  ];
-  test.each(CASES)("is bound: %s", async (_, item, write, change) => {
+  };
+  test.each(Object.entries(CASES))("is bound: %s", async (_, [item, file, text, change = SCRIPT]) => {
     using box = fullProject();
     box.write("home/work/ci/check.sh", "true\n");
-    box.write("home/work/package.json", '{"scripts":{"test":"true"}}');
+    for (const folder of ["", "web/"])
+      box.write(`home/work/${folder}package.json`, '{"scripts":{"test":"true"}}');
     box.write("home/work/Makefile", "check:\n\ttrue\n");
-    write(box);
+    box.write(`home/work/${file}`, text);
     await accept(box);
     expect((await states(box))[item]).toBe("trusted");
-    change(box);
+    box.write(`home/work/${change[0]}`, change[1]);
     expect((await states(box))[item]).toBe("changed");
   });
 
