@@ -286,8 +286,7 @@ describe("without a client that can answer", () => {
       ...now,
       asks: now.asks.map((one) => ({ ...one, answers: [{ choices: ["yes"] }], answered_by: "rnix answer" })),
     }));
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: ended } = await h.follow(pid);
+    const { info: ended } = await h.resumed(info.uuid);
     expect(ended.result).toBe("ran ls | ran make");
     expect(ran).toEqual(["ls", "make"]);
     expect((await callsOf(h, info.uuid))[1]?.asked).toMatchObject([{ verdict: "yes", via: "rnix answer" }]);
@@ -298,12 +297,10 @@ describe("without a client that can answer", () => {
     const { h, ran } = harness({ model: runs("make"), clock });
     await using _ = h;
     const { info } = await h.run("go", { ask: ["Bash"], onAsk: "park" });
-    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: parked } = await h.follow(again.pid);
+    const { info: parked } = await h.resumed(info.uuid);
     expect(parked.asks.map(({ id }) => id)).toEqual(info.asks.map(({ id }) => id));
     await clock.advance(8 * 24 * 60 * MIN);
-    const last = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: ended } = await h.follow(last.pid);
+    const { info: ended } = await h.resumed(info.uuid);
     expect(ended.result).toContain("no answer came in time");
     expect(ran).toEqual([]);
   });
@@ -341,8 +338,7 @@ describe("without a client that can answer", () => {
       ...now,
       asks: now.asks.map((one) => ({ ...one, answers: [{ choices: ["yes"] }] })),
     }));
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: ended } = await h.follow(pid);
+    const { info: ended } = await h.resumed(info.uuid);
     expect([ended.exit_code, ran]).toEqual([0, ["make"]]);
     expect(ended.result).toContain("ran make");
   });
@@ -426,8 +422,7 @@ describe("whatever comes first, the call is made once or never, as the one verdi
         return;
       }
       // What was accepted is never lost: the resumed run acts on it.
-      const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-      const { info: ended } = await h.follow(again.pid);
+      const { info: ended } = await h.resumed(info.uuid);
       expect(ended.asks.length).toBe(ended.exit_reason === "suspended" ? 1 : 0);
       if (accepted.length > 0) expect(ended.exit_reason).toBe("completed");
       if (accepted[0] === "yes" && verdicts.length === 0) expect(ran).toEqual(["make"]);

@@ -76,12 +76,11 @@ describe("a disk that is slow", () => {
     const synced = Promise.withResolvers<void>();
     disk.slow = synced.promise;
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await until(() => h.kernel.processes.info(pid).tool_calls === 2, "the look before its first effect");
     await settled();
     h.kernel.processes.kill(pid, SIGKILL);
     synced.resolve();
-    expect((await run).info).toMatchObject({ exit_code: 137 });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 137 });
     expect(world.acts).toEqual([]);
   });
 });

@@ -34,13 +34,12 @@ describe("a spawn that fails", () => {
     const { device, opening } = slowToOpen();
     await using h = new KernelHarness({ model: silent, devices: { "/dev/llm/slow": device }, clock });
     const parent = await h.spawn("parent");
-    const run = h.follow(parent);
     const child = spawnSlow(h, { parentPid: parent });
     await opening;
     h.kernel.processes.kill(parent, SIGTERM);
     const refused = child.catch((error: unknown) => error);
     expect(await passing(clock, refused)).toMatchObject({ code: "CANCELLED" });
-    expect((await run).info).toMatchObject({ exit_code: 143, children: [] });
+    expect((await h.follow(parent)).info).toMatchObject({ exit_code: 143, children: [] });
   });
 
   test("delays no shutdown either, and callers that wait for it get its end", async () => {
@@ -161,10 +160,9 @@ describe("a process ends despite a failure at its end:", () => {
       fs: failing(() => broken),
     });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await until(() => broken);
     h.kernel.processes.kill(pid, SIGTERM);
-    expect((await run).info).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 143, exit_reason: "terminated" });
     await until(() => h.kernel.processes.count === 0);
     expect(openBelow(h.dataDir)).toEqual([]);
   });
@@ -284,11 +282,14 @@ describe("during the checks", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: script(says("done")), clock });
     const pid = await h.spawn("go", { checks: ["exec sleep 60"], timeoutMs: what === "a kill" ? null : 300 });
-    const run = h.follow(pid);
     await until(() => h.children.list().length === 1);
     if (what === "a kill") h.kernel.processes.kill(pid, SIGTERM);
     else await clock.advance(300);
-    expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason, result: "done" });
+    expect((await h.follow(pid)).info).toMatchObject({
+      exit_code: code,
+      exit_reason: reason,
+      result: "done",
+    });
   });
 
   test("a child that a check left running is ended before the verdict, and counts in it", async () => {
@@ -301,13 +302,12 @@ describe("during the checks", () => {
     await using h = new KernelHarness({ model });
     const go = join(h.dir, "go");
     const parent = await h.spawn("parent", { checks: [`while [ ! -e ${go} ]; do :; done`] });
-    const run = h.follow(parent);
     await until(() => h.children.list().length === 1);
     const child = h.follow(await h.spawn("child", { parentPid: parent }));
     await ready.promise;
     await Bun.write(go, "");
     expect((await child).info).toMatchObject({ exit_code: 143 });
-    const { info } = await run;
+    const { info } = await h.follow(parent);
     expect(info.checks).toMatchObject([{ exit_code: 0 }]);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "failed", children: [{ exit_code: 143 }] });
   });
@@ -318,11 +318,10 @@ describe("a pause at the end", () => {
     const clock = new FakeClock();
     await using h = new KernelHarness({ model: silent, clock });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });
-    const run = h.follow(pid);
     h.kernel.processes.kill(pid, SIGPAUSE);
     h.kernel.processes.kill(pid, SIGKILL);
     h.kernel.processes.kill(pid, SIGRESUME);
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_reason: "killed_while_paused", is_paused: false, paused_at_ms: 0 });
     await until(() => h.kernel.processes.count === 0);
     expect(clock.pending).toBe(0);

@@ -81,8 +81,7 @@ describe("attached images", () => {
     await using h = firstCallSilent();
     const { pid, uuid } = await askedOnce(h, images);
     await h.kernel.lifecycle.suspend(pid);
-    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), {});
-    expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "completed", result: "seen" });
+    expect((await h.resumed(uuid, {})).info).toMatchObject({ exit_reason: "completed", result: "seen" });
     const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { input: "once more", fork: {} });
     const ended = h.follow(fork.pid);
     await h.runs.remove(uuid);
@@ -94,8 +93,7 @@ describe("attached images", () => {
     const images = [image(64, 64)];
     await using h = firstCallSilent();
     const { uuid } = await askedOnce(h, images);
-    const fork = await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: {} });
-    await h.follow(fork.pid);
+    await h.resumed(uuid, { fork: {} });
     expect(shown(h)[1]).toEqual(images.map(base64));
   });
 

@@ -107,8 +107,7 @@ describe("a model that asks for more calls than the limit", () => {
     });
     const { info } = await h.run("go");
     expect(info.exit_reason).toBe("suspended");
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {});
-    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", result: "done" });
+    expect((await h.resumed(info.uuid, {})).info).toMatchObject({ exit_reason: "completed", result: "done" });
     expect(new Set(made).size).toBe(made.length);
     expect(made.length).toBeLessThanOrEqual(MAX_CALLS_PER_ANSWER);
     const roles = h.requests.at(-1)?.messages.map(({ role }) => role) ?? [];

@@ -212,8 +212,7 @@ describe("without a client that can answer", () => {
       questions: 2,
     });
     await answerOnDisk(h, info.uuid, [{ choices: ["1"] }, { choices: [], text: "shop" }]);
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: ended } = await h.follow(pid);
+    const { info: ended } = await h.resumed(info.uuid);
     expect(replyOf(ended.result).answers.map(({ answer }) => answer)).toEqual([["Postgres"], ["shop"]]);
     const call = await callOf(h, info.uuid);
     expect(call?.asked).toMatchObject([{ verdict: "answered", via: "rnix answer" }]);
@@ -225,8 +224,7 @@ describe("without a client that can answer", () => {
     await using h = harness(asks(DATABASE), { clock });
     const { info } = await h.run("go", { onAsk: "park" });
     await clock.advance(7 * 24 * 60 * MIN + 1);
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    expect(replyOf((await h.follow(pid)).info.result)).toMatchObject({
+    expect(replyOf((await h.resumed(info.uuid)).info.result)).toMatchObject({
       by: "expiry",
       answers: [{ answer: ["SQLite"] }],
     });
@@ -265,8 +263,7 @@ describe("a driver that asks more than once in a call", () => {
     for (const text of ["a", "b", "c"]) {
       expect(info.asks).toHaveLength(1);
       await answerOnDisk(h, info.uuid, [{ choices: [], text }]);
-      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-      info = (await h.follow(pid)).info;
+      info = (await h.resumed(info.uuid)).info;
     }
     expect([info.exit_reason, info.result]).toEqual(["completed", "a b c "]);
   });

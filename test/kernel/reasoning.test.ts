@@ -88,8 +88,7 @@ describe("effort", () => {
     await using h = new KernelHarness({ model: () => says("done"), can: { effort: true } });
     const { info } = await h.run("go", { effort: "low" });
     for (const o of [{ input: "more" }, { input: "more", fork: {} }]) {
-      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts({ effort: "max" }), o);
-      expect((await h.follow(pid)).info.effort).toBe("low");
+      expect((await h.resumed(info.uuid, o, { effort: "max" })).info.effort).toBe("low");
     }
     expect(h.requests.map(({ effort }) => effort)).toEqual(["low", "low", "low"]);
   });

@@ -32,10 +32,6 @@ async function resume(
   return (await h.kernel.lifecycle.resume(uuid, agent, h.opts(), o)).pid;
 }
 
-async function resumed(h: KernelHarness, uuid: string, o: { input?: string } = {}) {
-  return (await h.follow(await resume(h, uuid, o))).info;
-}
-
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) =>
     signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
@@ -63,7 +59,7 @@ describe("a run that was suspended resumes", () => {
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     expect(await h.kernel.lifecycle.suspend(pid)).toMatchObject({ code: 75, reason: "suspended" });
-    const info = await resumed(h, uuid);
+    const { info } = await h.resumed(uuid);
     expect(info).toMatchObject({ uuid, exit_code: 0, result: "done", steps: 1, state: "zombie" });
     expect(info.pid).toBeGreaterThan(pid);
     expect(h.requests[1]?.messages).toEqual(h.requests[0]?.messages ?? []);
@@ -79,7 +75,7 @@ describe("a run that was suspended resumes", () => {
     await until(() => h.requests.length === 2);
     const uuid = await uuidOf(h, pid);
     await h.kernel.lifecycle.suspend(pid);
-    const info = await resumed(h, uuid);
+    const { info } = await h.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 30 });
     expect(info.usage).toEqual({ input_tokens: 20, output_tokens: 10, cached_tokens: 0 });
     expectGoesOn(h.requests[2], h.requests[1]);
@@ -104,7 +100,7 @@ describe("a run that was suspended resumes", () => {
       state: "suspended",
       suspended: { reason: "lunch", wake: { on: "at", at_ms: 7 } },
     });
-    expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0, suspended: null });
+    expect((await h.resumed(uuid)).info).toMatchObject({ exit_code: 0, suspended: null });
     expect(made).toBe(1);
     const [, , first, second] = h.requests[1]?.messages ?? [];
     expect(first?.content).toContain("may have taken effect in part");
@@ -142,7 +138,7 @@ describe("a run that was suspended resumes", () => {
     const uuid = await uuidOf(h, pid);
     await h.kernel.lifecycle.suspend(pid);
     // The step that was cut off was a step too.
-    const info = await resumed(h, uuid);
+    const { info } = await h.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "max_steps", max_steps: 3, steps: 2 });
     const more = await h.kernel.lifecycle.resume(uuid, null, h.opts({ maxSteps: 10 }));
     expect(more.step).toBe(2);
@@ -235,7 +231,7 @@ describe("a run that was suspended resumes", () => {
     const uuid = await uuidOf(first, pid);
     await first.kernel.lifecycle.suspend(pid);
     crashInto(second, first);
-    await resumed(second, uuid);
+    await second.resumed(uuid);
     const shown = first.requests[0]?.tools?.map(({ name }) => name) ?? [];
     expect(second.requests[0]?.tools?.map(({ name }) => name)).toEqual([...shown, "Fresh"]);
     expect((await second.runs.steps(uuid)).records[0]?.tool_calls.map(({ state }) => state)).toEqual([
@@ -250,7 +246,7 @@ describe("a run that was suspended resumes", () => {
     await until(() => h.requests.length === 1);
     const uuid = await uuidOf(h, pid);
     await h.kernel.lifecycle.suspend(pid);
-    expect(await resumed(h, uuid)).toMatchObject({ exit_reason: "check_failed" });
+    expect((await h.resumed(uuid)).info).toMatchObject({ exit_reason: "check_failed" });
   });
 
   test("with the messages that it was sent and had not seen", async () => {
@@ -260,7 +256,7 @@ describe("a run that was suspended resumes", () => {
     const uuid = await uuidOf(h, pid);
     await h.kernel.ipc.send(0, pid, "hear me");
     await h.kernel.lifecycle.suspend(pid);
-    await resumed(h, uuid);
+    await h.resumed(uuid);
     expect(h.requests[1]?.messages).toHaveLength(2);
     expect(h.requests[1]?.messages[1]?.content).toContain("hear me");
     expect((await h.runs.inbox(uuid)).unread).toEqual([]);
@@ -285,7 +281,7 @@ describe("a run whose kernel was killed resumes", () => {
     await until(() => made === 1);
     const uuid = await uuidOf(first, pid);
     crashInto(second, first);
-    const info = await resumed(second, uuid);
+    const { info } = await second.resumed(uuid);
     await first[Symbol.asyncDispose]();
     return { h: second, info, made, lastMessage: second.requests[0]?.messages.at(-1)?.content ?? "" };
   }
@@ -332,7 +328,7 @@ describe("a run whose kernel was killed resumes", () => {
     await until(() => first.requests.length === 2);
     const uuid = await uuidOf(first, pid);
     crashInto(second, first);
-    const info = await resumed(second, uuid);
+    const { info } = await second.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tokens_used: 30, steps_used: 2, tool_calls: 1 });
     expect(info.usage).toMatchObject({ input_tokens: 20, cache_write_tokens: 7, cost_usd: 0.5 });
     expect(second.requests[0]?.messages).toEqual(first.requests[1]?.messages ?? []);
@@ -353,7 +349,7 @@ describe("a run whose kernel was killed resumes", () => {
     appendFileSync(file("steps.jsonl"), '{"v":1,"step":2,"ts"');
     writeFileSync(file("step.journal"), "\0\0\n".repeat(2));
     writeFileSync(file("inbox.jsonl"), "[]");
-    const { info, events } = await second.follow(await resume(second, uuid));
+    const { info, events } = await second.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 2 });
     expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
       "steps.jsonl of its record: line 2 is damaged and left out",
@@ -376,7 +372,7 @@ describe("a run whose kernel was killed resumes", () => {
     await until(() => second.requests.length === 1);
     await second.kernel.lifecycle.suspend(suspended);
     await second.follow(suspended);
-    const { info, events } = await second.follow(await resume(second, uuid));
+    const { info, events } = await second.resumed(uuid);
     expect(info).toMatchObject({ exit_code: 0, result: "done", steps: 1, error: null });
     expect(events.flatMap((event) => (event.type === "notice" ? event.text : []))).toEqual([
       expect.stringContaining("events.jsonl of its record: Cannot read"),
@@ -427,7 +423,7 @@ describe("a run whose kernel was killed resumes", () => {
       await first.follow(pid);
       // Its record had the step, and not yet its end.
       cpSync(join(first.runs.dir(uuid), "steps.jsonl"), join(second.runs.dir(uuid), "steps.jsonl"));
-      const info = await resumed(second, uuid);
+      const { info } = await second.resumed(uuid);
       expect(info).toMatchObject({
         exit_code: 1,
         exit_reason: exit,
@@ -463,7 +459,7 @@ describe("a run with children", () => {
       parent_uuid: parent.uuid,
       suspended: { reason: "PID 1, which spawned it, was suspended" },
     });
-    expect(await resumed(h, parent.uuid)).toMatchObject({
+    expect((await h.resumed(parent.uuid)).info).toMatchObject({
       exit_code: 0,
       result: "done",
       children: [{ uuid: child.uuid, exit_code: 0 }],
@@ -482,7 +478,7 @@ describe("a run with children", () => {
     await until(() => h.requests.length === 2);
     await h.kernel.lifecycle.suspend(pid);
     expect(h.kernel.processes.info(parent).children).toMatchObject([{ uuid, exit_code: 75 }]);
-    expect(await resumed(h, uuid, { input: "go on" })).toMatchObject({ exit_code: 0, ppid: parent });
+    expect((await h.resumed(uuid, { input: "go on" })).info).toMatchObject({ exit_code: 0, ppid: parent });
     expect(h.kernel.processes.info(parent).children).toMatchObject([{ uuid, exit_code: 0 }]);
   });
 
@@ -497,7 +493,7 @@ describe("a run with children", () => {
     const uuid = await uuidOf(first, pid);
     await until(() => first.requests.length === 3);
     crashInto(second, first);
-    const info = await resumed(second, uuid);
+    const { info } = await second.resumed(uuid);
     expect(info.children).toMatchObject([{ exit_code: 0, tokens_used: 15 }]);
     expect(info.tokens_used).toBe(45);
   });
@@ -507,7 +503,7 @@ describe("a run that has ended", () => {
   test("resumes with the message it is given, at the end of its conversation", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
     const { info } = await h.run("go");
-    expect(await resumed(h, info.uuid, { input: "and now?" })).toMatchObject({
+    expect((await h.resumed(info.uuid, { input: "and now?" })).info).toMatchObject({
       exit_code: 0,
       result: "two",
       steps: 2,
@@ -534,7 +530,7 @@ describe("a run that has ended", () => {
   test("by a failed check learns so", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two")) });
     const { info } = await h.run("go", { checks: ["false"] });
-    await resumed(h, info.uuid);
+    await h.resumed(info.uuid);
     expect(h.requests[1]?.messages.at(-1)?.content).toContain("the check `false` ended with 1");
   });
 });
@@ -620,7 +616,7 @@ describe("a claim of a run", () => {
     await expect(h.kernel.lifecycle.resume(uuid, null, broken)).rejects.toMatchObject({ code: "NOT_FOUND" });
     expect(await h.runs.info(uuid)).toEqual(before);
     expect(h.kernel.processes.count).toBe(0);
-    expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
+    expect((await h.resumed(uuid)).info).toMatchObject({ exit_code: 0 });
   });
 });
 

@@ -392,10 +392,9 @@ describe("a run ends", () => {
         : silent(request, signal);
     await using h = new KernelHarness({ model, clock });
     const pid = await h.spawn("go", { timeoutMs: 5_000 });
-    const run = h.follow(pid);
     await until(() => h.requests.length === 2);
     await clock.advance(5_000);
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 1, exit_reason: "timeout", partial: true, result: "so far" });
     expect(clock.pending).toBe(0);
   });
@@ -407,19 +406,17 @@ describe("a run ends", () => {
   ] as const)("signal %i during a model call: %i %s", async (signal, code, reason) => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await until(() => h.requests.length === 1);
     h.kernel.processes.kill(pid, signal);
-    expect((await run).info).toMatchObject({ exit_code: code, exit_reason: reason });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: code, exit_reason: reason });
   });
 
   test("suspended: 75, also on disk", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await until(() => h.requests.length === 1);
     await h.kernel.lifecycle.suspend(pid);
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 75, exit_reason: "suspended", state: "suspended" });
     expect((await h.runs.info(info.uuid))?.state).toBe("suspended");
   });
@@ -429,13 +426,12 @@ describe("a run ends", () => {
     const slow = toolDevice("Slow", () => stubborn.promise);
     await using h = new KernelHarness({ model: script(calls(["Slow", {}])), devices: { "/dev/slow": slow } });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await until(() => h.kernel.processes.info(pid).tool_calls === 1);
     const suspended = h.kernel.lifecycle.suspend(pid);
     h.kernel.processes.kill(pid, SIGINT);
     stubborn.resolve("late");
     expect(await suspended).toMatchObject({ code: 130 });
-    expect((await run).info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 130, exit_reason: "interrupted" });
   });
 
   test.each([
@@ -464,7 +460,6 @@ describe("pausing", () => {
       clock,
     });
     const pid = await h.spawn("go", { timeoutMs: 10_000 });
-    const run = h.follow(pid);
     await until(() => h.kernel.processes.info(pid).tool_calls === 1);
     h.kernel.processes.kill(pid, SIGPAUSE);
     expect(h.kernel.processes.info(pid)).toMatchObject({ is_paused: true, state: "running" });
@@ -472,17 +467,16 @@ describe("pausing", () => {
     await clock.advance(60_000);
     expect(h.kernel.processes.info(pid)).toMatchObject({ steps: 1, elapsed_ms: 0 });
     h.kernel.processes.kill(pid, SIGRESUME);
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, is_paused: false, paused_at_ms: 0, elapsed_ms: 0 });
   });
 
   test("a kill while paused has the signal's code and its own reason", async () => {
     await using h = new KernelHarness({ model: silent });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     h.kernel.processes.kill(pid, SIGPAUSE);
     h.kernel.processes.kill(pid, SIGKILL);
-    expect((await run).info).toMatchObject({ exit_code: 137, exit_reason: "killed_while_paused" });
+    expect((await h.follow(pid)).info).toMatchObject({ exit_code: 137, exit_reason: "killed_while_paused" });
   });
 });
 

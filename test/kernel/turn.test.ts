@@ -42,9 +42,9 @@ describe("a request has the number of the run's answers", () => {
     await until(() => h.requests.length === 3);
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
-    await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid);
+    await h.resumed(uuid);
     expect(turnsOf(h.requests)).toEqual([0, 1, 2, 2]);
-    await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts(), { fork: { step: 1 } })).pid);
+    await h.resumed(uuid, { fork: { step: 1 } });
     expect(turnsOf(h.requests).slice(4)).toEqual([1]);
   });
 

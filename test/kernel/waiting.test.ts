@@ -45,17 +45,6 @@ async function both(h: KernelHarness): Promise<{ parent: ProcInfo; child: ProcIn
   return { parent, child };
 }
 
-async function resumed(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const { pid } = await h.kernel.lifecycle.resume(uuid, null, h.opts());
-  return (await h.follow(pid)).info;
-}
-
-async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const info = await h.runs.info(uuid);
-  if (!info) throw new Error(`no run ${uuid}`);
-  return info;
-}
-
 async function stepsOf(h: KernelHarness, uuid: string): Promise<StepRecord[]> {
   return (await h.runs.steps(uuid)).records;
 }
@@ -76,14 +65,14 @@ describe("a call that waits for a child", () => {
     expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "waiting"]);
     expect(entries.at(-1)).toMatchObject({ on: { on: "child", uuid: child.uuid } });
 
-    const info = await resumed(h, parent.uuid);
+    const { info } = await h.resumed(parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, steps: 2, tool_calls: 1, tokens_used: 45 });
     expect(info.result).toStartWith("heard: child's answer");
     expect(info.children).toMatchObject([{ uuid: child.uuid, exit_code: 0 }]);
     const [step] = await stepsOf(h, parent.uuid);
     expect(step).toMatchObject({ action: "spawn", tool_calls: [{ name: "Agent", state: "done" }] });
     expect(step?.children).toMatchObject([{ uuid: child.uuid }]);
-    expect(await infoOf(h, child.uuid)).toMatchObject({ exit_code: 0, parent_uuid: parent.uuid });
+    expect(await h.recordOf(child.uuid)).toMatchObject({ exit_code: 0, parent_uuid: parent.uuid });
     expect(await childrenOnDisk(h)).toHaveLength(1);
   });
 
@@ -93,7 +82,7 @@ describe("a call that waits for a child", () => {
     await first.spawn("parent");
     const { parent, child } = await both(first);
     crashInto(second, first);
-    const info = await resumed(second, parent.uuid);
+    const { info } = await second.resumed(parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, tokens_used: 45, children: [{ uuid: child.uuid }] });
     expect(info.result).toStartWith("heard: child's answer");
     expect(await childrenOnDisk(second)).toHaveLength(1);
@@ -111,8 +100,8 @@ describe("a call that waits for a child", () => {
     const pid = await h.spawn("parent");
     const { parent, child } = await both(h);
     await h.kernel.lifecycle.suspend(pid);
-    expect(await resumed(h, child.uuid)).toMatchObject({ exit_code: 0, ppid: 0, tokens_used: 15 });
-    const info = await resumed(h, parent.uuid);
+    expect((await h.resumed(child.uuid)).info).toMatchObject({ exit_code: 0, ppid: 0, tokens_used: 15 });
+    const { info } = await h.resumed(parent.uuid);
     expect(info.result).toStartWith("heard: child's answer");
     expect(info).toMatchObject({ children: [{ uuid: child.uuid, exit_code: 0 }], tokens_used: 45 });
     expect(asked).toEqual(["parent", "child", "child", "parent"]);
@@ -145,7 +134,7 @@ describe("a call that waits for a child", () => {
     const { parent, child } = await both(first);
     crashInto(second, first);
     rmSync(join(second.runs.dir(child.uuid), "proc-info.json"));
-    const info = await resumed(second, parent.uuid);
+    const { info } = await second.resumed(parent.uuid);
     expect(info).toMatchObject({ exit_code: 0, children: [{ uuid: child.uuid, exit_code: 0 }] });
     expect(await stepsOf(second, child.uuid)).toHaveLength(1);
   });
@@ -163,7 +152,7 @@ describe("a call that waits for a child", () => {
     const pid = await h.spawn("parent");
     const { parent } = await both(h);
     await h.kernel.lifecycle.suspend(pid);
-    expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0, tool_calls: 2 });
+    expect((await h.resumed(parent.uuid)).info).toMatchObject({ exit_code: 0, tool_calls: 2 });
     const [step] = await stepsOf(h, parent.uuid);
     expect(step?.tool_calls.map(({ name, state }) => [name, state])).toEqual([
       ["Agent", "done"],
@@ -177,7 +166,7 @@ describe("a call that waits for a child", () => {
     const { parent, child } = await both(h);
     await h.kernel.lifecycle.suspend(pid);
     rmSync(join(h.runs.dir(child.uuid), "process-meta.json"));
-    const info = await resumed(h, parent.uuid);
+    const { info } = await h.resumed(parent.uuid);
     expect(info.result).toContain("Error INVALID");
     expect(info.result).toContain("can't be resumed");
   });
@@ -202,7 +191,7 @@ describe("a child that is suspended", () => {
     expect(leaf?.suspended?.wake).toMatchObject({ on: "at" });
     expect(parent?.suspended?.reason).toContain("too many requests");
     await clock.advance(HOUR);
-    expect(await resumed(h, info.uuid)).toMatchObject({
+    expect((await h.resumed(info.uuid)).info).toMatchObject({
       exit_code: 0,
       result: "parent has heard",
       tokens_used: 75,
@@ -221,7 +210,7 @@ describe("a child that is suspended", () => {
       exit_code: 75,
       suspended: { wake: { on: "child", uuid: child.uuid } },
     });
-    expect(await resumed(h, parent.uuid)).toMatchObject({ exit_code: 0 });
+    expect((await h.resumed(parent.uuid)).info).toMatchObject({ exit_code: 0 });
   });
 });
 
@@ -251,7 +240,7 @@ describe("a quota window", () => {
     const { records } = await h.runs.events(info.uuid);
     expect(records.filter(({ syscall }) => syscall === "Suspend")).toHaveLength(1);
     await clock.advance(HOUR);
-    expect(await resumed(h, info.uuid)).toMatchObject({ exit_code: 0, result: "went on", steps: 1 });
+    expect((await h.resumed(info.uuid)).info).toMatchObject({ exit_code: 0, result: "went on", steps: 1 });
   });
 
   test.each([
@@ -312,7 +301,7 @@ describe("a run that is suspended to wait for messages", () => {
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid, { wake: { on } });
     await until(() => h.kernel.processes.count === 0);
-    return infoOf(h, uuid);
+    return h.recordOf(uuid);
   }
 
   test.each(["uuid", "pid"] as const)("takes them, named by its %s, and gets each once", async (by) => {
@@ -324,7 +313,7 @@ describe("a run that is suspended to wait for messages", () => {
     expect(result).toContain(`the run ${info.uuid}`);
     expect(mailed).toEqual([info.uuid]);
     expect((await h.runs.inbox(info.uuid)).unread).toMatchObject([{ kind: "message", data: "hello" }]);
-    const again = await resumed(h, info.uuid);
+    const again = (await h.resumed(info.uuid)).info;
     expect(again.result).toMatch(/^read: [\s\S]*hello/);
     expect((await h.runs.inbox(info.uuid)).unread).toEqual([]);
   });
@@ -363,17 +352,17 @@ test("can change what it waits for while no kernel resumes it", async () => {
   await until(() => h.requests.length === 1);
   const { uuid } = h.kernel.processes.info(pid);
   await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
-  expect((await infoOf(h, uuid)).suspended).toMatchObject({ by_itself: true });
+  expect((await h.recordOf(uuid)).suspended).toMatchObject({ by_itself: true });
   await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
-  expect((await infoOf(h, uuid)).suspended).toEqual({
+  expect((await h.recordOf(uuid)).suspended).toEqual({
     reason: "asked for",
     cause: "asked",
     wake: { on: "never" },
   });
-  expect(await resumed(h, uuid)).toMatchObject({ exit_code: 0 });
-  const ended = await infoOf(h, uuid);
+  expect((await h.resumed(uuid)).info).toMatchObject({ exit_code: 0 });
+  const ended = await h.recordOf(uuid);
   await h.kernel.lifecycle.setWake(uuid, h.dataDir, "asked for");
-  expect(await infoOf(h, uuid)).toEqual(ended);
+  expect(await h.recordOf(uuid)).toEqual(ended);
 });
 
 describe("a tree whose runs are suspended at random", () => {
@@ -409,7 +398,7 @@ describe("a tree whose runs are suspended at random", () => {
         const { code } = await h.kernel.lifecycle.suspend(one.pid).catch(() => ({ code: 0 }));
         if (code === 75) left--;
       }
-      const root = await infoOf(h, uuid);
+      const root = await h.recordOf(uuid);
       expect(root).toMatchObject({ exit_code: 0, result: "end of r" });
       const runs = await h.runs.list();
       expect(runs.map(({ intent }) => intent).sort()).toEqual(["r", "r0", "r00", "r01", "r1", "r10", "r11"]);

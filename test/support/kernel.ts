@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
+import type { ResumeOptions } from "../../src/kernel/lifetime/run-resumer.ts";
 import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import type {
   AgentInfo,
@@ -287,6 +288,19 @@ export class KernelHarness {
     agent: AgentInfo | null = null,
   ): Promise<Followed> {
     return this.follow(await this.spawn(intent, more, agent));
+  }
+
+  /** Resumes a run, and follows it to the end. */
+  async resumed(uuid: string, o: ResumeOptions = {}, more: Partial<SpawnOpts> = {}): Promise<Followed> {
+    const { pid } = await this.kernel.lifecycle.resume(uuid, null, this.opts(more), o);
+    return this.follow(pid);
+  }
+
+  /** The record of a run; fails if there is none. */
+  async recordOf(uuid: string): Promise<ProcInfo> {
+    const info = await this.runs.info(uuid);
+    if (!info) throw new Error(`There is no record of run ${uuid}.`);
+    return info;
   }
 
   /** To the end, which may have been: of a run that was spawned here. */

@@ -143,8 +143,7 @@ describe("an interrupted model call", () => {
       const resume = h.kernel.lifecycle.resume(uuid, null, h.opts());
       expect(await resume.then(() => "resumed", String)).toContain("Add a message");
       const input = { input: "go on" };
-      const again = await h.kernel.lifecycle.resume(uuid, null, h.opts(), input);
-      expect((await h.follow(again.pid)).info).toMatchObject({ exit_code: 0, result: "42", steps: 2 });
+      expect((await h.resumed(uuid, input)).info).toMatchObject({ exit_code: 0, result: "42", steps: 2 });
       expect(said(h.requests.at(-1)).at(-1)).toContain("incomplete.</system-reminder>\ngo on");
     }
   });

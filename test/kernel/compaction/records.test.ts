@@ -136,7 +136,7 @@ describe("a run that is resumed", () => {
     expect(await h.kernel.lifecycle.suspend(pid)).toMatchObject({ reason: "suspended" });
     const { uuid } = (await h.runs.list())[0] ?? { uuid: "" };
     expect(compactionsOf(await recordOf(h, uuid))).toEqual([]);
-    const { info } = await h.follow((await h.kernel.lifecycle.resume(uuid, null, h.opts())).pid);
+    const { info } = await h.resumed(uuid);
     expect(info.exit_reason).toBe("completed");
     const again = h.requests.find((request, at) => isAside(request) && at > h.requests.findIndex(isAside));
     expect(again?.messages.slice(0, -1)).toEqual(sent);

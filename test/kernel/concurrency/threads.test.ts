@@ -119,7 +119,6 @@ describe("the conversation that threads share", () => {
       },
     });
     const pid = await h.spawn("go");
-    const run = h.follow(pid);
     await begun;
     const tids = await Promise.all(
       [1, 2, 3].map((thread) =>
@@ -130,7 +129,7 @@ describe("the conversation that threads share", () => {
     );
     await Promise.all(tids.map((tid) => h.kernel.concurrency.joinThread(pid, tid)));
     go.resolve("acted");
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     const appended = (h.requests[1]?.messages ?? []).flatMap(({ role, content }) =>
       role === "user" && content !== "go" ? [content] : [],
     );
@@ -151,11 +150,10 @@ describe("the conversation that threads share", () => {
     });
     const pid = await h.spawn("go", { timeoutMs: null });
     let appends = 0;
-    const run = h.follow(pid);
     await h.kernel.concurrency.spawnThread(pid, "chatters", async ({ append }) => {
       for (; appends < 1_000; appends++) await append({ role: "user", content: `note ${appends}` });
     });
-    const { info } = await run;
+    const { info } = await h.follow(pid);
     expect(info.exit_code).toBe(0);
     expect(appends).toBeGreaterThan(20);
     const { records } = await h.runs.steps(info.uuid);

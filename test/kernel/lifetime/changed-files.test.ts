@@ -65,10 +65,9 @@ test("a git that does not answer delays no kill", async () => {
   mkdirSync(bin);
   writeFileSync(join(bin, "git"), "#!/bin/sh\nexec sleep 60\n", { mode: 0o700 });
   const pid = await h.spawn("go", { env: { PATH: `${bin}:${process.env.PATH}` } });
-  const run = h.follow(pid);
   while (h.children.list().length === 0) await new Promise((resolve) => setImmediate(resolve));
   h.kernel.processes.kill(pid, SIGTERM);
-  const { info } = await run;
+  const { info } = await h.follow(pid);
   // The call that git held up was never made.
   expect(info).toMatchObject({ exit_code: 143, tool_calls: 0, files_changed_complete: false });
 });

@@ -196,8 +196,7 @@ describe("parallel children of a run that is interrupted", () => {
 
     const released = h.requests.length;
     held.release(...four);
-    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts());
-    const { info } = await h.follow(again.pid);
+    const { info } = await h.resumed(uuid);
     expect(info.result).toBe("one,two,three,four");
     expect(
       h.requests
@@ -227,8 +226,7 @@ describe("parallel children of a run that is interrupted", () => {
     expect(asleep.map(({ uuid }) => uuid)).toContain(wake?.on === "child" ? wake.uuid : "");
     limited = false;
     await clock.advance(HOUR);
-    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    expect((await h.follow(again.pid)).info).toMatchObject({ exit_code: 0, result: "one,two,three,four" });
+    expect((await h.resumed(info.uuid)).info).toMatchObject({ exit_code: 0, result: "one,two,three,four" });
     expect(await childrenOnDisk(h)).toHaveLength(4);
   });
 

@@ -1,5 +1,4 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { FakeClock, passing } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says } from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";
@@ -20,11 +19,6 @@ function waits(input: Record<string, unknown>): Model {
   };
 }
 
-async function resumed(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const { pid } = await h.kernel.lifecycle.resume(uuid, null, h.opts());
-  return (await h.follow(pid)).info;
-}
-
 /** Attaches a person who can answer. */
 function watch(h: KernelHarness, pid: number): () => void {
   const channel = h.kernel.attach(pid, { answers: true });
@@ -43,7 +37,7 @@ describe("a run that calls Wake", () => {
       suspended: { reason: "it called Wake", cause: "asked", by_itself: true, wake: { on: "at", at_ms } },
     });
     await clock.advance(2 * HOUR);
-    const done = await resumed(h, info.uuid);
+    const done = (await h.resumed(info.uuid)).info;
     expect(done).toMatchObject({
       exit_code: 0,
       result: "heard: The time has come. It is 2026-01-01T02:00:00Z.",
@@ -121,7 +115,7 @@ describe("a run that calls Wake", () => {
     await using h = new KernelHarness({ clock, model: waits({ in: "2h" }), wakes: true });
     const { info } = await h.run("go");
     await clock.advance(HOUR);
-    expect((await resumed(h, info.uuid)).result).toBe(
+    expect((await h.resumed(info.uuid)).info.result).toBe(
       "heard: You were resumed before your wait was over. It is 2026-01-01T01:00:00Z.",
     );
   });
@@ -129,8 +123,9 @@ describe("a run that calls Wake", () => {
   test("reads the user's message that resumes it", async () => {
     await using h = new KernelHarness({ model: waits({ in: "2h" }), wakes: true });
     const { info } = await h.run("go");
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "come back" });
-    expect((await h.follow(pid)).info.result).toContain("The user has sent a message.");
+    expect((await h.resumed(info.uuid, { input: "come back" })).info.result).toContain(
+      "The user has sent a message.",
+    );
     expect(h.requests.at(-1)?.messages.at(-1)).toMatchObject({ role: "user", content: "come back" });
   });
 
@@ -146,7 +141,7 @@ describe("a run that calls Wake", () => {
     const { info } = await h.run("parent");
     expect(info.suspended?.wake).toMatchObject({ on: "child" });
     await clock.advance(HOUR);
-    expect((await resumed(h, info.uuid)).result).toStartWith("heard: The time has come.");
+    expect((await h.resumed(info.uuid)).info.result).toStartWith("heard: The time has come.");
   });
 });
 
@@ -199,10 +194,10 @@ describe("a run that calls Wake while a person watches", () => {
     await using second = new KernelHarness({ clock, model: waits({ in: "2h" }), wakes: true });
     const { uuid, leave } = await waiting(first, clock);
     crashInto(second, first);
-    const again = await resumed(second, uuid);
+    const again = (await second.resumed(uuid)).info;
     expect(again.suspended?.wake).toEqual({ on: "at", at_ms: Date.UTC(2026, 0, 1, 2) });
     await clock.advance(2 * HOUR);
-    expect((await resumed(second, uuid)).result).toContain("The time has come.");
+    expect((await second.resumed(uuid)).info.result).toContain("The time has come.");
     leave();
   });
 });

@@ -82,8 +82,7 @@ describe("the service llm", () => {
     const [first] = (await h.runs.steps(info.uuid, { after: 0, limit: 1 })).records;
     const model_use = { requests: 2, usage: { ...COUNTED, input_tokens: 200, output_tokens: 14 } };
     expect(first?.tool_calls[0]?.model_use).toEqual(model_use);
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "more" });
-    expect((await h.follow(pid)).info.usage.input_tokens).toBe(230);
+    expect((await h.resumed(info.uuid, { input: "more" })).info.usage.input_tokens).toBe(230);
   });
 
   test("fails with EXHAUSTED when the budget does not cover it, and sends nothing", async () => {

@@ -162,8 +162,7 @@ describe("a run that is interrupted between its attempts", () => {
     const { uuid } = h.kernel.processes.info(pid);
     await h.kernel.lifecycle.suspend(pid);
     expect((await h.runs.info(uuid))?.checks).toHaveLength(1);
-    const again = await h.kernel.lifecycle.resume(uuid, null, h.opts());
-    const { info } = await h.follow(again.pid);
+    const { info } = await h.resumed(uuid);
     expect(info).toMatchObject({ exit_reason: "check_failed", steps: 3 });
     expect(info.checks.map(({ attempt = 1 }) => attempt)).toEqual([1, 2, 3]);
     expect(runs(h)).toBe(4);
@@ -173,8 +172,7 @@ describe("a run that is interrupted between its attempts", () => {
     await using h = new KernelHarness({ model: done, limits });
     const { info } = await h.run("go", { checks: [passesAt(4)] });
     expect(info.exit_reason).toBe("check_failed");
-    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    const { info: second } = await h.follow(again.pid);
+    const { info: second } = await h.resumed(info.uuid);
     expect(second).toMatchObject({ exit_code: 0, steps: 4, checks: [{ exit_code: 0 }] });
     expect(lastMessage(h.requests[3])).toContain("run 3");
   });

@@ -196,8 +196,10 @@ describe("a run with an output schema", () => {
     });
     const { info } = await h.run("go", { outputSchema: SCHEMA });
     expect(info).toMatchObject({ exit_reason: "completed", output: GOOD });
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "again", fork: {} });
-    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", output: GOOD });
+    expect((await h.resumed(info.uuid, { input: "again", fork: {} })).info).toMatchObject({
+      exit_reason: "completed",
+      output: GOOD,
+    });
     const asked = h.requests.map((request) => [
       request.intent,
       request.output_schema !== undefined,
@@ -235,8 +237,7 @@ describe("a run with an output schema", () => {
     const { info } = await h.run("go", { outputSchema: SCHEMA });
     crash = undefined;
     expect(info.output).toEqual(GOOD);
-    const { pid } = await later.kernel.lifecycle.resume(info.uuid, null, later.opts(), {});
-    const again = (await later.follow(pid)).info;
+    const again = (await later.resumed(info.uuid, {})).info;
     expect(again).toMatchObject({ exit_reason: "completed", output: GOOD, steps: 2 });
     expect(later.requests).toHaveLength(1);
     expect(lastUserMessage(later.requests[0])).toContain("count: ");
@@ -257,8 +258,7 @@ describe("a run with an output schema", () => {
       await using later = new KernelHarness({ model: () => says(BAD) });
       crash = () => crashInto(later, h);
       const { info } = await h.run("go", { outputSchema: SCHEMA });
-      const { pid } = await later.kernel.lifecycle.resume(info.uuid, null, later.opts(), {});
-      const again = (await later.follow(pid)).info;
+      const again = (await later.resumed(info.uuid, {})).info;
       return [again.exit_reason, later.requests.length];
     }
 
@@ -289,8 +289,7 @@ describe("a run with an output schema", () => {
       const { info } = await h.follow(pid);
       expect(info).toMatchObject({ exit_reason: "suspended" });
       hangs = false;
-      const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), {});
-      expect((await h.follow(again.pid)).info).toMatchObject({ exit_reason: "check_failed", steps: 3 });
+      expect((await h.resumed(info.uuid, {})).info).toMatchObject({ exit_reason: "check_failed", steps: 3 });
       expect(h.requests).toHaveLength(4);
     });
 
@@ -298,8 +297,9 @@ describe("a run with an output schema", () => {
       await using h = new KernelHarness({ model: () => says(BAD) });
       const { info } = await h.run("go", { outputSchema: SCHEMA });
       expect(h.requests).toHaveLength(3);
-      const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { input: "with a count" });
-      expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "check_failed" });
+      expect((await h.resumed(info.uuid, { input: "with a count" })).info).toMatchObject({
+        exit_reason: "check_failed",
+      });
       expect(h.requests).toHaveLength(6);
     });
   });

@@ -165,7 +165,6 @@ test("a process that finishes while it is paused ends when it is resumed", async
   };
   await using h = new KernelHarness({ model });
   const pid = await h.spawn("go", { checks: ["true"] });
-  const run = h.follow(pid);
   await asked.promise;
   h.kernel.processes.kill(pid, SIGPAUSE);
   answer.resolve();
@@ -173,5 +172,5 @@ test("a process that finishes while it is paused ends when it is resumed", async
   await settled();
   expect(h.kernel.processes.info(pid)).toMatchObject({ is_paused: true, state: "running", checks: [] });
   h.kernel.processes.kill(pid, SIGRESUME);
-  expect((await run).info).toMatchObject({ exit_reason: "completed", checks: [{ exit_code: 0 }] });
+  expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed", checks: [{ exit_code: 0 }] });
 });

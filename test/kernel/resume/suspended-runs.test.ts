@@ -9,12 +9,6 @@ import { until } from "../../support/until.ts";
 // Each suspension and resume waits for the disk, which others may use too.
 setDefaultTimeout(120_000);
 
-async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const info = await h.runs.info(uuid);
-  if (!info) throw new Error(`no record of ${uuid}`);
-  return info;
-}
-
 /** A run that was suspended while it waited for its model, with this number of children. */
 async function suspended(h: KernelHarness, children = 0): Promise<{ info: ProcInfo; below: string[] }> {
   const pid = await h.spawn("top");
@@ -23,7 +17,7 @@ async function suspended(h: KernelHarness, children = 0): Promise<{ info: ProcIn
   const [top, ...below] = h.kernel.processes.infos().map(({ uuid }) => uuid);
   await h.kernel.lifecycle.suspend(pid, { wake: { on: "at", at_ms: 1 } });
   await until(() => h.kernel.processes.count === 0);
-  return { info: await infoOf(h, top ?? ""), below };
+  return { info: await h.recordOf(top ?? ""), below };
 }
 
 describe("a suspended run that is ended", () => {
@@ -37,7 +31,7 @@ describe("a suspended run that is ended", () => {
       await using h = new KernelHarness({ model: silent, wakes: true });
       const { info } = await suspended(h);
       expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, signal)).toBe(1);
-      expect(await infoOf(h, info.uuid)).toMatchObject({
+      expect(await h.recordOf(info.uuid)).toMatchObject({
         state: "dead",
         exit_code: code,
         exit_reason: reason,
@@ -56,35 +50,34 @@ describe("a suspended run that is ended", () => {
     const { info } = await suspended(h);
     await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM);
     answers = true;
-    const { pid } = await h.kernel.lifecycle.resume(info.uuid, null, h.opts());
-    expect((await h.follow(pid)).info).toMatchObject({ exit_reason: "completed" });
+    expect((await h.resumed(info.uuid)).info).toMatchObject({ exit_reason: "completed" });
   });
 
   test("ends the runs suspended with it, where the whole tree is meant, and records how they ended", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 2);
     expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(3);
-    for (const uuid of below) expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
-    const { children } = await infoOf(h, info.uuid);
+    for (const uuid of below) expect(await h.recordOf(uuid)).toMatchObject({ exit_reason: "terminated" });
+    const { children } = await h.recordOf(info.uuid);
     expect(children.map(({ exit_reason }) => exit_reason)).toEqual(["terminated", "terminated"]);
   });
 
   test("ends once, where damaged records name runs as each other's children, or their own", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 1);
-    const child = await infoOf(h, below[0] ?? "");
+    const child = await h.recordOf(below[0] ?? "");
     const children = [info, child].map(resultOf);
     for (const { uuid } of [info, child]) await h.runs.amend(uuid, (now) => ({ ...now, children }));
     expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM, { tree: true })).toBe(2);
     for (const { uuid } of [info, child])
-      expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "terminated" });
+      expect(await h.recordOf(uuid)).toMatchObject({ exit_reason: "terminated" });
   });
 
   test("alone does not change its children", async () => {
     await using h = new KernelHarness({ model: silent });
     const { info, below } = await suspended(h, 1);
     expect(await h.kernel.lifecycle.endSuspended(info, h.dataDir, SIGTERM)).toBe(1);
-    expect(await infoOf(h, below[0] ?? "")).toMatchObject({ state: "suspended" });
+    expect(await h.recordOf(below[0] ?? "")).toMatchObject({ state: "suspended" });
   });
 
   test("after a crash: its record has the rest of the known facts, too", async () => {
@@ -95,7 +88,7 @@ describe("a suspended run that is ended", () => {
     crashInto(later, h);
     const known: ProcInfo = { ...h.kernel.processes.info(pid), ended_at_ms: 5, steps: 7, state: "suspended" };
     expect(await later.kernel.lifecycle.endSuspended(known, later.dataDir, SIGKILL)).toBe(1);
-    expect(await infoOf(later, known.uuid)).toMatchObject({ exit_reason: "killed", steps: 7 });
+    expect(await later.recordOf(known.uuid)).toMatchObject({ exit_reason: "killed", steps: 7 });
   });
 
   test.each([true, false])("not one that lives, here (%p) or in another kernel", async (here) => {
@@ -105,11 +98,11 @@ describe("a suspended run that is ended", () => {
     const info = h.kernel.processes.info(pid);
     await using other = new KernelHarness({ model: silent, kernelAlive: () => true });
     crashInto(other, h);
-    const foreign = { ...(await infoOf(h, info.uuid)), kernel: "another" };
+    const foreign = { ...(await h.recordOf(info.uuid)), kernel: "another" };
     await (await other.runs.reopen(info.uuid)).info(foreign);
     const [asked, dir] = here ? [h, h.dataDir] : [other, other.dataDir];
     expect(await asked.kernel.lifecycle.endSuspended(info, dir, SIGTERM)).toBe(0);
-    expect(await infoOf(asked, info.uuid)).toMatchObject({ state: "running", exit_reason: null });
+    expect(await asked.recordOf(info.uuid)).toMatchObject({ state: "running", exit_reason: null });
   });
 
   test("refuses a signal that ends nothing, and any signal while another kernel resumes it", async () => {
@@ -123,7 +116,7 @@ describe("a suspended run that is ended", () => {
     claim?.release({ remove: true });
     expect(refused).toBeInstanceOf(SyscallError);
     expect(refused).toMatchObject({ code: "INVALID", message: expect.stringContaining("being resumed") });
-    expect(await infoOf(h, info.uuid)).toMatchObject({ state: "suspended" });
+    expect(await h.recordOf(info.uuid)).toMatchObject({ state: "suspended" });
   });
 });
 
@@ -138,7 +131,7 @@ describe("a run that is resumed", () => {
       await h.kernel.lifecycle.suspend(pid);
       await until(() => h.kernel.processes.count === 0);
     }
-    const { pid, earlier_pids } = await infoOf(h, info.uuid);
+    const { pid, earlier_pids } = await h.recordOf(info.uuid);
     expect([...earlier_pids, pid]).toEqual(pids.slice(-101));
     const fork = await h.kernel.lifecycle.resume(info.uuid, null, h.opts(), { fork: {} });
     expect(h.kernel.processes.info(fork.pid).earlier_pids).toEqual([]);
@@ -153,7 +146,7 @@ describe("a run that is resumed", () => {
     groups.leaveGroup(pid, "left");
     const { uuid } = h.kernel.processes.info(pid);
     // A kernel that resumes it after a kill knows them, too.
-    expect((await infoOf(h, uuid)).groups).toEqual(["build", "test"]);
+    expect((await h.recordOf(uuid)).groups).toEqual(["build", "test"]);
     await h.kernel.lifecycle.suspend(pid);
     await until(() => h.kernel.processes.count === 0);
     expect(groups.size).toBe(0);

@@ -1,6 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChildSpec } from "../../../src/kernel/supervisor/spec.ts";
-import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
@@ -62,12 +61,6 @@ async function answeredWhileItDrains(comes: ReturnType<typeof says>) {
   return { h, tool, uuid, ended };
 }
 
-async function infoOf(h: KernelHarness, uuid: string): Promise<ProcInfo> {
-  const info = await h.runs.info(uuid);
-  if (!info) throw new Error(`no record of ${uuid}`);
-  return info;
-}
-
 describe("a shutdown that drains", () => {
   test("lets the call under way finish; the call behind it is made once the run resumes", async () => {
     const model = script(work("a", "b"), says("all done"));
@@ -80,7 +73,7 @@ describe("a shutdown that drains", () => {
     await ended;
     expect(tool.done).toEqual(["a"]);
     expect(tool.has("b")).toBe(false);
-    expect(await infoOf(h, uuid)).toMatchObject({ state: "suspended", suspended: { cause: "restart" } });
+    expect(await h.recordOf(uuid)).toMatchObject({ state: "suspended", suspended: { cause: "restart" } });
     const { entries } = await h.runs.journal(uuid);
     expect(entries.map(({ t }) => t)).toEqual(["answer", "call_start", "call_end"]);
 
@@ -109,7 +102,7 @@ describe("a shutdown that drains", () => {
     tool.finish("a");
     await ended;
     expect(h.requests).toHaveLength(1);
-    expect(await infoOf(h, uuid)).toMatchObject({ state: "suspended", steps: 1 });
+    expect(await h.recordOf(uuid)).toMatchObject({ state: "suspended", steps: 1 });
     expect((await h.runs.journal(uuid)).entries).toEqual([]);
   });
 
@@ -144,16 +137,16 @@ describe("a shutdown that drains", () => {
     tool.finish("held");
     await ended;
     expect(tool.has("later")).toBe(false);
-    expect(await infoOf(h, uuid)).toMatchObject({ state: "suspended", tool_calls: 0 });
+    expect(await h.recordOf(uuid)).toMatchObject({ state: "suspended", tool_calls: 0 });
   });
 
   test("a run that reaches its end during the drain has completed", async () => {
     const { h, tool, uuid, ended } = await answeredWhileItDrains(says("ready"));
     await using _ = h;
-    await until(async () => (await infoOf(h, uuid)).exit_reason !== null, "its end");
+    await until(async () => (await h.recordOf(uuid)).exit_reason !== null, "its end");
     tool.finish("held");
     await ended;
-    expect(await infoOf(h, uuid)).toMatchObject({ exit_reason: "completed", result: "ready" });
+    expect(await h.recordOf(uuid)).toMatchObject({ exit_reason: "completed", result: "ready" });
   });
 
   test("a parent that waits for its child delays nothing; the child's call is waited for", async () => {
@@ -195,8 +188,7 @@ describe("a shutdown that drains", () => {
     expect((await h.runs.list()).map(({ intent, state }) => [intent, state])).toEqual([["top", "suspended"]]);
     await using next = new KernelHarness({ model });
     crashInto(next, h);
-    const { pid } = await next.kernel.lifecycle.resume(uuid, null, next.opts());
-    const { info } = await next.follow(pid);
+    const { info } = await next.resumed(uuid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
     expect(info.result).toStartWith("done");
     expect((await next.runs.list()).map(({ intent }) => intent)).toEqual(["top", "part"]);
@@ -250,8 +242,7 @@ describe("a shutdown that drains", () => {
     answers = true;
     await using next = new KernelHarness({ model });
     crashInto(next, h);
-    const { pid } = await next.kernel.lifecycle.resume(uuid, null, next.opts());
-    const { info } = await next.follow(pid);
+    const { info } = await next.resumed(uuid);
     expect(info).toMatchObject({ exit_reason: "completed", children: [{ exit_code: 0 }] });
     expect(info.result).toStartWith("done");
     expect((await next.runs.list()).filter(({ intent }) => intent === "part")).toHaveLength(1);
@@ -276,14 +267,14 @@ describe("a shutdown that drains", () => {
     await tool.begun("held");
     const ended = h.kernel.shutdown({ cause: "restart", drainMs: LONG_MS });
     answer.resolve();
-    await until(async () => (await infoOf(h, quick?.uuid ?? "")).exit_reason === "completed", "its end");
+    await until(async () => (await h.recordOf(quick?.uuid ?? "")).exit_reason === "completed", "its end");
     tool.finish("held");
     const [top] = h.kernel.processes.infos().filter(({ kind }) => kind === "supervisor");
     await ended;
     expect(h.requests).toHaveLength(2);
-    expect(await infoOf(h, held?.uuid ?? "")).toMatchObject({ exit_reason: "suspended" });
+    expect(await h.recordOf(held?.uuid ?? "")).toMatchObject({ exit_reason: "suspended" });
     // Asked to end with the rest, not one restart too many.
-    expect(await infoOf(h, top?.uuid ?? "")).toMatchObject({ exit_reason: "terminated" });
+    expect(await h.recordOf(top?.uuid ?? "")).toMatchObject({ exit_reason: "terminated" });
   });
 
   test("nothing new is spawned during the drain, a kill counts at once, and a shutdown with now makes it short", async () => {
