@@ -81,6 +81,16 @@ export function script(...answers: (Answer | ((request: LLMRequest) => Answer))[
   };
 }
 
+/** Answers each intent's turns in order. */
+export function byIntent(book: Record<string, Model[]>): Model {
+  return (request, signal) => {
+    const turn = request.messages.filter(({ role }) => role === "assistant").length;
+    const answer = book[request.intent]?.[turn];
+    if (!answer) throw new SyscallError("DRIVER", `Nothing to say to ${request.intent}, turn ${turn}.`);
+    return answer(request, signal);
+  };
+}
+
 /** Events that a test has no callback for are dropped. */
 function allCallbacks(given: Partial<KernelCallbacks>): KernelCallbacks {
   return {

@@ -1,20 +1,13 @@
 import { describe, expect, test } from "bun:test";
-import type { ProcInfo, ProviderChoice } from "../../../src/kernel/types.ts";
-import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import type { ProviderChoice } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import { codeOf } from "../../support/failure.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
 import { Mountable } from "../../support/mountable.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
-
-/** The conversation of a request, as roles and texts. */
-function said(request: LLMRequest | undefined): string[] {
-  return (request?.messages ?? []).map(({ role, content }) => `${role}: ${content}`);
-}
-
-/** A model that repeats the last message of the user. */
-const parrot: Model = ({ messages }) =>
-  says(`re: ${messages.findLast(({ role }) => role === "user")?.content}`);
+import { end, parrot, said, send, waits } from "./support.ts";
 
 /** A tool that lasts until the test lets it end. */
 function slowTool() {
@@ -26,32 +19,6 @@ function slowTool() {
     return "done";
   });
   return { begun: begun.promise, end: end.resolve, devices: { "/dev/slow": device } };
-}
-
-function waits(h: KernelHarness, pid: number): Promise<void> {
-  return until(() => h.kernel.chats.waits(pid), "the chat waits for a message");
-}
-
-async function send(
-  h: KernelHarness,
-  pid: number,
-  text: string,
-  when: "next_step" | "after_answer" = "next_step",
-) {
-  return (await h.kernel.chats.send(pid, { text, when })).seq;
-}
-
-async function end(h: KernelHarness, pid: number): Promise<ProcInfo> {
-  await waits(h, pid);
-  expect(await h.kernel.chats.end(pid)).toEqual({ ended: true });
-  return (await h.follow(pid)).info;
-}
-
-function code(work: Promise<unknown>): Promise<string> {
-  return work.then(
-    () => "no error",
-    (thrown: unknown) => (thrown instanceof SyscallError ? thrown.code : String(thrown)),
-  );
 }
 
 describe("a chat", () => {
@@ -313,7 +280,7 @@ describe("another model", () => {
     await waits(h, pid);
     expect(h.requests.map(({ model }) => model)).toEqual(["m", "m2"]);
     const missing = { provider: { ...choice.provider, name: "x", device: "/dev/llm/missing" } };
-    expect(await code(h.kernel.chats.setModel(pid, missing))).toBe("NOT_FOUND");
+    expect(await codeOf(h.kernel.chats.setModel(pid, missing))).toBe("NOT_FOUND");
     expect(h.kernel.processes.info(pid)).toMatchObject({ provider: "other", model: "m2" });
     await send(h, pid, "still here?");
     await until(() => h.requests.length === 3);
@@ -328,7 +295,7 @@ describe("another model", () => {
     const pid = await h.spawn("hi", { chat: true, maxCost: 1, provider });
     await waits(h, pid);
     const { price: _, ...unpriced } = provider;
-    expect(await code(h.kernel.chats.setModel(pid, { provider: { ...unpriced, model: "m2" } }))).toBe(
+    expect(await codeOf(h.kernel.chats.setModel(pid, { provider: { ...unpriced, model: "m2" } }))).toBe(
       "INVALID",
     );
     expect(await h.kernel.chats.setModel(pid, { provider: { ...provider, model: "m2" } })).toEqual({
@@ -419,8 +386,8 @@ describe("a message of the user", () => {
     const seq = await send(h, pid, "wrong");
     expect(await h.kernel.chats.takeBack(pid, seq)).toEqual({ seq, text: "wrong", when: "next_step" });
     expect((await h.runs.inbox(uuid)).unread.map((entry) => entry.seq)).toEqual([1]);
-    expect(await code(h.kernel.chats.takeBack(pid, seq))).toBe("NOT_FOUND");
-    expect(await code(h.kernel.chats.takeBack(pid, 1))).toBe("NOT_FOUND");
+    expect(await codeOf(h.kernel.chats.takeBack(pid, seq))).toBe("NOT_FOUND");
+    expect(await codeOf(h.kernel.chats.takeBack(pid, 1))).toBe("NOT_FOUND");
     slow.end();
     await waits(h, pid);
     expect(said(h.requests[1]).join()).not.toContain("wrong");
@@ -436,10 +403,10 @@ describe("a message of the user", () => {
     const pid = await h.spawn("go");
     await slow.begun;
     for (let i = 0; i < 64; i++) await send(h, pid, `${i}`);
-    expect(await code(send(h, pid, "too many"))).toBe("EXHAUSTED");
+    expect(await codeOf(send(h, pid, "too many"))).toBe("EXHAUSTED");
     slow.end();
     await h.follow(pid);
-    expect(["CLOSED", "NOT_FOUND"]).toContain(await code(send(h, pid, "too late")));
+    expect(["CLOSED", "NOT_FOUND"]).toContain(await codeOf(send(h, pid, "too late")));
   });
 });
 

@@ -16,18 +16,7 @@ import {
 } from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";
 import { until } from "../../support/until.ts";
-
-function said(request: LLMRequest | undefined): string[] {
-  return (request?.messages ?? []).map(({ role, content }) => `${role}: ${content}`);
-}
-
-function waits(h: KernelHarness, pid: number): Promise<void> {
-  return until(() => h.kernel.chats.waits(pid), "the run waits for a message");
-}
-
-function send(h: KernelHarness, pid: number, text: string): Promise<{ seq: number }> {
-  return h.kernel.chats.send(pid, { text, when: "next_step" });
-}
+import { said, send, waits } from "./support.ts";
 
 const NOTE = "Too short to be cut. ".repeat(30);
 

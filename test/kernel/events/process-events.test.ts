@@ -4,18 +4,17 @@ import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import type { Channel } from "../../../src/lib/channel.ts";
 import { type Device, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import {
+  byIntent,
+  calls,
+  KernelHarness,
+  type Model,
+  says,
+  script,
+  silent,
+  toolDevice,
+} from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
-
-/** Answers each intent's turns in order. */
-function byIntent(book: Record<string, Model[]>): Model {
-  return (request, signal) => {
-    const turn = request.messages.filter(({ role }) => role === "assistant").length;
-    const answer = book[request.intent]?.[turn];
-    if (!answer) throw new SyscallError("DRIVER", `Nothing to say to ${request.intent}, turn ${turn}.`);
-    return answer(request, signal);
-  };
-}
 
 function texts(events: readonly ProcessEvent[]): string[] {
   return events.flatMap((event) => (event.type === "activity" ? [event.activity.text] : []));

@@ -4,22 +4,20 @@ import type { ProcInfo } from "../../../src/kernel/types.ts";
 import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
 import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, silent, toolDevice } from "../../support/kernel.ts";
+import {
+  byIntent,
+  calls,
+  KernelHarness,
+  type Model,
+  says,
+  silent,
+  toolDevice,
+} from "../../support/kernel.ts";
 import { seeded } from "../../support/seeded.ts";
 import { until } from "../../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
 setDefaultTimeout(120_000);
-
-/** What the model says next, by intent and by how often it has been asked in that run. */
-function byIntent(book: Record<string, Model[]>): Model {
-  return (request, signal) => {
-    const turn = request.messages.filter(({ role }) => role === "assistant").length;
-    const answer = book[request.intent]?.[turn];
-    if (!answer) throw new SyscallError("DRIVER", `Nothing to say to ${request.intent}, turn ${turn}.`);
-    return answer(request, signal);
-  };
-}
 
 const agent =
   (intent: string, more: Record<string, string> = {}): Model =>

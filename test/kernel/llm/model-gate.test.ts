@@ -3,6 +3,7 @@ import type { ModelDevice, Retry } from "../../../src/kernel/llm/model-gate.ts";
 import type { ModelRequest } from "../../../src/kernel/llm/model-request.ts";
 import { Secrets } from "../../../src/kernel/process/secrets.ts";
 import { type LLMEvent, SyscallError, type Usage } from "../../../src/plugin/index.ts";
+import { failure } from "../../support/failure.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { type Attempt, ScriptedDevice, text, USAGE } from "./scripted-device.ts";
 import { TestGate } from "./test-gate.ts";
@@ -720,14 +721,6 @@ class Line {
   finish(name: string): void {
     this.#gates.get(name)?.();
   }
-}
-
-/** The error of a call that fails, without waiting for it: `expect().rejects` would hold the clock up. */
-function failure(call: Promise<unknown>): Promise<unknown> {
-  return call.then(
-    () => new Error("expected a failure"),
-    (error: unknown) => error,
-  );
 }
 
 type Counts = [input: number, output: number, cached: number];
