@@ -1,10 +1,12 @@
 /** The files that a message mentions as `@path` and that are sent with it. */
 
-import { realpathSync, statSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { basename, sep } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
 import { openRegular } from "../../lib/regular-file.ts";
 import { formatBytes } from "../output/format.ts";
 import { IMAGE, mentionedFile, mentionedPaths } from "../terminal/completion.ts";
+import { fileStat } from "./mentioned-file.ts";
 
 /** A larger text is only named: the model reads the parts that it needs. */
 const MAX_TEXT_BYTES = 128 * 1024;
@@ -18,34 +20,42 @@ interface Attached {
 }
 
 /**
- * Mentions of files that do not exist are words, and a folder is for the model's tools. `within`: only files in this
+ * Mentions of files that do not exist or can't be reached are words, and a folder is for the model's tools. `within`: only files in this
  * folder, for a text of another author.
  */
 export async function attachedFiles(text: string, cwd: string, within?: string): Promise<Attached> {
   const found: Attached = { files: [], notes: [] };
   for (const mention of mentionedPaths(text)) {
     const path = mentionedFile(mention, cwd);
-    const stat = statSync(path, { throwIfNoEntry: false });
-    if (!stat?.isFile()) continue;
+    const stat = fileStat(path);
+    if (stat === null) continue;
     if (within !== undefined && !realpathSync(path).startsWith(`${realpathSync(within)}${sep}`)) continue;
     const isImage = IMAGE.test(path);
     if (!isImage && stat.size > MAX_TEXT_BYTES)
       found.notes.push(
         `${basename(path)} is named only: it has ${formatBytes(stat.size)}, and the agent can read it`,
       );
-    else if (isImage || (await isText(path))) found.files.push(path);
-    else found.notes.push(`${basename(path)} is named only: it is neither text nor a picture`);
+    else {
+      const why = isImage ? null : await notAttachable(path);
+      if (why === null) found.files.push(path);
+      else found.notes.push(`${basename(path)} is named only: ${why}`);
+    }
   }
   return found;
 }
 
-/** Text as other programs decide it: without a zero byte at its beginning. */
-async function isText(path: string): Promise<boolean> {
-  const { handle } = await openRegular(path);
+/** null for a text, as other programs decide it: a file without a zero byte at its beginning. */
+async function notAttachable(path: string): Promise<string | null> {
   try {
-    const { buffer, bytesRead } = await handle.read(new Uint8Array(HEAD_BYTES));
-    return !buffer.subarray(0, bytesRead).includes(0);
-  } finally {
-    await handle.close();
+    const { handle } = await openRegular(path);
+    try {
+      const { buffer, bytesRead } = await handle.read(new Uint8Array(HEAD_BYTES));
+      return buffer.subarray(0, bytesRead).includes(0) ? "it is neither text nor a picture" : null;
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    if (errnoOf(error) !== undefined) return `it can't be read (${errnoOf(error)})`;
+    throw error;
   }
 }

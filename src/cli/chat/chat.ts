@@ -2,7 +2,7 @@
 
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
-import { messageOf } from "../../lib/error-detail.ts";
+import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
@@ -322,7 +322,8 @@ export class Chat implements ChatActions {
   #report(work: Promise<unknown>): void {
     work.catch((error: unknown) => {
       this.print(messageOf(error));
-      if (!(error instanceof SyscallError)) this.print("this is a bug in rnix");
+      const isForeseen = error instanceof SyscallError || errnoOf(error) !== undefined;
+      if (!isForeseen) this.print("this is a bug in rnix");
     });
   }
 }

@@ -40,7 +40,7 @@ export class Picker<T> {
       this.#selected = (this.#selected + shown.length - 1) % shown.length;
     else if (matchesKey(data, "down") && shown.length > 0)
       this.#selected = (this.#selected + 1) % shown.length;
-    else if (matchesKey(data, "backspace")) this.#filter(this.#query.slice(0, -1));
+    else if (matchesKey(data, "backspace")) this.#filter([...this.#query].slice(0, -1).join(""));
     else if (!/[\p{Cc}]/u.test(data)) this.#filter(this.#query + data);
   }
 

@@ -1,14 +1,13 @@
 /** The input line of a project: it completes the project's files, and offers what was typed in the project before. */
 
-import { statSync } from "node:fs";
 import { join } from "node:path";
 import { realClock } from "../../lib/clock.ts";
-import { errnoOf } from "../../lib/error-detail.ts";
 import type { Style } from "../output/style.ts";
 import { type CompletableCommand, Completer, mentionedFile } from "../terminal/completion.ts";
 import { History } from "../terminal/history.ts";
 import { InputLine } from "../terminal/input-line.ts";
 import { ProjectFiles } from "../terminal/project-files.ts";
+import { fileStat } from "./mentioned-file.ts";
 
 interface ProjectLineOptions {
   /** Paths are relative to it. */
@@ -32,7 +31,7 @@ export class ProjectLine extends InputLine {
       ...o,
       completer: new Completer({ commands, files, cwd }),
       history: new History(join(dataDir, "history", `${projectId}.jsonl`)),
-      isFile: (path) => isFile(mentionedFile(path, cwd)),
+      isFile: (path) => fileStat(mentionedFile(path, cwd)) !== null,
     });
     this.#files = files;
   }
@@ -40,15 +39,5 @@ export class ProjectLine extends InputLine {
   override close(): void {
     this.#files.close();
     super.close();
-  }
-}
-
-/** Most words are no paths: too long, through a file, or without access. */
-function isFile(path: string): boolean {
-  try {
-    return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
-  } catch (error) {
-    if (errnoOf(error) !== undefined) return false;
-    throw error;
   }
 }
