@@ -6,7 +6,7 @@ import { errnoOf } from "../../lib/error-detail.ts";
 import { openRegular } from "../../lib/regular-file.ts";
 import { formatBytes } from "../output/format.ts";
 import { IMAGE, mentionedFile, mentionedPaths } from "../terminal/completion.ts";
-import { fileStat } from "./mentioned-file.ts";
+import { statOrNull } from "../terminal/stat-or-null.ts";
 
 /** A larger text is only named: the model reads the parts that it needs. */
 const MAX_TEXT_BYTES = 128 * 1024;
@@ -27,8 +27,8 @@ export async function attachedFiles(text: string, cwd: string, within?: string):
   const found: Attached = { files: [], notes: [] };
   for (const mention of mentionedPaths(text)) {
     const path = mentionedFile(mention, cwd);
-    const stat = fileStat(path);
-    if (stat === null) continue;
+    const stat = statOrNull(path);
+    if (!stat?.isFile()) continue;
     if (within !== undefined && !realpathSync(path).startsWith(`${realpathSync(within)}${sep}`)) continue;
     const isImage = IMAGE.test(path);
     if (!isImage && stat.size > MAX_TEXT_BYTES)

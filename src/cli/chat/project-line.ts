@@ -7,7 +7,7 @@ import { type CompletableCommand, Completer, mentionedFile } from "../terminal/c
 import { History } from "../terminal/history.ts";
 import { InputLine } from "../terminal/input-line.ts";
 import { ProjectFiles } from "../terminal/project-files.ts";
-import { fileStat } from "./mentioned-file.ts";
+import { statOrNull } from "../terminal/stat-or-null.ts";
 
 interface ProjectLineOptions {
   /** Paths are relative to it. */
@@ -31,7 +31,7 @@ export class ProjectLine extends InputLine {
       ...o,
       completer: new Completer({ commands, files, cwd }),
       history: new History(join(dataDir, "history", `${projectId}.jsonl`)),
-      isFile: (path) => fileStat(mentionedFile(path, cwd)) !== null,
+      isFile: (path) => statOrNull(mentionedFile(path, cwd))?.isFile() === true,
     });
     this.#files = files;
   }

@@ -1,11 +1,12 @@
 /** What the input line offers while a person types: `/commands` with their descriptions, and `@files`. */
 
-import { readdirSync, statSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { fuzzyFind, fuzzyScore } from "./fuzzy.ts";
 import type { ProjectFiles } from "./project-files.ts";
+import { statOrNull } from "./stat-or-null.ts";
 
 const MAX_SUGGESTIONS = 50;
 
@@ -181,5 +182,5 @@ function inFolder(typed: string, cwd: string): string[] {
 
 function isFolder(entry: { isDirectory(): boolean; isSymbolicLink(): boolean }, path: string): boolean {
   if (!entry.isSymbolicLink()) return entry.isDirectory();
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return statOrNull(path)?.isDirectory() ?? false;
 }

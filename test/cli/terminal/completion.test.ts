@@ -222,10 +222,13 @@ describe("what the input line offers", () => {
 
   test("the entries of folders outside the project", async () => {
     const dir = project("elsewhere", { "proj/x": "", "pictures/cat.png": "", ".hidden": "" });
+    // A link that leads to itself can't be followed, and hides nothing else.
+    symlinkSync(join(dir, ".loop"), join(dir, ".loop"));
+    symlinkSync(".loop", join(dir, "zloop"));
     const at = completer(join(dir, "proj"));
     const offered = async (typed: string) =>
       (await at.soon(typed, true, never))?.items.map(({ text }) => text);
-    expect(await offered("@../")).toEqual(["@../pictures/", "@../proj/"]);
+    expect(await offered("@../")).toEqual(["@../pictures/", "@../proj/", "@../zloop "]);
     expect(await offered("@../pictures/c")).toEqual(["@../pictures/cat.png "]);
     expect(await offered(`@${dir}/pi`)).toEqual([`@${dir}/pictures/`]);
     expect(await offered("@/no/such/folder/")).toBeUndefined();
