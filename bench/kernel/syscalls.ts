@@ -44,6 +44,7 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     inbox: async () => undefined,
     progress: () => undefined,
     output: () => undefined,
+    jobOf: () => null,
     treeDir: () => undefined,
     checklist: () => undefined,
     windows: { begin: () => () => undefined },

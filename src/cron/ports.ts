@@ -19,7 +19,7 @@ export interface JobCaller {
 export interface CallingRun {
   uuid: string;
   agent: string;
-  /** The job that it belongs to. */
+  /** The job that it, or an ancestor of it, belongs to. */
   jobId: string | null;
   rights: JobRights;
   /** What its jobs have, unless they name others. */

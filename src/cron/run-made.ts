@@ -20,10 +20,17 @@ export function rightsOf(
   { jobs }: JobList,
   now: number,
 ): { rights: JobRights; expires_at: string } {
-  const own = jobs.find(({ id }) => id === jobId)?.expires_at;
+  const own = jobs.find(({ id }) => id === jobId);
+  if (jobId !== null && (own === undefined || own.held)) {
+    throw new SyscallError(
+      "PERMISSION",
+      "The job of this run was disabled, removed or replaced: the run can make no other job.",
+    );
+  }
+  const end = own?.expires_at;
   const latest = Math.min(
     now + LONGEST_LIFE_MS,
-    own === undefined ? Number.POSITIVE_INFINITY : instantOf(own),
+    end === undefined ? Number.POSITIVE_INFINITY : instantOf(end),
   );
   const wanted = expires_at === undefined ? now + DEFAULT_LIFE_MS : instantOf(expires_at);
   if (expires_at !== undefined && wanted > latest) {

@@ -123,6 +123,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     inbox: notify,
     progress: (proc, tool, text) => watchers.notice(proc, `${tool}: ${text}`),
     output: (proc, callId, text, skipped) => watchers.output(proc, callId, text, skipped),
+    jobOf: (proc) => table.ancestry(proc).find(({ spec }) => spec.opts.job)?.spec.opts.job?.id ?? null,
     treeDir: (proc) => treeDir(table, proc),
     checklist: (proc, plugin, items) => watchers.checklist(proc, plugin, items),
   });

@@ -64,6 +64,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
           cwd: options.user.home,
           env: {},
           run: null,
+          jobId: null,
         }),
         clock,
         identity: { version, build: commit, startedAtMs: clock.now() },

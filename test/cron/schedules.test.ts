@@ -249,6 +249,18 @@ describe("a job made by a run", () => {
     expect(second.expires_at).toBe(first.expires_at);
   });
 
+  test("is not made by a run whose own job was disabled or removed meanwhile", async () => {
+    const user = schedules().of(caller());
+    const { job: first } = await user.add(job());
+    const run = schedules().of(caller(aRun("u2", first.id)));
+    await user.disable("nightly");
+    expect(await run.add(job({ name: "b" })).catch(String)).toContain("can make no other job");
+    await user.enable("nightly");
+    await run.add(job({ name: "b" }));
+    await user.remove("nightly");
+    expect(await run.add(job({ name: "c" })).catch(String)).toContain("can make no other job");
+  });
+
   test("changes no job of the user or of another run", async () => {
     await schedules().of(caller()).add(job());
     const run = schedules().of(caller(aRun("u1")));

@@ -47,6 +47,8 @@ interface OpenContextPorts {
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
   /** A model request of a driver, for a call or a raw open, until `signal` fires. */
   llm(proc: Process, callId: string | undefined, request: LlmRequest, signal: AbortSignal): Promise<LlmReply>;
+  /** The job of the process, or of an ancestor. */
+  jobOf(proc: Process): string | null;
   /** The record's folder of the root run of its tree. A call of PID 0 has one only if it is about a run. */
   treeDir(proc: Process): string | undefined;
   /** Shows a plugin's list to the clients of the process's tree. */
@@ -143,7 +145,8 @@ export class OpenContexts {
     if (entry.needs.includes("schedule")) {
       const { project, cwd, env } = proc.spec.opts;
       const run = proc.pid === 0 ? null : proc.info();
-      services.schedule = this.#ports.schedule?.({ project, cwd, env, run });
+      const jobId = this.#ports.jobOf(proc);
+      services.schedule = this.#ports.schedule?.({ project, cwd, env, run, jobId });
     }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("llm"))

@@ -10,4 +10,6 @@ export interface ScheduleCaller {
   env: Readonly<Record<string, string>>;
   /** The run that calls; null for PID 0, which is the user. */
   run: ProcInfo | null;
+  /** The job whose run, or an ancestor of it, this is. */
+  jobId: string | null;
 }

@@ -44,8 +44,10 @@ export function openCron(parts: SchedulesParts): OpenedCron {
     loaded?.schedules.changed(uuid).catch((thrown: unknown) => logger.warn("schedules", String(thrown)));
   };
   return {
-    schedule: ({ project, cwd, env, run }) =>
-      lazySchedule(async () => (await schedules()).of({ project, cwd, env, run: run && callingRun(run) })),
+    schedule: ({ project, cwd, env, run, jobId }) =>
+      lazySchedule(async () =>
+        (await schedules()).of({ project, cwd, env, run: run && callingRun(run, jobId) }),
+      ),
     connect({ events, ...made }) {
       later = made;
       events.add({ onSpawn: changed, onComplete: changed });
@@ -86,19 +88,9 @@ function lazySchedule(make: () => Promise<Schedule>): Schedule {
 }
 
 /** What a run that makes a job hands down: its rights and limits. */
-function callingRun({
-  uuid,
-  agent,
-  job,
-  permissions,
-  max_steps,
-  context_budget,
-  max_cost,
-  timeout_ms,
-  provider,
-  model,
-}: NonNullable<ScheduleCaller["run"]>): CallingRun {
+function callingRun(run: NonNullable<ScheduleCaller["run"]>, jobId: string | null): CallingRun {
+  const { uuid, agent, permissions, max_steps, context_budget, max_cost, timeout_ms, provider, model } = run;
   const rights = { permissions, max_steps, context_budget, max_cost, timeout_ms };
   const isKnown = provider !== "" && model !== "";
-  return { uuid, agent, jobId: job?.id ?? null, rights, model: isKnown ? { provider, model } : null };
+  return { uuid, agent, jobId, rights, model: isKnown ? { provider, model } : null };
 }

@@ -314,6 +314,41 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
   expect(log.stdout).toContain("was made by the user");
 });
 
+test.concurrent("a job that a child of a job's run makes ends with that job", async () => {
+  await using machine = await machineWith({
+    "ask a child": [calls(["Agent", { intent: "go deeper", agent: "planner" }]), says("done")],
+    "go deeper": [
+      calls(["CronCreate", { name: "late", intent: "x", every: "1h", expires_at: inDays(20) }]),
+      calls(["CronCreate", { name: "deep", intent: "x", every: "1h" }]),
+      says("done"),
+    ],
+  });
+  const folder = join(machine.configDir, "agents/planner");
+  machine.write(
+    join(folder, "agent.yaml"),
+    "name: planner\ndescription: Plans\nallowed_tools: [CronCreate, Agent, Read]\n",
+  );
+  machine.write(join(folder, "instructions.md"), "Plan.\n");
+  const end = inDays(2);
+  await machine.run([
+    "cron",
+    "add",
+    "@daily",
+    "ask a child",
+    "--name",
+    "job",
+    "--agent",
+    "planner",
+    "--expires",
+    end,
+  ]);
+  expect((await machine.run(["cron", "run", "job"])).code).toBe(0);
+  await machine.until(["cron", "history", "job"], /ran/);
+  const jobs = await json<JobInfo[]>(machine, "cron", "list");
+  expect(jobs.map(({ name }) => name)).toEqual(["job", "deep"]);
+  expect(Date.parse(jobs[1]?.expires_at ?? "")).toBe(Date.parse(end));
+});
+
 test("a job takes neither key nor address from the user's shell, and rnix cron add says where to write them", async () => {
   await using machine = await Machine.playing({ "": [says("ok")] });
   const add = (): Promise<{ code: number | null; stderr: string }> =>
@@ -345,3 +380,7 @@ test("a job takes neither key nor address from the user's shell, and rnix cron a
   await machine.run(["cron", "run", "job"]);
   await machine.until(["cron", "list"], /job is blocked: .*[^.]; it runs again when the cause is gone/);
 });
+
+function inDays(days: number): string {
+  return new Date(Date.now() + days * 86_400_000).toISOString();
+}
