@@ -1,5 +1,6 @@
 /** Keeps untrusted text from acting on the terminal: the cursor, the title, the clipboard, hidden links, the direction of text. */
 
+import { isOwnStyle } from "../terminal-text.ts";
 import { widthOf } from "./width.ts";
 
 /**
@@ -14,7 +15,6 @@ const TAB = 8;
 const ACTS =
   /\u001b\[[0-9;:]*m|\u001b\][^\u0007\u001b\u009c]*(?:\u0007|\u001b\\|\u009c)|\u001b[PX^_][^\u001b\u009c]*(?:\u001b\\|\u009c)|(?:\u001b\[|\u009b)[\u0030-\u003f]*[\u0020-\u002f]*[\u0040-\u007e]|\p{Cc}|\p{Bidi_Control}|[\p{Zl}\p{Zp}]/gu;
 const HAS_ACTS = /[\p{Cc}\p{Bidi_Control}\p{Zl}\p{Zp}]/u;
-const STYLE = /^\u001b\[[0-9;:]*m$/;
 const ISOLATE = "\u2068";
 const ISOLATE_END = "\u2069";
 
@@ -50,7 +50,7 @@ export function safeLine(line: string): string {
   let open = 0;
   let linked = false;
   const safe = line.replace(ACTS, (found) => {
-    if (STYLE.test(found) || found === "\t") return found;
+    if (isOwnStyle(found) || found === "\t") return found;
     if (found === ISOLATE) open++;
     if (found === ISOLATE) return found;
     if (found === ISOLATE_END && open > 0) {
