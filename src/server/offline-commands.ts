@@ -8,7 +8,7 @@ import { readText } from "../config/file.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
 import { ProjectAnswers } from "../config/project-answers.ts";
-import { describeSettings, loadSettings, type SettingLine } from "../config/settings.ts";
+import { describeSettings, loadSettings, type SettingLine, type Settings } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
@@ -34,17 +34,19 @@ interface Where {
 
 /** Every setting with its value here, and the settings withheld from an untrusted project. */
 export async function settings(where: Where): Promise<{ lines: SettingLine[]; withheld: string[] }> {
-  const { configDir, dataDir } = userPaths(where.env);
-  const project = projectOf(where);
-  const loaded = await loadSettings({ configDir, project, trust: new Trust(dataDir, project) });
+  const loaded = await loadHere(where);
   return { lines: describeSettings(loaded), withheld: loaded.withheld };
 }
 
 /** The values in effect here, for a command that uses them itself. */
 export async function settingValues(where: Where): Promise<SettingValues> {
+  return (await loadHere(where)).values;
+}
+
+function loadHere(where: Where): Promise<Settings> {
   const { configDir, dataDir } = userPaths(where.env);
   const project = projectOf(where);
-  return (await loadSettings({ configDir, project, trust: new Trust(dataDir, project) })).values;
+  return loadSettings({ configDir, project, trust: new Trust(dataDir, project) });
 }
 
 export function projectOf({ cwd, env }: Where): Project {

@@ -3,8 +3,9 @@
 import { z } from "zod";
 import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/process/event.ts";
+import type { Channel } from "../../lib/channel.ts";
 import { Target } from "../../protocol/fields.ts";
-import type { ProcRef } from "../../protocol/methods.ts";
+import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
 import { JOURNAL } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
@@ -16,42 +17,65 @@ import { endEntries, entriesOfJournal, entriesOfProgram, entriesOfStep } from ".
 import { eof, until } from "./shared/stream-events.ts";
 import { supervisorLog } from "./shared/supervisor-log.ts";
 
+type Entry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
+
 /**
  * Streams the log of a run: the recorded entries, then the live ones until it ends, unless `follow` is false; then eof.
  */
 export const attachLog = streamMethod({
   payload: () => Target().extend({ follow: z.boolean().optional() }),
-  async handle(payload, services, out: StreamReply<ProcRef>): Promise<void> {
-    const found = await findRun(services, payload);
-    if (found.info.kind === "supervisor")
-      return attachSupervisorLog(found, payload.follow !== false, services, out);
-    if (found.info.kind === "command")
-      return attachProgramLog(found, payload.follow !== false, services, out);
+  async handle({ follow = true, ...target }, services, out: StreamReply<ProcRef>): Promise<void> {
+    const found = await findRun(services, target);
     // Attached before the records are read, so that no entry is missed in between.
-    const channel =
-      found.live && payload.follow !== false
-        ? services.kernel.attach(found.pid, { watched: "log" })
-        : undefined;
-    try {
-      const run = await recordsOf(services, found);
-      await out.accept(refOf(found.info));
-      const damage = new Damage(run);
-      const wasSent = await sendRecorded(run, damage, out);
-      let last = found.live ? undefined : found.info;
-      if (channel) {
-        for await (const event of until<ProcessEvent>(channel, out.gone)) {
-          if (event.type === "complete") last = event.info;
-          const entry = liveEntry(event, services.clock.now());
-          if (entry && !wasSent(entry)) await out.send({ type: "log_entry", payload: entry });
-        }
-      }
-      for (const entry of last ? endEntries(last) : []) await out.send({ type: "log_entry", payload: entry });
-      await out.send(eof(channel?.dropped, damage));
-    } finally {
-      channel?.end();
+    if (found.info.kind === "supervisor") {
+      const channel = found.live && follow ? services.kernel.attachDebug(found.pid) : undefined;
+      return stream(found, channel, services, out, (run, damage) =>
+        supervisorLog(run, channel, out.gone, damage),
+      );
     }
+    const channel = found.live && follow ? services.kernel.attach(found.pid, { watched: "log" }) : undefined;
+    const live = channel && until<ProcessEvent>(channel, out.gone);
+    return stream(found, channel, services, out, (run, damage) =>
+      found.info.kind === "command" ? programLog(found, live) : agentLog(found, run, live, damage, services),
+    );
   },
 });
+
+/** Answers, and sends the entries of a log. */
+async function stream(
+  found: FoundRun,
+  channel: Pick<Channel<unknown>, "end" | "dropped"> | undefined,
+  services: Services,
+  out: StreamReply<ProcRef>,
+  entries: (run: Run, damage: Damage) => AsyncIterable<Entry>,
+): Promise<void> {
+  try {
+    const run = await recordsOf(services, found);
+    await out.accept(refOf(found.info));
+    const damage = new Damage(run);
+    for await (const payload of entries(run, damage)) await out.send({ type: "log_entry", payload });
+    await out.send(eof(channel?.dropped, damage));
+  } finally {
+    channel?.end();
+  }
+}
+
+async function* agentLog(
+  { live, info }: FoundRun,
+  run: Run,
+  events: AsyncIterable<ProcessEvent> | undefined,
+  damage: Damage,
+  { clock }: Services,
+): AsyncGenerator<Entry> {
+  const wasSent = yield* recordedLog(run, damage);
+  let last = live ? undefined : info;
+  for await (const event of events ?? []) {
+    if (event.type === "complete") last = event.info;
+    const entry = liveEntry(event, clock.now());
+    if (entry && !wasSent(entry)) yield entry;
+  }
+  if (last) yield* endEntries(last);
+}
 
 /** The entry of an event. Retries are shown live only: no record holds them. */
 function liveEntry(event: ProcessEvent, now: number): LogEntry | undefined {
@@ -59,60 +83,26 @@ function liveEntry(event: ProcessEvent, now: number): LogEntry | undefined {
   return event.type === "retry" ? retryEntry(event, now) : undefined;
 }
 
-async function attachSupervisorLog(
-  found: FoundRun,
-  follow: boolean,
-  services: Services,
-  out: StreamReply<ProcRef>,
-): Promise<void> {
-  const channel = found.live && follow ? services.kernel.attachDebug(found.pid) : undefined;
-  try {
-    const run = await recordsOf(services, found);
-    await out.accept(refOf(found.info));
-    const damage = new Damage(run);
-    for await (const entry of supervisorLog(run, channel, out.gone, damage)) {
-      await out.send({ type: "log_entry", payload: entry });
-    }
-    await out.send(eof(channel?.dropped, damage));
-  } finally {
-    channel?.end();
-  }
-}
-
 /** A program has no steps: its end has its last output. */
-async function attachProgramLog(
-  { info: now, live }: FoundRun,
-  follow: boolean,
-  services: Services,
-  out: StreamReply<ProcRef>,
-): Promise<void> {
-  const channel = live && follow ? services.kernel.attach(now.pid, { watched: "log" }) : undefined;
-  try {
-    await out.accept(refOf(now));
-    let info = now;
-    if (channel) {
-      for await (const event of until<ProcessEvent>(channel, out.gone)) {
-        if (event.type === "complete") info = event.info;
-      }
-    }
-    for (const entry of entriesOfProgram(info)) await out.send({ type: "log_entry", payload: entry });
-    await out.send(eof(channel?.dropped));
-  } finally {
-    channel?.end();
-  }
+async function* programLog(
+  { info }: FoundRun,
+  events: AsyncIterable<ProcessEvent> | undefined,
+): AsyncGenerator<Entry> {
+  let last = info;
+  for await (const event of events ?? []) if (event.type === "complete") last = event.info;
+  yield* entriesOfProgram(last);
 }
 
-/** Sends the recorded entries; returns whether a live entry was among them. */
-async function sendRecorded(
+/** The recorded entries; returns whether a live entry was among them. */
+async function* recordedLog(
   { records, info }: Run,
   damage: Damage,
-  out: StreamReply<ProcRef>,
-): Promise<(entry: LogEntry) => boolean> {
+): AsyncGenerator<Entry, (entry: LogEntry) => boolean> {
   // The journal is read before the steps: a step recorded meanwhile is then in the steps. In the other order it would be in neither.
   const journal = await records.journal(info.uuid);
   let recorded = 0;
   for await (const step of allSteps(records, info.uuid, damage)) {
-    for (const entry of entriesOfStep(step)) await out.send({ type: "log_entry", payload: entry });
+    yield* entriesOfStep(step);
     recorded = Math.max(recorded, step.step);
   }
   damage.add(JOURNAL, journal);
@@ -120,7 +110,7 @@ async function sendRecorded(
   const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries, { cutOff })].filter(
     (entry) => entry.step > recorded,
   );
-  for (const entry of open) await out.send({ type: "log_entry", payload: entry });
+  yield* open;
   const texts = new Set(open.map(key));
   return (entry) => entry.step <= recorded || texts.delete(key(entry));
 }

@@ -17,22 +17,12 @@ const MAX_ANSWER = 300;
 const MAX_REASON = 500;
 
 /** A run that no job has started. */
-interface MorningRun {
-  uuid: string;
-  pid: number;
-  agent: string;
-  project: string;
-  intent: string;
-  state: ProcInfo["state"];
-  exit_code: number | null;
-  exit_reason: string | null;
+interface MorningRun
+  extends Pick<ProcInfo, "uuid" | "pid" | "agent" | "project" | "intent" | "state" | "result">,
+    Pick<ProcInfo, "exit_code" | "exit_reason" | "tokens_used" | "cost_usd"> {
   /** Why it failed or was suspended. */
   reason: string | null;
-  /** The beginning of its answer. */
-  result: string | null;
   ended_at_ms: number;
-  tokens_used: number;
-  cost_usd: number | null;
 }
 
 /** A job without a successful run for longer than it was expected. */
@@ -95,19 +85,11 @@ function morningRun(info: ProcInfo): MorningRun {
   const { uuid, pid, agent, project, intent, state, exit_code, exit_reason, tokens_used, cost_usd } = info;
   const { result, error, suspended, ended_at_ms } = info;
   return {
-    uuid,
-    pid,
-    agent,
-    project,
+    ...{ uuid, pid, agent, project, state, exit_code, exit_reason, tokens_used, cost_usd },
     intent: intent.slice(0, MAX_ANSWER),
-    state,
-    exit_code,
-    exit_reason,
     reason: (suspended?.reason ?? error?.message)?.slice(0, MAX_REASON) ?? null,
     result: result?.slice(0, MAX_ANSWER) ?? null,
     ended_at_ms: ended_at_ms ?? 0,
-    tokens_used,
-    cost_usd,
   };
 }
 

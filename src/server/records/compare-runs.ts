@@ -104,34 +104,21 @@ function tools(before: ProcessMeta | null, after: ProcessMeta | null): Differenc
     const other = today.get(name);
     if (!other || JSON.stringify(tool) === JSON.stringify(other)) return [];
     const what = tool.description === other.description ? "input" : "description";
-    return [
-      {
-        kind: "tools",
-        step: null,
-        message: `the ${what} of the tool ${name}`,
-        recorded: what === "input" ? JSON.stringify(tool.input) : tool.description,
-        replayed: what === "input" ? JSON.stringify(other.input) : other.description,
-      },
-    ];
+    const [recorded, replayed] = [tool, other].map((one) =>
+      what === "input" ? JSON.stringify(one.input) : one.description,
+    );
+    const message = `the ${what} of the tool ${name}`;
+    return [{ kind: "tools", step: null, message, recorded: recorded ?? null, replayed: replayed ?? null }];
   });
   return [...list("tools", "tools offered", [...old.keys()], [...today.keys()]), ...changed];
 }
 
 /** Without the cost: a replay has none. */
 function limits(before: ProcInfo, after: ProcInfo): Difference[] {
-  return (["max_steps", "context_budget", "timeout_ms"] as const).flatMap((name): Difference[] =>
-    before[name] === after[name]
-      ? []
-      : [
-          {
-            kind: "limits",
-            step: null,
-            message: name,
-            recorded: String(before[name] ?? "unlimited"),
-            replayed: String(after[name] ?? "unlimited"),
-          },
-        ],
-  );
+  return (["max_steps", "context_budget", "timeout_ms"] as const).flatMap((name) => {
+    const [recorded, replayed] = [before[name] ?? "unlimited", after[name] ?? "unlimited"].map(String);
+    return list("limits", name, [recorded ?? ""], [replayed ?? ""]);
+  });
 }
 
 /** Texts of results are compared by the driver; how the calls of the last step went, only the records show. */
@@ -140,14 +127,9 @@ async function steps(recorded: Run, replayed: Run, last: number): Promise<Differ
   const before = all.filter(({ step }) => step <= last);
   const differences: Difference[] = [];
   if (before.length !== after.length) {
-    const [a, b] = [before.length, after.length].map((count) => `${count} ${count === 1 ? "step" : "steps"}`);
-    differences.push({
-      kind: "outcome",
-      step: null,
-      message: "steps",
-      recorded: a ?? null,
-      replayed: b ?? null,
-    });
+    const count = ({ length }: { length: number }): string => `${length} ${length === 1 ? "step" : "steps"}`;
+    const [recorded, replayed] = [count(before), count(after)];
+    differences.push({ kind: "outcome", step: null, message: "steps", recorded, replayed });
   }
   for (const [index, step] of before.entries()) {
     const other = after[index];
@@ -163,10 +145,8 @@ async function steps(recorded: Run, replayed: Run, last: number): Promise<Differ
   return differences;
 }
 
-async function stepsOf({ info, records }: Run): Promise<Pick<StepRecord, "step" | "tool_calls">[]> {
-  const found: Pick<StepRecord, "step" | "tool_calls">[] = [];
-  for await (const { step, tool_calls } of allSteps(records, info.uuid)) found.push({ step, tool_calls });
-  return found;
+function stepsOf({ info, records }: Run): Promise<Pick<StepRecord, "step" | "tool_calls">[]> {
+  return Array.fromAsync(allSteps(records, info.uuid), ({ step, tool_calls }) => ({ step, tool_calls }));
 }
 
 function isCutOff({ state }: StepRecord["tool_calls"][number]): boolean {

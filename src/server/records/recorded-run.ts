@@ -39,29 +39,31 @@ interface Finder {
 const PAGE = 500;
 
 /** Every recorded step, a page at a time. */
-export async function* allSteps(
+export function allSteps(
   records: Pick<RunStore, "steps">,
   uuid: string,
   damage?: Finder,
 ): AsyncGenerator<StepRecord> {
-  for (let after = 0; ; ) {
-    const page = await records.steps(uuid, { after, limit: PAGE });
-    damage?.add(STEPS, page);
-    yield* page.records;
-    if (page.next === after) return;
-    after = page.next;
-  }
+  return allOf(STEPS, (page) => records.steps(uuid, page), damage);
 }
 
 /** Every recorded syscall event, a page at a time. */
-export async function* allEvents(
+export function allEvents(
   records: Pick<RunStore, "events">,
   uuid: string,
   damage?: Finder,
 ): AsyncGenerator<SyscallEventWire> {
+  return allOf(EVENTS, (page) => records.events(uuid, page), damage);
+}
+
+async function* allOf<T>(
+  file: string,
+  read: (page: { after: number; limit: number }) => Promise<LogPage<T>>,
+  damage: Finder | undefined,
+): AsyncGenerator<T> {
   for (let after = 0; ; ) {
-    const page = await records.events(uuid, { after, limit: PAGE });
-    damage?.add(EVENTS, page);
+    const page = await read({ after, limit: PAGE });
+    damage?.add(file, page);
     yield* page.records;
     if (page.next === after) return;
     after = page.next;

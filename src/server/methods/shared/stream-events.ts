@@ -3,7 +3,7 @@
 import type { LiveAsk, ProcessEvent, RunUse } from "../../../kernel/process/event.ts";
 import type { ProcInfo } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
-import type { AskUser, ProcRef, StreamEvent } from "../../../protocol/methods.ts";
+import type { AskUser, ProcRef, ProgressPayload, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
 import { receiptOf } from "./receipt.ts";
 
@@ -13,44 +13,28 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     case "spawn":
       return spawnEvent(event.info);
     case "step":
-      return {
-        type: "progress",
-        payload: {
-          event: "step",
-          ...ref,
-          total: event.total,
-          ...useOf(event),
-        },
-      };
+      return progress({ event: "step", ...ref, total: event.total, ...useOf(event) });
     case "usage":
-      return { type: "progress", payload: { event: "usage", ...ref, ...useOf(event) } };
+      return progress({ event: "usage", ...ref, ...useOf(event) });
     case "text_delta":
     case "reasoning_delta":
       return { type: event.type, payload: { ...ref, step: event.step, text: event.text } };
     case "log":
       return { type: "log_entry", payload: event.entry };
-    case "retry":
-      return {
-        type: "progress",
-        payload: {
-          event: "retry",
-          ...ref,
-          step: event.step,
-          attempt: event.attempt,
-          delay_ms: Math.round(event.delayMs),
-          left_ms: Math.round(event.leftMs),
-          message: event.message,
-        },
-      };
+    case "retry": {
+      const { step, attempt, delayMs, leftMs, message } = event;
+      const [delay_ms, left_ms] = [Math.round(delayMs), Math.round(leftMs)];
+      return progress({ event: "retry", ...ref, step, attempt, delay_ms, left_ms, message });
+    }
     case "message": {
       const { seq, text, when, state } = event;
-      return { type: "progress", payload: { event: "message", ...ref, seq, text, when, state } };
+      return progress({ event: "message", ...ref, seq, text, when, state });
     }
     case "notice":
-      return { type: "progress", payload: { event: "notice", ...ref, text: event.text } };
+      return progress({ event: "notice", ...ref, text: event.text });
     case "checklist": {
       const { plugin, items } = event;
-      return { type: "progress", payload: { event: "checklist", ...ref, plugin, items } };
+      return progress({ event: "checklist", ...ref, plugin, items });
     }
     case "ask":
       return { type: "ask_user", payload: askOf(event.ask) };
@@ -61,9 +45,9 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
       return { type: "ask_closed", payload: { pid, uuid, request_id: ask.id, ...said } };
     }
     case "activity":
-      return { type: "progress", payload: { event: "activity", ...ref, activity: event.activity } };
+      return progress({ event: "activity", ...ref, activity: event.activity });
     case "child":
-      return { type: "progress", payload: { event: "child", ...ref, child: event.child } };
+      return progress({ event: "child", ...ref, child: event.child });
     case "tool_output": {
       const { step, callId, text, lines } = event;
       return { type: "tool_output", payload: { ...ref, step, call_id: callId, text, lines } };
@@ -71,6 +55,10 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     case "complete":
       return completeEvent(event.info, dropped);
   }
+}
+
+function progress(payload: ProgressPayload): StreamEvent {
+  return { type: "progress", payload };
 }
 
 /** A question in the form of the protocol. */
@@ -83,25 +71,16 @@ export function askOf({ pid, uuid, agent, depth, intent, ask }: LiveAsk): AskUse
 /** `because` says why this provider was taken; it is known to the spawn itself only. */
 export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
   const { pid, uuid, intent, provider, model, agent, max_steps } = info;
-  return {
-    type: "progress",
-    payload: {
-      event: "spawn",
-      pid,
-      uuid,
-      intent,
-      provider,
-      model,
-      because,
-      agent,
-      ...(info.base && { base: info.base }),
-      chat: info.chat,
-      max_steps,
-      context_window: info.provider_facts?.context_window ?? null,
-      started_at_ms: info.created_at_ms,
-      elapsed_ms: info.elapsed_ms,
-    },
-  };
+  return progress({
+    event: "spawn",
+    ...{ pid, uuid, intent, provider, model, because, agent },
+    ...(info.base && { base: info.base }),
+    chat: info.chat,
+    max_steps,
+    context_window: info.provider_facts?.context_window ?? null,
+    started_at_ms: info.created_at_ms,
+    elapsed_ms: info.elapsed_ms,
+  });
 }
 
 function useOf({ step, tokensUsed, costUsd, contextTokens, contextWindow }: RunUse) {
