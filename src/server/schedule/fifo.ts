@@ -6,7 +6,7 @@ import type { Timer } from "../../lib/clock.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { type ProgramPorts, runShortProgram } from "../../os/short-program.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { makeFolder } from "../../store/files/document.ts";
+import { makeHooksFolder } from "./hooks-folder.ts";
 
 const MAX_LINE = 64 * 1024;
 /** How often a FIFO is read. A blocking read would hold a thread. */
@@ -21,6 +21,7 @@ interface FifoPorts extends ProgramPorts {
 
 /** Reads lines of a FIFO without ever waiting in a system call. One that was removed is replaced by a new one. */
 export class Fifo {
+  readonly #dataDir: string;
   readonly #path: string;
   readonly #ports: FifoPorts;
   readonly #line: (text: string) => Promise<unknown>;
@@ -34,7 +35,8 @@ export class Fifo {
   #warned = "";
   readonly #decoder = new TextDecoder();
 
-  constructor(path: string, ports: FifoPorts, line: (text: string) => Promise<unknown>) {
+  constructor(dataDir: string, path: string, ports: FifoPorts, line: (text: string) => Promise<unknown>) {
+    this.#dataDir = dataDir;
     this.#path = path;
     this.#ports = ports;
     this.#line = line;
@@ -54,7 +56,7 @@ export class Fifo {
 
   async #open(): Promise<void> {
     const folder = dirname(this.#path);
-    makeFolder(folder);
+    makeHooksFolder(this.#dataDir);
     if (!lstatSync(this.#path, { throwIfNoEntry: false })) {
       const argv = ["mkfifo", "-m", "600", this.#path];
       const program = { argv, cwd: folder, env: {}, timeoutMs: MKFIFO_MS, maxChars: 0 };
