@@ -16,11 +16,10 @@ import { type AskRequest, permissionRequest, questionRequest } from "./ask-reque
 import { askedText, refusedBy } from "./ask-text.ts";
 import { Attendance } from "./attendance.ts";
 import { checkAnswers } from "./check-answers.ts";
+import { OpenQuestions, type Waiting } from "./open-questions.ts";
 import { defaultsOf, replyTo } from "./questions.ts";
 import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
 
-/** Maximum ended questions that are remembered, so that a late answer fails with the reason. */
-const MAX_REMEMBERED = 1_000;
 /** How long a question waits for the client that started the run, before the policy decides. */
 const CLIENT_MS = 1_000;
 /** The limit of timers. A question that is open longer belongs to a run that is suspended at once. */
@@ -58,16 +57,6 @@ interface AsksPorts {
   warn(source: string, text: string): void;
 }
 
-/** An open question. */
-interface Waiting {
-  proc: Process;
-  ask: OpenAsk;
-  grant: FileGrant | null;
-  /** How it ended; the first decision counts. */
-  settled: PromiseWithResolvers<Settled>;
-  isSettled: boolean;
-}
-
 /**
  * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
  * Without such a client the run's policy decides at once. Each question expires, and then its default counts. A process's
@@ -75,9 +64,7 @@ interface Waiting {
  */
 export class Asks {
   readonly #ports: AsksPorts;
-  readonly #open = new Map<string, Waiting>();
-  /** How the last questions ended, by id. */
-  readonly #closed = new Map<string, string>();
+  readonly #open = new OpenQuestions();
   /** How long calls under way have waited for a person, by call. */
   readonly #waited = new WeakMap<Process, Map<string, number>>();
   readonly #attendance: Attendance;
@@ -152,15 +139,16 @@ export class Asks {
     const proc = this.#ports.table.all().find(({ asks }) => asks.has(id));
     const ask = proc?.asks.get(id);
     const waiting = this.#open.get(id);
-    if (ask?.answers || waiting?.isSettled || (!ask && this.#closed.has(id))) throw this.#over(id);
+    if (ask?.answers || waiting?.isSettled || (!ask && this.#open.hasEnded(id)))
+      throw this.#open.overError(id);
     // The last record of an ended process is written: what it waits for is on disk.
     if (!proc || !ask || proc.exit) return null;
     checkAnswers(ask, answers);
     // A run that is being suspended or resumed in this moment takes the answer when it asks again.
     proc.asks.set(id, { ...ask, answers: [...answers], answered_by: via });
     const settled: Settled = { by: "user", answers, via };
-    if (waiting) this.#settle(waiting, settled);
-    else this.#remember(id, endText(ask, settled));
+    if (waiting) this.#open.settle(waiting, settled);
+    else this.#open.end(id, endText(ask, settled));
     return liveAsk(proc, ask);
   }
 
@@ -177,7 +165,7 @@ export class Asks {
 
   /** The verdicts of a call that is over, for its record, and how long it has waited for a person. */
   take(proc: Process, callId: string): { asked: AskVerdict[]; waitedMs: number } {
-    for (const { proc: asking, ask, settled } of this.#open.values())
+    for (const { proc: asking, ask, settled } of this.#open.all())
       if (asking === proc && ask.call_id === callId)
         settled.reject(new SyscallError("CLOSED", "The call that asks is over."));
     const asked = proc.verdicts.get(callId) ?? [];
@@ -247,9 +235,9 @@ export class Asks {
     const since = clock.monotonic();
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
-    this.#open.set(ask.id, waiting);
+    this.#open.add(waiting);
     const timer = clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () =>
-      this.#settle(waiting, { by: "expiry", answers: defaultsOf(ask.questions) }),
+      this.#open.settle(waiting, { by: "expiry", answers: defaultsOf(ask.questions) }),
     );
     try {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
@@ -284,7 +272,7 @@ export class Asks {
     if (!isKept) {
       proc.asks.delete(ask.id);
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
-      this.#remember(ask.id, "it was withdrawn, because its call ended");
+      this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
     this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
   }
@@ -311,19 +299,12 @@ export class Asks {
 
   /** The last client that could answer has gone: the policy decides. */
   #leftAlone(): void {
-    for (const waiting of [...this.#open.values()]) {
+    for (const waiting of [...this.#open.all()]) {
       const { proc, ask } = waiting;
       if (waiting.isSettled || proc.stopped || this.#attendance.canAnswer(proc)) continue;
       if (this.#canPark(proc, ask)) this.#park(waiting);
-      else this.#settle(waiting, this.#byPolicy(proc, ask));
+      else this.#open.settle(waiting, this.#byPolicy(proc, ask));
     }
-  }
-
-  #settle(waiting: Waiting, settled: Settled): void {
-    if (waiting.isSettled) return;
-    waiting.isSettled = true;
-    this.#remember(waiting.ask.id, endText(waiting.ask, settled));
-    waiting.settled.resolve(settled);
   }
 
   /** Records the verdict, and makes a yes durable before the call acts. */
@@ -365,7 +346,7 @@ export class Asks {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
       }
     }
-    for (const waiting of this.#open.values()) {
+    for (const waiting of this.#open.all()) {
       const { proc: other, ask, grant } = waiting;
       if (!ask.call || !grant || waiting.isSettled) continue;
       const { opened } = ask.call;
@@ -373,7 +354,7 @@ export class Asks {
         opened === undefined
           ? other.permissions.asks(grant.call)
           : other.permissions.asksForOpened({ ...grant.call, opened }, []);
-      if (asked === null) this.#settle(waiting, { by: "rule", answers: [YES], via: rules.join(", ") });
+      if (asked === null) this.#open.settle(waiting, { by: "rule", answers: [YES], via: rules.join(", ") });
     }
   }
 
@@ -381,19 +362,6 @@ export class Asks {
   #giveUpClient(proc: Process): void {
     this.#attendance.expectNone(proc);
     this.#leftAlone();
-  }
-
-  #remember(id: string, how: string): void {
-    this.#closed.set(id, how);
-    const [oldest] = this.#closed.keys();
-    if (this.#closed.size > MAX_REMEMBERED && oldest !== undefined) this.#closed.delete(oldest);
-  }
-
-  #over(id: string): SyscallError {
-    return new SyscallError(
-      "CLOSED",
-      `Question ${id} is over: ${this.#closed.get(id) ?? "it was answered"}.`,
-    );
   }
 }
 

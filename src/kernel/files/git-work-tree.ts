@@ -8,17 +8,8 @@ import { unlessSystemError } from "../../lib/regular-file.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { parseBatch } from "./git-contents.ts";
-import {
-  type CallOptions,
-  Git,
-  type GitOptions,
-  type OwnRepository,
-  openIndex,
-  openRepository,
-  type Repository,
-  readIfThere,
-  rootOf,
-} from "./git-repository.ts";
+import { type CallOptions, Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
+import { openIndex, openRepository, type Repository, readIfThere, rootOf } from "./user-repository.ts";
 
 /** Maximum files that are read in parallel. */
 const STATS_AT_ONCE = 64;

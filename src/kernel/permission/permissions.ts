@@ -2,13 +2,14 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
-import { type Asked, AskLayers } from "./ask-rights.ts";
+import type { Asked } from "./ask-rights.ts";
 import type { AskMode } from "./ask-rules.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
 import { knownRules } from "./known-rules.ts";
 import { denialOf, refusalOf } from "./refusal.ts";
+import { FRESH, type Rights, recordOf, rightsFrom } from "./rights.ts";
 import { parseRule, type Rule } from "./rule.ts";
 import {
   coversDevice,
@@ -30,25 +31,6 @@ type Grantor = string | null;
 
 /** The rule of the process's own list that covers a call, or one sentence why none does. */
 type Decision = { rule: string } | { refusal: string };
-
-interface Rights {
-  /** The process's own list. */
-  own: Layer;
-  /** Rules of its mounts, by path. They extend its own list while the mount exists. */
-  mounts: ReadonlyMap<string, Layer>;
-  /** Mounts add nothing to its own list, because its spawner has set it. */
-  fixed: boolean;
-  /** Its own deny rules, from its spawn and from PID 0. */
-  deny: Layer;
-  /** Deny rules of ancestors, each with the process that made it and may remove it. */
-  revoked: readonly { rule: Rule; by: string }[];
-  /** The lists of all its ancestors. */
-  above: readonly Layer[];
-  /** The deny rules of all its ancestors. */
-  denyAbove: Layer;
-  /** Which of the covered calls a person decides. */
-  asks: AskLayers;
-}
 
 /**
  * A call is covered when every list allows it, the process's own and those of all its ancestors, and no deny rule
@@ -89,20 +71,7 @@ export class Permissions {
    * denies.
    */
   static from(record: PermissionRecord, facts: Facts): Permissions {
-    const [own = [], ...above] = record.allow.map((layer) => layer.map(parseRule));
-    return new Permissions(
-      {
-        ...FRESH,
-        own,
-        fixed: record.fixed === true,
-        deny: record.deny.map(parseRule),
-        revoked: (record.revoked ?? []).map(({ rule, by }) => ({ rule: parseRule(rule), by })),
-        above,
-        denyAbove: (record.deny_above ?? []).map(parseRule),
-        asks: AskLayers.from(record),
-      },
-      facts,
-    );
+    return new Permissions(rightsFrom(record), facts);
   }
 
   /**
@@ -340,15 +309,7 @@ export class Permissions {
 
   /** Returns the record of these rights, which is saved and restored as one unit. */
   record(): PermissionRecord {
-    const { own, deny, revoked, above, denyAbove, fixed, asks } = this.#parts;
-    return {
-      allow: [own, ...above].map(textsOf),
-      deny: textsOf(deny),
-      ...(revoked.length > 0 && { revoked: revoked.map(({ rule, by }) => ({ rule: rule.text, by })) }),
-      ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
-      ...(fixed && { fixed }),
-      ...asks.record(),
-    };
+    return recordOf(this.#parts);
   }
 
   #with(change: Partial<Rights>): Permissions {
@@ -401,18 +362,6 @@ export class Permissions {
     return this.#facts.tools.some((tool) => isAtOrBelow(tool.path, device) && touchesTool(rule, tool));
   }
 }
-
-/** The initial state of a process: no rules of its own, and no parent. */
-const FRESH: Rights = {
-  own: [],
-  mounts: new Map(),
-  fixed: false,
-  deny: [],
-  revoked: [],
-  above: [],
-  denyAbove: [],
-  asks: AskLayers.NONE,
-};
 
 function includesRule(layer: Layer, rule: Rule): boolean {
   return layer.some(({ text }) => text === rule.text);

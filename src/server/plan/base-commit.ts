@@ -1,7 +1,8 @@
 /** Finds the commit that a name such as `origin/main` stands for. */
 
 import { join } from "node:path";
-import { type OwnRepository, type Repository, readIfThere } from "../../kernel/files/git-repository.ts";
+import type { OwnRepository } from "../../kernel/files/git-repository.ts";
+import { type Repository, readIfThere } from "../../kernel/files/user-repository.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** A name, and after it the steps to an ancestor, such as `~2` or `^`. No option, range or search. */
