@@ -158,6 +158,7 @@ class Drafting {
       replaced: to,
       text,
       plan: proc.plan,
+      checklists: this.#ports.watchers.checklistsOf(proc),
       heard: heard ?? proc.summary?.heard ?? null,
       skills: await this.#skills(),
       files: recentFiles(replaced, kept, proc.tools, space * SHARES.files),

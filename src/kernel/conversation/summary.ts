@@ -1,7 +1,7 @@
 /** Builds the message that replaces summarised messages, and the request for a summary. */
 
 import { framed } from "../../lib/frame.ts";
-import type { Message } from "../../plugin/index.ts";
+import type { ChecklistItem, Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import { clipText } from "./clip-text.ts";
 import { firstMessage } from "./first-message.ts";
@@ -16,6 +16,8 @@ interface SummaryParts {
   replaced: number;
   text: string;
   plan: string | null;
+  /** The lists that plugins show of the process tree, such as its tasks, by plugin. */
+  checklists: ReadonlyMap<string, readonly ChecklistItem[]>;
   /** The last user message among those. */
   heard: string | null;
   /** Skills that were loaded during the run; the agent's own are in the prompt head. */
@@ -30,26 +32,42 @@ export interface RecentFile {
 }
 
 /** The share of the tokens that each part may use. */
-export const SHARES = { first: 0.3, text: 0.2, plan: 0.1, heard: 0.1, skills: 0.25, files: 0.25 } as const;
+export const SHARES = {
+  first: 0.3,
+  text: 0.2,
+  plan: 0.1,
+  checklists: 0.1,
+  heard: 0.1,
+  skills: 0.25,
+  files: 0.25,
+} as const;
 
 /** Minimum tokens of each part; most intents are shorter. */
 const MIN_PART_TOKENS = 150;
 
 /** Builds the message in about `tokens` tokens. `where` says where the whole first message is, if it is clipped. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
-  const { replaced, text, plan, heard, skills, files } = parts;
+  const { replaced, text, plan, checklists, heard, skills, files } = parts;
   const room = (part: keyof typeof SHARES): number => Math.max(MIN_PART_TOKENS, tokens * SHARES[part]);
+  const eachList = room("checklists") / Math.max(1, checklists.size);
   const eachSkill = room("skills") / Math.max(1, skills.length);
   const sections = [
     opening(parts, room("first"), where),
     `[This conversation was compacted: ${replaced} messages are not in it any more, and what follows stands for them. What it says was done is done. Go on from there.]`,
     framed("summary", clipText(text, room("text"))),
     plan === null ? "" : framed("plan", clipText(plan, room("plan"))),
+    ...[...checklists].map(([plugin, items]) => framed(plugin, clipText(checklistText(items), eachList))),
     heard === null ? "" : framed("last_message_to_you", clipText(heard, room("heard"))),
     ...skills.map(({ name, body }) => framed("skill", clipText(body, eachSkill), { name })),
     filesSection(files),
   ];
   return { ...parts.first, role: "user", content: sections.filter((one) => one !== "").join("\n\n") };
+}
+
+function checklistText(items: readonly ChecklistItem[]): string {
+  return items
+    .map(({ text, state, note }) => `- ${text}: ${state}${note === undefined ? "" : `, ${note}`}`)
+    .join("\n");
 }
 
 /** Clips the intent and the input separately, so that the frame around the input stays whole. */

@@ -92,6 +92,11 @@ export class ProcessEvents {
     for (const one of this.#ports.table.tree(root)) this.emit(one, { type: "checklist", plugin, items });
   }
 
+  /** The lists of its tree, by plugin. Empty ones are not shown. */
+  checklistsOf(proc: Process): ReadonlyMap<string, readonly ChecklistItem[]> {
+    return new Map([...this.#rootOf(proc).checklists].filter(([, items]) => items.length > 0));
+  }
+
   #rootOf(proc: Process): Process {
     return this.#ports.table.ancestry(proc).at(-1) ?? proc;
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { type Device, type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { png } from "../../support/images.ts";
-import { calls, KernelHarness, SILENCE, says, silent } from "../../support/kernel.ts";
+import { calls, KernelHarness, SILENCE, says, silent, toolDevice } from "../../support/kernel.ts";
 import { requireWhole } from "../../support/whole.ts";
 import {
   compactionsOf,
@@ -122,6 +122,28 @@ describe("a conversation that grows", () => {
     // Also when it is compacted once more, and that is not in the conversation any more.
     expect(made.length).toBeGreaterThan(1);
     expect(made.at(-1)?.summary?.message.content).toContain("Count the empty ones twice.");
+  });
+
+  test("contains the lists that plugins show of its tree", async () => {
+    const listed = toolDevice("List", () => "listed");
+    const list: Device = {
+      ...listed,
+      factory: (subpath, flags, context) => {
+        context.checklist([
+          { text: "count", state: "done" },
+          { text: "sum up", state: "active", note: "coder" },
+        ]);
+        return listed.factory(subpath, flags, context);
+      },
+    };
+    await using h = new KernelHarness({
+      model: model([calls(["List", {}]), ...smallSteps(30), says("done")]),
+      devices: { ...DEVICES, "/dev/list": list },
+      limits: { context_window: 8000 },
+    });
+    const { info } = await h.run(INTENT);
+    const [made] = compactionsOf(await recordOf(h, info.uuid));
+    expect(made?.summary?.message.content).toContain("\n- count: done\n- sum up: active, coder\n");
   });
 
   test("with 200 results of one answer that are too long has each shown in part", async () => {
