@@ -2,8 +2,9 @@
 
 import { type Dirent, existsSync } from "node:fs";
 import { join } from "node:path";
+import { type FrontMatter, splitFrontMatter } from "../lib/front-matter.ts";
 import { AGENT_FILE, AgentFile, stockLabel } from "./agent-file.ts";
-import { type ClaudeAgent, claudeName, readClaudeAgent, splitClaudeAgent } from "./claude-agent.ts";
+import { type ClaudeAgent, claudeName, readClaudeAgent } from "./claude-agent.ts";
 import {
   type ConfigSources,
   EMBEDDED,
@@ -79,10 +80,10 @@ interface ClaudeFile {
   path: string;
   name: string;
   text: string;
-  parts: NonNullable<ReturnType<typeof splitClaudeAgent>>;
+  parts: FrontMatter;
 }
 
-const claudeTexts = new FileCache((text) => ({ text, parts: splitClaudeAgent(text) }));
+const claudeTexts = new FileCache((text) => ({ text, parts: splitFrontMatter(text) }));
 
 /** Markdown files with a name in their front matter; others are no agents. */
 function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {

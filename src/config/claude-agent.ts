@@ -1,10 +1,11 @@
 /** Reads agents of Claude Code: Markdown files with front matter in `.claude/agents`. */
 
 import { z } from "zod";
-import { splitToolRules } from "../lib/tool-rules.ts";
+import type { FrontMatter } from "../lib/front-matter.ts";
 import { EFFORTS, SyscallError } from "../plugin/index.ts";
 import type { AgentFile, AgentFront } from "./agent-file.ts";
-import { READ_ONLY_TOOLS } from "./project-agent.ts";
+import { readOnlyRules } from "./project-agent.ts";
+import { toolNames } from "./skill-file.ts";
 import { type Checked, parseYaml } from "./yaml.ts";
 
 /** Such a file, in the terms of an agent.yaml. */
@@ -16,33 +17,19 @@ export interface ClaudeAgent {
   notes: string[];
 }
 
-/** A Markdown file's two parts. */
-interface Parts {
-  front: string;
-  body: string;
-}
-
-const FRONT_MATTER = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
-
-/** null for a file without front matter, which is no agent. */
-export function splitClaudeAgent(content: string): Parts | null {
-  const match = FRONT_MATTER.exec(content);
-  return match && { front: match[1] ?? "", body: content.slice(match[0].length).trim() };
-}
-
 /** The name that the front matter gives the agent; undefined without one. */
-export function claudeName({ front }: Parts): string | undefined {
+export function claudeName({ front }: FrontMatter): string | undefined {
   return /^name:[ \t]*(["']?)([^"'\r\n#]+?)\1[ \t]*$/m.exec(front)?.[2];
 }
 
 /** Fails with INVALID, which names the file. */
-export async function readClaudeAgent(file: string, parts: Parts): Promise<ClaudeAgent> {
+export async function readClaudeAgent(file: string, parts: FrontMatter): Promise<ClaudeAgent> {
   const { value, text } = await frontOf(file, parts);
   const notes: string[] = [];
   const note = (what: string): void => void notes.push(`${file}: ${what}`);
   const { name, description, tools, disallowedTools, model, skills, maxTurns, effort, mcpServers } = value;
-  const listed = tools === undefined ? undefined : mapped(rulesOf(tools), note);
-  const deny = disallowedTools === undefined ? [] : mapped(rulesOf(disallowedTools), note);
+  const listed = tools === undefined ? undefined : mapped(toolNames(tools), note);
+  const deny = disallowedTools === undefined ? [] : mapped(toolNames(disallowedTools), note);
   const allowed = withoutRules(listed ?? ["*"], deny);
   const isPlan = value.permissionMode === "plan";
   for (const key of Object.keys(value).filter((one) => !USED.has(one)))
@@ -59,12 +46,12 @@ export async function readClaudeAgent(file: string, parts: Parts): Promise<Claud
   const front: AgentFront = {
     name,
     description,
-    allowed_tools: isPlan ? readOnly(allowed) : allowed,
+    allowed_tools: isPlan ? readOnlyRules(allowed).kept : allowed,
     mcp: serversOf(listed, mcpServers, note),
     ...((wantsModel || isEffort) && {
       models: { ...(wantsModel && { preferred: model }), ...(isEffort && { effort: isEffort }) },
     }),
-    ...(skills !== undefined && { skills: rulesOf(skills) }),
+    ...(skills !== undefined && { skills: toolNames(skills) }),
     ...(listed === undefined && { deferred_skills: ["*"] }),
     ...(maxTurns !== undefined && { max_steps: maxTurns }),
   };
@@ -95,7 +82,7 @@ const USED = new Set([
 ]);
 
 /** Many of these files are no YAML: a description with ": " in it. Then each line is a key and its text. */
-async function frontOf(file: string, { front }: Parts): Promise<Checked<typeof Front>> {
+async function frontOf(file: string, { front }: FrontMatter): Promise<Checked<typeof Front>> {
   try {
     return await parseYaml(Front, front, file, { firstLine: 2 });
   } catch (error) {
@@ -116,14 +103,6 @@ function linesOf(front: string): Record<string, string> {
     if (key !== undefined && text !== "") found[key] = text.replace(/^(["'])(.*)\1$/, "$2");
   }
   return found;
-}
-
-function rulesOf(listed: string | string[]): string[] {
-  return [listed]
-    .flat()
-    .flatMap(splitToolRules)
-    .map((rule) => rule.trim())
-    .filter((rule) => rule !== "");
 }
 
 /** Claude Code's tools by their names here. An empty name: part of another tool, or without a counterpart that is missed. */
@@ -167,11 +146,6 @@ function ruleOf(name: string, pattern: string | undefined): string {
 
 function withoutRules(rules: readonly string[], denied: readonly string[]): string[] {
   return rules.filter((rule) => !denied.includes(rule));
-}
-
-function readOnly(rules: readonly string[]): string[] {
-  if (rules.includes("*")) return [...READ_ONLY_TOOLS];
-  return rules.filter((rule) => READ_ONLY_TOOLS.some((tool) => rule === tool || rule.startsWith(`${tool}(`)));
 }
 
 type Servers = NonNullable<AgentFront["mcp"]>;

@@ -2,11 +2,9 @@
 
 import { isAbsolute, join, resolve } from "node:path";
 import { z } from "zod";
-import type { RestartPolicy, Strategy } from "../kernel/supervisor/spec.ts";
-import type { Limit } from "../kernel/types.ts";
 import type { SyscallError } from "../plugin/index.ts";
 import { SETTINGS } from "./defaults.ts";
-import { filesOfServer, type McpEntry, mcpEntry, SERVER_NAME } from "./mcp-entry.ts";
+import { filesOfServer, mcpEntry, SERVER_NAME } from "./mcp-entry.ts";
 import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
 import type { Project } from "./project.ts";
 import {
@@ -34,67 +32,24 @@ export interface InitFile {
   supervisors: InitSupervisor[];
 }
 
-type InitService = CommandService | McpService;
-
-interface Service {
-  name: string;
-  /** Without it the daemon, or a run in the project, does not start. */
-  required: boolean;
-}
-
 /** A program that is kept running. Absent numbers come from the settings. */
-export interface CommandService extends Service {
-  type: "command";
-  config: {
-    argv: string[];
-    /** Relative to the project's folder, in the user's file to HOME. */
-    cwd?: string;
-    env: Record<string, string>;
-    restart: RestartPolicy;
-    maxRestarts?: number;
-    periodMs?: number;
-    shutdown?: InitShutdown;
-  };
-}
+export type CommandService = z.infer<ReturnType<typeof CommandService>>;
 
 /** An MCP server that all runs of the project, or of the user, share. */
-export interface McpService extends Service {
-  type: "mcp";
-  config: McpEntry;
+export interface McpService extends z.infer<ReturnType<typeof McpService>> {
   /** An INVALID error at a part of its config. */
   wrong(path: readonly PropertyKey[], message: string): SyscallError;
 }
 
+type InitService = CommandService | McpService;
+
 /** A supervisor with the agents that it keeps running. */
-export interface InitSupervisor {
-  name: string;
-  strategy: Strategy;
-  maxRestarts?: number;
-  periodMs?: number;
-  required: boolean;
+export interface InitSupervisor extends z.infer<ReturnType<typeof Supervisor>> {
   /** Absolute. Required in the user's file, not allowed in a project's. */
   project?: string;
-  children: InitChild[];
 }
 
-export interface InitChild {
-  id: string;
-  intent: string;
-  agent?: string;
-  provider?: string;
-  model?: string;
-  restart: RestartPolicy;
-  shutdown?: InitShutdown;
-  maxSteps?: Limit;
-  contextBudget?: Limit;
-  maxCost?: Limit;
-  timeoutMs?: Limit;
-  allow?: string[];
-  deny?: string[];
-}
-
-/** Ms between TERM and KILL, or no TERM at all. */
-type InitShutdown = number | "brutal_kill";
+export type InitChild = z.infer<ReturnType<typeof Child>>;
 
 /** The path of the project's init.yaml, which needs trust. null without a project. */
 export function projectInitFile({ dir, kind }: Project): string | null {
@@ -243,6 +198,8 @@ const numbers = <S extends { max_restarts?: number; period?: number }>({
   periodMs: period,
 });
 
+const Supervisor = () => strict(supervisor()).transform(numbers);
+
 /** A list of services or supervisors, in the order of the file. */
 const file = <S extends z.ZodType>(supervisors: S) =>
   strict({
@@ -257,7 +214,7 @@ const UserFile = z.lazy(() =>
     ),
   ),
 );
-export const ProjectFile = z.lazy(() => file(strict(supervisor()).transform(numbers)));
+export const ProjectFile = z.lazy(() => file(Supervisor()));
 
 type Written = z.infer<ReturnType<typeof Service>>;
 

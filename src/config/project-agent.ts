@@ -69,7 +69,7 @@ export function without(front: AgentFront, refused: readonly AskedKey[]): AgentF
 }
 
 /** Splits rules into those for read-only tools (`kept`) and the others (`left`). */
-function readOnlyRules(rules: readonly string[]): { kept: string[]; left: string[] } {
+export function readOnlyRules(rules: readonly string[]): { kept: string[]; left: string[] } {
   const kept: string[] = [];
   const left: string[] = [];
   for (const rule of rules) {

@@ -2,6 +2,7 @@
 
 import { basename } from "node:path";
 import { z } from "zod";
+import { type FrontMatter, splitFrontMatter } from "../lib/front-matter.ts";
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { nearestName } from "./suggestion.ts";
@@ -12,7 +13,6 @@ export const SKILL_FILE = "SKILL.md";
 /** Lowercase letters of any script: those without case, too. */
 const NAME = /^[\p{Ll}\p{Lo}\p{M}\p{Nd}]+(?:-[\p{Ll}\p{Lo}\p{M}\p{Nd}]+)*$/u;
 const MAX_NAME = 64;
-const FRONT_MATTER = /^(\uFEFF?---[ \t]*\r?\n)([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 
 /** The keys that Rnix uses. All others are ignored. */
 export const SkillFile = z.lazy(() =>
@@ -53,22 +53,21 @@ export function stockSkillFront({ path, text }: { path: string; text: string }):
 }
 
 /** Splits front matter and body. Fails with INVALID when there is no front matter. */
-export function splitSkill(content: string, file: string): { front: string; body: string } {
-  const match = FRONT_MATTER.exec(content);
-  if (!match) {
-    throw new SyscallError(
-      "INVALID",
-      `${file}:1:1: expected YAML between two lines of "---" at the beginning.`,
-    );
-  }
-  return { front: match[2] ?? "", body: content.slice(match[0].length).trim() };
+export function splitSkill(content: string, file: string): FrontMatter {
+  const parts = splitFrontMatter(content);
+  if (parts) return parts;
+  throw new SyscallError(
+    "INVALID",
+    `${file}:1:1: expected YAML between two lines of "---" at the beginning.`,
+  );
 }
 
-/** The rules of `allowed-tools`: one text, or a list of them. */
+/** The rules of `allowed-tools`, or the names of another list: one text, or a list of them. */
 export function toolNames(listed: string | string[]): string[] {
   return [listed]
     .flat()
     .flatMap(splitToolRules)
+    .map((rule) => rule.trim())
     .filter((rule) => rule !== "");
 }
 

@@ -55,7 +55,7 @@ supervisors:
     children: [{ id: one, intent: Watch }]
 `,
     );
-    expect(await project(box)).toEqual({
+    expect<unknown>(await project(box)).toEqual({
       file,
       services: [
         {

@@ -3,13 +3,13 @@
 import { readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { splitFrontMatter } from "../../lib/front-matter.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 
 const MAX_PROMPT_BYTES = 256 * 1024;
 /** Maximum files and depth of one folder of commands. */
 const MAX_COMMANDS = 500;
 const MAX_DEPTH = 4;
-const FRONT_MATTER = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/;
 const NAME = /^[\w.-]+$/;
 
 export interface PromptCommand {
@@ -55,7 +55,7 @@ interface ExpandedPrompt {
 /** Reads the command's file again, so that an edit counts at once. Fails with the system's error if it is gone. */
 export function expandPrompt(command: Pick<PromptCommand, "file">, args: string): ExpandedPrompt {
   const content = readRegularSync(command.file, MAX_PROMPT_BYTES).toString();
-  const body = content.replace(FRONT_MATTER, "").trim();
+  const body = splitFrontMatter(content)?.body ?? content.trim();
   const words = wordsOf(args);
   let isUsed = false;
   const filled = body.replace(/\$(?:ARGUMENTS\b|([1-9])(?!\d))/g, (_, position?: string) => {
@@ -105,8 +105,8 @@ function read(
     const file = realpathSync(path);
     if (of === "project" && !file.startsWith(`${project}/`)) return null;
     const text = readRegularSync(file, MAX_PROMPT_BYTES).toString();
-    const front = FRONT_MATTER.exec(text)?.[1] ?? "";
-    const about = keyValue(front, "description") ?? firstLine(text.replace(FRONT_MATTER, ""));
+    const { front, body } = splitFrontMatter(text) ?? { front: "", body: text };
+    const about = keyValue(front, "description") ?? firstLine(body);
     const hint = keyValue(front, "argument-hint");
     return { name, about, of, file, ...(hint !== undefined && { hint }) };
   } catch {
