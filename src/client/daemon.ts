@@ -120,20 +120,16 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   const command = o.command ?? daemonCommand();
   let daemon = startDaemon(command, daemonEnv(o.env), logFile);
   // The settings are read while the daemon starts, so that reading them costs no time.
-  const { socket_wait, socket_retry } = await settingsOf(o.env).catch((thrown) =>
-    afterItsEnd(daemon, clock, thrown),
-  );
+  const { socket_wait, socket_retry } = await settingsOf(o.env).catch(async (thrown: unknown) => {
+    // Settings that can't be read also stop the daemon.
+    await itsEnd(daemon, clock);
+    throw thrown;
+  });
   const until = clock.monotonic() + socket_wait;
   for (let look = FIRST_LOOK_MS; clock.monotonic() < until; look = Math.min(look * 2, socket_retry)) {
     await pause(look);
     const found = await dial(o);
-    if (found) {
-      const isOurs = found.pong.pid === daemon.pid;
-      if (!isOurs) daemon.superseded();
-      return await comesUp(found, async () =>
-        isOurs ? await whyItEnded(daemon, clock, logFile) : undefined,
-      );
-    }
+    if (found) return comesUp(found, { daemon, clock, logFile });
     if (daemon.exitCode === 0) daemon = startDaemon(command, daemonEnv(o.env), logFile);
     else if (daemon.exitCode !== null) throw didNotStart(daemon.exitCode, logTail(logFile, daemon.pid));
   }
@@ -143,36 +139,24 @@ async function startAndWait(o: DaemonOptions): Promise<Client> {
   );
 }
 
-/** A required unit of init.yaml has failed: the daemon ends, and its starter shows why. */
+/** Waits for init.yaml. If a required unit fails, the daemon ends, and its starter shows why. */
 async function comesUp(
   { client, pong }: { client: Client; pong: PingPayload },
-  whyItEnded: () => Promise<SyscallError | undefined>,
+  { daemon, clock, logFile }: { daemon: StartedDaemon; clock: Clock; logFile: string },
 ): Promise<Client> {
+  const isOurs = pong.pid === daemon.pid;
+  if (!isOurs) daemon.superseded();
   if (!pong.starting) return client;
   try {
     await client.request("ping", { started: true }, { timeoutMs: INIT_MS });
     return client;
   } catch (error) {
     client.close();
+    if (!isOurs || isServerError(error)) throw error;
     // It may have ended before it answered.
-    throw (isServerError(error) ? undefined : await whyItEnded()) ?? error;
+    await itsEnd(daemon, clock);
+    throw daemon.exitCode ? didNotStart(daemon.exitCode, logTail(logFile, daemon.pid)) : error;
   }
-}
-
-/** Settings that can't be read also stop the daemon, so wait for its end. */
-async function afterItsEnd(daemon: StartedDaemon, clock: Clock, thrown: unknown): Promise<never> {
-  await itsEnd(daemon, clock);
-  throw thrown;
-}
-
-/** undefined: it has not ended. */
-async function whyItEnded(
-  daemon: StartedDaemon,
-  clock: Clock,
-  logFile: string,
-): Promise<SyscallError | undefined> {
-  await itsEnd(daemon, clock);
-  return daemon.exitCode ? didNotStart(daemon.exitCode, logTail(logFile, daemon.pid)) : undefined;
 }
 
 async function itsEnd(daemon: StartedDaemon, clock: Clock): Promise<void> {
@@ -240,12 +224,8 @@ function logTail(logFile: string, pid: number | undefined): string {
   try {
     const all = readRegularSync(logFile, MAX_LOG_BYTES).toString().trimEnd().split("\n");
     // Text that others wrote before it is not part of its output.
-    const lines = all.slice(
-      Math.max(
-        0,
-        all.findIndex((line) => line.includes(` [${pid}] `)),
-      ),
-    );
+    const first = all.findIndex((line) => line.includes(` [${pid}] `));
+    const lines = all.slice(Math.max(0, first));
     // The stack is for the log: it would hide the message from the user.
     const words = lines.filter((line) => !FRAME.test(line));
     return `The end of ${logFile}:\n${words.slice(-5).join("\n")}`;

@@ -44,18 +44,7 @@ export async function planResume(
       // Variables that were given to the run, and paths of its programs, stay the same.
       env: { ...request.env, ...kept },
       env_given: Object.keys(kept),
-      max_steps: request.max_steps,
-      context_budget: request.context_budget,
-      max_cost: request.max_cost,
-      timeout_ms: request.timeout_ms,
-      ask: request.ask,
-      ask_mode: request.ask_mode,
-      on_ask: request.on_ask,
-      trust: request.trust,
-      attended: request.attended,
-      outputs: request.outputs,
-      detach: !request.stream,
-      notices: request.notices,
+      ...givenAnew(request),
     },
     undefined,
     ports,
@@ -118,16 +107,9 @@ export async function planAdopt(
 ): Promise<SpawnPlan> {
   const cwd = projectOf(records.dataDir) ?? request.cwd;
   if (cwd === undefined) throw new SyscallError("INVALID", 'The request names no folder: expected "cwd".');
-  const { env, max_steps, context_budget, max_cost, timeout_ms, trust, attended, outputs, notices, stream } =
-    request;
-  const { ask, ask_mode, on_ask } = request;
-  const limits = { max_steps, context_budget, max_cost, timeout_ms };
   const { intent, agent } = info;
   const plan = await planSpawn(
-    {
-      ...{ intent, agent, cwd, env, ...limits, ask, ask_mode, on_ask },
-      ...{ trust, attended, outputs, notices, detach: !stream },
-    },
+    { intent, agent, cwd, env: request.env, ...givenAnew(request) },
     undefined,
     ports,
     // Of the checkout, which the record may not trust, no definition counts.
@@ -151,6 +133,16 @@ export async function planChildResume(
   const { env, provider, attended, detached } = parent;
   const outputs = parent.outputs?.slice();
   return planResume(child, { env, attended, outputs, stream: !detached }, ports, provider ?? undefined);
+}
+
+/** What a resume decides like a spawn. */
+function givenAnew(request: PlacedResume) {
+  const { max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask } = request;
+  const { trust, attended, outputs, notices, stream } = request;
+  return {
+    ...{ max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask },
+    ...{ trust, attended, outputs, notices, detach: !stream },
+  };
 }
 
 /** The rules that the run was spawned with: a server that they left out stays out. */

@@ -4,11 +4,14 @@ import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
-import type { RunFilter, RunRow } from "../../store/runs/run-index.ts";
+import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-index.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";
 import { isSelected, type Selection } from "./run-selection.ts";
+
+/** Maximum states of crashed runs in memory. */
+const MAX_CRASHED_RUNS = 1000;
 
 /** The requested runs. */
 interface Listing extends Selection {
@@ -207,10 +210,8 @@ export class History {
   async sleepers(): Promise<{ uuid: string; wake: Wake }[]> {
     const found: { uuid: string; wake: Wake }[] = [];
     for (const records of this.#stores(undefined)) {
-      const { rows } = await (await records.index()).page(SUSPENDED);
-      for (const { uuid, state, suspended, foreign, moved_from } of rows)
-        if (state === "suspended" && suspended?.by_itself && !foreign && moved_from === undefined)
-          found.push({ uuid, wake: suspended.wake });
+      for (const { uuid, suspended } of await suspendedIn(await records.index()))
+        if (suspended?.by_itself) found.push({ uuid, wake: suspended.wake });
     }
     return found;
   }
@@ -220,12 +221,8 @@ export class History {
     const found: ProcInfo[] = [];
     for (const records of this.#stores(undefined)) {
       const index = await records.index();
-      const { rows } = await index.page(SUSPENDED);
-      const asking = rows.filter(
-        ({ state, suspended, foreign, moved_from }) =>
-          state === "suspended" && suspended?.wake.on === "answer" && !foreign && moved_from === undefined,
-      );
-      found.push(...(await index.infos(asking)));
+      const rows = await suspendedIn(index);
+      found.push(...(await index.infos(rows.filter(({ suspended }) => suspended?.wake.on === "answer"))));
     }
     return found;
   }
@@ -285,7 +282,7 @@ export class History {
     const life = `${info.uuid} ${info.kernel} ${info.pid}`;
     const words = this.#crashedRuns.get(life) ?? (await readCrashedRun(info, records).catch(unread));
     if (words instanceof SyscallError) return asUnreadable(info, words);
-    if (this.#crashedRuns.size >= MOST_LAST_WORDS) this.#crashedRuns.clear();
+    if (this.#crashedRuns.size >= MAX_CRASHED_RUNS) this.#crashedRuns.clear();
     this.#crashedRuns.set(life, words);
     // The state that recovery will write.
     return asSuspended(info, words);
@@ -299,9 +296,13 @@ function asForeign(info: ProcInfo, words: CrashedRun | SyscallError): ProcInfo {
   return { ...shown, error: { code: "PERMISSION", message } };
 }
 
-const MOST_LAST_WORDS = 1000;
-
-const SUSPENDED: RunFilter = { status: "suspended" };
+/** The user's own suspended runs, without copies. */
+async function suspendedIn(index: Pick<RunLists, "page">): Promise<RunRow[]> {
+  const { rows } = await index.page({ status: "suspended" });
+  return rows.filter(
+    ({ state, foreign, moved_from }) => state === "suspended" && !foreign && moved_from === undefined,
+  );
+}
 
 /** A damaged run does not hide the others. */
 function unread(thrown: unknown): SyscallError {

@@ -1,5 +1,6 @@
 /** The hooks of jobs: a FIFO in the project's data folder, and a local address. */
 
+import { timingSafeEqual } from "node:crypto";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { CRON } from "../../cron/cron-folder.ts";
@@ -174,8 +175,5 @@ function pathOf({ dataDir }: JobProject, name: string): string {
 
 /** Takes as long for any wrong secret. */
 function isSame(given: string, secret: string): boolean {
-  const [one, other] = [given, secret].map((text) => new Bun.CryptoHasher("sha256").update(text).digest());
-  let difference = 0;
-  for (let i = 0; i < 32; i++) difference |= (one?.[i] ?? 0) ^ (other?.[i] ?? 1);
-  return difference === 0;
+  return timingSafeEqual(Bun.CryptoHasher.hash("sha256", given), Bun.CryptoHasher.hash("sha256", secret));
 }
