@@ -51,7 +51,7 @@ export class ChangedFiles {
   /** After the calls of a step; nothing waits for it. */
   settle(proc: Process): void {
     const isQuiet = (): boolean => this.isQuiet(proc);
-    void this.#trackers.get(proc)?.then((tracker) => tracker.settle({ signal: proc.signal }, isQuiet));
+    this.#whenBegun(proc, (tracker) => tracker.settle({ signal: proc.signal }, isQuiet));
   }
 
   /** A tool is about to change a file. */
@@ -61,7 +61,7 @@ export class ChangedFiles {
 
   /** A tool has changed a file. */
   written(proc: Process, file: string): void {
-    void this.#trackers.get(proc)?.then((tracker) => tracker.written(file));
+    this.#whenBegun(proc, (tracker) => tracker.written(file));
   }
 
   /** Records what a live process has changed so far. */
@@ -87,6 +87,11 @@ export class ChangedFiles {
     await tracker.end({ soon: proc.stopped !== undefined });
     for (const file of tracker.changed()) proc.filesChanged.add(file);
     proc.filesChangedComplete = knownSoFar && tracker.complete;
+  }
+
+  /** A tracker that could not begin has failed the call that `begin` was called for. */
+  #whenBegun(proc: Process, use: (tracker: ChangeTracker) => void): void {
+    void this.#trackers.get(proc)?.then(use, () => undefined);
   }
 
   async #track(proc: Process): Promise<ChangeTracker> {
