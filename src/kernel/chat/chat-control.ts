@@ -101,13 +101,12 @@ export class ChatControl {
     const interrupt = async (): Promise<Interrupted> => {
       const { children, table } = this.#ports;
       const proc = this.#agent(pid);
-      const { underway, interrupted } = proc;
-      const textSeen = proc.arriving !== "";
+      const { underway, interrupted, arriving } = proc.work;
       if (underway === null || proc.stopped) return { interrupted: null, text_seen: false, put_back: [] };
       if (interrupted) for (const { uuid } of table.tree(proc)) children.hurryOwner(uuid);
       const what = proc.served?.busy ? "tools" : underway;
-      const putBack = await Promise.race([proc.interrupt(), proc.done.then(() => [])]);
-      return { interrupted: what, text_seen: what === "model" && textSeen, put_back: [...putBack] };
+      const putBack = await Promise.race([proc.work.interrupt(), proc.done.then(() => [])]);
+      return { interrupted: what, text_seen: what === "model" && arriving !== "", put_back: [...putBack] };
     };
     return this.#call("Interrupt", pid, { pid }, interrupt, ({ interrupted }) => interrupted);
   }

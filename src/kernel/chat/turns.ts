@@ -100,8 +100,8 @@ export class Turns {
       afterCheck: entries.some((entry) => entry.kind === "notice" && entry.checks !== undefined),
       saysCut,
     };
-    proc.reading = entries.flatMap((entry) => (entry.kind === "input" ? [asUserMessage(entry)] : []));
-    for (const read of proc.reading) watchers.emit(proc, { type: "message", state: "read", ...read });
+    proc.work.reading = entries.flatMap((entry) => (entry.kind === "input" ? [asUserMessage(entry)] : []));
+    for (const read of proc.work.reading) watchers.emit(proc, { type: "message", state: "read", ...read });
     return text;
   }
 
@@ -122,7 +122,7 @@ export class Turns {
   /** The step with the delivery has a record. */
   recorded(): void {
     this.#delivery = undefined;
-    this.#proc.reading = [];
+    this.#proc.work.reading = [];
   }
 
   /**
@@ -134,7 +134,7 @@ export class Turns {
     const proc = this.#proc;
     const { entries = [], message, saysCut } = this.#delivery ?? {};
     this.#delivery = undefined;
-    proc.reading = [];
+    proc.work.reading = [];
     if (!message) return [];
     await ctx.retract(proc, message);
     proc.answerCut = saysCut === true;

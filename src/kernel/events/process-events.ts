@@ -184,10 +184,11 @@ export class ProcessEvents {
     }
     for (const [plugin, items] of this.#rootOf(proc).checklists)
       events.push({ type: "checklist", plugin, items });
-    for (const read of proc.reading) events.push({ type: "message", state: "read", ...read });
+    for (const read of proc.work.reading) events.push({ type: "message", state: "read", ...read });
     if (proc.step > proc.recordedStep) {
       events.push(stepEvent(proc));
-      if (proc.arriving !== "") events.push({ type: "text_delta", step: proc.step, text: proc.arriving });
+      if (proc.work.arriving !== "")
+        events.push({ type: "text_delta", step: proc.step, text: proc.work.arriving });
     }
     for (const call of proc.activity.calls) {
       const { id, step, path, output } = call;

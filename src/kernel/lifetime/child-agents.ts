@@ -271,7 +271,7 @@ export class ChildAgents {
       return child.info();
     } catch (thrown) {
       // An ending parent ends its children itself, in its own order.
-      if (parent.interrupted) {
+      if (parent.work.interrupted) {
         // The call ends when nothing of the child runs any more.
         child.stop({ ...killed(SIGINT, child.paused), withParent: true });
         await child.done;

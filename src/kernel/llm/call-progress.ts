@@ -74,7 +74,7 @@ export class CallProgress implements GateObserver {
     programCalls?.onEvent(event);
     if (event.type === "turn") this.onGrant();
     if (event.type !== "text_delta" && event.type !== "reasoning_delta") return;
-    if (event.type === "text_delta") this.arrived(this.#proc.arriving + event.text);
+    if (event.type === "text_delta") this.arrived(this.#proc.work.arriving + event.text);
     this.#answering(event.type);
     this.#emit({ type: event.type, step: this.#proc.step, text: event.text });
   }
@@ -90,7 +90,7 @@ export class CallProgress implements GateObserver {
 
   /** The text of the incomplete answer, as far as it has arrived. */
   arrived(text: string): void {
-    if (!this.#call.optional) this.#proc.arriving = text;
+    if (!this.#call.optional) this.#proc.work.arriving = text;
   }
 
   /** The first delta of each kind is a change of what the model does. */

@@ -84,7 +84,7 @@ export class Fallback {
     if (this.#renewed || !provider.renewSecret || secrets.last === undefined) return false;
     this.#renewed = true;
     try {
-      return await orAborted(provider.renewSecret(secrets.last), work);
+      return await orAborted(provider.renewSecret(secrets.last), work.signal);
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       // The run fails because the key was refused. Why no other key was found is only a notice.

@@ -153,14 +153,14 @@ export class ModelCall {
     end ??= settled;
     const further = charge.isPaid;
     // A step that is interrupted before its answer begins does not count.
-    const isNone = again || (this.#proc.interrupted && !answer && this.#proc.arriving === "");
+    const isNone = again || (this.#proc.work.interrupted && !answer && this.#proc.work.arriving === "");
     const usage = this.#pay(charge, answer?.usage, isNone ? 0 : options.steps);
     this.#paid = usage;
     if (again) return ASK_AGAIN;
     if (end?.error !== undefined) throw end.error;
     if (retry) {
       progress.onRetry(retry);
-      await sleep(this.#proc.clock, retry.delayMs, this.#proc.work);
+      await sleep(this.#proc.clock, retry.delayMs, this.#proc.work.signal);
     }
     if (end || !answer) return undefined;
     progress.arrived("");
@@ -207,7 +207,7 @@ export class ModelCall {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
         if (!events.ended?.(turn, this.#pay(charge))) throw STOP;
-        this.#proc.arriving = "";
+        this.#proc.work.arriving = "";
       },
       next: () => {
         charge.budget = requireBudget(reserveTurn(this.#proc.spec.budget, this.#proc.provider));
@@ -226,7 +226,7 @@ export class ModelCall {
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
       this.#ports.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
-    const reserving = reserveCall(spec.budget, request, provider, work, { input, steps, onWait });
+    const reserving = reserveCall(spec.budget, request, provider, work.signal, { input, steps, onWait });
     const budget = requireBudget(await reserving);
     this.#cutByBudget = budget.lowered;
     if (budget.maxOutput !== undefined) request.max_output = budget.maxOutput;
@@ -238,7 +238,7 @@ export class ModelCall {
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
     const gateOptions = {
-      signal: this.#programCalls?.signal ?? proc.work,
+      signal: this.#programCalls?.signal ?? proc.work.signal,
       clock: proc.clock,
       totalMs: totalMs ?? limits.model_timeout,
       idleMs: limits.model_idle_timeout,
@@ -258,7 +258,7 @@ export class ModelCall {
 
   /** Tries another key or model. */
   async #recover(thrown: unknown): Promise<boolean> {
-    if (this.#optional || this.#programCalls?.stopped || this.#proc.interrupted) return false;
+    if (this.#optional || this.#programCalls?.stopped || this.#proc.work.interrupted) return false;
     if (!(await this.#fallback.recover(thrown))) return false;
     this.#callsTools = undefined;
     this.#breaks = undefined;
@@ -268,7 +268,7 @@ export class ModelCall {
   /** If a program broke off after it called tools, the same model is asked again with their results. */
   #retryAfterBreak(thrown: unknown): Retry | undefined {
     const { stopped, hasCalled = false } = this.#programCalls ?? {};
-    if (stopped || !hasCalled || this.#proc.stopped || this.#proc.interrupted) return undefined;
+    if (stopped || !hasCalled || this.#proc.stopped || this.#proc.work.interrupted) return undefined;
     if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
       return undefined;
     this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#ports.random);
@@ -280,7 +280,7 @@ export class ModelCall {
   #failed(thrown: unknown): unknown {
     const { stopped } = this.#programCalls ?? {};
     if (stopped) return stopped.because === STOP ? undefined : asRunError(stopped.because);
-    if (this.#proc.stopped || this.#proc.interrupted || !(thrown instanceof SyscallError)) return thrown;
+    if (this.#proc.stopped || this.#proc.work.interrupted || !(thrown instanceof SyscallError)) return thrown;
     if (asksForLongWait(thrown)) {
       // It does not wait in memory: the run resumes when the quota is reset.
       this.#suspend(thrown.message, Math.ceil(thrown.resetAtMs));

@@ -111,7 +111,7 @@ class ReasoningLoop implements AskEvents {
     if (openStep) return this.#finishOpenStep(openStep);
     const outcome = answered === null ? undefined : await this.end.finish(answered);
     if (outcome) return outcome;
-    if (proc.interrupted) return this.end.endInterruption([]);
+    if (proc.work.interrupted) return this.end.endInterruption([]);
     if (this.#turns.isOver) {
       const ended = await this.#awaitMessage();
       if (ended !== "message") return ended;
@@ -121,17 +121,17 @@ class ReasoningLoop implements AskEvents {
     this.#outcome = undefined;
     let answer: LLMAnswer | undefined;
     try {
-      proc.underway = "model";
+      proc.work.underway = "model";
       await this.#compactor.beforeStep(() => this.#next.build());
-      proc.work.throwIfAborted();
+      proc.work.signal.throwIfAborted();
       answer = await this.#ask();
     } catch (thrown) {
       if (proc.stopped) throw thrown;
-      if (proc.interrupted) return this.#interruptedAnswer();
+      if (proc.work.interrupted) return this.#interruptedAnswer();
       if (!proc.spec.opts.chat || !isModelFailure(thrown)) throw thrown;
       return this.end.failedTurn(thrown.error.message);
     } finally {
-      proc.underway = null;
+      proc.work.underway = null;
     }
     if (!answer) {
       // A step without an answer does not count.
@@ -233,7 +233,7 @@ class ReasoningLoop implements AskEvents {
   ): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
-    const interrupted = wasInterrupted || proc.interrupted;
+    const interrupted = wasInterrupted || proc.work.interrupted;
     // The step stays open in the journal and is finished after a resume.
     const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
@@ -273,8 +273,8 @@ class ReasoningLoop implements AskEvents {
    */
   async #interruptedAnswer(): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    const content = proc.arriving;
-    proc.arriving = "";
+    const content = proc.work.arriving;
+    proc.work.arriving = "";
     if (content === "") {
       proc.step = proc.recordedStep;
       return this.end.endInterruption(await this.#turns.putBack());
@@ -324,12 +324,12 @@ class ReasoningLoop implements AskEvents {
   ): Promise<ToolCallRecord[]> {
     if (answer.tool_calls.length === 0) return [];
     try {
-      this.#proc.underway = "tools";
+      this.#proc.work.underway = "tools";
       return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
     } catch (thrown) {
       throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
     } finally {
-      this.#proc.underway = null;
+      this.#proc.work.underway = null;
     }
   }
 

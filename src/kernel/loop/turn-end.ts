@@ -135,7 +135,7 @@ export class TurnEnd {
    */
   async failedTurn(why: string): Promise<undefined> {
     const proc = this.#proc;
-    proc.arriving = "";
+    proc.work.arriving = "";
     proc.step = proc.recordedStep;
     await this.#turns.putBack();
     this.#turns.end({ onlyNew: true });
@@ -153,16 +153,16 @@ export class TurnEnd {
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
     this.keepPartial();
-    this.#turns.end({ onlyNew: proc.interrupted });
+    this.#turns.end({ onlyNew: proc.work.interrupted });
     await this.#ports.saveInfo(proc);
-    proc.endInterruption(putBack);
+    proc.work.endInterruption(putBack);
   }
 
   /** Keeps the incomplete answer as the partial result. Not called for a run that finished. */
   keepPartial(): void {
     if (this.#isAnswered) return;
     const proc = this.#proc;
-    const text = proc.arriving || this.#recorder.lastText || proc.result;
+    const text = proc.work.arriving || this.#recorder.lastText || proc.result;
     if (!text) return;
     proc.result = text;
     proc.partial = true;

@@ -38,7 +38,8 @@ import type {
   SkillInfo,
   SyscallEvent,
 } from "../types.ts";
-import type { Activity, ProcessEvent, UserMessage } from "./event.ts";
+import type { Activity } from "./event.ts";
+import { PresentWork } from "./present-work.ts";
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
@@ -46,6 +47,7 @@ import type { Preparation, ProcessSpec, ProcessTool } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
 import { initialProgress, type LastAnswer, type OpenStep } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
+import { Watchers } from "./watchers.ts";
 
 /**
  * One process: a live run, or a thread of the kernel such as a supervisor. Its private state changes in the methods
@@ -151,12 +153,8 @@ export class Process {
   turnOver: boolean;
   /** The last answer is the beginning of one that the user interrupted: its next message says so. */
   answerCut: boolean;
-  /** What an interruption would cancel now. */
-  underway: "model" | "tools" | null = null;
-  /** Text of the answer to the present request, as far as it has arrived. */
-  arriving = "";
-  /** The user's messages in the present step, until it has a record. */
-  reading: readonly UserMessage[] = [];
+  /** What it works on now. */
+  readonly work: PresentWork;
   /** The user has chosen another model or effort: the loop takes it before its next model call. */
   modelChange: ModelChange | undefined;
   /** The user has ended the chat: it ends as soon as it would wait for a message. */
@@ -210,9 +208,6 @@ export class Process {
 
   readonly #clock: Clock;
   readonly #abort = new Abort();
-  /** Made at its first use after the start or an interruption. */
-  #work: Abort | undefined;
-  #interruption: PromiseWithResolvers<readonly number[]> | undefined;
   readonly #done = Promise.withResolvers<ExitStatus>();
   readonly #createdMono: number;
   #state: ProcessState = "created";
@@ -232,6 +227,7 @@ export class Process {
   constructor(spec: ProcessSpec) {
     this.spec = spec;
     this.pid = spec.pid;
+    this.work = new PresentWork(spec.pid, this.signal);
     this.uuid = spec.uuid;
     this.ppid = spec.ppid;
     this.parentCall = spec.opts.parentCall ?? null;
@@ -276,37 +272,6 @@ export class Process {
   /** Aborted when the process must stop, whatever the reason. */
   get signal(): AbortSignal {
     return this.#abort.signal;
-  }
-
-  /** Aborted when the process must stop, and when the user interrupts its present work. */
-  get work(): AbortSignal {
-    if (!this.#work) {
-      this.#work = new Abort();
-      if (this.signal.aborted) this.#work.abort(this.signal.reason);
-    }
-    return this.#work.signal;
-  }
-
-  /** The user has interrupted the present work, and the loop has not ended it yet. */
-  get interrupted(): boolean {
-    return this.#interruption !== undefined;
-  }
-
-  /** Cancels the present work. Resolves when that has ended, with the messages that were put back into the inbox. */
-  interrupt(): Promise<readonly number[]> {
-    if (this.#interruption) return this.#interruption.promise;
-    this.#interruption = Promise.withResolvers();
-    void this.work; // Made, if it is not there.
-    this.#work?.abort(new SyscallError("CANCELLED", INTERRUPTED, { pid: this.pid }));
-    return this.#interruption.promise;
-  }
-
-  /** The loop has ended the work that was interrupted. */
-  endInterruption(putBack: readonly number[]): void {
-    const interruption = this.#interruption;
-    this.#interruption = undefined;
-    this.#work = undefined;
-    interruption?.resolve(putBack);
   }
 
   get exit(): ExitStatus | undefined {
@@ -460,7 +425,7 @@ export class Process {
   #abortAll(why: string): void {
     const reason = new SyscallError("CANCELLED", why, { pid: this.pid });
     this.#abort.abort(reason);
-    this.#work?.abort(reason);
+    this.work.cancel(reason);
   }
 
   /** Zombie → Dead. */
@@ -532,29 +497,6 @@ interface ModelChange {
   done: PromiseWithResolvers<void>;
 }
 
-/** The channels of attached clients. */
-class Watchers extends Set<Channel<ProcessEvent>> {
-  /** Called after each change. */
-  onChange: (() => void) | undefined;
-
-  /** Whether a client follows the run that may send something; not one that reads the log or waits for its end. */
-  get isAttended(): boolean {
-    return [...this].some(({ isPassive }) => !isPassive);
-  }
-
-  override add(channel: Channel<ProcessEvent>): this {
-    super.add(channel);
-    this.onChange?.();
-    return this;
-  }
-
-  override delete(channel: Channel<ProcessEvent>): boolean {
-    const had = super.delete(channel);
-    this.onChange?.();
-    return had;
-  }
-}
-
 /** Tools for a program that acts as the model. */
 interface ServedTools {
   /** A call is under way. */
@@ -569,9 +511,6 @@ const NO_GROUPS: ReadonlySet<string> = new Set();
 
 /** The exit code of a SIGKILL. */
 const KILLED = 137;
-
-/** Why a call was cancelled. The model reads it. */
-const INTERRUPTED = "The user interrupted this call. It was cancelled, and may have taken effect in part.";
 
 /** Why a call was cancelled. The model of a resumed run reads it. */
 function cancelReason(pid: PID, { reason }: ExitStatus): string {

@@ -30,7 +30,7 @@ export async function callDevice(
   call: ToolCall,
   target: ProcessTool,
   path: string,
-  until: AbortSignal = proc.work,
+  until: AbortSignal = proc.work.signal,
 ): Promise<string> {
   const ms = target.tool.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
   const late = `${call.name} did not answer within ${ms} ms and was ended.`;

@@ -60,8 +60,8 @@ export class ProgramToolCalls {
     this.#ports = ports;
     this.#proc = proc;
     this.#events = events;
-    const { work } = proc;
-    this.#detach = onceAborted(work, () => this.#abort.abort(work.reason));
+    const { signal } = proc.work;
+    this.#detach = onceAborted(signal, () => this.#abort.abort(signal.reason));
   }
 
   /** Follows the process's work, and aborts when a step ends the answer. */

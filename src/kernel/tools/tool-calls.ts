@@ -52,7 +52,7 @@ export async function runToolCalls(
 ): Promise<ToolCallRecord[]> {
   const names = calls.map(({ name }) => name);
   // If the work is interrupted meanwhile, each call says so in its record.
-  await orAborted(awaitTools(proc, names), proc.work).catch(() => undefined);
+  await orAborted(awaitTools(proc, names), proc.work.signal).catch(() => undefined);
   const step = new StepCalls(ports, proc);
   try {
     return await runBatches(ports, proc, calls, settled, step);
@@ -134,7 +134,7 @@ export class StepCalls {
     const target = toolNamed(proc, call.name);
     const path = target ? target.entry.path : null;
     let outcome: CallResult;
-    if (proc.stopped || proc.interrupted) {
+    if (proc.stopped || proc.work.interrupted) {
       outcome = { state: "cancelled", error: notStarted(proc, call) };
     } else {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
@@ -207,7 +207,7 @@ export class StepCalls {
       await this.#beforeEffect(repeatable);
     }
     // The run may have been stopped while the disk was written.
-    if (proc.stopped || proc.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
+    if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
     if (this.#ports.waiting.of(proc, call.id) === undefined) proc.toolCalls++;
     this.#ports.watchers.callBegun(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
@@ -275,8 +275,8 @@ interface CallResult {
   error?: SyscallError;
 }
 
-function notStarted({ interrupted }: Process, { name }: ToolCall): SyscallError {
-  const why = interrupted ? "The user interrupted the work" : "The run was stopped";
+function notStarted({ work }: Process, { name }: ToolCall): SyscallError {
+  const why = work.interrupted ? "The user interrupted the work" : "The run was stopped";
   return new SyscallError("CANCELLED", `${why} before ${name} started: nothing was done.`);
 }
 
