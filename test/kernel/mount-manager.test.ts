@@ -65,17 +65,6 @@ describe("a mount of a new process", () => {
     ]);
   });
 
-  test("the device receives the tool's name as its plugin calls it", async () => {
-    const table = new Mountable();
-    await using h = new KernelHarness({
-      model: script(calls(["table__one__Echo", {}]), says("done")),
-      mounts: [table.type],
-    });
-    const { info } = await h.run("go", { mounts: [one] });
-    const { records } = await h.runs.steps(info.uuid);
-    expect(records[0]?.tool_calls[0]?.result).toBe('{"op":"Echo"}');
-  });
-
   test("a required one that fails unmounts all of them, and ends the process", async () => {
     const table = new Mountable();
     const broken = new Mountable("broken", {
@@ -196,7 +185,7 @@ describe("the first step", () => {
     ]);
   });
 
-  test("may call a tool of a mount that is still being made: the call waits for it", async () => {
+  test("may call a tool of a mount that is still being made: the call waits for it, and has the plugin's name", async () => {
     const { stands, table } = slow();
     await using h = new KernelHarness({
       model: script(calls(["table__one__Echo", { n: 1 }]), says("done")),

@@ -49,6 +49,13 @@ function talkingTool(): { device: Device; show(text: string, skipped?: number): 
   };
 }
 
+/** A run that calls such a tool once. */
+function talkingRun() {
+  const [clock, tool] = [new FakeClock(), talkingTool()];
+  const model = script(calls(["Talk", {}]), says("done"));
+  return { clock, tool, options: { clock, model, devices: { "/dev/talk": tool.device } } };
+}
+
 /** Collects the events of a channel; it is read from now on. */
 function collected(channel: Channel<ProcessEvent>): ProcessEvent[] {
   const events: ProcessEvent[] = [];
@@ -242,13 +249,8 @@ test("steps and answers have the size of the conversation, and the model's windo
 
 describe("the output of a running call", () => {
   test("comes coalesced and in order, and a client that attaches late gets its end", async () => {
-    const clock = new FakeClock();
-    const tool = talkingTool();
-    await using h = new KernelHarness({
-      model: script(calls(["Talk", {}]), says("done")),
-      devices: { "/dev/talk": tool.device },
-      clock,
-    });
+    const { clock, tool, options } = talkingRun();
+    await using h = new KernelHarness(options);
     const pid = await h.spawn("top");
     const events = collected(h.kernel.attach(pid));
     await talking(h, pid);
@@ -281,13 +283,8 @@ describe("the output of a running call", () => {
   });
 
   test("is bounded, and needs no timer while no client is attached", async () => {
-    const clock = new FakeClock();
-    const tool = talkingTool();
-    await using h = new KernelHarness({
-      model: script(calls(["Talk", {}]), says("done")),
-      devices: { "/dev/talk": tool.device },
-      clock,
-    });
+    const { clock, tool, options } = talkingRun();
+    await using h = new KernelHarness(options);
     const pid = await h.kernel.processes.spawn("top", null, h.opts());
     await talking(h, pid);
     const timers = clock.pending;
@@ -308,13 +305,8 @@ describe("the output of a running call", () => {
   });
 
   test("shows no key, also when it comes in two pieces", async () => {
-    const clock = new FakeClock();
-    const tool = talkingTool();
-    await using h = new KernelHarness({
-      model: script(calls(["Talk", {}]), says("done")),
-      devices: { "/dev/talk": tool.device },
-      clock,
-    });
+    const { clock, tool, options } = talkingRun();
+    await using h = new KernelHarness(options);
     const pid = await h.spawn("top", { secrets: ["sk-very-secret"] });
     const events = collected(h.kernel.attach(pid));
     await talking(h, pid);
