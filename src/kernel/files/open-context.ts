@@ -1,29 +1,24 @@
 /** The context and services that a driver gets at Open. */
 
 import { innerPath } from "../../lib/inner-path.ts";
-import type { Children } from "../../os/children.ts";
 import type { Redactor } from "../../os/output.ts";
 import {
   type Ask,
   type ChecklistItem,
   type Child,
   type ExecRequest,
-  type GuardedFolder,
-  type History,
   type LlmReply,
   type LlmRequest,
   type OpenContext,
-  type Schedule,
-  type Search,
   type Services,
   SyscallError,
 } from "../../plugin/index.ts";
 import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
-import type { ScheduleCaller } from "../process/schedule-caller.ts";
 import { callKey } from "../tools/call-key.ts";
 import type { EffectWindows } from "./effect-windows.ts";
 
@@ -31,18 +26,8 @@ import type { EffectWindows } from "./effect-windows.ts";
 const MAX_ITEMS = 200;
 const MAX_ITEM = 200;
 
-interface OpenContextPorts {
-  children: Children;
-  /** The user's own data folder, for the `user` scope of the store. */
-  userDataDir: string;
-  /** The user's own folders that no run writes to; its records are added. */
-  guarded: readonly GuardedFolder[];
-  /** The recorded runs, which every driver may read. */
-  history: History;
-  /** The derived index, for a plugin in a project. */
-  search(plugin: string, project: { dir: string; dataDir: string }): Search;
-  /** The scheduled jobs, as this process sees them. */
-  schedule?(caller: ScheduleCaller): Schedule;
+interface OpenContextPorts
+  extends Pick<KernelPorts, "children" | "userDataDir" | "guarded" | "history" | "search" | "schedule"> {
   /** The service `ask` for one open file, until `signal` fires. */
   ask(proc: Process, callId: string | undefined, signal: AbortSignal): Ask;
   /** A model request of a driver, for a call or a raw open, until `signal` fires. */
@@ -152,21 +137,14 @@ export class OpenContexts {
     if (entry.needs.includes("llm"))
       services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };
     if (entry.needs.includes("store")) {
-      services.store = new PluginStore({
-        plugin: entry.plugin,
-        ...pluginFolders(entry.isStock === true, {
-          run: proc.record.dir,
-          tree: this.#ports.treeDir(proc),
-          project: proc.spec.opts.project,
-          user: this.#ports.userDataDir,
-        }),
-        isTreeReadOnly: proc.pid === 0,
-        onRecovered: (file) => this.#ports.log("warn", source, recoveredText(file)),
-        onDamaged: (log, damaged, lines) => {
-          const more = damaged > lines.length ? ", …" : "";
-          this.#ports.log("warn", source, `${log}: damaged lines left out: ${lines.join(", ")}${more}`);
-        },
-      });
+      const folders = {
+        run: proc.record.dir,
+        tree: this.#ports.treeDir(proc),
+        project: proc.spec.opts.project,
+        user: this.#ports.userDataDir,
+      };
+      const warn = (text: string): void => this.#ports.log("warn", source, text);
+      services.store = pluginStore(entry, folders, warn, { isTreeReadOnly: proc.pid === 0 });
     }
     if (entry.needs.includes("secret")) {
       services.secret = async (name) => {
@@ -240,6 +218,25 @@ export class OpenContexts {
       { ...request, cwd: request.cwd ?? opts.cwd },
     );
   }
+}
+
+/** The service `store`: what the plugin keeps in these folders. */
+export function pluginStore(
+  { plugin, isStock }: Pick<DeviceEntry, "plugin" | "isStock">,
+  folders: Parameters<typeof pluginFolders>[1],
+  warn: (text: string) => void,
+  { isTreeReadOnly = false }: { isTreeReadOnly?: boolean } = {},
+): PluginStore {
+  return new PluginStore({
+    plugin,
+    ...pluginFolders(isStock === true, folders),
+    isTreeReadOnly,
+    onRecovered: (file) => warn(recoveredText(file)),
+    onDamaged: (log, damaged, lines) => {
+      const more = damaged > lines.length ? ", …" : "";
+      warn(`${log}: damaged lines left out: ${lines.join(", ")}${more}`);
+    },
+  });
 }
 
 function checkedList({ secrets }: Process, items: readonly ChecklistItem[]): ChecklistItem[] {

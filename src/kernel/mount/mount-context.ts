@@ -1,23 +1,18 @@
 /** The context that a plugin gets to open a mount. */
 
 import { join } from "node:path";
-import type { Children } from "../../os/children.ts";
 import {
   type Child,
   type ExecRequest,
-  type GuardedFolder,
   type OpenContext,
   type Services,
   SyscallError,
 } from "../../plugin/index.ts";
-import { pluginFolders } from "../../store/files/plugin-folders.ts";
-import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
+import { pluginStore } from "../files/open-context.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 
-export interface MountContextPorts {
-  children: Children;
-  userDataDir: string;
-  guarded: readonly GuardedFolder[];
+export interface MountContextPorts extends Pick<KernelPorts, "children" | "userDataDir" | "guarded"> {
   log(level: "debug" | "info" | "warn", source: string, text: string): void;
 }
 
@@ -92,13 +87,7 @@ function services(
   const offered: Partial<Services> = {};
   if (opener.needs.includes("exec")) offered.exec = (request) => exec(ports, opening, request);
   if (opener.needs.includes("store")) {
-    offered.store = new PluginStore({
-      plugin: opener.plugin,
-      ...pluginFolders(opener.isStock === true, { project, user: ports.userDataDir }),
-      onRecovered: (file) => log("warn", recoveredText(file)),
-      onDamaged: (name, damaged, lines) =>
-        log("warn", `${name}: ${damaged} damaged lines left out, such as ${lines.join(", ")}`),
-    });
+    offered.store = pluginStore(opener, { project, user: ports.userDataDir }, (text) => log("warn", text));
   }
   return offered;
 }

@@ -1,7 +1,7 @@
 /** One mounted source, such as an MCP server: opens it, restarts it and closes it. */
 
 import { withDeadline, withGrace } from "../../lib/cancellation.ts";
-import type { Clock, Timer } from "../../lib/clock.ts";
+import type { Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import {
@@ -11,15 +11,12 @@ import {
   SyscallError,
   type VFSFileFactory,
 } from "../../plugin/index.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
 import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 import { type MountContextPorts, mountContext } from "./mount-context.ts";
 
-export interface MountSourcePorts extends MountContextPorts {
-  clock: Clock;
-  random(): number;
-  uuid(): string;
-}
+export interface MountSourcePorts extends MountContextPorts, Pick<KernelPorts, "clock" | "random" | "uuid"> {}
 
 /** What is opened, in which project and with which environment. */
 interface SourceSpec {
