@@ -79,8 +79,10 @@ export class Completer {
     const file = fileTyped(before);
     if (file !== null) return this.#files(file, signal);
     const argument = isFirstLine ? /^\/(\S+) +(\S*)$/.exec(before) : null;
-    const command = this.#sources.commands().find(({ name }) => name === argument?.[1]);
-    if (argument === null || command?.values === undefined) return null;
+    if (argument === null) return null;
+    // The commands are read from files: not with each key of a message.
+    const command = this.#sources.commands().find(({ name }) => name === argument[1]);
+    if (command?.values === undefined) return null;
     const typed = argument[2] ?? "";
     const values = await command.values();
     if (signal.aborted) return null;

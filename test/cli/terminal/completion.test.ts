@@ -48,6 +48,20 @@ function completer(cwd: string, files: readonly string[] = []): Completer {
   });
 }
 
+test("a message that is no command asks for no commands", async () => {
+  let asked = 0;
+  const commands = () => {
+    asked++;
+    return [];
+  };
+  const completer = new Completer({ commands, files: null, cwd: root });
+  for (const text of ["f", "fix the test", "see /tmp"]) {
+    expect(completer.now(text, true)).toBeNull();
+    expect(await completer.soon(text, true, never)).toBeNull();
+  }
+  expect(asked).toBe(0);
+});
+
 describe("patterns of .gitignore", () => {
   const PATTERNS = [
     ...["*.log", "/build", "out/", "docs/*.tmp", "a/**/z", "**/cache", "temp/**", "!keep.log", "# no.txt"],
