@@ -2,6 +2,7 @@
 
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Io } from "../io.ts";
+import type { CompletableCommand } from "../terminal/completion.ts";
 import type { Look } from "../terminal/look.ts";
 import type { Link } from "./link.ts";
 import type { Choice } from "./picker.ts";
@@ -26,6 +27,8 @@ export interface ChatActions {
   readonly isLive: boolean;
   readonly isWorking: boolean;
   readonly columns: number;
+  /** Built-in commands, then the prompts of the project and the user. */
+  readonly commands: readonly CompletableCommand[];
   /** Prints a plain block into the transcript. */
   print(text: string): void;
   /** The same with styled lines; empty ones at the ends are left out. */

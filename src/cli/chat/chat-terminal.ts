@@ -3,7 +3,6 @@
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
-import type { CompletableCommand } from "../terminal/completion.ts";
 import { Keyboard } from "../terminal/keyboard.ts";
 import { lookOf } from "../terminal/look.ts";
 import { Screen } from "../terminal/screen.ts";
@@ -12,8 +11,8 @@ import { AgentList } from "./agent-list.ts";
 import { BelowLine } from "./below.ts";
 import { Chat } from "./chat.ts";
 import { ClipboardImages } from "./clipboard-image.ts";
-import { runsOn } from "./commands.ts";
 import { editText } from "./external-editor.ts";
+import { runsOn } from "./model-commands.ts";
 import { ProjectLine } from "./project-line.ts";
 
 interface ChatStart {
@@ -62,7 +61,7 @@ class ChatTerminal {
       dataDir: user.dataDir,
       projectId: project.id,
       style: look,
-      commands: () => this.#commands(),
+      commands: () => this.#chat.commands,
       rows: () => this.#screen.rows,
       redraw,
     });
@@ -134,12 +133,6 @@ class ChatTerminal {
     };
     // The first message says it, too.
     work().catch(() => undefined);
-  }
-
-  #commands(): CompletableCommand[] {
-    return this.#chat.commands.map((command) =>
-      "of" in command ? { ...command, about: `${command.about} (${command.of})` } : command,
-    );
   }
 
   #paste(text: string): void {

@@ -6,6 +6,7 @@ import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
+import type { CompletableCommand } from "../terminal/completion.ts";
 import { type Draft, expanded, joined } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
@@ -19,11 +20,11 @@ import { Composer } from "./composer.ts";
 import { Conversation } from "./conversation.ts";
 import { Link } from "./link.ts";
 import type { Outgoing, When } from "./outbox.ts";
-import { PastTurns } from "./past.ts";
+import { PastTurns } from "./past-turns.ts";
 import { type Choice, Picker } from "./picker.ts";
-import type { CommandFolders, PromptCommand } from "./prompt-commands.ts";
+import type { CommandFolders } from "./prompt-commands.ts";
+import { readTyped } from "./read-typed.ts";
 import type { RunSession } from "./run-session.ts";
-import { readTyped } from "./typed.ts";
 
 const SIGTERM = 1;
 const SIGINT = 3;
@@ -82,9 +83,10 @@ export class Chat implements ChatActions {
     return this.#done.promise;
   }
 
-  get commands(): (ChatCommand | PromptCommand)[] {
+  get commands(): CompletableCommand[] {
     const own = new Set(this.#commands.map(({ name }) => name));
-    return [...this.#commands, ...this.#composer.prompts.filter(({ name }) => !own.has(name))];
+    const prompts = this.#composer.prompts.filter(({ name }) => !own.has(name));
+    return [...this.#commands, ...prompts.map((one) => ({ ...one, about: `${one.about} (${one.of})` }))];
   }
 
   /** The run that is visible. */

@@ -1,22 +1,18 @@
 /** The commands of a conversation, such as /model. */
 
-import type { ProcInfo } from "../../kernel/types.ts";
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { project } from "../io.ts";
-import { formatCost, formatCount, formatElapsed, oneLine, plural } from "../output/format.ts";
-import { target } from "../target.ts";
+import { formatCost, formatCount, plural } from "../output/format.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
-import type { ChatActions, PastRun } from "./actions.ts";
-import { diff, undo } from "./changes.ts";
+import type { ChatActions } from "./actions.ts";
+import { diff, undo } from "./change-commands.ts";
+import { begin, fork, resume, resumeValues } from "./conversation-commands.ts";
+import { agent, agentValues, model, modelValues } from "./model-commands.ts";
 
 export interface ChatCommand extends CompletableCommand {
   run(chat: ChatActions, args: string): Promise<void>;
 }
-
-/** Conversations offered by /resume. */
-const MAX_RESUMABLE = 200;
-const INTENT_WIDTH = 200;
 
 export function chatCommands(chat: ChatActions): ChatCommand[] {
   return [
@@ -51,87 +47,6 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
     { name: "quit", about: "leave; the conversation can be resumed", run: quit },
     { name: "help", about: "commands and keys", run: help },
   ];
-}
-
-async function model(chat: ChatActions, args: string): Promise<void> {
-  const { provider, model } = splitModel(args, await providerNames(chat));
-  if (args === "") {
-    chat.print(await currentModel(chat));
-    return;
-  }
-  if (chat.uuid !== null) {
-    const env = chat.options.env;
-    const set = await chat.link.request("set_model", { uuid: chat.uuid, provider, model, env });
-    chat.print(`model: ${set.provider}/${set.model}${set.applied ? "" : ", from the next step on"}`);
-    return;
-  }
-  chat.options.provider = provider ?? chat.options.provider;
-  chat.options.model = model;
-  chat.print(`model of the new conversation: ${[provider, model].filter(Boolean).join("/")}`);
-}
-
-async function currentModel(chat: ChatActions): Promise<string> {
-  if (chat.uuid === null) return `a new conversation runs on ${await runsOn(chat)}`;
-  const { provider, model } = await chat.link.request("show", { uuid: chat.uuid });
-  return `model: ${provider}/${model}`;
-}
-
-/** The model and agent of a new conversation, or that there is none. */
-export async function runsOn(chat: Pick<ChatActions, "link" | "io" | "options">): Promise<string> {
-  const { providers } = await chat.link.request("list_providers", project(chat.io));
-  const named = chat.options.provider ?? chat.io.env.RNIX_PROVIDER;
-  const chosen = providers.find((one) => (named ? one.name === named : one.chosen));
-  if (chosen === undefined) return "no provider can be used yet: rnix setup";
-  const model = chat.options.model ?? chat.io.env.RNIX_MODEL ?? chosen.model ?? "a model that must be named";
-  return `${chosen.name}/${model}, agent ${chat.options.agent ?? "default"}`;
-}
-
-async function providerNames(chat: ChatActions): Promise<string[]> {
-  const { providers } = await chat.link.request("list_providers", project(chat.io));
-  return providers.map(({ name }) => name);
-}
-
-/** `openai/gpt-5` names both; a slash may also be a part of a model's name. */
-function splitModel(args: string, providers: readonly string[]): { provider?: string; model: string } {
-  const cut = args.indexOf("/");
-  const provider = args.slice(0, Math.max(0, cut));
-  return providers.includes(provider) ? { provider, model: args.slice(cut + 1) } : { model: args };
-}
-
-async function modelValues(chat: ChatActions): Promise<{ value: string; about: string }[]> {
-  const { models } = await chat.link.request("list_models", project(chat.io));
-  return models.map(({ provider, model, context_window, price }) => ({
-    value: `${provider}/${model}`,
-    about: [
-      ...(context_window === null ? [] : [`${formatCount(context_window)} tokens`]),
-      ...(price === null ? [] : [`$${price.input}/$${price.output} per million`]),
-    ].join(", "),
-  }));
-}
-
-async function agent(chat: ChatActions, name: string): Promise<void> {
-  const known = await agentValues(chat);
-  if (name === "") {
-    const list = known.map(({ value, about }) => `  ${value}  ${about}`).join("\n");
-    chat.print(`agent of a new conversation: ${chat.options.agent ?? "default"}\n${list}`);
-    return;
-  }
-  if (!known.some(({ value }) => value === name)) {
-    throw new SyscallError("INVALID", `there is no agent ${JSON.stringify(name)}: /agent lists them`);
-  }
-  chat.options.agent = name;
-  if (chat.uuid === null) {
-    chat.print(`agent: ${name}`);
-    return;
-  }
-  const { uuid } = chat;
-  await chat.begin();
-  chat.print(`your next message begins a new conversation with ${name}; /resume ${uuid} returns to this one`);
-}
-
-async function agentValues(chat: ChatActions): Promise<{ value: string; about: string }[]> {
-  const { agents } = await chat.link.request("list_agents", project(chat.io));
-  return agents.map(({ name, description }) => ({ value: name, about: oneLine(description, INTENT_WIDTH) }));
 }
 
 async function tools(chat: ChatActions): Promise<void> {
@@ -223,109 +138,21 @@ async function btw(chat: ChatActions, question: string): Promise<void> {
   chat.aside(question);
 }
 
-async function fork(chat: ChatActions): Promise<void> {
-  if (chat.uuid === null) throw new SyscallError("INVALID", "there is no conversation to fork yet");
-  const origin = chat.uuid;
-  const { uuid } = await chat.link.fork(origin);
-  await chat.change({ uuid, state: "live" });
-  chat.print(`this is a copy: ${uuid}\nthe original stays as it is: /resume ${origin}`);
-}
-
-async function resume(chat: ChatActions, args: string): Promise<void> {
-  if (args !== "") {
-    const info = await chat.link.request("show", target(chat.io, args.split(/\s/)[0] ?? ""));
-    await chat.change(pastRun(info));
-    return;
-  }
-  const runs = (await conversations(chat)).filter(({ uuid }) => uuid !== chat.uuid);
-  if (runs.length === 0) {
-    chat.print("there is no other conversation in this project");
-    return;
-  }
-  const choices = runs.map((info) => ({
-    value: info,
-    label: titleOf(info),
-    about: sideOf(info, Date.now()),
-  }));
-  const chosen = await chat.pick("Continue which conversation?", choices);
-  if (chosen !== null) await chat.change(pastRun(chosen));
-}
-
-async function resumeValues(chat: ChatActions): Promise<{ value: string; about: string }[]> {
-  const now = Date.now();
-  return (await conversations(chat)).map((info) => ({
-    value: info.uuid,
-    about: `${sideOf(info, now)}  ${titleOf(info)}`,
-  }));
-}
-
-/** The project's conversations, the one used last first. */
-export async function conversations(chat: Pick<ChatActions, "link" | "io">): Promise<ProcInfo[]> {
-  const { processes } = await chat.link.request("list_all_procs", { cwd: chat.io.cwd });
-  return processes
-    .filter((info) => info.chat && info.parent_uuid === null && !info.foreign)
-    .toSorted((a, b) => lastUsed(b) - lastUsed(a))
-    .slice(0, MAX_RESUMABLE);
-}
-
-export function pastRun({
-  uuid,
-  state,
-  ended_at_ms,
-}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms">): PastRun {
-  if (state === "suspended") return { uuid, state: "suspended" };
-  return { uuid, state: ended_at_ms === null ? "live" : "ended" };
-}
-
-function lastUsed({ ended_at_ms, created_at_ms }: ProcInfo): number {
-  return ended_at_ms ?? Math.max(created_at_ms, Date.now());
-}
-
-function titleOf({ intent }: ProcInfo): string {
-  return oneLine(intent, INTENT_WIDTH) || "(no message yet)";
-}
-
-function sideOf(info: ProcInfo, now: number): string {
-  const age =
-    info.ended_at_ms === null ? "live" : `${formatElapsed(Math.max(0, now - info.ended_at_ms))} ago`;
-  return [
-    age,
-    plural(info.steps, "step"),
-    ...(info.cost_usd === null ? [] : [formatCost(info.cost_usd)]),
-  ].join(", ");
-}
-
-async function begin(chat: ChatActions): Promise<void> {
-  const { uuid } = chat;
-  await chat.begin();
-  chat.print(
-    uuid === null
-      ? "this is a new conversation"
-      : `your next message begins a new conversation; /resume ${uuid} returns`,
-  );
-}
-
 async function quit(chat: ChatActions): Promise<void> {
   chat.leave();
 }
 
 async function help(chat: ChatActions): Promise<void> {
-  const commands = chatCommands(chat);
-  const width = Math.max(...commands.map(({ name, hint = "" }) => name.length + hint.length + 1));
-  const rows = commands.map(({ name, hint, about }) => {
-    const shown = hint === undefined ? `/${name}` : `/${name} ${hint}`;
-    return `  ${shown.padEnd(width + 3)}${about}`;
-  });
-  chat.print(
-    [
-      "commands",
-      ...rows,
-      "",
-      "keys",
-      ...KEYS.map(([key, about]) => `  ${key.padEnd(width + 3)}${about}`),
-    ].join("\n"),
-  );
+  const { commands } = chat;
+  const widths = commands.map(({ name, hint = "" }) => name.length + hint.length + 1);
+  const width = Math.min(MAX_NAME_WIDTH, Math.max(...widths));
+  const row = (shown: string, about: string): string => `  ${shown.padEnd(width + 3)}${about}`;
+  const rows = commands.map(({ name, hint = "", about }) => row(`/${name} ${hint}`.trimEnd(), about));
+  chat.print(["commands", ...rows, "", "keys", ...KEYS.map(([key, about]) => row(key, about))].join("\n"));
 }
+
+/** Columns of the names of commands; a longer one moves its text to the right. */
+const MAX_NAME_WIDTH = 24;
 
 const KEYS: readonly [string, string][] = [
   ["enter", "send; while the agent works: for its next step"],

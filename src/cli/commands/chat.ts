@@ -76,7 +76,7 @@ export default defineCommand({
     const [{ projectOf, userPaths }, { runChat }, { conversations, pastRun }] = await Promise.all([
       import("../../server/offline-commands.ts"),
       import("../chat/chat-terminal.ts"),
-      import("../chat/commands.ts"),
+      import("../chat/conversation-commands.ts"),
     ]);
     const project = projectOf({ cwd, env: io.env });
     return runChat(

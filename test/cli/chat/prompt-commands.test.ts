@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expandPrompt, findPromptCommands, wordsOf } from "../../../src/cli/chat/prompt-commands.ts";
-import { readTyped } from "../../../src/cli/chat/typed.ts";
+import { readTyped } from "../../../src/cli/chat/read-typed.ts";
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), "prompt-commands-")));
 afterAll(() => rmSync(root, { recursive: true, force: true }));

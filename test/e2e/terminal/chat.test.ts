@@ -418,7 +418,9 @@ describe("what is sent", () => {
     await terminal.until(/\/git:review\s+Review \(project\)/);
     terminal.type(`\t"a b" c${ENTER}`);
     await terminal.until(/reviewed/);
-    await leave(terminal);
+    terminal.type(`/help${ENTER}`);
+    await terminal.until(/^keys[\s\S]*ctrl-d/m);
+    expect(await leave(terminal)).toMatch(/^commands\n[\s\S]*\n {2}\/git:review +Review \(project\)\n/m);
     expect(asked(model.requests[0]).at(-1)).toBe('Review a b for "a b" c');
   });
 });
