@@ -1,10 +1,11 @@
 /** Searches this machine for model providers. */
 
+import type { Clock } from "../lib/clock.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import { ollamaModels, type Timers } from "./local-servers.ts";
+import { ollamaModels } from "./local-servers.ts";
 import {
   baseUrl,
   defaultsOf,
@@ -21,7 +22,7 @@ import type { Provider } from "./providers.ts";
 
 /** What a search for providers on this machine needs. */
 export interface Search extends Lookup {
-  clock: Timers;
+  clock: Pick<Clock, "timer">;
   /** Logs a driver whose `detect` failed. The search continues with the other drivers. */
   warn(text: string): void;
 }

@@ -1,11 +1,7 @@
 /** Finds the models of an Ollama server on this machine. */
 
 import { z } from "zod";
-
-/** The part of `Clock` that a deadline needs. */
-export interface Timers {
-  timer(ms: number, f: () => void): { cancel(): void };
-}
+import type { Clock } from "../lib/clock.ts";
 
 /** A local server answers at once or is not running. */
 const ANSWER_MS = 500;
@@ -14,7 +10,7 @@ const ANSWER_MS = 500;
  * The chat models of the Ollama server at this address (`…/v1`), the last used first. null when no such server answers
  * within half a second.
  */
-export async function ollamaModels(baseUrl: string, clock: Timers): Promise<string[] | null> {
+export async function ollamaModels(baseUrl: string, clock: Pick<Clock, "timer">): Promise<string[] | null> {
   const late = new AbortController();
   const timer = clock.timer(ANSWER_MS, () => late.abort());
   try {

@@ -2,10 +2,10 @@
 
 import { basename } from "node:path";
 import { z } from "zod";
+import { nearestName } from "../lib/edit-distance.ts";
 import { type FrontMatter, splitFrontMatter } from "../lib/front-matter.ts";
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { nearestName } from "./suggestion.ts";
 import { expecting, mapping, strict, text } from "./values.ts";
 import { parseStockYaml, parseYaml, type YamlText, yamlError } from "./yaml.ts";
 

@@ -2,8 +2,6 @@
 
 import { nearestName } from "../lib/edit-distance.ts";
 
-export { nearestName };
-
 /** The end of a message about a wrong name: ` Did you mean "coder"? There are: coder, default.` */
 export function suggestion(wrong: string, names: Iterable<string>): string {
   const all = [...names];

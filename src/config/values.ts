@@ -5,10 +5,10 @@
 
 import { z } from "zod";
 import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "../lib/duration.ts";
+import { nearestName } from "../lib/edit-distance.ts";
 import { hasCommand } from "../lib/has-command.ts";
 import { formatSize, parseSize } from "../lib/size.ts";
 import { SyscallError } from "../plugin/index.ts";
-import { nearestName } from "./suggestion.ts";
 
 /** How a file writes "no limit" and "not at all". `0` is ambiguous and refused. */
 const UNLIMITED = "unlimited";

@@ -1,6 +1,6 @@
 /** Ends Workers that do not respond while memory grows. */
 
-import { realTimers, type Timers } from "./timers.ts";
+import { realClock, type Timer } from "../../lib/clock.ts";
 
 /** A Worker as the memory watch uses it. */
 interface WatchedWorker {
@@ -8,12 +8,6 @@ interface WatchedWorker {
   probe(answered: (bytes: number) => void): void;
   /** Ends it because it holds too much, or does not answer while the process's memory grows. */
   endForMemory(why: string): void;
-}
-
-interface MemoryPorts {
-  /** Resident bytes of this process. */
-  rss(): number;
-  timers: Timers;
 }
 
 const MIB = 2 ** 20;
@@ -33,21 +27,16 @@ const ASKED_LOOK_MS = 50;
  * costs a timer and a system call while there are Workers.
  */
 class MemoryWatch {
-  readonly #o: MemoryPorts;
   readonly #workers = new Set<WatchedWorker>();
-  #timer: { cancel(): void; unref?(): void } | undefined;
+  #timer: Timer | undefined;
   #base = 0;
   /** Workers that were probed and have not answered. */
   #asked: Set<WatchedWorker> | undefined;
 
-  constructor(o: MemoryPorts = { rss: process.memoryUsage.rss, timers: realTimers }) {
-    this.#o = o;
-  }
-
   add(worker: WatchedWorker): void {
     this.#workers.add(worker);
     if (this.#timer) return;
-    this.#base = this.#o.rss();
+    this.#base = process.memoryUsage.rss();
     this.#arm();
   }
 
@@ -60,15 +49,14 @@ class MemoryWatch {
   }
 
   #arm(): void {
-    this.#timer = this.#o.timers.timer(this.#asked ? ASKED_LOOK_MS : LOOK_MS, () => {
+    this.#timer = realClock.timer(this.#asked ? ASKED_LOOK_MS : LOOK_MS, () => {
       this.#look();
       if (this.#workers.size > 0) this.#arm();
     });
-    this.#timer.unref?.();
   }
 
   #look(): void {
-    const rss = this.#o.rss();
+    const rss = process.memoryUsage.rss();
     this.#base = Math.min(this.#base, rss);
     const grown = rss - this.#base;
     if (!this.#asked && grown >= ASK_BYTES) this.#ask();
@@ -90,7 +78,7 @@ class MemoryWatch {
   #answered(worker: WatchedWorker): void {
     if (!this.#asked?.delete(worker) || this.#asked.size > 0) return;
     this.#asked = undefined;
-    this.#base = this.#o.rss();
+    this.#base = process.memoryUsage.rss();
   }
 
   /** Reads pending answers first: they may have arrived while this thread was busy. */

@@ -1,14 +1,13 @@
 /** The timers of the plugin host. */
 
-/** The timers of the kernel's clock. */
-export interface Timers {
-  /** `unref`: the timer does not keep the program running. */
-  timer(ms: number, f: () => void): { cancel(): void; unref?(): void };
-}
+import type { Clock } from "../../lib/clock.ts";
 
+export type Timers = Pick<Clock, "timer">;
+
+/** Unlike those of `realClock`, they keep the program running: a call waits for them. */
 export const realTimers: Timers = {
   timer(ms, f) {
     const handle = setTimeout(f, ms);
-    return { cancel: () => clearTimeout(handle), unref: () => void handle.unref() };
+    return { cancel: () => clearTimeout(handle) };
   },
 };

@@ -4,18 +4,16 @@ import { dlopen } from "bun:ffi";
 import nodeFs from "node:fs";
 import { dirname } from "node:path";
 import { C_LIBRARIES, errnoAt } from "../../lib/c-library.ts";
+import type { Clock } from "../../lib/clock.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder } from "./document.ts";
 import { ioError, NO_PLAIN_FILE, openPlain } from "./fs-port.ts";
 
-/** The clock that waits for a lock; the kernel's Clock implements it. */
-export interface LockClock {
-  /** Milliseconds that only grow. */
-  monotonic(): number;
-  timer(ms: number, f: () => void): { cancel(): void };
-}
+/** The part of a clock that waits for a lock. */
+export type LockClock = Pick<Clock, "monotonic" | "timer">;
 
+/** Unlike those of `realClock`, its timers keep the program running: a caller waits for the lock. */
 export const systemLockClock: LockClock = {
   monotonic: () => performance.now(),
   timer: (ms, f) => {

@@ -30,7 +30,6 @@ interface IndexFileOptions {
   schema: string;
   /** Marks files that this user's Rnix has made. No other file is opened. */
   seal: { checksumOf(entry: string, record: string): string };
-  now?: () => number;
 }
 
 interface OpenDatabase {
@@ -52,13 +51,13 @@ const FORMER = ["runs.jsonl", "runs.jsonl.lock", "~runs.jsonl.tmp"];
 
 /** A database that can be lost at any time. The user of it fills it again. */
 export class IndexFile {
-  readonly #options: Required<IndexFileOptions>;
+  readonly #options: IndexFileOptions;
   readonly #folder: string;
   readonly #path: string;
   #open: OpenDatabase | undefined;
 
   constructor(options: IndexFileOptions) {
-    this.#options = { now: () => performance.now(), ...options };
+    this.#options = options;
     this.#folder = join(options.dataDir, INDEX_FOLDER);
     this.#path = join(this.#folder, `${options.name}-v${options.version}.db`);
   }
@@ -109,14 +108,13 @@ export class IndexFile {
 
   /** The file may have been deleted, and the disk may have space again. */
   #isCurrent({ ino, openedAt, hasDataDir }: OpenDatabase): boolean {
-    if (ino === null)
-      return !hasDataDir === !this.#hasDataDir() && this.#options.now() - openedAt < MEMORY_MS;
+    if (ino === null) return !hasDataDir === !this.#hasDataDir() && performance.now() - openedAt < MEMORY_MS;
     return inodeOf(this.#path) === ino;
   }
 
   /** Undefined where no file can be made or written. */
   #openFile(): OpenDatabase | undefined {
-    const { dataDir, now } = this.#options;
+    const { dataDir } = this.#options;
     // To search where nothing was recorded makes no folder.
     if (!this.#hasDataDir()) return undefined;
     try {
@@ -136,7 +134,7 @@ export class IndexFile {
           return undefined;
         }
         this.#writeSeal(ino);
-        return { db, ino, openedAt: now(), hasDataDir: true };
+        return { db, ino, openedAt: performance.now(), hasDataDir: true };
       } finally {
         lock.release();
       }
@@ -152,7 +150,7 @@ export class IndexFile {
   }
 
   #inMemory(): OpenDatabase {
-    const openedAt = this.#options.now();
+    const openedAt = performance.now();
     return { db: this.#opened(":memory:"), ino: null, openedAt, hasDataDir: this.#hasDataDir() };
   }
 

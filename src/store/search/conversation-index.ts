@@ -48,7 +48,6 @@ export class ConversationIndex {
   readonly #texts: TextDatabase;
   readonly #runs: RunRecords;
   readonly #key: RecordKey;
-  readonly #now: () => number;
   readonly #indexed = new Map<string, Indexed>();
   /** Runs with steps that are not indexed, the newest last. */
   readonly #waiting = new Set<string>();
@@ -58,14 +57,13 @@ export class ConversationIndex {
   #unseen: string[] = [];
   #looked = Number.NEGATIVE_INFINITY;
 
-  constructor(dataDir: string, key: RecordKey, now: () => number = () => performance.now()) {
+  constructor(dataDir: string, key: RecordKey) {
     this.#texts = new TextDatabase({ dataDir, name: NAME, version: VERSION, key }, (texts) => {
       this.#reset();
       this.#learn(texts);
     });
     this.#runs = new RunRecords(dataDir, realFs, key);
     this.#key = key;
-    this.#now = now;
   }
 
   /** How many runs are known to have steps that are not indexed, or were not looked at yet. */
@@ -77,10 +75,10 @@ export class ConversationIndex {
   async look(): Promise<void> {
     this.#texts.use(() => undefined);
     const uuids = await this.#list();
-    const isAllDue = this.#now() - this.#looked > LOOK_MS;
+    const isAllDue = performance.now() - this.#looked > LOOK_MS;
     for (const uuid of uuids.slice(-NEWEST)) this.#lookAt(uuid);
     if (!isAllDue) return;
-    this.#looked = this.#now();
+    this.#looked = performance.now();
     this.#unseen = uuids.slice(0, -NEWEST);
     const there = new Set(uuids);
     for (const uuid of this.#indexed.keys()) if (!there.has(uuid)) this.#waiting.add(uuid);
