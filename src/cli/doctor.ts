@@ -8,17 +8,9 @@ import { messageOf } from "../lib/error-detail.ts";
 import type { DaemonStatus } from "../protocol/methods.ts";
 import { leftovers, projectOf } from "../server/offline-commands.ts";
 import { commit, version } from "../version.ts";
+import type { Finding } from "./finding.ts";
 import { environment, type Io, project, withWire } from "./io.ts";
 import { plural } from "./output/format.ts";
-
-export interface Finding {
-  name: string;
-  /** `note`: worth knowing, nothing to do. */
-  state: "ok" | "note" | "bad";
-  text: string;
-  /** What to do. */
-  advice?: string;
-}
 
 /** Runs all checks in order. Programs left running are listed before a starting daemon ends them. */
 export async function examine(io: Io): Promise<Finding[]> {
