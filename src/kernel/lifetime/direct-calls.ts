@@ -3,6 +3,7 @@
 import { mkdtempSync, rmdirSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { onceAborted } from "../../lib/cancellation.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import { RecordSeal } from "../../store/runs/record-seal.ts";
@@ -169,15 +170,14 @@ export class DirectCalls {
     { mounts = [] }: DirectCallOpts,
     gone: AbortSignal,
   ): Promise<DirectResult> {
-    const stop = (): void => proc.stop(killed(SIGTERM, false));
-    gone.addEventListener("abort", stop, { once: true });
+    const ignore = onceAborted(gone, () => proc.stop(killed(SIGTERM, false)));
     try {
       gone.throwIfAborted();
       await this.#ports.mounts.mountAll(proc, mounts);
       proc.start();
       return await this.#make(proc, call, proc.signal);
     } finally {
-      gone.removeEventListener("abort", stop);
+      ignore();
     }
   }
 

@@ -14,6 +14,7 @@ import { userText } from "../ipc/wording.ts";
 import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
+import type { FinishedStep } from "../process/step-record.ts";
 import { broken, type RunOutcome } from "../process/verdict.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
@@ -186,42 +187,32 @@ class ReasoningLoop implements AskEvents {
     // The turn is appended when `appendTurn` returns; only its trace comes later.
     this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
     const tokens_used = usage.input_tokens + usage.output_tokens;
-    this.#record(ts, assistant, { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used }, calls);
+    const answer = { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used };
+    this.#record({ ts, assistant, answer, calls, interrupted: false });
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     const { completion } = proc;
     return (completion === null ? undefined : this.#finalAnswer.take(completion)) ?? this.#checkLoop(calls);
   }
 
   /** Finishes the step that was open when the run was interrupted: its answer and some of its calls are recorded. */
-  async #finishOpenStep({
-    step,
-    ts,
-    message,
-    reasoning,
-    usage,
-    stopReason,
-    stopWord,
-    inbox,
-    interrupted,
-    settled,
-    waiting,
-  }: OpenStep): Promise<RunOutcome | undefined> {
+  async #finishOpenStep(open: OpenStep): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
-    proc.step = step;
+    const { message, reasoning, usage } = open;
+    proc.step = open.step;
     this.#ports.onStep(proc);
-    this.#turns.restore(inbox);
+    this.#turns.restore(open.inbox);
     this.#recorder.lastText = message.content;
-    this.#ports.waiting.restore(proc, waiting);
+    this.#ports.waiting.restore(proc, open.waiting);
     const answer: LLMAnswer = {
       content: message.content,
       reasoning,
       tool_calls: message.tool_calls ?? [],
-      stop_reason: stopReason,
-      stop_word: stopWord,
+      stop_reason: open.stopReason,
+      stop_word: open.stopWord,
       usage,
       tokens_used: usage.input_tokens + usage.output_tokens,
     };
-    return this.#applyAnswer(ts, message, answer, { settled, interrupted });
+    return this.#applyAnswer(open.ts, message, answer, open);
   }
 
   /** Runs an answer's tool calls, records the step, and returns an outcome if it was the last. */
@@ -229,7 +220,7 @@ class ReasoningLoop implements AskEvents {
     ts: string,
     assistant: Message,
     answer: LLMAnswer,
-    { settled, interrupted: wasInterrupted = false }: AnswerState = {},
+    { settled, interrupted: wasInterrupted = false }: Partial<Pick<OpenStep, "settled" | "interrupted">> = {},
   ): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const calls = await this.#call(answer, settled);
@@ -238,7 +229,7 @@ class ReasoningLoop implements AskEvents {
     const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
     await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
-    this.#record(ts, assistant, answer, calls, interrupted);
+    this.#record({ ts, assistant, answer, calls, interrupted });
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (interrupted) return this.end.endInterruption([], calls.length === 0);
     return (await this.end.outcomeOf(answer)) ?? this.end.unlessInChat(this.#checkLoop(calls));
@@ -333,15 +324,9 @@ class ReasoningLoop implements AskEvents {
     }
   }
 
-  #record(
-    ts: string,
-    assistant: Message,
-    answer: LLMAnswer,
-    calls: ToolCallRecord[],
-    interrupted = false,
-  ): void {
-    const ends = !interrupted && this.end.ends(answer);
-    this.#recorder.step(ts, assistant, answer, calls, { interrupted, ends, offered: this.#next.offered });
+  #record(step: Pick<FinishedStep, "ts" | "assistant" | "answer" | "calls" | "interrupted">): void {
+    const ends = !step.interrupted && this.end.ends(step.answer);
+    this.#recorder.step({ ...step, offered: this.#next.offered }, ends);
   }
 
   #checkLoop(calls: readonly ToolCallRecord[]): RunOutcome | undefined {
@@ -350,14 +335,6 @@ class ReasoningLoop implements AskEvents {
     this.end.keepPartial();
     return broken(trip.reason, trip.message);
   }
-}
-
-/** How far an answer's step was when the run was cut off. */
-interface AnswerState {
-  /** Calls that are not repeated, by id. */
-  settled?: ReadonlyMap<string, ToolCallRecord>;
-  /** The user interrupted the answer. */
-  interrupted?: boolean;
 }
 
 /** The model can't answer, also after all retries and fallbacks. */

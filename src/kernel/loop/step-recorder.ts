@@ -1,27 +1,18 @@
 /** Writes the steps of one run to its record, and logs their texts. */
 
 import type { LLMAnswer, Message } from "../../plugin/index.ts";
-import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import type { Turns } from "../chat/turns.ts";
 import { recordOrFail } from "../errors/run-error.ts";
 import { textEntry } from "../events/log-entry.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
-import { actionOf, stepRecord, usageSoFar } from "../process/step-record.ts";
+import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
 
 interface StepRecorderPorts {
   watchers: ProcessEvents;
 }
 
 type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
-
-/** What the loop knows of a finished step. */
-interface StepFacts {
-  interrupted?: boolean;
-  ends: boolean;
-  /** Tools in its request. */
-  offered: number | undefined;
-}
 
 /** The record of one run, step by step: the journal of an answer before its effects, then the finished step. */
 export class StepRecorder {
@@ -68,34 +59,14 @@ export class StepRecorder {
   }
 
   /** Writes the finished step. `ends`: the answer ends the run, as far as that is known now. */
-  step(
-    ts: string,
-    assistant: Message,
-    answer: LLMAnswer,
-    calls: ToolCallRecord[],
-    { interrupted = false, ends, offered }: StepFacts,
-  ): void {
+  step(made: Omit<FinishedStep, "action" | "inbox" | "afterCheck">, ends: boolean): void {
     const proc = this.#proc;
-    const action = actionOf(calls, { planned: this.#planned, ends });
+    const action = actionOf(made.calls, { planned: this.#planned, ends });
     if (action === "plan") this.#planned = true;
     const { afterCheck, seqs: inbox } = this.#turns;
     // The first words of a chat that began without any.
     if (proc.spec.intent === "") proc.spec.intent = this.heard;
-    recordOrFail(() =>
-      proc.record.step(
-        stepRecord(proc, {
-          ts,
-          assistant,
-          answer,
-          calls,
-          action,
-          inbox,
-          afterCheck,
-          interrupted,
-          offered,
-        }),
-      ),
-    );
+    recordOrFail(() => proc.record.step(stepRecord(proc, { ...made, action, inbox, afterCheck })));
     proc.recordedStep = proc.step;
     this.#turns.recorded();
   }

@@ -38,26 +38,14 @@ const LOOPS: ReadonlySet<ExitReason> = new Set(["loop_detected", "circuit_breake
 export class TurnEnd {
   readonly #ports: TurnEndPorts;
   readonly #proc: Process;
-  readonly #model: TurnEndParts["model"];
-  readonly #turns: Turns;
-  readonly #checks: Checks;
-  readonly #finalAnswer: FinalAnswer;
-  readonly #recorder: StepRecorder;
+  readonly #parts: TurnEndParts;
   /** The result is the final answer, and its checks run. */
   #isAnswered = false;
 
-  constructor(
-    ports: TurnEndPorts,
-    proc: Process,
-    { model, turns, checks, finalAnswer, recorder }: TurnEndParts,
-  ) {
+  constructor(ports: TurnEndPorts, proc: Process, parts: TurnEndParts) {
     this.#ports = ports;
     this.#proc = proc;
-    this.#model = model;
-    this.#turns = turns;
-    this.#checks = checks;
-    this.#finalAnswer = finalAnswer;
-    this.#recorder = recorder;
+    this.#parts = parts;
   }
 
   /** The model is asked again: what it said is no longer the result. */
@@ -71,18 +59,19 @@ export class TurnEnd {
   ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
     const { completion, spec } = this.#proc;
     if (spec.opts.chat) return false;
-    if (completion !== null) return this.#finalAnswer.isLast(completion);
+    if (completion !== null) return this.#parts.finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
     if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
-    const isCut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget }) !== undefined;
-    return isCut || this.#finalAnswer.isLast(this.#withPauses(content));
+    const isCut =
+      cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
+    return isCut || this.#parts.finalAnswer.isLast(this.#withPauses(content));
   }
 
   /** What an answer with its finished calls ends; undefined if the run continues. */
   async outcomeOf(answer: LLMAnswer): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     if (proc.completion !== null) {
-      const outcome = this.#finalAnswer.take(proc.completion);
+      const outcome = this.#parts.finalAnswer.take(proc.completion);
       return outcome?.kind === "finished" ? this.complete(outcome) : outcome;
     }
     // A model that paused is called again, with its own text as the last message.
@@ -94,7 +83,7 @@ export class TurnEnd {
   async finish({ content, stop_reason, stop_word }: Answered): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     const whole = this.#withPauses(content);
-    const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#model.cutByBudget });
+    const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget });
     if (proc.spec.opts.chat) {
       if (cut?.kind === "broken") this.#ports.watchers.notice(proc, cut.error.message);
       return this.#endTurn(whole);
@@ -137,8 +126,8 @@ export class TurnEnd {
     const proc = this.#proc;
     proc.work.arriving = "";
     proc.step = proc.recordedStep;
-    await this.#turns.putBack();
-    this.#turns.end({ onlyNew: true });
+    await this.#parts.turns.putBack();
+    this.#parts.turns.end({ onlyNew: true });
     this.keepPartial();
     proc.notices.push(why);
     this.#ports.watchers.notice(proc, why);
@@ -153,7 +142,7 @@ export class TurnEnd {
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
     this.keepPartial();
-    this.#turns.end({ onlyNew: proc.work.interrupted });
+    this.#parts.turns.end({ onlyNew: proc.work.interrupted });
     await this.#ports.saveInfo(proc);
     proc.work.endInterruption(putBack);
   }
@@ -162,7 +151,7 @@ export class TurnEnd {
   keepPartial(): void {
     if (this.#isAnswered) return;
     const proc = this.#proc;
-    const text = proc.work.arriving || this.#recorder.lastText || proc.result;
+    const text = proc.work.arriving || this.#parts.recorder.lastText || proc.result;
     if (!text) return;
     proc.result = text;
     proc.partial = true;
@@ -180,12 +169,12 @@ export class TurnEnd {
 
   /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
-    if (!this.#finalAnswer.fits(answer)) return this.#finalAnswer.take(answer);
+    if (!this.#parts.finalAnswer.fits(answer)) return this.#parts.finalAnswer.take(answer);
     // If messages are waiting, they begin another turn.
     this.#proc.turnOver = true;
     const inbox = this.#ports.inboxes.of(this.#proc);
-    if (!inbox.isEmpty || (this.#checks.isLast && !(await inbox.finish()))) return undefined;
-    const outcome = await this.checked(this.#finalAnswer.take(answer));
+    if (!inbox.isEmpty || (this.#parts.checks.isLast && !(await inbox.finish()))) return undefined;
+    const outcome = await this.checked(this.#parts.finalAnswer.take(answer));
     return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
   }
 
@@ -195,7 +184,7 @@ export class TurnEnd {
     proc.completion = null;
     proc.result = answer;
     proc.partial = false;
-    this.#turns.end();
+    this.#parts.turns.end();
     this.#isAnswered = true;
     await this.#ports.saveInfo(proc);
   }
@@ -204,7 +193,7 @@ export class TurnEnd {
   async checked(outcome: RunOutcome | undefined): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     this.#isAnswered = true;
-    const passed = await this.#checks.pass();
+    const passed = await this.#parts.checks.pass();
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (passed) return outcome;
     this.#isAnswered = false;

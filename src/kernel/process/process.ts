@@ -253,7 +253,7 @@ export class Process {
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
     this.asks = new Map(progress.asks.map((ask) => [ask.id, ask]));
-    this.verdicts = new Map([...progress.verdicts, ...(spec.opts.verdicts ?? [])]);
+    this.verdicts = new Map([...(progress.openStep?.verdicts ?? []), ...(spec.opts.verdicts ?? [])]);
     this.filesChanged = new Set(progress.filesChanged);
     this.skills = [...spec.agent.skills, ...progress.skills];
     this.switches = [...progress.switches];

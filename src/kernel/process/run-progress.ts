@@ -71,8 +71,6 @@ export interface RunProgress {
   children: readonly ChildResult[];
   /** Questions to a person that calls of the open step wait for. */
   asks: readonly OpenAsk[];
-  /** By call of the open step: what a person has decided about it. */
-  verdicts: ReadonlyMap<string, AskVerdict[]>;
   /** Children whose usage is part of its own, with children suspended with it. */
   counted: readonly ChildResult[];
   filesChanged: readonly string[];
@@ -110,7 +108,6 @@ export function initialProgress(clock: Clock): RunProgress {
     skills: [],
     children: [],
     asks: [],
-    verdicts: new Map(),
     counted: [],
     filesChanged: [],
     filesChangedComplete: true,

@@ -7,7 +7,7 @@ import type { Process } from "./process.ts";
 /** Characters of a step's summary. */
 const SUMMARY = 160;
 
-interface FinishedStep {
+export interface FinishedStep {
   /** When the step began. */
   ts: string;
   assistant: Message;

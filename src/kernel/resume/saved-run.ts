@@ -116,7 +116,6 @@ export async function readSavedRun(
       children: childrenOf(info, steps),
       counted: info.ended_at_ms === null ? [] : info.children,
       asks: asksOf(info, history),
-      verdicts: openStep?.verdicts ?? new Map(),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
       earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
