@@ -41,7 +41,7 @@ interface Change {
 }
 
 /**
- * CapGrant and CapRevoke (design §2) change the rights of a live process and its descendants: no process holds more
+ * CapGrant and CapRevoke change the rights of a live process and its descendants: no process holds more
  * than its parent. A change applies from the next Open on, is on disk at once, and the models are notified. CapCheck is
  * part of every Open (files/file-grants.ts).
  */

@@ -36,7 +36,7 @@ interface WaitOptions {
 const INTENT_SHOWN = 200;
 
 /**
- * SpawnThread, JoinThread, SpawnCoroutine, ResumeCoroutine (seeds 2.6, 8.5). Threads and coroutines share the
+ * SpawnThread, JoinThread, SpawnCoroutine, ResumeCoroutine. Threads and coroutines share the
  * conversation of their process, are cancelled with it, and are freed at its reap.
  */
 export class ConcurrencyManager {

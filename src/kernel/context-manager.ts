@@ -9,7 +9,7 @@ import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
 
 /**
- * CtxAlloc, CtxRead, CtxWrite, CtxFree (seeds 1.3) as a process makes them: recorded, and with the
+ * CtxAlloc, CtxRead, CtxWrite, CtxFree as a process makes them: recorded, and with the
  * compound writes of the reasoning loop, which are one CtxWrite each.
  */
 export class ContextManager {

@@ -9,7 +9,7 @@ import type { SyscallEvent } from "./types.ts";
 
 type SyscallOutcome = Pick<SyscallEvent, "result" | "error" | "error_code">;
 
-/** Live events a tracer may lag behind by (seeds 1.5). The record on disk has them all. */
+/** Live events a tracer may lag behind by. The record on disk has them all. */
 const TRACE_BUFFER = 256;
 
 /**

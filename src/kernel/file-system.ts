@@ -51,7 +51,7 @@ interface FileSystemPorts {
 }
 
 /**
- * See seeds 1.4. For every device it checks permissions, records events, enforces deadlines, and makes only one call of
+ * For every device it checks permissions, records events, enforces deadlines, and makes only one call of
  * a file at a time.
  */
 export class FileSystem {
@@ -227,7 +227,7 @@ export class FileSystem {
     return withDeadline(proc.clock, proc.signal, ms, late, run);
   }
 
-  /** Closes all open files when a process ends (seeds 2.17). */
+  /** Closes all open files when a process ends. */
   async closeAll(proc: Process): Promise<void> {
     const failures: unknown[] = [];
     for (const { fd } of proc.fds.list()) {

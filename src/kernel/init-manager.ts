@@ -15,7 +15,7 @@ interface InitManagerPorts extends InitUnitPorts {
 }
 
 /**
- * InitBoot, InitStatus (design §2): the units of init.yaml, which the system keeps running. It owns them until `stop`.
+ * InitBoot, InitStatus: the units of init.yaml, which the system keeps running. It owns them until `stop`.
  * PID 0 makes both syscalls.
  */
 export class InitManager {

@@ -12,7 +12,7 @@ import type { Process } from "./process/process.ts";
 import type { ProcessTable } from "./process/process-table.ts";
 import type { PID } from "./types.ts";
 
-/** A message between processes (interfaces §3). `seq` is its number in the receiver's inbox. */
+/** A message between processes. `seq` is its number in the receiver's inbox. */
 interface ProcessMessage {
   from_pid: PID;
   /** null: PID 0, the operator. */
@@ -40,7 +40,7 @@ interface IpcPorts {
   clock: Clock;
 }
 
-/** Send, Recv, Pipe (seeds 8.1). */
+/** Send, Recv, Pipe. */
 export class IpcManager {
   readonly #ports: IpcPorts;
   #pipes = 0;

@@ -23,7 +23,7 @@ interface CheckpointInfo {
   step: number;
 }
 
-/** Checkpoint, Suspend, Resume, Shutdown (design §2). */
+/** Checkpoint, Suspend, Resume, Shutdown. */
 export class LifecycleManager {
   readonly #ports: LifecycleManagerPorts;
   readonly #suspended: SuspendedRuns;
@@ -140,7 +140,7 @@ export class LifecycleManager {
   /**
    * Resumes a run that has ended or was cut off: makes a new process with its UUID and a new PID. The conversation is
    * rebuilt from the records, and the prompt head does not change. A call with an unknown end is repeated where that is
-   * harmless; otherwise the model is notified (design §7). The kernel takes over the device lease, as at a spawn.
+   * harmless; otherwise the model is notified. The kernel takes over the device lease, as at a spawn.
    *
    * Fails with INVALID when the run is alive, when another caller resumes it, when it has completed and there is no
    * input, and when it is not an agent's run. Fails with PERMISSION for a foreign run. With `fork` the run may be alive.

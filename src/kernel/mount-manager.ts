@@ -39,7 +39,7 @@ interface FailedMount {
 }
 
 /**
- * Mount, Unmount, UnmountAll (seeds 000 §3.4, 002 §8.4), for any table of devices. A source with several mounts is
+ * Mount, Unmount, UnmountAll, for any table of devices. A source with several mounts is
  * opened once, and closed with the last of them. A mount that fails leaves nothing behind.
  */
 export class MountManager implements ResourceHolder {

@@ -24,7 +24,7 @@ const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
 const GROUPS_PER_PROCESS = 64;
 
 /**
- * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup (seeds 002 §8.3). A group exists while it has members. Members leave
+ * JoinGroup, LeaveGroup, GetProcGroup, SignalGroup. A group exists while it has members. Members leave
  * at their reap, and a resumed run is in its groups again. `by` is the calling process, absent for PID 0.
  */
 export class ProcGroupManager implements ResourceHolder {
@@ -100,7 +100,7 @@ export class ProcGroupManager implements ResourceHolder {
     );
   }
 
-  /** Reap step 6 of the seeds. */
+  /** Step 6 of the reap. */
   clear(proc: Process): void {
     for (const groupId of proc.groups) this.#leave(proc, groupId);
   }

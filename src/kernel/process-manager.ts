@@ -44,7 +44,7 @@ interface ProcessManagerPorts {
   guarded: readonly GuardedFolder[];
 }
 
-/** Spawn, Kill, Wait, ListProcs, GetPID (seeds 1.2). */
+/** Spawn, Kill, Wait, ListProcs, GetPID. */
 export class ProcessManager {
   readonly #ports: ProcessManagerPorts;
   #closing = false;

@@ -44,7 +44,7 @@ class SignalState {
 }
 
 /**
- * Signal, SigHandle, SigBlock, SigUnblock (seeds 002 §8.2), and how signals reach trees and groups.
+ * Signal, SigHandle, SigBlock, SigUnblock, and how signals reach trees and groups.
  *
  * Delivery is synchronous: a blocked signal becomes pending, else the process's handler takes it, else its default
  * action follows. TERM, INT and KILL end the process; PAUSE stops its clock and RESUME starts it. KILL can't be blocked
@@ -122,7 +122,7 @@ export class SignalManager implements ResourceHolder {
     return disposition;
   }
 
-  /** Reap step 7 of the seeds: drops handlers, blocks and pending signals. */
+  /** Step 7 of the reap: drops handlers, blocks and pending signals. */
   clear(proc: Process): void {
     for (const wait of this.#states.get(proc)?.waits ?? []) wait.cancel();
     this.#states.delete(proc);
@@ -132,7 +132,7 @@ export class SignalManager implements ResourceHolder {
     return this.#states.size;
   }
 
-  /** The seeds' resolveSignalDisposition: decides, and updates the pending signals. */
+  /** Decides what becomes of a signal, and updates the pending signals. */
   #resolve(
     proc: Process,
     signal: Signal,

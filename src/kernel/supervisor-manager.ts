@@ -13,7 +13,7 @@ import { Supervisor, type SupervisorPorts } from "./supervisor/supervisor.ts";
 import { type ExitStatus, type PID, SIGTERM } from "./types.ts";
 
 /**
- * SpawnSupervisor, StopSupervisor, SupervisorChildren, RestartChild (design §2, seeds 8.6). `by` is the calling
+ * SpawnSupervisor, StopSupervisor, SupervisorChildren, RestartChild. `by` is the calling
  * process, absent for PID 0.
  */
 export class SupervisorManager {

@@ -40,7 +40,7 @@ export type ProcessKind = "agent" | "supervisor" | "command";
 
 export type ProcessState = "created" | "running" | "zombie" | "dead";
 
-/** How a run ended (design §2, "How a run ends"). The verdict function is the only one to make it. */
+/** How a run ended. The verdict function is the only one to make it. */
 export interface ExitStatus {
   code: number;
   reason: ExitReason;
@@ -222,7 +222,7 @@ export interface ProviderChoice {
   renewSecret?(refused: string): Promise<boolean>;
 }
 
-/** The resolved options of a spawn (seeds 1.2): the kernel reads no configuration. */
+/** The resolved options of a spawn: the kernel reads no configuration. */
 export interface SpawnOpts {
   project: ProjectHandle;
   /** `--base`. */
@@ -352,7 +352,7 @@ export interface ChildPlan {
   notices: string[];
 }
 
-/** Callbacks of the program that embeds the kernel (seeds 1.3). They are optional and must not throw. */
+/** Callbacks of the program that embeds the kernel. They are optional and must not throw. */
 export interface KernelCallbacks {
   onSpawn(pid: PID, intent: string, provider: string, model: string): void;
   /** At the start of a step. `total` is null where there is no limit. */

@@ -16,7 +16,7 @@ export interface OpenFile<Right> {
 
 const FIRST_FD = 3;
 
-/** The open files of one process (seeds 2.17). Descriptors start at 3, only grow and are never reused. */
+/** The open files of one process. Descriptors start at 3, only grow and are never reused. */
 export class FdTable<Right = never> {
   /** A list, because most processes have one file and a map would need much more memory. */
   #files: { readonly fd: number; readonly open: OpenFile<Right> }[] = [];

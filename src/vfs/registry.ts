@@ -29,7 +29,7 @@ export interface Match {
 
 const PATH = /^\/(?:[A-Za-z0-9._-]+\/)*[A-Za-z0-9._-]+$/;
 
-/** One table of devices (seeds 3.1). Each path is unique. */
+/** One table of devices. Each path is unique. */
 export class DeviceRegistry {
   readonly #entries = new Map<string, DeviceEntry>();
 

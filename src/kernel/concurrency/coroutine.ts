@@ -6,7 +6,7 @@ import type { PID } from "../types.ts";
 
 export type CoID = number;
 
-/** A coroutine as its own body sees it (seeds 2.6). */
+/** A coroutine as its own body sees it. */
 export interface Coroutine {
   readonly coid: CoID;
   readonly pid: PID;

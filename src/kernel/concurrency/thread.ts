@@ -6,7 +6,7 @@ import type { PID } from "../types.ts";
 
 export type TID = number;
 
-/** A thread as its own work sees it (seeds 2.6). */
+/** A thread as its own work sees it. */
 export interface Thread {
   readonly tid: TID;
   readonly pid: PID;

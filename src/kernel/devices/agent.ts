@@ -9,7 +9,7 @@ import type { KernelTool } from "./tool-device.ts";
 const MAX_LAST_TEXT = 2_000;
 
 /**
- * Gives a part of the task to a child and returns its answer (design §4, "spawn"). It has no deadline of its own: it
+ * Gives a part of the task to a child and returns its answer. It has no deadline of its own: it
  * ends with the child, whose time limit is part of its parent's.
  */
 export function agentTool(agents: () => ChildAgents): KernelTool {

@@ -11,7 +11,7 @@ interface ProcSource {
 }
 
 /**
- * /proc/{pid}/status|intent|context (seeds 2.5), with "self" for the process that reads, and /proc/llm, the queues and limits
+ * /proc/{pid}/status|intent|context, with "self" for the process that reads, and /proc/llm, the queues and limits
  * of the model providers: snapshots made at open, read-only.
  */
 export function procDevice(source: ProcSource): Device {

@@ -1,4 +1,4 @@
-/** Messages to suspended runs that wait for a message (design §2, "Waiting"). */
+/** Messages to suspended runs that wait for a message. */
 
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";

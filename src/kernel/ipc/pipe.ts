@@ -9,7 +9,7 @@ export const PIPE_BYTES = 64 * 1024;
 const NOTHING = new Uint8Array(0);
 
 /**
- * A pipe (seeds 8.1) delivers bytes in order and holds at most 64 KiB. Each end is a file of the process that holds it.
+ * A pipe delivers bytes in order and holds at most 64 KiB. Each end is a file of the process that holds it.
  * The memory is freed when both ends are closed.
  */
 export class Pipe {

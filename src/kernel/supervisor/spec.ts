@@ -43,7 +43,7 @@ export interface ChildSpec {
   start: ChildStart;
 }
 
-/** The input of SpawnSupervisor (seeds 8.6). Children start in order and end in reverse. */
+/** The input of SpawnSupervisor. Children start in order and end in reverse. */
 export interface SupervisorSpec {
   name: string;
   strategy: Strategy;
@@ -57,7 +57,7 @@ export interface SupervisorSpec {
   opts: Plan<SpawnOpts>;
 }
 
-/** Default grace of a child after TERM (interfaces §1). */
+/** Default grace of a child after TERM. */
 const DEFAULT_SHUTDOWN_MS = 10_000;
 
 export function shutdownOf({ shutdown, start }: ChildSpec): Shutdown {
