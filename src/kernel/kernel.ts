@@ -170,7 +170,7 @@ export class Kernel {
   }
 
   /**
-   * All further events of a process, after those that say how it stands; or those of its log alone. Ends with
+   * All further events of a process, after those of its present state; or those of its log alone. Ends with
    * `complete`. `answers`: a person is there, who can answer its questions.
    */
   attach(

@@ -16,7 +16,7 @@ interface LifecycleManagerPorts extends ShutdownPorts, StoredRunPorts {
   events: LifecycleEvents;
 }
 
-/** Where a run stands on disk. */
+/** How much of a run is on disk. */
 interface CheckpointInfo {
   uuid: string;
   /** The last step that a Resume would find whole. */

@@ -92,7 +92,7 @@ export class SupervisorManager {
     return this.#live.size;
   }
 
-  /** The run may be a suspended child of the supervisor that the new process stands below. */
+  /** The run may be a suspended child of the supervisor that is the new process's parent. */
   #onResumed(proc: Process): void {
     const parent = this.#ports.table.find(proc.ppid);
     if (parent) this.#live.get(parent)?.onResumed(proc);

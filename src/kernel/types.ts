@@ -140,13 +140,13 @@ export interface MountRequest {
   name: string;
   /** What the plugin is given; only data. */
   config: object;
-  /** Ms until it must stand. */
+  /** Maximum ms until it is ready. */
   timeoutMs?: number;
   /** False: a process has its own. By default those with the same project, config and environment share one. */
   shared?: boolean;
   /** False: a run starts without it, with a notice. */
   required?: boolean;
-  /** Ms that the first step waits for one that is not required; absent: until it stands or has failed. */
+  /** Ms that the first step waits for one that is not required; absent: until it is ready or has failed. */
   waitMs?: number;
   /** The agent takes whatever is there: without a notice, it is not mounted where it could not be used. */
   offered?: true;

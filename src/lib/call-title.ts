@@ -1,20 +1,7 @@
 /** Titles of tool calls for people: the tool and its most telling argument. */
 
 /** Input fields that say what a call does, best first. The names are those of the stock tools and of common servers. */
-const SUBJECTS = [
-  "command",
-  "path",
-  "file_path",
-  "url",
-  "uri",
-  "query",
-  "intent",
-  "prompt",
-  "skill",
-  "name",
-  "title",
-  "message",
-];
+const SUBJECTS = "command path file_path url uri query intent prompt skill name title message".split(" ");
 
 /** Characters of a title. */
 const MAX_TITLE = 200;

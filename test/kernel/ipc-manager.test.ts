@@ -4,6 +4,7 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import { realFs } from "../../src/store/files/fs-port.ts";
 import { codeOf } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";
+import { HeldDisk } from "../support/held-disk.ts";
 import { idle } from "../support/idle.ts";
 import { KernelHarness, says, script } from "../support/kernel.ts";
 import { until } from "../support/until.ts";
@@ -52,29 +53,20 @@ describe("Send", () => {
   });
 
   test("is on disk before a waiting receiver is woken", async () => {
-    let letGo: (() => void) | undefined;
-    let holding = false;
-    const fs = {
-      ...realFs,
-      fdatasync: async (fd: number) => {
-        if (holding) await new Promise<void>((resolve) => (letGo = resolve));
-        await realFs.fdatasync(fd);
-      },
-    };
-    await using h = harness({ fs });
+    const disk = new HeldDisk();
+    await using h = harness({ fs: disk.fs });
     const { pid, uuid } = await idle(h);
-    holding = true;
+    disk.hold();
     let received = false;
     const receiving = h.kernel.ipc.recv(pid).then(() => {
       received = true;
     });
     const sending = h.kernel.ipc.send(0, pid, "x");
-    await until(() => letGo !== undefined);
+    await until(() => disk.isWaiting);
     await settled();
     expect(received).toBe(false);
     expect((await h.runs.inbox(uuid)).unread).toMatchObject([{ data: "x" }]);
-    holding = false;
-    letGo?.();
+    disk.release();
     await Promise.all([sending, receiving]);
   });
 

@@ -60,7 +60,7 @@ interface AsksPorts {
 /**
  * A question is shown to the clients that can answer for the process or one of its ancestors; the first answer counts.
  * Without such a client the run's policy decides at once. Each question expires, and then its default counts. A process's
- * clock stands still while it waits for a person.
+ * clock is stopped while it waits for a person.
  */
 export class Asks {
   readonly #ports: AsksPorts;

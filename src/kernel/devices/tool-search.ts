@@ -25,19 +25,7 @@ const MAX_FOUND = 5;
 /** Maximum characters of the names in the description. */
 const MAX_LISTED = 4_000;
 /** Words that say nothing about a tool. */
-const STOP_WORDS = new Set([
-  "the",
-  "and",
-  "for",
-  "with",
-  "from",
-  "tool",
-  "tools",
-  "this",
-  "that",
-  "use",
-  "all",
-]);
+const STOP_WORDS = new Set("the and for with from tool tools this that use all".split(" "));
 /** The weight of a word in a tool's name; one in its description weighs 1. */
 const NAME_WEIGHT = 4;
 

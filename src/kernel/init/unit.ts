@@ -135,7 +135,7 @@ export class InitUnit {
     if (proc.exit && proc.exit.code !== 0) throw new SyscallError("UNAVAILABLE", wordsOf(proc.exit));
   }
 
-  /** Waits for programs that have ended by now: on a busy machine the notice of their end comes late. */
+  /** Waits for programs that have ended by now: on a busy machine Bun reports their end late. */
   async #failedChild(
     supervisor: Process,
     signal: AbortSignal,

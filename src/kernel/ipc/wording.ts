@@ -4,8 +4,8 @@ import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { MessageEntry } from "./inbox.ts";
 
 /**
- * The text of another agent stands in a frame that names its sender and that the
- * text can't close, so that it is not mistaken for the user's words.
+ * The text of another agent is in a frame that names its sender and that the text can't close, so that it is not mistaken
+ * for the user's words.
  */
 export function stepText(entries: readonly InboxEntry[]): string {
   const messages = entries.filter((entry) => entry.kind === "message");

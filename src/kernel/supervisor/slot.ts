@@ -30,7 +30,7 @@ export interface Slot {
   readonly delays: RestartDelays;
   state: ChildState;
   proc: Process | undefined;
-  /** The run of its last process, which comes back when it was suspended. */
+  /** The run of its last process. If it was suspended, it may be resumed. */
   uuid: string | undefined;
   /** Of the supervisor's clock. */
   startedAt: number;

@@ -99,7 +99,7 @@ async function spawnCommand(
 ): Promise<PID> {
   const { request, opts } = await planned(ports.clock, supervisor.signal, start.plan);
   const launched = Promise.withResolvers<void>();
-  launched.promise.catch(() => undefined); // Not heard when the spawn fails before it.
+  launched.promise.catch(() => undefined); // Not awaited when the spawn fails before it.
   const task = commandTask(ports.exec, request, launched);
   const shutdown = shutdownOf(child);
   const graceMs = typeof shutdown === "number" ? shutdown : opts.limits.grace;

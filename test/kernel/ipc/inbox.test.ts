@@ -6,11 +6,11 @@ import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { stepText } from "../../../src/kernel/ipc/wording.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
 import { entriesOfJournal, entriesOfStep } from "../../../src/server/methods/shared/log-entries.ts";
-import { realFs } from "../../../src/store/files/fs-port.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
 import { codeOf } from "../../support/failure.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
+import { HeldDisk } from "../../support/held-disk.ts";
 import { calls, KernelHarness, type Model, says, script, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
@@ -125,30 +125,21 @@ describe("a message for an agent", () => {
 
   test("that is still being written when the last answer arrives is waited for", async () => {
     const model = held();
-    let letGo: (() => void) | undefined;
-    let holding = false;
-    const fs = {
-      ...realFs,
-      fdatasync: async (fd: number) => {
-        if (holding) await new Promise<void>((resolve) => (letGo = resolve));
-        await realFs.fdatasync(fd);
-      },
-    };
+    const disk = new HeldDisk();
     await using h = new KernelHarness({
-      fs,
+      fs: disk.fs,
       model: scripts({ go: [model.answer(says("first")), says("second")] }),
     });
     const pid = await h.spawn("go");
     await model.asked;
-    holding = true;
+    disk.hold();
     const sending = h.kernel.ipc.send(0, pid, "on its way");
-    await until(() => letGo !== undefined);
+    await until(() => disk.isWaiting);
     model.go();
     await until(() => h.kernel.processes.info(pid).tokens_used > 0);
     await settled();
     expect(h.requests).toHaveLength(1);
-    holding = false;
-    letGo?.();
+    disk.release();
     await sending;
     expect((await h.follow(pid)).info).toMatchObject({ result: "second" });
     expect(last(h.requests[1])).toContain("on its way");
