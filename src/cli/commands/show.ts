@@ -37,95 +37,87 @@ function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissio
   return [...deny, ...revoked.map(({ rule }) => rule), ...deny_above];
 }
 
+/** Names and values. One without a value is not printed. */
+type Pairs = [string, string | null][];
+
 function text(p: ProcDetail, style: Style): string {
-  // Supervisors and programs lack the fields that only agents have.
-  const agent = p.kind === "agent";
-  const spends = p.kind !== "command";
-  const sections: [string, [string, string | null][]][] = [
-    [
-      "process",
-      [
-        ["pid", `${p.pid}, child of ${p.ppid}`],
-        ["uuid", p.uuid],
-        ["parent", p.parent_uuid],
-        ["forked from", p.origin_uuid],
-        ["state", `${p.status}${p.live ? ", live" : ""}`],
-        ["doing", p.doing && doingText(p.doing, Date.now(), style)],
-        ["record", recordOf(p)],
-        ["waits for", p.suspended && waitsFor(p.suspended)],
-        ["intent", p.intent],
-        [agent ? "agent" : "kind", p.agent],
-        ["skills", list(p.skills)],
-        ["model", agent ? `${p.model} of ${p.provider}` : null],
-        ["effort", p.effort],
-        ["instead of", list(p.switches.map(insteadOf), "\n")],
-        ["falls back to", list(p.fallback.map(({ provider, model }) => `${model} of ${provider}`))],
-        ["project", p.project],
-        ["folder", p.cwd],
-        ["base", p.base && `${p.base.ref} (${p.base.commit})`],
-        ["notices", list(p.notices, "\n")],
-        ["created", new Date(p.created_at_ms).toISOString()],
-        ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],
-      ],
-    ],
-    [
-      "use",
-      [
-        ["steps", agent ? ofLimit(p.steps, p.max_steps) : null],
-        ["tokens", spends ? ofLimit(p.tokens_used, p.context_budget) : null],
-        [
-          "usage",
-          agent
-            ? `${p.usage.input_tokens} in (${p.usage.cached_tokens} cached), ${p.usage.output_tokens} out`
-            : null,
-        ],
-        ["cost", spends ? costOf(p) : null],
-        [
-          "time",
-          `${formatElapsed(p.elapsed_ms)} of ${p.timeout_ms === null ? "unlimited" : formatElapsed(p.timeout_ms)}`,
-        ],
-        [
-          "context",
-          p.context === null || !agent ? null : `${p.context.messages} messages (space ${p.ctx_id})`,
-        ],
-        ["tool calls", agent ? String(p.tool_calls) : null],
-      ],
-    ],
-    ["rights", agent ? rightsOf(p) : []],
-    [
-      "mounts",
-      p.mounts.map(({ path, type, down }): [string, string] => [type, down ? `${path}: ${down}` : path]),
-    ],
-    ["open files", p.fds.map(({ fd, path }): [string, string] => [String(fd), path])],
-    [
-      "children",
-      p.children.map((c): [string, string] => [
-        String(c.pid),
-        `${c.agent} ${c.exit_reason ?? "runs"} ${c.uuid}`,
-      ]),
-    ],
-    [
-      "end",
-      [
-        ["exit", p.exit_code === null ? null : `${p.exit_code} ${p.exit_reason ?? ""}`],
-        ["error", p.error === null ? null : `${p.error.code}: ${p.error.message}`],
-        [
-          "checks",
-          list(
-            p.checks.map(
-              ({ command, exit_code, attempt = 1 }) =>
-                `${command}: exit ${exit_code ?? "none"}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
-            ),
-            "\n",
-          ),
-        ],
-        ["changed", list(p.files_changed, "\n")],
-        ["result", p.result === null ? null : `${p.result}${p.partial ? "\n(cut off)" : ""}`],
-      ],
-    ],
+  const sections: [string, Pairs][] = [
+    ["process", identityOf(p, style)],
+    ["use", useOf(p)],
+    ["rights", isAgent(p) ? rightsOf(p) : []],
+    ["mounts", p.mounts.map(({ path, type, down }) => [type, down ? `${path}: ${down}` : path])],
+    ["open files", p.fds.map(({ fd, path }) => [String(fd), path])],
+    ["children", p.children.map((c) => [String(c.pid), `${c.agent} ${c.exit_reason ?? "runs"} ${c.uuid}`])],
+    ["end", endOf(p)],
     ["versions", Object.entries(p.versions)],
   ];
   return sections.map(([title, pairs]) => section(title, pairs, style)).join("");
+}
+
+/** Supervisors and programs lack the fields that only agents have. */
+function isAgent({ kind }: ProcDetail): boolean {
+  return kind === "agent";
+}
+
+function identityOf(p: ProcDetail, style: Style): Pairs {
+  return [
+    ["pid", `${p.pid}, child of ${p.ppid}`],
+    ["uuid", p.uuid],
+    ["parent", p.parent_uuid],
+    ["forked from", p.origin_uuid],
+    ["state", `${p.status}${p.live ? ", live" : ""}`],
+    ["doing", p.doing && doingText(p.doing, Date.now(), style)],
+    ["record", recordOf(p)],
+    ["waits for", p.suspended && waitsFor(p.suspended)],
+    ["intent", p.intent],
+    [isAgent(p) ? "agent" : "kind", p.agent],
+    ["skills", list(p.skills)],
+    ["model", isAgent(p) ? modelOf(p) : null],
+    ["effort", p.effort],
+    ["instead of", list(p.switches.map(insteadOf), "\n")],
+    ["falls back to", list(p.fallback.map(modelOf))],
+    ["project", p.project],
+    ["folder", p.cwd],
+    ["base", p.base && `${p.base.ref} (${p.base.commit})`],
+    ["notices", list(p.notices, "\n")],
+    ["created", new Date(p.created_at_ms).toISOString()],
+    ["ended", p.ended_at_ms === null ? null : new Date(p.ended_at_ms).toISOString()],
+  ];
+}
+
+function useOf(p: ProcDetail): Pairs {
+  const { usage, context } = p;
+  const time = `${formatElapsed(p.elapsed_ms)} of ${p.timeout_ms === null ? "unlimited" : formatElapsed(p.timeout_ms)}`;
+  const spent: Pairs = [
+    ["steps", ofLimit(p.steps, p.max_steps)],
+    ["tokens", ofLimit(p.tokens_used, p.context_budget)],
+    ["usage", `${usage.input_tokens} in (${usage.cached_tokens} cached), ${usage.output_tokens} out`],
+    ["cost", costOf(p)],
+    ["time", time],
+    ["context", context && `${context.messages} messages (space ${p.ctx_id})`],
+    ["tool calls", String(p.tool_calls)],
+  ];
+  if (isAgent(p)) return spent;
+  const shared = p.kind === "command" ? ["time"] : ["tokens", "cost", "time"];
+  return spent.filter(([name]) => shared.includes(name));
+}
+
+function endOf(p: ProcDetail): Pairs {
+  const checks = p.checks.map(
+    ({ command, exit_code, attempt = 1 }) =>
+      `${command}: exit ${exit_code ?? "none"}${attempt > 1 ? `, attempt ${attempt}` : ""}`,
+  );
+  return [
+    ["exit", p.exit_code === null ? null : `${p.exit_code} ${p.exit_reason ?? ""}`],
+    ["error", p.error === null ? null : `${p.error.code}: ${p.error.message}`],
+    ["checks", list(checks, "\n")],
+    ["changed", list(p.files_changed, "\n")],
+    ["result", p.result === null ? null : `${p.result}${p.partial ? "\n(cut off)" : ""}`],
+  ];
+}
+
+function modelOf({ model, provider }: { model: string; provider: string }): string {
+  return `${model} of ${provider}`;
 }
 
 function recordOf({ foreign, moved_from, uuid }: ProcDetail): string | null {
@@ -134,17 +126,12 @@ function recordOf({ foreign, moved_from, uuid }: ProcDetail): string | null {
 }
 
 function insteadOf({ step, from, error }: ProcDetail["switches"][number]): string {
-  const was = `${from.model} of ${from.provider}`;
+  const was = modelOf(from);
   if (error === null) return `${was}, until you chose another before step ${step}`;
   return `${was}, which failed in step ${step} (${error.code}: ${error.message})`;
 }
 
-function rightsOf({
-  allowed_tools,
-  allowed_devices,
-  permissions,
-  sandbox,
-}: ProcDetail): [string, string | null][] {
+function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: ProcDetail): Pairs {
   return [
     ["tools", list(allowed_tools)],
     ["devices", list(allowed_devices)],
@@ -160,7 +147,7 @@ function costOf({ cost_usd, max_cost }: ProcDetail): string {
   return `${formatCost(cost_usd)}${max_cost === null ? "" : ` of ${formatCost(max_cost)}`}`;
 }
 
-function section(title: string, pairs: [string, string | null][], style: Style): string {
+function section(title: string, pairs: Pairs, style: Style): string {
   const known = pairs.flatMap(([name, value]): [string, string][] =>
     value === null ? [] : [[`  ${name}`, printable(value)]],
   );
