@@ -160,6 +160,26 @@ describe.concurrent("without a person", () => {
   });
 });
 
+test("a question whose only client detaches is decided by the run's policy", async () => {
+  await using machine = await Machine.playing({
+    "do it": [
+      bash("touch held; until test -e go; do sleep 0.02; done"),
+      calls(["Write", { path: "a", content: "x" }]),
+      says("done"),
+    ],
+  });
+  await machine.run(["spawn", "do it", "--detach", "--ask", "Write"]);
+  await machine.held();
+  await using terminal = plainTerminal(machine, ["attach", "1"]);
+  await terminal.until(/touch held/);
+  machine.write("go", "");
+  await terminal.until(/answer \(/);
+  terminal.type("\x03");
+  await terminal.done;
+  expect(await machine.run(["wait", "1"])).toMatchObject({ code: 0, stdout: "done\n" });
+  expect(machine.has("a")).toBe(false);
+});
+
 describe.concurrent("park", () => {
   async function parked(machine: Machine, ...more: string[]): Promise<{ uuid: string; id: string }> {
     const args = ["spawn", "do it", "--ask", "Bash", "--on-ask", "park", "--output", "json", ...more];

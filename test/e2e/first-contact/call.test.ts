@@ -134,6 +134,21 @@ describe("rnix call", () => {
     expect(answer).toMatchObject({ ok: true, payload: { name: "Bash", state: "done" } });
   });
 
+  test("of a plugin that asks the run's model is refused, as there is none", async () => {
+    await using machine = await Machine.playing({});
+    machine.write(
+      ".rnix/plugins/asker.ts",
+      `import { defineTool } from "rnix/plugin";
+export default defineTool({
+  name: "AskModel", description: "x", input: { type: "object" }, needs: ["llm"],
+  run: async (_, { llm }) => (await llm.ask({ prompt: "hello" })).text,
+});
+`,
+    );
+    const { code, stderr } = await machine.run(["call", "AskModel", "{}", "--trust"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("there is no model to ask")]);
+  });
+
   test("of an MCP server needs trust, and starts it", async () => {
     await using machine = new Machine();
     mcpJson(machine, { notes: mcpServer(), other: { command: "false" } });

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import {
   chmodSync,
-  existsSync,
   lstatSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
   rmSync,
@@ -12,8 +12,10 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
+import { until } from "../../support/until.ts";
 import { binary } from "../support/binary.ts";
 import { ChatClient } from "../support/chat-client.ts";
+import { textOf } from "../support/leftovers.ts";
 import { Machine } from "../support/machine.ts";
 import { bash, calls, type Scene, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
@@ -67,6 +69,13 @@ async function diff(machine: Machine, ...args: string[]): Promise<z.infer<typeof
 
 const write = (path: string, content: string): Scene => calls(["Write", { path, content }]);
 
+/** Waits until the record of a run names this file as changed. */
+function recorded(machine: Machine, path: string): Promise<void> {
+  const steps = join(machine.project, ".rnix/data/steps");
+  const changes = () => readdirSync(steps).map((uuid) => textOf(join(steps, uuid, "changes.jsonl")) ?? "");
+  return until(() => changes().some((text) => text.includes(`"${path}"`)), `the change of ${path}`);
+}
+
 /** Everything that git keeps of the repository, beside the files themselves. */
 function repositoryOf(machine: Machine): string[] {
   return [
@@ -105,9 +114,10 @@ describe("in a git work tree", () => {
       ),
       async () => {
         // While the model thinks.
-        await Bun.sleep(200);
+        await recorded(machine, "bash.txt");
         writeFileSync(join(machine.project, "mine.txt"), "mine\n");
-        await Bun.sleep(200);
+        // Times of changes are compared with a tolerance of 25 ms.
+        await Bun.sleep(100);
         return calls(
           ["Write", { path: "write.txt", content: "written\n" }],
           ["Edit", { path: "untracked.txt", old_string: "untracked", new_string: "edited" }],
@@ -177,6 +187,23 @@ describe("in a git work tree", () => {
       false,
     ]);
     expect((await undo(machine, uuid, "--redo")).files).toEqual([]);
+  });
+
+  test("a file that its user changes between two steps, after the run changed it, is left alone", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("a.txt", "a\n");
+    machine.commit("all");
+    const uuid = await play(machine, bash("echo run >> a.txt"), async () => {
+      await recorded(machine, "a.txt");
+      machine.write("a.txt", "a\nrun\nuser\n");
+      return bash("echo made > made.txt");
+    });
+    expect((await diff(machine, uuid)).files.map(({ path, added }) => [path, added])).toEqual([
+      ["a.txt", 1],
+      ["made.txt", 1],
+    ]);
+    expect((await undo(machine, uuid)).done).toEqual({ "a.txt": "refused", "made.txt": "removed" });
+    expect(machine.read("a.txt")).toBe("a\nrun\nuser\n");
   });
 
   test("--to-step, --step and --from-step; a patch that git apply takes", async () => {
@@ -461,7 +488,7 @@ describe("a run that goes on", () => {
       go: [bash("echo b > a.txt"), bash("touch busy; sleep 2"), says("one"), says("two"), says("three")],
     });
     expect((await machine.run(["spawn", "go", "--detach"])).code).toBe(0);
-    while (!existsSync(join(machine.project, "busy"))) await Bun.sleep(20);
+    await until(() => machine.has("busy"), "the call");
     const busy = await machine.run(["undo", "1"]);
     expect([busy.code, busy.stderr]).toEqual([64, expect.stringContaining("at work")]);
     expect((await machine.run(["diff", "1", "--json"])).stdout).toContain('"a.txt"');
@@ -507,7 +534,7 @@ describe("a run that goes on", () => {
       { git: true },
     );
     const run = machine.start(["spawn", "go"]);
-    while (!existsSync(join(machine.project, "held"))) await Bun.sleep(20);
+    await machine.held();
     machine.killDaemon();
     await run.done;
     const seen = await diff(machine, "1");
@@ -541,7 +568,7 @@ test("kill -9 in the middle of an undo leaves whole files, and the next undo con
   machine.commit("all");
   const uuid = await play(machine, bash("for f in files/*; do echo changed > $f; done"));
   const undoing = machine.start(["undo", uuid]);
-  while (!names.some((name) => machine.read(name) === old)) await Bun.sleep(1);
+  await until(() => names.some((name) => machine.read(name) === old), "a restored file");
   machine.killDaemon();
   expect((await undoing.done).code).not.toBe(0);
   const texts = names.map((name) => machine.read(name));

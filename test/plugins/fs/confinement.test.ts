@@ -145,6 +145,7 @@ describe("a path that stays inside is accepted", () => {
     "new\nline.txt",
     "back\\slash.txt",
     "per%2e%2ecent",
+    "notes (deleted)",
     "...",
     "..a",
     "a*b?[c].txt",
