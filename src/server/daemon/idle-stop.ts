@@ -15,7 +15,8 @@ interface IdleStopPorts {
 /** Stops the daemon when it has been idle for a while (seeds 5.1). */
 export class IdleStop {
   readonly #ports: IdleStopPorts;
-  #idleSince: number;
+  /** undefined: the last check found work. */
+  #idleSince: number | undefined;
   #timer: Timer | undefined;
 
   constructor(ports: IdleStopPorts) {
@@ -41,8 +42,10 @@ export class IdleStop {
 
   #look(afterMs: number): void {
     const { clock, busy, stop } = this.#ports;
-    if (busy()) this.needed();
-    if (clock.monotonic() - this.#idleSince >= afterMs) stop();
+    const now = clock.monotonic();
+    // A check may come late: only from the first one without work on is the daemon known to be idle.
+    this.#idleSince = busy() ? undefined : (this.#idleSince ?? now);
+    if (this.#idleSince !== undefined && now - this.#idleSince >= afterMs) stop();
     else this.#arm();
   }
 }
