@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
+import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
 import { userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
@@ -12,8 +12,8 @@ import { type Project, prepareProject } from "../../config/project.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
 import { driverNames } from "../../config/provider-needs.ts";
-import { loadProviders } from "../../config/providers.ts";
-import { loadSettings } from "../../config/settings.ts";
+import { loadProviders, type Providers } from "../../config/providers.ts";
+import { loadSettings, type Settings } from "../../config/settings.ts";
 import type { AskSetting } from "../../config/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
@@ -28,6 +28,7 @@ import type {
   SpawnOpts,
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import type { HostLease } from "../../plugin/host/lease.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
@@ -35,7 +36,7 @@ import { refuseRequest, refuseSandbox, requireValidSchema } from "./refuse-spawn
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { readOnlyNotice, untrustedNotice, withheldOf } from "./spawn-notices.ts";
-import type { Workspaces } from "./workspace.ts";
+import type { Workspace, Workspaces } from "./workspace.ts";
 
 /** The default agent. */
 const DEFAULT_AGENT = "default";
@@ -79,6 +80,19 @@ interface KnownSettings extends Pick<ProviderRequest, "byFlag" | "fallback" | "w
   envHad?: readonly string[];
 }
 
+/** What a plan rests on: known before plugins are loaded, and allowed to the caller. */
+interface Grounds {
+  request: PlacedSpawn;
+  parent: Parent | undefined;
+  known: KnownSettings;
+  workspace: Workspace;
+  settings: Settings;
+  agent: Agent;
+  /** The user's file with keys. */
+  fileEnv: Env;
+  ports: SpawnPorts;
+}
+
 /**
  * Plans a spawn, in this order: project, trust, settings, agent and its skills, attachments, plugins, provider. If it
  * throws, nothing was spent and nothing is left behind. INVALID and NOT_FOUND are exit 64, UNAVAILABLE is 69. The
@@ -88,39 +102,14 @@ export async function planSpawn(
   request: PlacedSpawn,
   unit: string | undefined,
   ports: SpawnPorts,
-  {
-    agentOf = loadAgent,
-    provider: before,
-    byFlag,
-    fallback,
-    withoutShell,
-    rules,
-    base: recorded,
-    envHad,
-  }: KnownSettings = {},
+  known: KnownSettings = {},
 ): Promise<SpawnPlan> {
-  const parent = parentOf(request, unit, ports);
-  refuseRequest(request, { isInside: parent !== undefined });
-  const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
-  // A program of a run can't choose another base.
-  const wanted = recorded ?? parent?.base ?? (request.base === undefined ? undefined : { ref: request.base });
-  const { project, handle, base, docFolder, sources, alwaysAllowed, lease } = await ports.workspaces.at(
-    wanted === undefined ? where : { ...where, base: wanted },
-  );
-  const settings = await loadSettings(sources);
-  const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
-  requireChecks(agent);
-  refuseSandbox(request, agent);
-  parent?.requireEffects({
-    commands: [...agent.checks, ...(request.check ?? [])],
-    files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
-    variables: request.env_given,
-  });
-  if (request.output_schema) requireValidSchema(request.output_schema);
+  const grounds = await groundsOf(request, unit, ports, known);
+  const { parent, settings, agent, fileEnv } = grounds;
+  const { project, handle, base, docFolder, sources, alwaysAllowed, lease } = grounds.workspace;
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const projectDoc = loadProjectDoc(sources.project, docFolder, docNotices)?.text;
-  const fileEnv = userEnv(sources.configDir);
   const mcp = await mcpMounts(agent, {
     sources,
     envs: [request.env, fileEnv],
@@ -128,67 +117,22 @@ export async function planSpawn(
     // Services are those of the work tree.
     services: base === null ? ports.services(project, "mcp") : [],
   });
-  const servers = narrowedServers(rules ?? request, mcp.mounts);
+  const servers = narrowedServers(known.rules ?? request, mcp.mounts);
   const devices = await lease(settings);
   try {
     const providers = await loadProviders(sources, driverNames({ devices: devices.namespace }));
+    const withheld = [...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)];
     const notices = [
       ...(request.notices ?? []),
       ...(base?.notices ?? []),
       ...(parent === undefined ? readOnlyNotice(project) : []),
-      ...untrustedNotice(
-        [
-          ...[...settings.withheld, ...providers.withheld, ...withheldOf(agent, request)],
-          ...[...agent.untrusted, ...mcp.untrusted],
-        ],
-        base !== null,
-      ),
-      ...agent.notices,
-      ...mcp.notices,
-      ...servers.notices,
-      ...docNotices,
-      ...devices.notices,
+      ...untrustedNotice([...withheld, ...agent.untrusted, ...mcp.untrusted], base !== null),
+      ...[...agent.notices, ...mcp.notices, ...servers.notices, ...docNotices, ...devices.notices],
     ];
-    const provider = await resolveProvider({
-      providers,
-      devices: devices.namespace,
-      env: parent ? fromInside(parent, request.env) : request.env,
-      userEnv: fileEnv,
-      flags: { provider: request.provider, model: request.model },
-      agent: {
-        name: agent.name,
-        provider: agent.provider,
-        model: agent.model,
-        claudeModel: agent.claudeModel,
-        fallback: agent.fallback,
-      },
-      parent: before ?? parent?.provider ?? undefined,
-      byFlag,
-      fallback,
-      withoutShell,
-      keys: ports.keys,
-      clock: ports.clock,
-      contextWindow: settings.sources.has("context_window") ? settings.values.context_window : undefined,
-      warn: (text) => void notices.push(text),
-    });
-    if (provider.plays && provider.model !== parent?.provider?.model) {
-      parent?.requireEffects({ files: scriptOf(provider.model, request.cwd) });
-    }
+    const provider = await chooseProvider(grounds, providers, devices, notices);
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
-    // A key command that fails is detected before anything is spent.
-    if (provider.renewSecret) await provider.secret();
-    const given = runEnvironment(request.env, {
-      ...{ providers, devices, userEnv: fileEnv, fetched: ports.keys.fetched },
-      // A run must not choose the keys of its child's plugins.
-      pluginEnv: parent && (parent.pluginKeys ?? {}),
-    });
-    // A program of a run has no more than the run; a resumed run has what it had.
-    const filters = base !== null && parent?.base === undefined;
-    const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
-    const filtered = filters ? pipelineEnvironment(given.env, envHad ?? passed) : null;
-    if (filtered !== null && envHad === undefined) notices.push(...keptNotice(filtered.kept));
-    const secrets = [...given.secrets, ...(filtered?.secrets ?? [])];
+    const environment = environmentOf(grounds, providers, devices, notices);
     prepareProject(project);
     await ports.remember(project);
     return {
@@ -202,11 +146,9 @@ export async function planSpawn(
         cwd: request.cwd,
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
-        env: filtered?.env ?? given.env,
-        secrets,
-        pluginKeys: given.pluginKeys,
+        ...environment,
         projectDoc,
-        input: attached.text && new Secrets({ keys: secrets }).hide(attached.text),
+        input: attached.text && new Secrets({ keys: environment.secrets }).hide(attached.text),
         parentPid: parent?.pid,
         mounts: servers.mounts,
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
@@ -223,6 +165,84 @@ export async function planSpawn(
     devices.release();
     throw error;
   }
+}
+
+/** Finds the parent, the project and the agent, and refuses what can't be granted. */
+async function groundsOf(
+  request: PlacedSpawn,
+  unit: string | undefined,
+  ports: SpawnPorts,
+  known: KnownSettings,
+): Promise<Grounds> {
+  const parent = parentOf(request, unit, ports);
+  refuseRequest(request, { isInside: parent !== undefined });
+  const where = { cwd: request.cwd, env: request.env, trustAll: request.trust };
+  const asked = request.base === undefined ? undefined : { ref: request.base };
+  // A program of a run can't choose another base.
+  const base = known.base ?? parent?.base ?? asked;
+  const workspace = await ports.workspaces.at(base === undefined ? where : { ...where, base });
+  const { sources } = workspace;
+  const settings = await loadSettings(sources);
+  const { agentOf = loadAgent } = known;
+  const agent = await withAdded(await agentOf(request.agent ?? DEFAULT_AGENT, sources), request, sources);
+  requireChecks(agent);
+  refuseSandbox(request, agent);
+  parent?.requireEffects({
+    commands: [...agent.checks, ...(request.check ?? [])],
+    files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
+    variables: request.env_given,
+  });
+  if (request.output_schema) requireValidSchema(request.output_schema);
+  return { request, parent, known, workspace, settings, agent, fileEnv: userEnv(sources.configDir), ports };
+}
+
+/** The provider of the run. A key command that fails is detected before anything is spent. */
+async function chooseProvider(
+  { request, parent, known, settings, agent, fileEnv, ports }: Grounds,
+  providers: Providers,
+  devices: HostLease,
+  notices: string[],
+): Promise<ProviderChoice> {
+  const { name, provider, model, claudeModel, fallback } = agent;
+  const choice = await resolveProvider({
+    providers,
+    devices: devices.namespace,
+    env: parent ? fromInside(parent, request.env) : request.env,
+    userEnv: fileEnv,
+    flags: { provider: request.provider, model: request.model },
+    agent: { name, provider, model, claudeModel, fallback },
+    parent: known.provider ?? parent?.provider ?? undefined,
+    byFlag: known.byFlag,
+    fallback: known.fallback,
+    withoutShell: known.withoutShell,
+    keys: ports.keys,
+    clock: ports.clock,
+    contextWindow: settings.sources.has("context_window") ? settings.values.context_window : undefined,
+    warn: (text) => void notices.push(text),
+  });
+  if (choice.plays && choice.model !== parent?.provider?.model)
+    parent?.requireEffects({ files: scriptOf(choice.model, request.cwd) });
+  if (choice.renewSecret) await choice.secret();
+  return choice;
+}
+
+/** With a base, only the variables of a pipeline that a run needs, unless it inherits or had others. */
+function environmentOf(
+  { request, parent, known: { envHad }, workspace, fileEnv, ports }: Grounds,
+  providers: Providers,
+  devices: HostLease,
+  notices: string[],
+): Pick<SpawnOpts, "env" | "pluginKeys"> & { secrets: string[] } {
+  const given = runEnvironment(request.env, {
+    ...{ providers, devices, userEnv: fileEnv, fetched: ports.keys.fetched },
+    // A run must not choose the keys of its child's plugins.
+    pluginEnv: parent && (parent.pluginKeys ?? {}),
+  });
+  if (workspace.base === null || parent?.base !== undefined) return given;
+  const passed = [...(request.env_given ?? []), ...(request.env_passed ?? [])];
+  const filtered = pipelineEnvironment(given.env, envHad ?? passed);
+  if (envHad === undefined) notices.push(...keptNotice(filtered.kept));
+  return { ...given, env: filtered.env, secrets: [...given.secrets, ...filtered.secrets] };
 }
 
 /**
