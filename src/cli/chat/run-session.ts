@@ -90,23 +90,11 @@ export class RunSession {
     return this.#ref?.uuid ?? null;
   }
 
-  get pid(): number | null {
-    return this.#ref?.pid || null;
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
-  get activity(): Activity | null {
-    return this.view.state.activity;
-  }
-
   /** The model or a command works, or will as soon as it can. */
   get isWorking(): boolean {
     if (this.#isOver) return false;
     if (this.#followed === null) return this.outbox.waiting.length > 0;
-    return this.activity?.kind !== "input";
+    return this.view.state.activity?.kind !== "input";
   }
 
   /**

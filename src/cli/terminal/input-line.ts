@@ -24,8 +24,8 @@ interface InputOptions {
   /** The terminal's height. */
   rows(): number;
   redraw(): void;
-  completer: Completer | null;
-  history: Pick<History, "load" | "add"> | null;
+  completer: Completer;
+  history: Pick<History, "load" | "add">;
   /** Whether a path names a file, for a path that was dropped on the terminal. */
   isFile(path: string): boolean;
 }
@@ -56,7 +56,7 @@ export class InputLine {
 
   constructor(o: InputOptions) {
     this.#o = o;
-    this.#typed = [...(o.history?.load() ?? [])];
+    this.#typed = [...o.history.load()];
     this.#field = this.#newField();
   }
 
@@ -92,7 +92,7 @@ export class InputLine {
     const text = expanded(draft).trim();
     if (remember && text !== "" && this.#typed.at(-1) !== text) {
       this.#typed.push(text);
-      this.#o.history?.add(text);
+      this.#o.history.add(text);
     }
     this.#reset();
     this.#o.redraw();
@@ -253,7 +253,7 @@ export class InputLine {
       this.#show(searchHistory(this.#typed, this.#field.getText()), state);
       return;
     }
-    if (completer === null || state === this.#dismissed) return;
+    if (state === this.#dismissed) return;
     this.#dismissed = null;
     const before = this.#beforeCursor();
     const isFirst = this.#field.getCursor().line === 0;

@@ -1,7 +1,7 @@
 /** The live view of a run at a terminal: finished parts stay above, and what happens now is redrawn below them. */
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
-import { type Clock, realClock } from "../../lib/clock.ts";
+import { realClock } from "../../lib/clock.ts";
 import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output, TerminalSize } from "../io.ts";
 import { answerHint, askedLine, askerText, closedLine } from "../output/ask.ts";
@@ -59,7 +59,6 @@ export class LiveView implements RunOutput, InputSlot {
   readonly #screen: RunScreen;
   readonly #transcript: TranscriptPrinter;
   readonly #o: LiveOptions;
-  readonly #clock: Clock;
   readonly #pace: ReadingPace | null;
   readonly #stopListening: () => void;
   readonly #left = Promise.withResolvers<null>();
@@ -70,17 +69,16 @@ export class LiveView implements RunOutput, InputSlot {
   /** Printed last. */
   #resumeLine = "";
 
-  constructor(io: Io, screen: RunScreen, o: LiveOptions, clock: Clock = realClock) {
+  constructor(io: Io, screen: RunScreen, o: LiveOptions) {
     this.io = { ...io, stderr: new CommittedOutput(io.stderr, (text) => this.say(text)) };
     this.#stderr = io.stderr;
     this.#screen = screen;
     this.#o = o;
-    this.#clock = clock;
-    this.#pace = o.atReadingPace ? new ReadingPace(clock) : null;
+    this.#pace = o.atReadingPace ? new ReadingPace(realClock) : null;
     this.#stopListening = io.onSignal("SIGINT", () => this.#pace?.hurry());
     this.look = lookOf(io);
     this.#transcript = new TranscriptPrinter(screen, this.look);
-    this.state = new RunState(clock.now(), { isPlayed: o.atReadingPace === true });
+    this.state = new RunState(realClock.now(), { isPlayed: o.atReadingPace === true });
     screen.show((size) => this.#frame(size));
     screen.title(this.#title());
     this.#tick();
@@ -124,7 +122,7 @@ export class LiveView implements RunOutput, InputSlot {
   answerWith(send: SendAnswer): void {
     this.#asks = new AskPanel({
       send,
-      now: () => this.#clock.now(),
+      now: () => realClock.now(),
       say: (line) => this.say(line),
       interrupt: () => this.onInterrupt?.(),
       holdsText: () => this.unused?.isEmpty === false,
@@ -161,7 +159,7 @@ export class LiveView implements RunOutput, InputSlot {
   show(event: StreamEvent): void {
     this.#question(event);
     for (const shown of this.filter?.(event) ?? [event])
-      for (const change of this.state.apply(shown, this.#clock.now())) this.#add(change);
+      for (const change of this.state.apply(shown, realClock.now())) this.#add(change);
     this.#screen.title(this.#title());
     this.#screen.redraw();
   }
@@ -184,7 +182,7 @@ export class LiveView implements RunOutput, InputSlot {
   }
 
   notice(text: string): void {
-    for (const change of this.state.notice(text, this.#clock.now())) this.#add(change);
+    for (const change of this.state.notice(text, realClock.now())) this.#add(change);
   }
 
   warn(text: string): void {
@@ -207,7 +205,7 @@ export class LiveView implements RunOutput, InputSlot {
   }
 
   #tick(): void {
-    this.#timer = this.#clock.timer(FRAME_MS, () => {
+    this.#timer = realClock.timer(FRAME_MS, () => {
       // Nothing moves while the run waits for the user.
       if (this.state.activity?.kind !== "input") this.#screen.redraw();
       this.#tick();
@@ -242,7 +240,7 @@ export class LiveView implements RunOutput, InputSlot {
         columns,
         // The screen shows one line less than it has rows: it would cut the status line.
         rows: rows - 1 - (below?.lines.length ?? 0),
-        now: this.#clock.now(),
+        now: realClock.now(),
         full: this.#transcript.isFull,
         isReady: below !== undefined && this.state.activity?.kind === "input",
         hints: [

@@ -30,8 +30,6 @@ const STILL: ReadonlySet<Activity["kind"]> = new Set(["paused", "input", "ask"])
 export class RunState {
   head: RunHead | null = null;
   step = 0;
-  /** Maximum steps; null where there is no limit. */
-  total: number | null = null;
   tokens = 0;
   costUsd: number | null = null;
   contextTokens: number | null = null;
@@ -46,8 +44,6 @@ export class RunState {
   /** The lists that plugins show, by plugin. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   receipt: Receipt | null = null;
-  /** Messages of the user that the model has not read. */
-  readonly queued = new Map<number, { text: string; when: "next_step" | "after_answer" }>();
   /** When the view was opened. */
   readonly openedMs: number;
   readonly #isPlayed: boolean;
@@ -124,7 +120,6 @@ export class RunState {
       case "step": {
         const done = this.#settle(now);
         this.#calls.stepped();
-        this.total = payload.total;
         this.#used(payload);
         return done;
       }
@@ -135,9 +130,6 @@ export class RunState {
         return this.#doing(payload.activity, now);
       case "child":
         return this.#child(payload.child, now);
-      case "message":
-        this.#message(payload);
-        return [];
       case "retry":
         return this.#retried(payload, now);
       case "checklist":
@@ -145,6 +137,9 @@ export class RunState {
         return [];
       case "notice":
         return this.notice(payload.text, now);
+      // The input line shows those that wait, and the log's entries those that were read.
+      case "message":
+        return [];
     }
   }
 
@@ -152,7 +147,6 @@ export class RunState {
     // After a lost connection the present state is sent again.
     const isKnown = this.head?.pid === payload.pid;
     this.head = payload;
-    this.total = payload.max_steps;
     this.contextWindow = payload.context_window;
     this.#clock.set(payload.elapsed_ms, now);
     return isKnown ? [] : [{ type: "block", block: { kind: "head", run: payload } }];
@@ -193,11 +187,6 @@ export class RunState {
     // No call of the run waits for it: its end is a line of its own.
     this.#dropTree(child.uuid);
     return [{ type: "block", block: { kind: "agent", child: { ...child, endedMs: now } } }];
-  }
-
-  #message({ seq, text, state, when }: Extract<ProgressPayload, { event: "message" }>): void {
-    if (state === "queued") this.queued.set(seq, { text, when });
-    else this.queued.delete(seq);
   }
 
   #retried(payload: Extract<ProgressPayload, { event: "retry" }>, now: number): Change[] {

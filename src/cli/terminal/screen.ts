@@ -39,7 +39,6 @@ const SYNC = "\u001b[?2026h";
 const SYNC_END = "\u001b[?2026l";
 const HIDE_CURSOR = "\u001b[?25l";
 const SHOW_CURSOR = "\u001b[?25h";
-const BELL = "\u0007";
 
 const NOTHING_SHOWN = { columns: 0, lines: [], shown: [] };
 
@@ -152,10 +151,6 @@ export class Screen {
   /** Sets the window's title, with the next frame; null restores the one before. */
   title(text: string | null): void {
     if (this.#title.want(text)) this.redraw();
-  }
-
-  bell(): void {
-    if (!this.#closed) this.#terminal.write(BELL);
   }
 
   /** Gives the terminal to another program, such as an editor, while `work` runs. */

@@ -282,25 +282,6 @@ describe("what a run does now", () => {
     expect(shown(NOW + 64_000)).toEqual([expect.stringContaining("- 4s"), expect.stringContaining("- 4s")]);
   });
 
-  test("queued messages are known until the model has read them", () => {
-    const state = new RunState(NOW);
-    const message = (seq: number, is: "queued" | "read" | "taken_back"): StreamEvent => ({
-      type: "progress",
-      payload: { event: "message", ...REF, seq, text: `m${seq}`, when: "next_step", state: is },
-    });
-    play(
-      [
-        message(1, "queued"),
-        message(2, "queued"),
-        message(3, "queued"),
-        message(1, "read"),
-        message(3, "taken_back"),
-      ],
-      state,
-    );
-    expect([...state.queued.values()]).toEqual([{ text: "m2", when: "next_step" }]);
-  });
-
   test("the receipt has the last word on use", () => {
     const state = new RunState(NOW);
     play([SPAWNED, complete({ tokens_used: 99, cost_usd: 0.5 })], state);

@@ -17,7 +17,6 @@ const actions: Readonly<Record<string, () => void>> = {
     cursor = !cursor;
   },
   t: () => screen.title(`title ${commits}`),
-  b: () => screen.bell(),
   q: () => void end(),
   e: () => process.exit(3),
   x: () => {
