@@ -7,7 +7,7 @@ import { Projects } from "../../config/projects.ts";
 import { loadSettings } from "../../config/settings.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
-import type { RunLists } from "../../store/runs/run-index.ts";
+import type { RunLists } from "../../store/runs/run-lists.ts";
 import { RunStore } from "../../store/runs/run-store.ts";
 import { SearchIndex } from "../../store/search/search-index.ts";
 import { WorkerRunLists } from "../../store/search/worker-run-lists.ts";

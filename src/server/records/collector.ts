@@ -13,7 +13,7 @@ import {
   neededRuns,
   type RetentionLimits,
 } from "../../store/runs/retention.ts";
-import type { DamagedRun, RunRow } from "../../store/runs/run-index.ts";
+import type { DamagedRun, RunRow } from "../../store/runs/run-lists.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 
 /** Minimum age of a folder without a record before it is removed: a new run has no record yet. */

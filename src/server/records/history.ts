@@ -4,7 +4,7 @@ import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
-import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-index.ts";
+import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-lists.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
 import type { Run, RunReader } from "./recorded-run.ts";

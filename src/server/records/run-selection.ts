@@ -2,7 +2,7 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { RunStatus } from "../../protocol/methods.ts";
-import type { RunFilter } from "../../store/runs/run-index.ts";
+import type { RunFilter } from "../../store/runs/run-lists.ts";
 
 /** A filter without what only the records can tell. */
 export type Selection = Omit<RunFilter, "parent" | "pid">;

@@ -12,6 +12,7 @@ import { ChangedRuns } from "./changed-runs.ts";
 import { Coalesced } from "./coalesced.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { INFO } from "./run-files.ts";
+import type { DamagedRun, Listing, RunLists, RunPage } from "./run-lists.ts";
 import type { RunRecords } from "./run-records.ts";
 import { isSameRecord, type RecordFacts, type RunRow, rowOf } from "./run-row.ts";
 import {
@@ -23,9 +24,6 @@ import {
   type TableState,
 } from "./run-table.ts";
 import { ProcInfo } from "./schema.ts";
-
-export type { RunFilter, RunRow } from "./run-row.ts";
-export type { PageQuery } from "./run-table.ts";
 
 /** Records read in parallel. */
 const READERS = 32;
@@ -39,38 +37,6 @@ const SETTLED_MS = 50;
 const UNSETTLED = -1;
 /** How often a page is read again when its records have changed meanwhile. */
 const ATTEMPTS = 3;
-
-export interface DamagedRun {
-  uuid: string;
-  error: SyscallError;
-}
-
-export interface Listing {
-  /** Rows of all readable runs, oldest first. */
-  rows: RunRow[];
-  /** Runs that could not be read, and why. */
-  damaged: DamagedRun[];
-}
-
-export interface RunPage {
-  /** Closed runs of this page. */
-  rows: RunRow[];
-  /** How many closed runs all pages have. */
-  total: number;
-  /** All runs that are open on disk, unfiltered: they may be live, or cut off. */
-  open: RunRow[];
-  damaged: DamagedRun[];
-}
-
-/** How listings read the runs of a data folder. */
-export interface RunLists {
-  /** Checks every record. */
-  list(): Promise<Listing>;
-  /** Checks the records that may have changed, and those on the page. */
-  page(query: PageQuery): Promise<RunPage>;
-  /** Returns the records of these rows, in order. Runs removed meanwhile are left out. */
-  infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]>;
-}
 
 interface RunIndexPorts {
   fs: FsPort;

@@ -2,7 +2,8 @@
 
 import { realFs } from "../files/fs-port.ts";
 import type { RecordKey } from "../runs/record-key.ts";
-import type { DamagedRun, RunIndex, RunRow } from "../runs/run-index.ts";
+import type { RunIndex } from "../runs/run-index.ts";
+import type { DamagedRun, RunRow } from "../runs/run-lists.ts";
 import { RunStore } from "../runs/run-store.ts";
 import { ConversationIndex, type StepHit } from "./conversation-index.ts";
 import { DocumentIndex } from "./document-index.ts";

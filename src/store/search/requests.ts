@@ -1,7 +1,7 @@
 /** The requests to the index's Worker, and its answers, sent as structured clones. */
 
 import type { Code, SearchHit } from "../../plugin/index.ts";
-import type { PageQuery } from "../runs/run-index.ts";
+import type { PageQuery } from "../runs/run-lists.ts";
 
 export interface DocumentText {
   id: string;

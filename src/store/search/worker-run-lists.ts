@@ -2,7 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import { TimeSlices } from "../files/time-slice.ts";
-import type { DamagedRun, Listing, PageQuery, RunLists, RunPage, RunRow } from "../runs/run-index.ts";
+import type { DamagedRun, Listing, PageQuery, RunLists, RunPage, RunRow } from "../runs/run-lists.ts";
 import type { ProcInfo } from "../runs/schema.ts";
 import type { DamagedText, RowsText } from "./requests.ts";
 import type { SearchIndex } from "./search-index.ts";

@@ -5,7 +5,7 @@ import {
   neededRuns,
   type RetentionLimits,
 } from "../../../src/store/runs/retention.ts";
-import type { RunRow } from "../../../src/store/runs/run-index.ts";
+import type { RunRow } from "../../../src/store/runs/run-lists.ts";
 import { rowOf } from "../../../src/store/runs/run-row.ts";
 import { procInfo } from "../../support/samples.ts";
 import { seeded } from "../../support/seeded.ts";

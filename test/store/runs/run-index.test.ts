@@ -17,7 +17,7 @@ import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { ChangedRuns } from "../../../src/store/runs/changed-runs.ts";
 import { keyOfThisProcess } from "../../../src/store/runs/record-key.ts";
 import { sealedInfo } from "../../../src/store/runs/run-files.ts";
-import type { PageQuery, RunLists } from "../../../src/store/runs/run-index.ts";
+import type { PageQuery, RunLists } from "../../../src/store/runs/run-lists.ts";
 import { rowOf } from "../../../src/store/runs/run-row.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { ProcInfo } from "../../../src/store/runs/schema.ts";
