@@ -3,9 +3,10 @@
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { LedgerRow } from "../plugin/index.ts";
-import { AppendLog, eachLine } from "../store/files/append-log.ts";
+import { AppendLog } from "../store/files/append-log.ts";
 import { makeFolder, replaceDocument, syncDirectory } from "../store/files/document.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
+import { eachLine } from "../store/files/read-log.ts";
 import { CRON } from "./cron-folder.ts";
 
 /** Rows of the file at which old ones are left out, and how many of the newest stay. */

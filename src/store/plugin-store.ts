@@ -4,11 +4,12 @@ import nodeFs from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { type Scope, type Store, SyscallError } from "../plugin/index.ts";
-import { AppendLog, readLog } from "./files/append-log.ts";
+import { AppendLog } from "./files/append-log.ts";
 import { prepareDataDir, projectOf, requireNoLink } from "./files/data-dir.ts";
 import { makeFolder, readDocument } from "./files/document.ts";
 import { FileLock, type LockClock, systemLockClock } from "./files/file-lock.ts";
 import { type FsPort, ioError, namesIn, realFs } from "./files/fs-port.ts";
+import { readLog } from "./files/read-log.ts";
 
 /** Maximum wait for the lock. A write takes less, so an owner that holds it longer hangs. */
 const LOCK_WAIT_MS = 10_000;

@@ -2,8 +2,8 @@
 
 import { join } from "node:path";
 import type { DamagedLines } from "../../protocol/methods.ts";
-import type { LogPage } from "../../store/files/append-log.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
+import type { LogPage } from "../../store/files/read-log.ts";
 import type { Run } from "./recorded-run.ts";
 
 /** Collects which records of a run can't be read or are foreign, to report them with the rest. */

@@ -1,7 +1,7 @@
 /** Reads a recorded run page by page. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
-import type { LogPage } from "../../store/files/append-log.ts";
+import type { LogPage } from "../../store/files/read-log.ts";
 import { EVENTS, STEPS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { StepRecord, SyscallEventWire } from "../../store/runs/schema.ts";

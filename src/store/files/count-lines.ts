@@ -1,9 +1,9 @@
 /** Counts the lines of a log and checks their schema version. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { eachLine } from "./append-log.ts";
 import { checkSchemaVersion, isOfNewerSchema } from "./document.ts";
 import type { FsPort } from "./fs-port.ts";
+import { eachLine } from "./read-log.ts";
 import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /** Counts the lines of a log before an append. Fails with INVALID when a newer rnix wrote a line. */

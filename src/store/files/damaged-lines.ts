@@ -1,6 +1,6 @@
 /** Collects the damaged lines of a run's files. */
 
-import type { LineFaults } from "./append-log.ts";
+import type { LineFaults } from "./read-log.ts";
 
 /** Maximum damaged lines that are listed; all are counted. */
 const MOST_NAMED = 100;

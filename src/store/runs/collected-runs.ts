@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../plugin/index.ts";
-import { AppendLog, readLog } from "../files/append-log.ts";
+import { AppendLog } from "../files/append-log.ts";
 import { isLink, requireNoLink } from "../files/data-dir.ts";
 import {
   checkSchemaVersion,
@@ -14,6 +14,7 @@ import {
 } from "../files/document.ts";
 import type { FileLock } from "../files/file-lock.ts";
 import { type FsPort, ioError, namesIn } from "../files/fs-port.ts";
+import { readLog } from "../files/read-log.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";

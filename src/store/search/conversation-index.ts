@@ -3,8 +3,8 @@
 import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { eachLine } from "../files/append-log.ts";
 import { realFs, withFile } from "../files/fs-port.ts";
+import { eachLine } from "../files/read-log.ts";
 import type { RecordKey } from "../runs/record-key.ts";
 import { STEPS } from "../runs/run-files.ts";
 import { RunRecords } from "../runs/run-records.ts";

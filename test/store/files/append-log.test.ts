@@ -2,8 +2,9 @@ import { describe, expect, test } from "bun:test";
 import { appendFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../../src/plugin/index.ts";
-import { AppendLog, type LogPage, readLog } from "../../../src/store/files/append-log.ts";
+import { AppendLog } from "../../../src/store/files/append-log.ts";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
+import { type LogPage, readLog } from "../../../src/store/files/read-log.ts";
 import { codeOf, errorOf, fsWith, modes, openFiles, systemError, temporaryFolder } from "../support.ts";
 
 function logFile(): string {

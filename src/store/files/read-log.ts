@@ -1,0 +1,176 @@
+/** Reads a log file of JSON lines, whose last line may be torn. */
+
+import { errnoOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { type FsPort, ioError, withFileAsync } from "./fs-port.ts";
+
+/** Maximum bytes of a line. A longer line in a file is damage, and is not loaded into memory. */
+export const MAX_LINE_BYTES = 64 * 1024 * 1024;
+const CHUNK_BYTES = 64 * 1024;
+export const NEWLINE = 10;
+
+interface Line {
+  /** From 1. */
+  number: number;
+  /** Where it begins in the file. */
+  at: number;
+  /** Valid only during the visit. Undefined for a line that exceeds the limit. */
+  bytes: Uint8Array | undefined;
+  /** The line ends with a newline. False only for a last line that is torn or being written. */
+  ended: boolean;
+}
+
+/**
+ * Visits the lines of a file in order until `visit` returns false. `from` is the byte where the first line begins. A
+ * missing file has no lines.
+ */
+export async function eachLine(
+  fs: FsPort,
+  path: string,
+  visit: (line: Line) => boolean | undefined,
+  from = 0,
+): Promise<void> {
+  try {
+    await withFileAsync(fs, path, "read", (fd) => eachLineOf(fs, fd, visit, from));
+  } catch (error) {
+    if (errnoOf(error) !== "ENOENT") throw ioError(error, "read", path);
+  }
+}
+
+async function eachLineOf(
+  fs: FsPort,
+  fd: number,
+  visit: (line: Line) => boolean | undefined,
+  from: number,
+): Promise<void> {
+  const chunk = new Uint8Array(CHUNK_BYTES);
+  let begun: Uint8Array[] = [];
+  let begunBytes = 0;
+  let number = 0;
+  let at = from;
+  for (let position = from; ; ) {
+    const got = await fs.readAsync(fd, chunk, position);
+    if (got === 0) break;
+    const base = position;
+    position += got;
+    let start = 0;
+    const filled = chunk.subarray(0, got);
+    for (let end = filled.indexOf(NEWLINE); end >= 0; end = filled.indexOf(NEWLINE, start)) {
+      const bytes = joined(begun, begunBytes, filled.subarray(start, end));
+      begun = [];
+      begunBytes = 0;
+      start = end + 1;
+      if (visit({ number: ++number, at, bytes, ended: true }) === false) return;
+      at = base + start;
+    }
+    begunBytes += got - start;
+    if (begunBytes > MAX_LINE_BYTES) begun = [];
+    else if (start < got) begun.push(filled.slice(start));
+  }
+  if (begunBytes > 0) {
+    visit({ number: number + 1, at, bytes: joined(begun, begunBytes, new Uint8Array(0)), ended: false });
+  }
+}
+
+function joined(begun: Uint8Array[], begunBytes: number, end: Uint8Array): Uint8Array | undefined {
+  if (begunBytes === 0) return end;
+  if (begunBytes + end.length > MAX_LINE_BYTES) return undefined;
+  return Buffer.concat([...begun, end]);
+}
+
+/** What is wrong with the lines of a page. */
+export interface LineFaults {
+  /** Number of damaged lines, a torn last line included. */
+  damaged: number;
+  /** The first hundred of their line numbers, from 1. */
+  damagedLines: number[];
+  /** The last line of the file is torn or being written. */
+  torn: boolean;
+  /** Number of readable lines that this user's Rnix did not write. */
+  foreign: number;
+}
+
+export interface LogPage<T> extends LineFaults {
+  records: T[];
+  /** The `after` of the next page. Equal to `after` when there are no more lines. */
+  next: number;
+}
+
+const NAMED_LINES = 100;
+
+/**
+ * Reads a page of a log: up to `limit` readable lines after line `after`. `decode` throws for a damaged line, which is
+ * counted, or throws a SyscallError to abort, such as for a newer schema. `isOwn` returns whether this user's Rnix wrote
+ * the line.
+ */
+export async function readLog<T>(
+  fs: FsPort,
+  path: string,
+  o: {
+    after: number;
+    limit: number;
+    decode(value: unknown, line: number): T;
+    isOwn?(line: Uint8Array): boolean;
+  },
+): Promise<LogPage<T>> {
+  const page: LogPage<T> = {
+    records: [],
+    damaged: 0,
+    damagedLines: [],
+    torn: false,
+    foreign: 0,
+    next: o.after,
+  };
+  if (o.limit <= 0) return page;
+  await eachLine(fs, path, (line) => {
+    if (line.number <= o.after) return true;
+    const value = parseLine(line.bytes);
+    const record = value === undefined ? undefined : decoded(value, line.number, o.decode);
+    if (record !== undefined) {
+      page.records.push(record.value);
+      if (line.bytes && o.isOwn?.(line.bytes) === false) page.foreign++;
+      page.next = line.number;
+    } else if (line.ended) {
+      countDamaged(page, line.number);
+      page.next = line.number;
+    } else {
+      // Do not skip it: if it is being written, the next read sees all of it.
+      countDamaged(page, line.number);
+      page.torn = true;
+    }
+    return page.records.length < o.limit;
+  });
+  return page;
+}
+
+function countDamaged(page: LogPage<unknown>, line: number): void {
+  page.damaged++;
+  if (page.damagedLines.length < NAMED_LINES) page.damagedLines.push(line);
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Parses a line; undefined when it is not a JSON object. */
+function parseLine(bytes: Uint8Array | undefined): object | undefined {
+  if (bytes === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(strictUtf8.decode(bytes));
+  } catch {
+    return undefined; // Counted and named by the caller.
+  }
+  return typeof value === "object" && value !== null ? value : undefined;
+}
+
+function decoded<T>(
+  value: object,
+  line: number,
+  decode: (value: unknown, line: number) => T,
+): { value: T } | undefined {
+  try {
+    return { value: decode(value, line) };
+  } catch (error) {
+    if (error instanceof SyscallError) throw error;
+    return undefined; // Counted and named by the caller.
+  }
+}
