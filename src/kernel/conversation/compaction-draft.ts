@@ -24,7 +24,7 @@ interface Draft extends Pick<Compaction, "cut" | "summary"> {
 
 interface DraftOptions {
   request: ModelRequest;
-  room: TokenTargets;
+  targets: TokenTargets;
   /** Tokens of the request after it. */
   goal: number;
 }
@@ -49,15 +49,15 @@ const SPARE_SHARE = 0.02;
 export async function draftCompaction(
   ports: ModelCallPorts,
   proc: Process,
-  order: DraftOptions,
+  options: DraftOptions,
 ): Promise<Draft | null> {
-  return new Drafting(ports, proc, order).draft();
+  return new Drafting(ports, proc, options).draft();
 }
 
 class Drafting {
   readonly #ports: ModelCallPorts;
   readonly #proc: Process;
-  readonly #order: DraftOptions;
+  readonly #options: DraftOptions;
   /** Messages that are in records. Later ones belong to the current step. */
   readonly #old: readonly Message[];
   readonly #new: readonly Message[];
@@ -66,19 +66,19 @@ class Drafting {
   /** Estimated tokens of the last turn, which the model has not seen yet: by the usual goal, not a demanded one. */
   readonly #unseen: number;
 
-  constructor(ports: ModelCallPorts, proc: Process, order: DraftOptions) {
+  constructor(ports: ModelCallPorts, proc: Process, options: DraftOptions) {
     this.#ports = ports;
     this.#proc = proc;
-    this.#order = order;
-    const { messages, model } = order.request;
+    this.#options = options;
+    const { messages, model } = options.request;
     const old = messages.length - proc.unrecorded.length;
     this.#old = messages.slice(0, old);
     this.#new = messages.slice(old);
-    const head = proc.estimate.of({ ...order.request, messages: [...this.#new] });
+    const head = proc.estimate.of({ ...options.request, messages: [...this.#new] });
     const spaceFor = (tokens: number): number =>
       Math.max(MIN_MESSAGE_TOKENS, (tokens - head) / proc.estimate.ratio(model));
-    this.#space = spaceFor(order.goal);
-    this.#unseen = spaceFor(order.room.goal) * TAIL_SHARE;
+    this.#space = spaceFor(options.goal);
+    this.#unseen = spaceFor(options.targets.goal) * TAIL_SHARE;
   }
 
   async draft(): Promise<Draft | null> {
@@ -100,7 +100,7 @@ class Drafting {
   }
 
   #fits({ messages }: Draft): boolean {
-    return this.#proc.estimate.of({ ...this.#order.request, messages }) <= this.#order.goal;
+    return this.#proc.estimate.of({ ...this.#options.request, messages }) <= this.#options.goal;
   }
 
   /** Replaces each long result of earlier steps by a line that says how to see it again. */
@@ -192,9 +192,9 @@ class Drafting {
    */
   async #ask(cut: Compaction["cut"], most: number): Promise<string | null> {
     const proc = this.#proc;
-    const { request, room } = this.#order;
+    const { request, targets } = this.#options;
     const last = instruction(Math.floor(most * WORDS_PER_TOKEN));
-    const longest = room.window * (1 - SPARE_SHARE) - most * proc.estimate.ratio(request.model);
+    const longest = targets.window * (1 - SPARE_SHARE) - most * proc.estimate.ratio(request.model);
     const found = [request.messages, this.#with({ cut, summary: null }).messages]
       .map((messages) => ({ ...request, messages: [...messages, last] }))
       .find((one) => proc.estimate.of(one) <= longest);

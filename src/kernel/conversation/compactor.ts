@@ -59,7 +59,7 @@ export class Compactor {
       asked.resolve(done);
       return;
     }
-    if (tokens < this.#room().trigger || tokens < this.#quietBelow) return;
+    if (tokens < this.#targets().trigger || tokens < this.#quietBelow) return;
     await this.#compact(request, "tokens", proc.step + 1);
   }
 
@@ -72,24 +72,24 @@ export class Compactor {
     return tokensAfter < tokens;
   }
 
-  #room(): TokenTargets {
+  #targets(): TokenTargets {
     return tokenTargets(this.#proc.provider, this.#proc.spec.opts.limits, this.#refusedAt);
   }
 
   /** `step` is the step that follows. */
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
-    const room = this.#room();
+    const targets = this.#targets();
     this.#ports.watchers.doing(proc, "compact", "compacting the conversation");
     const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
-    const goal = Math.min(room.goal, demanded);
+    const goal = Math.min(targets.goal, demanded);
     const spent = { ...proc.usage };
-    const draft = await draftCompaction(this.#ports, proc, { request: request(), room, goal });
+    const draft = await draftCompaction(this.#ports, proc, { request: request(), targets, goal });
     // Measured again, because the usage of the summary may have corrected the estimate.
     const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
     const gains = draft !== null && after <= before * (1 - MIN_GAIN);
-    this.#quietBelow = (gains ? after : before) + room.window * GROWTH;
+    this.#quietBelow = (gains ? after : before) + targets.window * GROWTH;
     if (!gains) return { tokensBefore: before, tokensAfter: before, by: null };
     const ts = new Date(this.#ports.clock.now()).toISOString();
     const compaction: Compaction = {

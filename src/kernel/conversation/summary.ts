@@ -48,16 +48,16 @@ const MIN_PART_TOKENS = 150;
 /** Builds the message in about `tokens` tokens. `where` says where the whole first message is, if it is clipped. */
 export function summaryMessage(parts: SummaryParts, tokens: number, where: string): Message {
   const { replaced, text, plan, checklists, heard, skills, files } = parts;
-  const room = (part: keyof typeof SHARES): number => Math.max(MIN_PART_TOKENS, tokens * SHARES[part]);
-  const eachList = room("checklists") / Math.max(1, checklists.size);
-  const eachSkill = room("skills") / Math.max(1, skills.length);
+  const tokensFor = (part: keyof typeof SHARES): number => Math.max(MIN_PART_TOKENS, tokens * SHARES[part]);
+  const eachList = tokensFor("checklists") / Math.max(1, checklists.size);
+  const eachSkill = tokensFor("skills") / Math.max(1, skills.length);
   const sections = [
-    opening(parts, room("first"), where),
+    opening(parts, tokensFor("first"), where),
     `[This conversation was compacted: ${replaced} messages are not in it any more, and what follows stands for them. What it says was done is done. Go on from there.]`,
-    framed("summary", clipText(text, room("text"))),
-    plan === null ? "" : framed("plan", clipText(plan, room("plan"))),
+    framed("summary", clipText(text, tokensFor("text"))),
+    plan === null ? "" : framed("plan", clipText(plan, tokensFor("plan"))),
     ...[...checklists].map(([plugin, items]) => framed(plugin, clipText(checklistText(items), eachList))),
-    heard === null ? "" : framed("last_message_to_you", clipText(heard, room("heard"))),
+    heard === null ? "" : framed("last_message_to_you", clipText(heard, tokensFor("heard"))),
     ...skills.map(({ name, body }) => framed("skill", clipText(body, eachSkill), { name })),
     filesSection(files),
   ];

@@ -97,30 +97,30 @@ export class ProcessBuilder {
     start: (proc: Process) => Promise<void>,
   ): Promise<Process> {
     const { kind, intent, agent: name } = saved.info;
-    const order = {
+    const request = {
       kind,
       intent,
       agent: { ...(agent ?? UNNAMED_AGENT), name },
       opts: saved.fork?.adopted ? adoptedOpts(saved, opts) : savedOpts(saved, opts),
       saved,
     };
-    return this.#make(order, start);
+    return this.#make(request, start);
   }
 
-  async #make(order: BuildRequest, start: (proc: Process) => Promise<void>): Promise<Process> {
-    const { opts, saved } = order;
+  async #make(request: BuildRequest, start: (proc: Process) => Promise<void>): Promise<Process> {
+    const { opts, saved } = request;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
       const { days } = this.#ports;
       if (days.needsBegin(opts)) await days.begin(opts);
       const { runsIn } = this.#ports;
-      if (runsIn && order.kind === "agent") {
+      if (runsIn && request.kind === "agent") {
         undo.push(() => runsIn.end(opts.project));
         await runsIn.begin(opts.project);
       }
       const record = saved && (await this.#recordOf(saved, opts, undo));
-      const proc = this.#construct(order, record, await this.#rootOf(order), undo);
-      await this.#opener.open(proc, order, undo);
+      const proc = this.#construct(request, record, await this.#rootOf(request), undo);
+      await this.#opener.open(proc, request, undo);
       await start(proc);
       return proc;
     } catch (thrown) {
@@ -168,12 +168,12 @@ export class ProcessBuilder {
 
   /** Synchronous, so that the table does not change meanwhile. `reopened`: the record of a resumed run. */
   #construct(
-    order: BuildRequest,
+    request: BuildRequest,
     reopened: RunWriter | undefined,
     root: string | undefined,
     undo: (() => unknown)[],
   ): Process {
-    const { kind, intent, agent, opts, saved } = order;
+    const { kind, intent, agent, opts, saved } = request;
     const { table } = this.#ports;
     // Users fork runs: the new process has no parent.
     const ofItself = saved?.fork ? undefined : saved;

@@ -45,7 +45,7 @@ async function reapOnce(ports: ReapPorts, proc: Process): Promise<void> {
 
 /** Clears what the managers hold for a process whose spawn failed; the builder undoes the rest. */
 export function forget(ports: Pick<ReapPorts, "holders" | "warn">, proc: Process): Promise<void> {
-  return takeSteps(ports, proc, given(ports.holders, proc));
+  return takeSteps(ports, proc, holderSteps(ports.holders, proc));
 }
 
 async function takeSteps(
@@ -74,7 +74,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     // Background programs and mounts end between 3 and 4. A program that would not go holds nothing of the process.
     ["programs", () => children.endOwner(proc.uuid)],
     ["mounts", () => holders.mounts.clear(proc)],
-    ...given(holders, proc), // 4 to 9
+    ...holderSteps(holders, proc), // 4 to 9
     ["context", () => contexts.ctxFree(proc.ctxId)], // 10
     ["state", () => proc.reap()], // 11
     ["table", () => table.remove(proc)], // 12
@@ -87,7 +87,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
 }
 
 /** What the managers hold for a process. */
-function given(holders: Holders, proc: Process): Step[] {
+function holderSteps(holders: Holders, proc: Process): Step[] {
   return [
     ["channels", () => endChannels(proc)], // 4
     ["messages", () => holders.messages.clear(proc)], // 5

@@ -105,7 +105,7 @@ export class StartMounts {
     const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
     const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
     proc.preparation = undefined;
-    for (const text of [...notices, ...dropped, ...missing]) this.#tell(proc, text);
+    for (const text of [...notices, ...dropped, ...missing]) this.#addNotice(proc, text);
     if (late.length > 0) await this.#continueWithout(proc, late);
   }
 
@@ -168,7 +168,7 @@ export class StartMounts {
     if (proc.stopped || proc.ending || proc.exit) return;
     if (!error) return this.#ports.watchers.notice(proc, `${request.name} is ready`);
     // Not to the model: a message would make it answer again.
-    this.#tell(proc, failureOf(request, error));
+    this.#addNotice(proc, failureOf(request, error));
   }
 
   async #notify(proc: Process, text: string): Promise<void> {
@@ -181,7 +181,7 @@ export class StartMounts {
   }
 
   /** To clients that are attached, and to those that attach later. */
-  #tell(proc: Process, text: string): void {
+  #addNotice(proc: Process, text: string): void {
     proc.notices.push(text);
     this.#ports.watchers.notice(proc, text);
   }

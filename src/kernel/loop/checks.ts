@@ -70,7 +70,7 @@ export class Checks {
     const failed = failedCheck(proc.checks);
     if (!failed || stopped || failedAttempts(proc.checks) >= checkAttempts) return true;
     // The message holds the results too, so a kill between the two writes loses no attempt.
-    await this.#tellModel(failed, results);
+    await this.#notifyModel(failed, results);
     await saveInfo(proc);
     return false;
   }
@@ -97,7 +97,7 @@ export class Checks {
   }
 
   /** Puts the failure into the inbox: durable, and delivered once with the next step. */
-  async #tellModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
+  async #notifyModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
     const { clock, inboxes, watchers } = this.#ports;
     const proc = this.#proc;
     const left = proc.spec.checkAttempts - failedAttempts(proc.checks);

@@ -21,7 +21,7 @@ export class FinalAnswer {
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
   /** The answer that was read last: it may be long, and is read twice. */
-  #last: { answer: string; said: ReturnType<OutputSchema["read"]> } | undefined;
+  #last: { answer: string; reading: ReturnType<OutputSchema["read"]> } | undefined;
 
   constructor(ports: FinalAnswerPorts, proc: Process) {
     this.#ports = ports;
@@ -40,14 +40,14 @@ export class FinalAnswer {
   /** Returns how the run ends; undefined if the model was asked for a correction. */
   take(answer: string): RunOutcome | undefined {
     const proc = this.#proc;
-    const said = this.#read(answer);
+    const reading = this.#read(answer);
     proc.result = answer;
-    if (!("problem" in said)) {
-      proc.result = said.text;
-      proc.output = said.output;
+    if (!("problem" in reading)) {
+      proc.result = reading.text;
+      proc.output = reading.output;
       return { kind: "finished" };
     }
-    const { problem } = said;
+    const { problem } = reading;
     if (proc.corrections >= MAX_CORRECTIONS) return unfit(problem);
     proc.corrections++;
     proc.completion = null;
@@ -64,8 +64,8 @@ export class FinalAnswer {
     const { outputSchema } = this.#proc.spec.opts;
     if (outputSchema === undefined) return { output: null, text: answer };
     this.#schema ??= new OutputSchema(outputSchema);
-    if (this.#last?.answer !== answer) this.#last = { answer, said: this.#schema.read(answer) };
-    return this.#last.said;
+    if (this.#last?.answer !== answer) this.#last = { answer, reading: this.#schema.read(answer) };
+    return this.#last.reading;
   }
 }
 

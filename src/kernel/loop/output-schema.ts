@@ -104,10 +104,12 @@ const NAMED = ["properties", "patternProperties", "$defs", "definitions"];
 function checkable(schema: unknown, at: string): Record<string, unknown> {
   if (!isObject(schema))
     throw invalidSchema(`${at} is ${JSON.stringify(schema) ?? "nothing"}, which is no schema`);
-  const said = Object.keys(schema).find((key) => Object.hasOwn(TYPE_OF_KEYWORD, key));
-  if (said !== undefined && "$ref" in schema) throw invalidSchema(`${at} has ${said} beside $ref`);
-  if (said !== undefined && schema.type === undefined) {
-    throw invalidSchema(`${at} has ${said} and no type; write "type": "${TYPE_OF_KEYWORD[said]}" beside it`);
+  const keyword = Object.keys(schema).find((key) => Object.hasOwn(TYPE_OF_KEYWORD, key));
+  if (keyword !== undefined && "$ref" in schema) throw invalidSchema(`${at} has ${keyword} beside $ref`);
+  if (keyword !== undefined && schema.type === undefined) {
+    throw invalidSchema(
+      `${at} has ${keyword} and no type; write "type": "${TYPE_OF_KEYWORD[keyword]}" beside it`,
+    );
   }
   const fixed = [...(Array.isArray(schema.enum) ? schema.enum : []), schema.const];
   if (fixed.some((value) => typeof value === "object" && value !== null)) {

@@ -297,16 +297,16 @@ class ReasoningLoop implements AskEvents {
     const entries = this.#turns.take();
     if (entries.length === 0) return;
     this.#inboxText = await this.#turns.deliver(entries);
-    this.#hearUser(entries);
+    this.#startOver(entries);
   }
 
   /** What the user says begins something new: what was repeated before counts no longer. */
-  #hearUser(entries: readonly InboxEntry[]): void {
+  #startOver(entries: readonly InboxEntry[]): void {
     const proc = this.#proc;
-    const said = userText(entries);
-    if (said === "") return;
+    const text = userText(entries);
+    if (text === "") return;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
-    this.#recorder.heard = said;
+    this.#recorder.userText = text;
   }
 
   async #call(

@@ -22,8 +22,8 @@ export class StepRecorder {
   #planned: boolean;
   /** The last text of an answer. */
   lastText = "";
-  /** What the user said last. */
-  heard = "";
+  /** The last text of the user. */
+  userText = "";
 
   constructor(ports: StepRecorderPorts, proc: Process, turns: Turns) {
     this.#ports = ports;
@@ -64,8 +64,8 @@ export class StepRecorder {
     const action = actionOf(made.calls, { planned: this.#planned, ends });
     if (action === "plan") this.#planned = true;
     const { afterCheck, seqs: inbox } = this.#turns;
-    // The first words of a chat that began without any.
-    if (proc.spec.intent === "") proc.spec.intent = this.heard;
+    // The first message of a chat that began without one.
+    if (proc.spec.intent === "") proc.spec.intent = this.userText;
     recordOrFail(() => proc.record.step(stepRecord(proc, { ...made, action, inbox, afterCheck })));
     proc.recordedStep = proc.step;
     this.#turns.recorded();

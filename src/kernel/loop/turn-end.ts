@@ -48,7 +48,7 @@ export class TurnEnd {
     this.#parts = parts;
   }
 
-  /** The model is asked again: what it said is no longer the result. */
+  /** The model is asked again: its last answer is no longer the result. */
   reopen(): void {
     this.#isAnswered = false;
     // What an interruption left as the result is not the last word.
@@ -137,7 +137,7 @@ export class TurnEnd {
   /** The interrupted work has ended: it is the user's turn. `putBack`: messages that are in the inbox again. */
   async endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
     const proc = this.#proc;
-    // Who follows the run sees where the answer stops.
+    // Clients that follow the run see where the answer stops.
     this.#ports.watchers.notice(proc, "interrupted");
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
