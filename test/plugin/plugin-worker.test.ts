@@ -261,7 +261,7 @@ describe("the services of a plugin in a Worker", () => {
         const { version } = (await context.store!.read("run", "doc"))!;
         answer = JSON.stringify([version, await context.store!.replace("user", "doc", "new", version),
           await context.store!.lines("run", "log", 1, 2), await context.secret!(), await context.spill("n", "text"),
-          context.exec === undefined]);
+          "exec" in context]);
         await context.store!.append("run", "log", { a: 1 });`,
     });
     const calls: unknown[][] = [];
@@ -290,7 +290,7 @@ describe("the services of a plugin in a Worker", () => {
       [{ l: 1 }],
       "key",
       "/spilled",
-      true,
+      false,
     ]);
     expect(notes).toMatchObject({
       progress: ["half way"],

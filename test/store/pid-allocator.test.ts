@@ -19,7 +19,7 @@ function take(pids: PidAllocator, count: number): number[] {
   return Array.from({ length: count }, () => pids.next());
 }
 
-describe("PidSource", () => {
+describe("the allocator of PIDs", () => {
   test("counts from 1 and over the end of a block", () => {
     const dir = temporaryFolder();
     const pids = new PidAllocator(join(dir, "rnix", "pids"), { block: 4 });

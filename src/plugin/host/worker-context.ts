@@ -18,6 +18,7 @@ import {
   REMOTE_METHODS,
   type RemoteMethods,
   type RemoteOwner,
+  SERVICES,
   type ServiceAnswers,
   type ServiceCall,
   type ToHost,
@@ -55,7 +56,7 @@ export class HostServices {
     const { secret, ...own } = this.#remote(file, "context");
     const offered = <O extends keyof Services & RemoteOwner>(service: O): RemoteMethods[O] | undefined =>
       services.includes(service) ? this.#remote(file, service) : undefined;
-    return {
+    const context: OpenContext = {
       ...data,
       ...own,
       env: Object.freeze({ ...data.env }),
@@ -74,6 +75,8 @@ export class HostServices {
       ask: offered("ask"),
       llm: offered("llm"),
     };
+    for (const service of SERVICES) if (context[service] === undefined) delete context[service];
+    return context;
   }
 
   async #exec(file: number, request: ExecRequest): Promise<Child> {
