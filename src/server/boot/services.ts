@@ -2,18 +2,10 @@
 
 import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
-import { type Env, homeNotice } from "../../config/paths.ts";
+import type { Env } from "../../config/paths.ts";
 import type { Projects } from "../../config/projects.ts";
-import type { ProviderChoice } from "../../kernel/types.ts";
-import { requireOwn } from "../../store/runs/own-run.ts";
-import { keepAddress } from "../plan/keep-address.ts";
-import { planCall } from "../plan/plan-call.ts";
-import { planAdopt, planModel, planResume } from "../plan/plan-resume.ts";
-import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
-import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
-import { requireFolders } from "../plan/resume-differences.ts";
+import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";
-import type { Run } from "../records/recorded-run.ts";
 import { AutoResume } from "../recovery/auto-resume.ts";
 import { DaemonInit } from "../recovery/init-service.ts";
 import { Recovery } from "../recovery/recovery.ts";
@@ -24,22 +16,14 @@ import type { OpenedCron } from "./cron.ts";
 import type { StartedKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import type { BootOptions } from "./options.ts";
+import { makePlans } from "./plans.ts";
 import type { Records } from "./records.ts";
 
+type Plans = Pick<Services, "plan" | "planCall" | "planResume" | "planModel" | "planAdopt">;
+
 interface StartedServices
-  extends Pick<
-    Services,
-    | "init"
-    | "recovery"
-    | "cron"
-    | "waker"
-    | "resumeAnswered"
-    | "plan"
-    | "planCall"
-    | "planResume"
-    | "planModel"
-    | "planAdopt"
-  > {
+  extends Plans,
+    Pick<Services, "init" | "recovery" | "cron" | "waker" | "resumeAnswered"> {
   close(): Promise<void>;
 }
 
@@ -64,38 +48,12 @@ export function startServices(
     before: (place) => supervised.take(place),
     logger,
   });
-  const environment = daemonEnvironment(env);
-  const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
-  const plan: Services["plan"] = async (asked, unit) => {
-    const { request, notices: placed } = placedSpawn(asked, unit, defaults);
-    // A child does not wait for init.yaml, because its parent runs already.
-    const isChild = parentUuid(request, unit) !== undefined;
-    const left = isChild ? [] : await init.ready(request);
-    const { notices, ...planned } = await planSpawn(request, unit, planner);
-    const ofUser = [keyNotice, homeNotice(user)].filter((notice) => notice !== undefined);
-    return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
-  };
-  const callPlan: Services["planCall"] = async ({ env: given, ...place }) => {
-    const from = { ...place, env: given ?? environment };
-    // A server of init.yaml may have the tool.
-    const left = place.tool?.includes("__") ? await init.ready(from) : [];
-    const { notices, opts } = await planCall(from, planner);
-    return { opts, notices: [...left, ...notices] };
-  };
-  const resumeIn = async (run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan> => {
-    requireOwn(run.info);
-    requireFolders(run.info);
-    const left = await init.ready({ cwd: run.info.project, env: request.env });
-    const { notices, ...planned } = await planResume(run, request, planner, provider);
-    return { ...planned, notices: [...left, ...notices] };
-  };
-  const resumePlan: Services["planResume"] = async (run, { env, ...request }) => {
-    if (env !== undefined) return resumeIn(run, { ...request, env });
-    const had = waker?.inMemory(run.info.uuid);
-    if (!had) return keepAddress(run.info, await resumeIn(run, { ...request, env: environment }));
-    return resumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
-  };
-  const autoResume = new AutoResume({ kernel, find, planResume: resumeIn, logger });
+  const { planResumeIn, ...plans } = makePlans({
+    ...{ user, planner, init, keyNotice },
+    environment: daemonEnvironment(env),
+    inMemory: (uuid) => waker?.inMemory(uuid),
+  });
+  const autoResume = new AutoResume({ kernel, find, planResume: planResumeIn, logger });
   const recovery = new Recovery({
     clock,
     lockFile: join(user.dataDir, "recovery.lock"),
@@ -120,7 +78,7 @@ export function startServices(
   cron.connect({
     events,
     ready: (where) => init.ready(where),
-    planResume: (run, request) => resumeIn(run, request),
+    planResume: (run, request) => planResumeIn(run, request),
     ended(uuid) {
       waker?.began(uuid);
       waker?.ended(uuid);
@@ -136,12 +94,7 @@ export function startServices(
     cron,
     waker,
     resumeAnswered: waker && resumeAnswered,
-    plan,
-    planCall: callPlan,
-    planResume: resumePlan,
-    planModel: (run, { env = environment, ...chosen }, current) =>
-      planModel(run, { env, ...chosen }, planner, current),
-    planAdopt: (run, request) => planAdopt(run, { ...request, env: request.env ?? environment }, planner),
+    ...plans,
     async close() {
       await cron.close();
       await gc?.close();

@@ -1,0 +1,71 @@
+/** Plans what requests begin: runs, calls and resumes. Each waits for the init.yaml that it needs. */
+
+import { homeNotice, type UserPaths } from "../../config/paths.ts";
+import type { ProviderChoice } from "../../kernel/types.ts";
+import { requireOwn } from "../../store/runs/own-run.ts";
+import { keepAddress } from "../plan/keep-address.ts";
+import { planCall } from "../plan/plan-call.ts";
+import { planAdopt, planModel, planResume } from "../plan/plan-resume.ts";
+import { planSpawn, type SpawnPlan, type SpawnPorts } from "../plan/plan-spawn.ts";
+import { type PlacedResume, parentUuid, placedSpawn } from "../plan/request-defaults.ts";
+import { requireFolders } from "../plan/resume-differences.ts";
+import type { Run } from "../records/recorded-run.ts";
+import type { InMemorySettings } from "../recovery/auto-resume.ts";
+import type { InitService } from "../recovery/init-service.ts";
+import type { Services } from "../services.ts";
+
+interface PlansPorts {
+  user: UserPaths;
+  planner: SpawnPorts;
+  init: Pick<InitService, "ready">;
+  /** Of runs without a caller. */
+  environment: Record<string, string>;
+  /** The notice for runs if the record key could not be saved. */
+  keyNotice: string | undefined;
+  /** Settings of a waiting run that are in memory only. */
+  inMemory(uuid: string): InMemorySettings | undefined;
+}
+
+interface Plans extends Pick<Services, "plan" | "planCall" | "planResume" | "planModel" | "planAdopt"> {
+  /** Plans a resume in this environment, with the keys of `provider` if the run had it. */
+  planResumeIn(run: Run, request: PlacedResume, provider?: ProviderChoice): Promise<SpawnPlan>;
+}
+
+export function makePlans({ user, planner, init, environment, keyNotice, inMemory }: PlansPorts): Plans {
+  const defaults = { dataDir: user.dataDir, environment, parent: planner.parent };
+  const planResumeIn: Plans["planResumeIn"] = async (run, request, provider) => {
+    requireOwn(run.info);
+    requireFolders(run.info);
+    const left = await init.ready({ cwd: run.info.project, env: request.env });
+    const { notices, ...planned } = await planResume(run, request, planner, provider);
+    return { ...planned, notices: [...left, ...notices] };
+  };
+  return {
+    planResumeIn,
+    async plan(asked, unit) {
+      const { request, notices: placed } = placedSpawn(asked, unit, defaults);
+      // A child does not wait for init.yaml, because its parent runs already.
+      const isChild = parentUuid(request, unit) !== undefined;
+      const left = isChild ? [] : await init.ready(request);
+      const { notices, ...planned } = await planSpawn(request, unit, planner);
+      const ofUser = [keyNotice, homeNotice(user)].filter((notice) => notice !== undefined);
+      return { ...planned, notices: [...left, ...ofUser, ...placed, ...notices] };
+    },
+    async planCall({ env: given, ...place }) {
+      const from = { ...place, env: given ?? environment };
+      // A server of init.yaml may have the tool.
+      const left = place.tool?.includes("__") ? await init.ready(from) : [];
+      const { notices, opts } = await planCall(from, planner);
+      return { opts, notices: [...left, ...notices] };
+    },
+    async planResume(run, { env, ...request }) {
+      if (env !== undefined) return planResumeIn(run, { ...request, env });
+      const had = inMemory(run.info.uuid);
+      if (!had) return keepAddress(run.info, await planResumeIn(run, { ...request, env: environment }));
+      return planResumeIn(run, { ...request, env: had.env }, had.provider ?? undefined);
+    },
+    planModel: (run, { env = environment, ...chosen }, current) =>
+      planModel(run, { env, ...chosen }, planner, current),
+    planAdopt: (run, { env = environment, ...request }) => planAdopt(run, { ...request, env }, planner),
+  };
+}
