@@ -10,6 +10,17 @@ export interface Figure {
   goal?: number;
 }
 
+type Compared = Pick<Figure, "floor" | "goal">;
+
+export function time(what: string, value: number, compared: Compared = {}): Figure {
+  return { what, value, unit: "ms", ...compared };
+}
+
+/** Memory, of bytes. */
+export function memory(what: string, bytes: number, compared: Compared = {}): Figure {
+  return { what, value: mib(bytes), unit: "MiB", ...compared };
+}
+
 /** How many times the cost of the floor. */
 export function ratioOf({ value, floor, unit }: Figure): number | undefined {
   if (floor === undefined) return undefined;

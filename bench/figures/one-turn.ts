@@ -1,4 +1,4 @@
-import { type Figure, mib } from "../figure.ts";
+import { type Figure, memory, mib, time } from "../figure.ts";
 import { interleaved, median, peakOf, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -10,7 +10,7 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
   const usual = user.command([...bare.argv, "stdout"]);
   const warm = user.spawn(place.oneTurn);
   const alone = user.spawn(place.oneTurn, "--no-daemon");
-  const time = await interleaved(place.rounds, {
+  const took = await interleaved(place.rounds, {
     bare: () => timed(bare),
     usual: () => timed(usual),
     warm: () => user.timedWithDaemon(warm),
@@ -22,79 +22,31 @@ export async function oneTurn(place: Place): Promise<Figure[]> {
     await stranger.stopDaemon();
     cold.push((await timed(stranger.spawn(place.oneTurn))).wallMs);
   }
-  const floor = (value: number) => ({ name: "bare client", value });
-  const wall = floor(time.bare.wallMs);
-  const cpu = floor(time.bare.cpuMs);
-  const memory = floor(mib(await peakOf(bare)));
-  const usually = (value: number) => ({ name: "usual client", value });
+  const client = (name: string, side: { wallMs: number; cpuMs: number }) => ({
+    wall: { name, value: side.wallMs },
+    cpu: { name, value: side.cpuMs },
+  });
+  const floor = client("bare client", took.bare);
+  const usually = client("usual client", took.usual);
+  const printed = "the bare client, when it prints by `process.stdout`";
+  const withDaemon = "one-turn spawn, daemon running";
+  const without = "one-turn spawn, `--no-daemon`";
+  const peak = { floor: { name: "bare client", value: mib(await peakOf(bare)) } };
   return [
-    {
-      what: "the bare client, when it prints by `process.stdout`, wall",
-      value: time.usual.wallMs,
-      unit: "ms",
-      floor: wall,
-    },
-    {
-      what: "the bare client, when it prints by `process.stdout`, CPU",
-      value: time.usual.cpuMs,
-      unit: "ms",
-      floor: cpu,
-    },
-    {
-      what: "one-turn spawn, daemon running, wall",
-      value: time.warm.wallMs,
-      unit: "ms",
-      floor: wall,
+    time(`${printed}, wall`, took.usual.wallMs, { floor: floor.wall }),
+    time(`${printed}, CPU`, took.usual.cpuMs, { floor: floor.cpu }),
+    time(`${withDaemon}, wall`, took.warm.wallMs, { floor: floor.wall, goal: 3 }),
+    time(`${withDaemon}, CPU of all parts`, took.warm.cpuMs, { floor: floor.cpu, goal: 3 }),
+    memory(`${withDaemon}, peak memory of the command`, await peakOf(warm), peak),
+    time("one-turn spawn, daemon cold, wall", median(cold), { floor: floor.wall }),
+    time(`${without}, wall`, took.alone.wallMs, { floor: floor.wall, goal: 5 }),
+    time(`${without}, CPU`, took.alone.cpuMs, { floor: floor.cpu }),
+    memory(`${without}, peak memory`, await peakOf(alone), peak),
+    time(`${withDaemon}, wall, to the usual client`, took.warm.wallMs, { floor: usually.wall, goal: 3 }),
+    time(`${withDaemon}, CPU of all parts, to the usual client`, took.warm.cpuMs, {
+      floor: usually.cpu,
       goal: 3,
-    },
-    {
-      what: "one-turn spawn, daemon running, CPU of all parts",
-      value: time.warm.cpuMs,
-      unit: "ms",
-      floor: cpu,
-      goal: 3,
-    },
-    {
-      what: "one-turn spawn, daemon running, peak memory of the command",
-      value: mib(await peakOf(warm)),
-      unit: "MiB",
-      floor: memory,
-    },
-    { what: "one-turn spawn, daemon cold, wall", value: median(cold), unit: "ms", floor: wall },
-    {
-      what: "one-turn spawn, `--no-daemon`, wall",
-      value: time.alone.wallMs,
-      unit: "ms",
-      floor: wall,
-      goal: 5,
-    },
-    { what: "one-turn spawn, `--no-daemon`, CPU", value: time.alone.cpuMs, unit: "ms", floor: cpu },
-    {
-      what: "one-turn spawn, `--no-daemon`, peak memory",
-      value: mib(await peakOf(alone)),
-      unit: "MiB",
-      floor: memory,
-    },
-    {
-      what: "one-turn spawn, daemon running, wall, to the usual client",
-      value: time.warm.wallMs,
-      unit: "ms",
-      floor: usually(time.usual.wallMs),
-      goal: 3,
-    },
-    {
-      what: "one-turn spawn, daemon running, CPU of all parts, to the usual client",
-      value: time.warm.cpuMs,
-      unit: "ms",
-      floor: usually(time.usual.cpuMs),
-      goal: 3,
-    },
-    {
-      what: "one-turn spawn, `--no-daemon`, wall, to the usual client",
-      value: time.alone.wallMs,
-      unit: "ms",
-      floor: usually(time.usual.wallMs),
-      goal: 5,
-    },
+    }),
+    time(`${without}, wall, to the usual client`, took.alone.wallMs, { floor: usually.wall, goal: 5 }),
   ];
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { median, memoryOf, timed } from "../measure.ts";
 import type { Place, User } from "../place.ts";
 
@@ -102,11 +102,7 @@ async function listings(place: Place, count: number): Promise<Figure[]> {
   }
   const of = `${count.toLocaleString("en")} runs`;
   return [
-    {
-      what: `\`rnix ps -a --limit ${PAGE}\` of ${of}, filtered, wall`,
-      value: median(times),
-      unit: "ms",
-    },
+    time(`\`rnix ps -a --limit ${PAGE}\` of ${of}, filtered, wall`, median(times)),
     { what: "the same without an index", value: first, unit: "ms" },
   ];
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ModelServer } from "../../test/support/model-server/server.ts";
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { median, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -70,12 +70,7 @@ async function manyOldRuns(place: Place): Promise<Figure[]> {
   for (let round = 0; round < Math.min(place.rounds, 7); round++) later.push((await timed(list)).wallMs);
   const one = (await timed(user.rnix("show", String(OLD_RUNS / 2)))).wallMs;
   return [
-    {
-      what: `daemon start with ${OLD_RUNS} old runs, wall`,
-      value: median(started),
-      unit: "ms",
-      goal: 200,
-    },
+    time(`daemon start with ${OLD_RUNS} old runs, wall`, median(started), { goal: 200 }),
     { what: "the same after a kill -9, wall", value: median(afterKill), unit: "ms", goal: 200 },
     { what: "daemon start with none, wall", value: median(floor), unit: "ms" },
     { what: `\`rnix ps -a\` of ${OLD_RUNS}, wall`, value: median(later), unit: "ms" },

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { firstUserMessage } from "../../test/e2e/support/requests.ts";
 import { ModelServer, type RecordedRequest } from "../../test/support/model-server/server.ts";
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { type Command, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -103,12 +103,9 @@ class ScarceModel {
     return [
       { what: `${who}, not finished`, value: unfinished, unit: "runs", goal: 0 },
       { what: `${who}, refused`, value: (this.#refused / this.#requests) * 100, unit: "%", goal: 5 },
-      {
-        what: `${who}, wall`,
-        value: Math.max(...this.#endedAt.values()),
-        unit: "ms",
+      time(`${who}, wall`, Math.max(...this.#endedAt.values()), {
         floor: { name: "the server's own time", value: least },
-      },
+      }),
       {
         what: `the slowest of ${SINGLE} runs beside a tree of ${CHILDREN + 1}, to the fastest`,
         value: slowest / Math.min(...singles),

@@ -1,4 +1,4 @@
-import { type Figure, mib } from "../figure.ts";
+import { type Figure, memory, mib, time } from "../figure.ts";
 import { interleaved, peakOf, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -9,42 +9,21 @@ export async function start(place: Place): Promise<Figure[]> {
   const hello = user.command([place.floors.hello]);
   const version = user.rnix("version");
   const ps = user.rnix("ps");
-  const time = await interleaved(place.rounds * 2, {
+  const took = await interleaved(place.rounds * 2, {
     hello: () => timed(hello),
     version: () => timed(version),
     ps: () => timed(ps),
     psOfBoth: () => user.timedWithDaemon(ps),
   });
-  const floor = (value: number) => ({ name: "hello", value });
-  const helloPeak = floor(mib(await peakOf(hello)));
+  const wall = { name: "hello", value: took.hello.wallMs };
+  const cpu = { name: "hello", value: took.hello.cpuMs };
+  const peak = { floor: { name: "hello", value: mib(await peakOf(hello)) } };
   return [
-    {
-      what: "`rnix version`, wall",
-      value: time.version.wallMs,
-      unit: "ms",
-      floor: floor(time.hello.wallMs),
-      goal: 2,
-    },
-    {
-      what: "`rnix version`, CPU",
-      value: time.version.cpuMs,
-      unit: "ms",
-      floor: floor(time.hello.cpuMs),
-      goal: 2,
-    },
-    { what: "`rnix version`, peak memory", value: mib(await peakOf(version)), unit: "MiB", floor: helloPeak },
-    {
-      what: "`rnix ps`, daemon running, wall",
-      value: time.ps.wallMs,
-      unit: "ms",
-      floor: floor(time.hello.wallMs),
-    },
-    {
-      what: "`rnix ps`, CPU with the daemon's",
-      value: time.psOfBoth.cpuMs,
-      unit: "ms",
-      floor: floor(time.hello.cpuMs),
-    },
-    { what: "`rnix ps`, peak memory", value: mib(await peakOf(ps)), unit: "MiB", floor: helloPeak },
+    time("`rnix version`, wall", took.version.wallMs, { floor: wall, goal: 2 }),
+    time("`rnix version`, CPU", took.version.cpuMs, { floor: cpu, goal: 2 }),
+    memory("`rnix version`, peak memory", await peakOf(version), peak),
+    time("`rnix ps`, daemon running, wall", took.ps.wallMs, { floor: wall }),
+    time("`rnix ps`, CPU with the daemon's", took.psOfBoth.cpuMs, { floor: cpu }),
+    memory("`rnix ps`, peak memory", await peakOf(ps), peak),
   ];
 }

@@ -1,5 +1,5 @@
 import { ModelServer } from "../../test/support/model-server/server.ts";
-import { type Figure, mib } from "../figure.ts";
+import { type Figure, memory, mib, time } from "../figure.ts";
 import { interleaved, peakOf, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -19,35 +19,27 @@ export async function streaming(place: Place): Promise<Figure[]> {
   const warm = user.spawn(server);
   const lines = user.spawn(server, "--output", "jsonl");
   const alone = user.spawn(server, "--no-daemon");
-  const time = await interleaved(place.rounds, {
+  const took = await interleaved(place.rounds, {
     bare: () => timed(bare),
     warm: () => user.timedWithDaemon(warm),
     lines: () => user.timedWithDaemon(lines),
     alone: () => timed(alone),
   });
-  const wall = { name: "bare client", value: time.bare.wallMs };
-  const cpu = { name: "bare client", value: time.bare.cpuMs };
-  const each = (side: { wallMs: number }): number => ((side.wallMs - time.bare.wallMs) * 1000) / CHUNKS;
+  const wall = { name: "bare client", value: took.bare.wallMs };
+  const cpu = { name: "bare client", value: took.bare.cpuMs };
+  const each = (side: { wallMs: number }): number => ((side.wallMs - took.bare.wallMs) * 1000) / CHUNKS;
   const what = `turn of ${CHUNKS.toLocaleString("en")} chunks`;
   return [
-    { what: `${what}, daemon running, wall`, value: time.warm.wallMs, unit: "ms", floor: wall },
-    { what: `${what}, daemon running, CPU of all parts`, value: time.warm.cpuMs, unit: "ms", floor: cpu },
-    { what: `${what}, \`--output jsonl\`, wall`, value: time.lines.wallMs, unit: "ms", floor: wall },
-    {
-      what: `${what}, \`--output jsonl\`, CPU of all parts`,
-      value: time.lines.cpuMs,
-      unit: "ms",
-      floor: cpu,
-    },
-    { what: `${what}, \`--no-daemon\`, wall`, value: time.alone.wallMs, unit: "ms", floor: wall },
-    { what: "of it Rnix's, by chunk, daemon running", value: each(time.warm), unit: "µs" },
-    { what: "of it Rnix's, by chunk, `--output jsonl`", value: each(time.lines), unit: "µs" },
-    { what: "of it Rnix's, by chunk, `--no-daemon`", value: each(time.alone), unit: "µs" },
-    {
-      what: `${what}, \`--no-daemon\`, peak memory`,
-      value: mib(await peakOf(alone)),
-      unit: "MiB",
+    time(`${what}, daemon running, wall`, took.warm.wallMs, { floor: wall }),
+    time(`${what}, daemon running, CPU of all parts`, took.warm.cpuMs, { floor: cpu }),
+    time(`${what}, \`--output jsonl\`, wall`, took.lines.wallMs, { floor: wall }),
+    time(`${what}, \`--output jsonl\`, CPU of all parts`, took.lines.cpuMs, { floor: cpu }),
+    time(`${what}, \`--no-daemon\`, wall`, took.alone.wallMs, { floor: wall }),
+    { what: "of it Rnix's, by chunk, daemon running", value: each(took.warm), unit: "µs" },
+    { what: "of it Rnix's, by chunk, `--output jsonl`", value: each(took.lines), unit: "µs" },
+    { what: "of it Rnix's, by chunk, `--no-daemon`", value: each(took.alone), unit: "µs" },
+    memory(`${what}, \`--no-daemon\`, peak memory`, await peakOf(alone), {
       floor: { name: "bare client", value: mib(await peakOf(bare)) },
-    },
+    }),
   ];
 }

@@ -1,5 +1,5 @@
 import { ModelServer } from "../../test/support/model-server/server.ts";
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { type Command, cpuOf, interleaved, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -46,38 +46,26 @@ export async function terminal(place: Place): Promise<Figure[]> {
     quiet: () => timed(user.spawn(place.oneTurn)),
   });
   const floor = { name: "hello", value: first.hello.wallMs };
+  const share = (what: string, value: number, goal?: number): Figure => ({
+    what,
+    value,
+    unit: "%",
+    ...(goal && { goal }),
+  });
+  const streamed = shown(user.spawn(streaming));
   return [
-    { what: "`rnix spawn` at a terminal, to its first byte", value: first.live.wallMs, unit: "ms", goal: 60 },
-    { what: "the same with `--no-daemon`", value: first.alone.wallMs, unit: "ms", goal: 60 },
-    { what: "the same with plain lines (`NO_COLOR`)", value: first.plain.wallMs, unit: "ms", floor },
-    {
-      what: "longest pause of the view while the model is slow",
-      value: await longestPause(shown(user.spawn(silent))),
-      unit: "ms",
+    time("`rnix spawn` at a terminal, to its first byte", first.live.wallMs, { goal: 60 }),
+    time("the same with `--no-daemon`", first.alone.wallMs, { goal: 60 }),
+    time("the same with plain lines (`NO_COLOR`)", first.plain.wallMs, { floor }),
+    time("longest pause of the view while the model is slow", await longestPause(shown(user.spawn(silent))), {
       goal: 200,
-    },
-    {
-      what: "CPU of the view at 100 tokens a second, share of a core",
-      value: await cpuShare(shown(user.spawn(streaming))),
-      unit: "%",
-      goal: 5,
-    },
-    {
-      what: "the same with plain lines",
-      value: await cpuShare(plain(shown(user.spawn(streaming)))),
-      unit: "%",
-    },
-    {
-      what: "of the daemon meanwhile",
-      value: await cpuShare(shown(user.spawn(streaming)), daemon),
-      unit: "%",
-    },
-    {
-      what: "`rnix spawn` in a pipe, CPU",
-      value: pipe.pipe.cpuMs,
-      unit: "ms",
+    }),
+    share("CPU of the view at 100 tokens a second, share of a core", await cpuShare(streamed), 5),
+    share("the same with plain lines", await cpuShare(plain(streamed))),
+    share("of the daemon meanwhile", await cpuShare(streamed, daemon)),
+    time("`rnix spawn` in a pipe, CPU", pipe.pipe.cpuMs, {
       floor: { name: "with -q", value: pipe.quiet.cpuMs },
-    },
+    }),
   ];
 }
 

@@ -1,4 +1,4 @@
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { type Command, interleaved, timed } from "../measure.ts";
 import type { Place } from "../place.ts";
 
@@ -13,16 +13,13 @@ export async function together(place: Place): Promise<Figure[]> {
     const timings = await Promise.all(Array.from({ length: AT_ONCE }, () => timed(command)));
     return { wallMs: performance.now() - start, cpuMs: timings.reduce((sum, { cpuMs }) => sum + cpuMs, 0) };
   };
-  const time = await interleaved(Math.min(place.rounds, 9), {
+  const took = await interleaved(Math.min(place.rounds, 9), {
     bare: all(user.command([place.floors.client, place.oneTurn.openaiUrl])),
     rnix: all(user.spawn(place.oneTurn)),
   });
   return [
-    {
-      what: `${AT_ONCE} spawns at once, wall`,
-      value: time.rnix.wallMs,
-      unit: "ms",
-      floor: { name: `${AT_ONCE} bare clients`, value: time.bare.wallMs },
-    },
+    time(`${AT_ONCE} spawns at once, wall`, took.rnix.wallMs, {
+      floor: { name: `${AT_ONCE} bare clients`, value: took.bare.wallMs },
+    }),
   ];
 }

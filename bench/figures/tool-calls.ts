@@ -1,4 +1,4 @@
-import type { Figure } from "../figure.ts";
+import { type Figure, time } from "../figure.ts";
 import { type Command, interleaved, median, type Timing } from "../measure.ts";
 import { type Place, TURNS } from "../place.ts";
 
@@ -13,7 +13,7 @@ export async function toolCalls(place: Place): Promise<Figure[]> {
     gaps[side].push(gapsFrom(place, from));
     return timing;
   };
-  const time = await interleaved(Math.max(3, Math.ceil(place.rounds / 2)), {
+  const took = await interleaved(Math.max(3, Math.ceil(place.rounds / 2)), {
     bare: measured("bare", user.command([place.floors.client, server.openaiUrl])),
     rnix: measured("rnix", user.spawn(server)),
   });
@@ -25,18 +25,10 @@ export async function toolCalls(place: Place): Promise<Figure[]> {
   const last = gap(TURNS - 10, TURNS);
   const floor = (value: number) => ({ name: "bare client", value });
   return [
-    {
-      what: "run of 50 tool calls, wall",
-      value: time.rnix.wallMs,
-      unit: "ms",
-      floor: floor(time.bare.wallMs),
-    },
-    {
-      what: "run of 50 tool calls, CPU of all parts, the shells too",
-      value: time.rnix.cpuMs,
-      unit: "ms",
-      floor: floor(time.bare.cpuMs),
-    },
+    time("run of 50 tool calls, wall", took.rnix.wallMs, { floor: floor(took.bare.wallMs) }),
+    time("run of 50 tool calls, CPU of all parts, the shells too", took.rnix.cpuMs, {
+      floor: floor(took.bare.cpuMs),
+    }),
     { what: "from answer to next request, all turns", ...gap(0, TURNS), goal: 2.5 },
     { what: "from answer to next request, turns 1–10", ...first, goal: 2.5 },
     { what: "from answer to next request, turns 41–50", ...last, goal: 2.5 },

@@ -81,15 +81,7 @@ export default defineCommand({
     const form = { output: flags.output ?? "text", quiet: flags.quiet };
     const wanted = await printNotices(io, form, async () => {
       await refuseInsideRun(io, "resume");
-      if (flags.detach && flags["no-daemon"]) {
-        throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
-      }
-      if (flags["from-step"] !== undefined && !flags.fork && !flags.adopt) {
-        throw usageError("--from-step needs --fork or --adopt: a run always keeps all its own steps");
-      }
-      if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
-      if (flags.yes && !flags.adopt) throw usageError("--yes needs --adopt");
-      if (flags.adopt && uuid === undefined) throw usageError("--adopt needs the UUID of the foreign run");
+      checkFlags(flags, uuid);
       checkStdinFlags(flags, inputArgument);
       const input =
         inputArgument === "-"
@@ -140,6 +132,28 @@ export default defineCommand({
     return followed.receipt?.exit_code ?? EXIT.ok;
   },
 });
+
+interface ResumeFlags {
+  detach: boolean;
+  "no-daemon": boolean;
+  "from-step": number | undefined;
+  fork: boolean;
+  adopt: boolean;
+  yes: boolean;
+}
+
+/** Fails with USAGE for flags that exclude or miss each other. */
+function checkFlags(flags: ResumeFlags, uuid: string | undefined): void {
+  if (flags.detach && flags["no-daemon"]) {
+    throw usageError("--detach and --no-daemon exclude each other: a detached run needs the daemon");
+  }
+  if (flags["from-step"] !== undefined && !flags.fork && !flags.adopt) {
+    throw usageError("--from-step needs --fork or --adopt: a run always keeps all its own steps");
+  }
+  if (flags.fork && flags.adopt) throw usageError("--fork and --adopt exclude each other");
+  if (flags.yes && !flags.adopt) throw usageError("--yes needs --adopt");
+  if (flags.adopt && uuid === undefined) throw usageError("--adopt needs the UUID of the foreign run");
+}
 
 /** A first argument that is a text and names no run is the message for the last run. */
 function runAndInput(args: string[]): [string | undefined, string | undefined] {
