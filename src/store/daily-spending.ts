@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./files/append-log.ts";
 import { makeFolder, temporaryOf } from "./files/document.ts";
 import { type FsPort, ioError, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
@@ -14,6 +15,8 @@ export interface Spent {
 
 /** The folder below the data folder. */
 const SPENDING = "spending";
+/** Of a day's file, more than a million model calls. A larger one came with the project, and would fill the memory. */
+const MAX_DAY_BYTES = 64 * 1024 ** 2;
 /** Number of days that are stored. */
 const STORED_DAYS = 31;
 const NAME = /^(\d{4}-\d{2}-\d{2})\.jsonl$/;
@@ -82,6 +85,12 @@ export class DailySpending {
 
   /** Reads complete lines only: the last one may be unfinished. Damaged lines are ignored. */
   #read(path: string, size: number): void {
+    if (size > MAX_DAY_BYTES) {
+      throw new SyscallError(
+        "INVALID",
+        `${path}, what was spent today, has ${size} bytes: expected at most ${MAX_DAY_BYTES}. Remove it.`,
+      );
+    }
     const bytes = new Uint8Array(size - this.#bytes);
     let got = 0;
     try {

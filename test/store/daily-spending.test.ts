@@ -6,6 +6,7 @@ import {
   readFileSync,
   rmSync,
   statSync,
+  truncateSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -88,6 +89,15 @@ describe("the book of a day", () => {
     for (const book of [one, two]) expect(book.spent(DAY)).toEqual({ tokens: 7, cost: 2 });
     expect(readdirSync(join(dir, "spending"))).toEqual([`${DAY}.jsonl`]);
     expect(readFileSync(file(), "utf8")).toBe('{"v":1,"tokens":7,"cost":2}\n');
+  });
+
+  test("is not read when it has more bytes than a day's calls can fill", () => {
+    new DailySpending(dir).add(DAY, { tokens: 10, cost: 0 });
+    truncateSync(file(), 2 ** 30);
+    const opened = new DailySpending(dir);
+    const memory = process.memoryUsage().rss;
+    expect(() => opened.spent(DAY)).toThrow(/has 1073741824 bytes.*Remove it/);
+    expect(process.memoryUsage().rss - memory).toBeLessThan(2 ** 28);
   });
 
   test("keeps one month", async () => {
