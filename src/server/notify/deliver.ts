@@ -7,6 +7,7 @@ import { type DeliveryTarget, deliveryTarget } from "../../lib/delivery-target.t
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
+import { requireInside } from "./delivery-file.ts";
 import { type SendPorts, sendTo } from "./send.ts";
 
 /** Fields of the ledger's row that the receiver gets. */
@@ -43,6 +44,7 @@ export async function deliver(
   const delivery = await deliveryOf(job, row, ports);
   const target = targetOf(to);
   if (target.kind === "file") {
+    requireInside(target.path, job.project);
     await intoFile(target, textOf(delivery));
     return;
   }

@@ -6,8 +6,10 @@ import type { Env, UserPaths } from "../../config/paths.ts";
 import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";
+import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { JobRef } from "../../store/runs/schema.ts";
+import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
 import { placedRequest } from "./job-request.ts";
@@ -35,6 +37,10 @@ export async function planJob(
     input: [placed.input, input].filter((text) => text !== undefined).join("\n\n") || undefined,
   };
   requireFolder(request.cwd);
+  for (const { to } of job.deliver ?? []) {
+    const target = deliveryTarget(to);
+    if (target.kind === "file") requireInside(target.path, job.project);
+  }
   const left = await ports.ready(request);
   const { agent, opts, notices } = await planSpawn(request, undefined, ports.spawn, {
     byFlag,

@@ -123,6 +123,30 @@ describe("an answer", () => {
     expect(readdirSync(join(bench.dir, "real"))).toEqual(["report.md"]);
   });
 
+  test("is not written through a link of the project that leads out of it", async () => {
+    await using bench = new Bench();
+    await using other = new Bench();
+    writeFileSync(join(other.dir, "victim"), "mine");
+    symlinkSync(join(other.dir, "victim"), join(bench.dir, "link.md"));
+    symlinkSync(other.dir, join(bench.dir, "folder"));
+    symlinkSync(join(other.dir, "new"), join(bench.dir, "dangling"));
+    symlinkSync("folder/victim", join(bench.dir, "twice"));
+    for (const name of ["link.md", "folder/victim", "folder/below/new", "dangling", "twice"]) {
+      for (const mark of [">", ">>"])
+        expect([name, await bench.send(`${mark}${bench.dir}/${name}`).catch(String)]).toEqual([
+          name,
+          expect.stringContaining("leads out of the project by a link"),
+        ]);
+    }
+    expect(readdirSync(other.dir)).toEqual(["victim"]);
+    expect(other.read("victim")).toBe("mine");
+    // A link of the user, outside the project.
+    symlinkSync(join(bench.dir, "report.md"), join(other.dir, "mine.md"));
+    writeFileSync(join(bench.dir, "report.md"), "");
+    await bench.send(`>${other.dir}/mine.md`);
+    expect(bench.read("report.md")).toBe(`${LONG}\n`);
+  });
+
   test("is appended to a file, whose folder is made", async () => {
     await using bench = new Bench();
     await bench.send(`>>${bench.dir}/new/log`);
