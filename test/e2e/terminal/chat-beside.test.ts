@@ -1,13 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import type { TerminalSession } from "../../support/terminal.ts";
 import { Machine } from "../support/machine.ts";
-
-const ENTER = "\r";
-const ESCAPE = "\x1b";
-const CTRL_D = "\x04";
-const DOWN = "\x1b[B";
-const READY = /^❯/m;
-const EMPTY_LINE = /^❯\s*$/m;
+import { asked, CTRL_R, chat, DOWN, EMPTY_LINE, ENTER, ESCAPE, leave, READY } from "./support.ts";
 
 /** A command that runs until the file is there. */
 function until(file: string): { name: string; input: { command: string } } {
@@ -17,23 +10,14 @@ function until(file: string): { name: string; input: { command: string } } {
   };
 }
 
-async function leave(terminal: TerminalSession): Promise<string> {
-  terminal.type(CTRL_D);
-  expect((await terminal.done).code).toBe(0);
-  return terminal.screen.transcript;
-}
-
-/** The last message of the user in a request. */
-function lastAsked(request: { body: unknown } | undefined): string {
-  if (request === undefined) return "";
-  const { messages } = request.body as { messages: { role: string; content: string }[] };
-  return messages.filter(({ role }) => role === "user").at(-1)?.content ?? "";
-}
-
 describe("a run that is followed", () => {
   test("by rnix spawn takes what is typed for its next step", async () => {
     await using machine = new Machine();
-    const model = await machine.model([{ tool_calls: [until("go")] }, { text: "all done" }]);
+    const model = await machine.model([
+      { tool_calls: [until("go")] },
+      { text: "all done" },
+      { tool_calls: [until("never")] },
+    ]);
     await using terminal = machine.terminal(["spawn", "work"]);
     await terminal.until(/begun go/);
     expect(terminal.screen.text).not.toMatch(READY);
@@ -43,9 +27,14 @@ describe("a run that is followed", () => {
     await terminal.until(/next step: be quick/);
     machine.write("go", "");
     expect((await terminal.done).code).toBe(0);
-    expect(lastAsked(model.requests[1])).toBe("be quick");
+    expect(asked(model.requests[1]).at(-1)).toBe("be quick");
     expect(terminal.screen.transcript.match(/› be quick/g)).toHaveLength(1);
     expect(terminal.screen.transcript).toContain("all done");
+    // Ctrl-R as the first key searches what was typed before.
+    await using again = machine.terminal(["spawn", "work"]);
+    await again.until(/running Bash|all done/);
+    again.type(`${CTRL_R}quick`);
+    await again.until(/^❯ quick\n❯ be quick$/m);
   });
 
   test("by rnix attach can be interrupted and given other words", async () => {
@@ -63,7 +52,7 @@ describe("a run that is followed", () => {
     await terminal.until(/stopped/);
     terminal.type(`do it otherwise${ENTER}`);
     expect((await terminal.done).code).toBe(0);
-    expect(lastAsked(model.requests[1])).toBe("do it otherwise");
+    expect(asked(model.requests[1]).at(-1)).toBe("do it otherwise");
     expect(terminal.screen.transcript).toContain("otherwise");
   });
 });
@@ -77,8 +66,7 @@ describe("beside a conversation", () => {
       if (text.includes("now work") && !text.includes("begun go")) return { tool_calls: [until("go")] };
       return { text: text.includes("now work") ? "worked" : "Apples are fruit." };
     });
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`tell me about apples${ENTER}`);
     await terminal.until((text) => text.includes("Apples are fruit.") && EMPTY_LINE.test(text));
     terminal.type(`now work${ENTER}`);
@@ -88,9 +76,9 @@ describe("beside a conversation", () => {
     machine.write("go", "");
     await terminal.until((text) => text.includes("worked") && EMPTY_LINE.test(text));
     await leave(terminal);
-    const aside = model.requests.find((request) => lastAsked(request).includes("what did I ask"));
+    const aside = model.requests.find((request) => asked(request).at(-1)?.includes("what did I ask"));
     expect(JSON.stringify(aside?.body)).not.toContain('"tools":[{');
-    expect(lastAsked(aside)).toContain("Apples are fruit.");
+    expect(asked(aside).at(-1)).toContain("Apples are fruit.");
     expect(JSON.stringify(model.requests.at(-1)?.body)).not.toContain("what did I ask");
   });
 
@@ -107,8 +95,7 @@ describe("beside a conversation", () => {
       if (said.includes("there are two")) return { text: "the agent says two" };
       return { tool_calls: [{ name: "Agent", input: { agent: "default", intent: "count the files" } }] };
     });
-    await using terminal = machine.terminal(["chat"]);
-    await terminal.until(READY);
+    await using terminal = await chat(machine);
     terminal.type(`let an agent count${ENTER}`);
     await terminal.until(/begun go|down: choose a sub-agent/);
     await terminal.until(/down: choose a sub-agent/);
@@ -123,6 +110,6 @@ describe("beside a conversation", () => {
     machine.write("go", "");
     await terminal.until((text) => text.includes("the agent says two") && EMPTY_LINE.test(text));
     await leave(terminal);
-    expect(model.requests.some((request) => lastAsked(request) === "the hidden ones too")).toBe(true);
+    expect(model.requests.some((request) => asked(request).at(-1) === "the hidden ones too")).toBe(true);
   });
 });

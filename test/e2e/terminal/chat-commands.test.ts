@@ -1,10 +1,7 @@
 import { expect, test } from "bun:test";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { Machine } from "../support/machine.ts";
-
-const ENTER = "\r";
-const READY = /^❯/m;
-const EMPTY_LINE = /^❯\s*$/m;
+import { CTRL_C, chat, EMPTY_LINE, ENTER, leave, READY } from "./support.ts";
 
 /** Types a command and waits for its answer, which is a block in the transcript. */
 async function command(terminal: TerminalSession, line: string, answer: RegExp): Promise<void> {
@@ -26,8 +23,7 @@ test("every command answers with a block, before the first message and after it"
     { text: "changed" },
     { text: "changed again" },
   ]);
-  await using terminal = machine.terminal(["chat"], { columns: 100, rows: 40 });
-  await terminal.until(READY);
+  await using terminal = await chat(machine, [], { columns: 100, rows: 40 });
   await command(terminal, "/model", /a new conversation runs on openai\/m, agent default/);
   await command(terminal, "/cost", /nothing was used yet/);
   await command(terminal, "/diff", /there is no conversation/);
@@ -67,17 +63,16 @@ test("/quit and Ctrl-C twice while the agent works: the first asks or suspends",
   const sleep = { name: "Bash", input: { command: "trap '' TERM INT; echo begun; sleep 60" } };
   await machine.model([{ tool_calls: [sleep] }]);
   machine.config({ grace: "20s" });
-  await using terminal = machine.terminal(["chat"]);
-  await terminal.until(READY);
+  await using terminal = await chat(machine);
   terminal.type(`sleep${ENTER}`);
   await terminal.until(/begun/);
   terminal.type(`/quit${ENTER}`);
   await terminal.until(/\/quit again leaves it running/);
-  terminal.type("\x03");
+  terminal.type(CTRL_C);
   await terminal.until(/suspending the run; ctrl-c again kills it/);
-  terminal.type("\x03");
+  terminal.type(CTRL_C);
   await terminal.until(/killing the run/);
-  terminal.type("\x03");
+  terminal.type(CTRL_C);
   expect((await terminal.done).code).toBe(0);
   const [uuid = ""] = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(terminal.screen.transcript) ?? [];
   await machine.run(["kill", "-s", "KILL", uuid]);
@@ -91,8 +86,7 @@ test("without colour everything is there, without a style", async () => {
   terminal.type(`hello${ENTER}`);
   await terminal.until((text) => text.includes("a plain answer") && EMPTY_LINE.test(text));
   expect(terminal.screen.styled).not.toMatch(/<(?:red|green|yellow|cyan|dim|bold)>/);
-  terminal.type("\x04");
-  expect((await terminal.done).code).toBe(0);
+  await leave(terminal);
 });
 
 test("the bell rings for a turn that took longer than the setting", async () => {
@@ -100,11 +94,9 @@ test("the bell rings for a turn that took longer than the setting", async () => 
   machine.config({ bell: "100ms" });
   const slow = { name: "Bash", input: { command: "sleep 0.3" } };
   await machine.model([{ tool_calls: [slow] }, { text: "slept" }]);
-  await using terminal = machine.terminal(["chat"]);
-  await terminal.until(READY);
+  await using terminal = await chat(machine);
   terminal.type(`sleep a little${ENTER}`);
   await terminal.until((text) => text.includes("slept") && EMPTY_LINE.test(text));
   await terminal.until(() => terminal.screen.bells > 0);
-  terminal.type("\x04");
-  expect((await terminal.done).code).toBe(0);
+  await leave(terminal);
 });

@@ -3,52 +3,29 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { png } from "../../support/images.ts";
 import type { Turn } from "../../support/model-server/script.ts";
-import type { ScreenOptions } from "../../support/screen-model.ts";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-
-const ENTER = "\r";
-const ESCAPE = "\x1b";
-const CTRL_C = "\x03";
-const CTRL_D = "\x04";
-const CTRL_R = "\x12";
-const CTRL_S = "\x13";
-const ALT_ENTER = "\x1b\r";
-const ALT_UP = "\x1b[1;3A";
-/** The input line is empty, and nothing is below it. */
-const EMPTY_LINE = /^❯\s*$/m;
-const READY = /^❯/m;
-
-/** The user's messages of a request, as the model gets them. */
-function asked(request: { body: unknown } | undefined): string[] {
-  if (request === undefined) return [];
-  const { messages } = request.body as { messages: { role: string; content: unknown }[] };
-  return messages.flatMap(({ role, content }) => (role === "user" ? [textOf(content)] : []));
-}
-
-function textOf(content: unknown): string {
-  return typeof content === "string" ? content : JSON.stringify(content);
-}
+import {
+  ALT_ENTER,
+  ALT_UP,
+  asked,
+  CTRL_C,
+  CTRL_D,
+  CTRL_R,
+  CTRL_S,
+  chat,
+  EMPTY_LINE,
+  ENTER,
+  ESCAPE,
+  leave,
+  READY,
+} from "./support.ts";
 
 /** A model that answers "answer number 1", "answer number 2" and so on. */
 function numbered(): () => { text: string } {
   let count = 0;
   return () => ({ text: `answer number ${++count}` });
-}
-
-async function leave(terminal: TerminalSession): Promise<string> {
-  terminal.type(CTRL_D);
-  const { code } = await terminal.done;
-  expect(code).toBe(0);
-  return terminal.screen.transcript;
-}
-
-/** A conversation that is ready for its next message. */
-async function chat(machine: Machine, flags: string[] = [], size?: ScreenOptions): Promise<TerminalSession> {
-  const terminal = machine.terminal(["chat", ...flags], size);
-  await terminal.until(READY);
-  return terminal;
 }
 
 /** An answer that takes some seconds to arrive. */
