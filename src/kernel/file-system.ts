@@ -56,7 +56,7 @@ interface FileSystemPorts {
  */
 export class FileSystem {
   readonly #ports: FileSystemPorts;
-  readonly #rights = new FileGrants();
+  readonly #grants = new FileGrants();
   readonly #busy = new WeakSet<VFSFile>();
 
   constructor(ports: FileSystemPorts) {
@@ -79,31 +79,31 @@ export class FileSystem {
       args,
       async () => {
         checkPath(path);
-        const right = this.#rights.check(proc, path, as, flags === O_RDONLY);
-        if (right) args.rule = right.rule;
+        const grant = this.#grants.check(proc, path, as, flags === O_RDONLY);
+        if (grant) args.rule = grant.rule;
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
-          const asked = right && proc.permissions.asks(right.call);
-          if (right && asked) args.asked = await this.#requireAnswer(proc, right, asked, signal);
+          const asked = grant && proc.permissions.asks(grant.call);
+          if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signal);
           const context = this.#ports.contexts.make(
             proc,
             entry,
             as,
-            this.#access(proc, right, signal),
+            this.#access(proc, grant, signal),
             signal,
           );
           const open = (until: AbortSignal) =>
             this.#openFile(proc, entry, () => opened(proc, entry, subpath, flags, context), until);
-          const file = await (right ? right.run(signal, open) : open(signal));
-          if (right?.withdrawn) {
+          const file = await (grant ? grant.run(signal, open) : open(signal));
+          if (grant?.withdrawn) {
             await this.#closeFile(proc, { file, plugin: entry.plugin, device: entry.path });
-            throw right.withdrawn;
+            throw grant.withdrawn;
           }
-          const fd = proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags, right });
-          if (right) right.fd = fd;
+          const fd = proc.fds.add({ file, path, device: entry.path, plugin: entry.plugin, flags, grant });
+          if (grant) grant.fd = fd;
           return fd;
         } catch (thrown) {
-          right?.end();
+          grant?.end();
           throw thrown;
         }
       },
@@ -154,7 +154,7 @@ export class FileSystem {
       try {
         await this.#closeFile(proc, open);
       } finally {
-        open.right?.end();
+        open.grant?.end();
       }
     });
   }
@@ -166,10 +166,10 @@ export class FileSystem {
       { path },
       async () => {
         checkPath(path);
-        const right = this.#rights.check(proc, path, { kind: "process" }, true);
-        right?.end();
+        const grant = this.#grants.check(proc, path, { kind: "process" }, true);
+        grant?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
-        const access = this.#access(proc, right, proc.signal);
+        const access = this.#access(proc, grant, proc.signal);
         const context = this.#ports.contexts.make(proc, entry, { kind: "process" }, access, proc.signal);
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
@@ -193,17 +193,17 @@ export class FileSystem {
   }
 
   /** Returns the function by which a driver asks for files that it opens under this grant. */
-  #access(proc: Process, right: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
+  #access(proc: Process, grant: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
     return (paths, also = []) =>
-      this.#rights.access(proc, right, paths, also, (grant, asked, opened) =>
-        this.#ports.ask(proc, grant, asked, opened, signal),
+      this.#grants.access(proc, grant, paths, also, (covering, asked, opened) =>
+        this.#ports.ask(proc, covering, asked, opened, signal),
       );
   }
 
   /** Asks a person about the call. Returns the verdict for the trace. */
-  async #requireAnswer(proc: Process, right: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
-    const { verdict, by } = await this.#ports.ask(proc, right, asked, undefined, signal);
-    if (right.withdrawn) throw right.withdrawn;
+  async #requireAnswer(proc: Process, grant: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
+    const { verdict, by } = await this.#ports.ask(proc, grant, asked, undefined, signal);
+    if (grant.withdrawn) throw grant.withdrawn;
     return `${verdict} by ${by}`;
   }
 
@@ -241,16 +241,16 @@ export class FileSystem {
    * the process opened itself are closed; the file of a tool call closes with its call. Returns the number of files.
    */
   async withdraw(proc: Process, by: string): Promise<number> {
-    const withdrawn = this.#rights.withdraw(proc, by);
+    const withdrawn = this.#grants.withdraw(proc, by);
     const raw = withdrawn.filter(({ call }) => call.tool === null);
     // Its errors are in the trace and undo nothing.
-    await Promise.allSettled(raw.map((right) => this.#closeWithdrawn(proc, right)));
+    await Promise.allSettled(raw.map((grant) => this.#closeWithdrawn(proc, grant)));
     return withdrawn.length;
   }
 
-  async #closeWithdrawn(proc: Process, right: FileGrant): Promise<void> {
-    await right.idle;
-    if (right.fd !== undefined && proc.fds.has(right.fd)) await this.close(proc, right.fd);
+  async #closeWithdrawn(proc: Process, grant: FileGrant): Promise<void> {
+    await grant.idle;
+    if (grant.fd !== undefined && proc.fds.has(grant.fd)) await this.close(proc, grant.fd);
   }
 
   /** Opens a file by the device's factory. A file that is returned after the deadline is closed. */
@@ -280,7 +280,7 @@ export class FileSystem {
   /** Runs one operation on an open file, under its grant. Fails with INVALID while another one runs. */
   #operate<T>(
     proc: Process,
-    { file, plugin, device, right }: OpenFile<FileGrant>,
+    { file, plugin, device, grant }: OpenFile<FileGrant>,
     signal: AbortSignal,
     operation: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
@@ -290,7 +290,7 @@ export class FileSystem {
       const work = driver(plugin, device, () => operation(until));
       return await withGrace(work, until, this.#ports.clock, patience(proc));
     };
-    return this.#exclusive(file, () => (right ? right.run(signal, run) : run(signal)));
+    return this.#exclusive(file, () => (grant ? grant.run(signal, run) : run(signal)));
   }
 
   async #exclusive<T>(file: VFSFile, run: () => Promise<T>): Promise<T> {

@@ -2,7 +2,7 @@
 
 import { type OpenFlag, SyscallError, type VFSFile } from "../plugin/index.ts";
 
-export interface OpenFile<Right> {
+export interface OpenFile<Grant> {
   file: VFSFile;
   /** The full path that was opened. */
   path: string;
@@ -10,25 +10,25 @@ export interface OpenFile<Right> {
   device: string;
   plugin: string;
   flags: OpenFlag;
-  /** The right under which it was opened; absent if none was needed. */
-  right?: Right;
+  /** The grant under which it was opened; absent if none was needed. */
+  grant?: Grant;
 }
 
 const FIRST_FD = 3;
 
 /** The open files of one process. Descriptors start at 3, only grow and are never reused. */
-export class FdTable<Right = never> {
+export class FdTable<Grant = never> {
   /** A list, because most processes have one file and a map would need much more memory. */
-  #files: { readonly fd: number; readonly open: OpenFile<Right> }[] = [];
+  #files: { readonly fd: number; readonly open: OpenFile<Grant> }[] = [];
   #next = FIRST_FD;
 
-  add(open: OpenFile<Right>): number {
+  add(open: OpenFile<Grant>): number {
     const fd = this.#next++;
     this.#files.push({ fd, open });
     return fd;
   }
 
-  get(fd: number): OpenFile<Right> {
+  get(fd: number): OpenFile<Grant> {
     const found = this.#files.find((one) => one.fd === fd);
     if (!found) throw new SyscallError("NOT_FOUND", `File descriptor ${fd} is not open.`);
     return found.open;
@@ -39,7 +39,7 @@ export class FdTable<Right = never> {
   }
 
   /** Removes the descriptor from the table. Only one caller gets the file, and closes it. */
-  take(fd: number): OpenFile<Right> {
+  take(fd: number): OpenFile<Grant> {
     const open = this.get(fd);
     this.#files = this.#files.filter((one) => one.fd !== fd);
     return open;

@@ -50,7 +50,7 @@ interface ReportedWrite {
 
 /** In a git work tree it compares all files that are not ignored; elsewhere it knows what tools report. */
 export class ChangeTracker {
-  readonly #p: TrackerPorts;
+  readonly #ports: TrackerPorts;
   #tree: WorkTree | null;
   readonly #seen: TreeSnapshot;
   readonly #writes = new Map<string, ReportedWrite>();
@@ -68,7 +68,7 @@ export class ChangeTracker {
   #recording: Promise<void> = Promise.resolve();
 
   private constructor(ports: TrackerPorts, step: number) {
-    this.#p = ports;
+    this.#ports = ports;
     this.#step = step;
     this.#tree = ports.tree;
     this.#seen = new TreeSnapshot(ports);
@@ -131,7 +131,7 @@ export class ChangeTracker {
 
   #failed(thrown: unknown): void {
     this.#complete = false;
-    this.#p.warn(messageOf(thrown));
+    this.#ports.warn(messageOf(thrown));
   }
 
   /** A tool is about to change this file (absolute). */
@@ -177,8 +177,8 @@ export class ChangeTracker {
 
   async #firstSnapshot(tree: WorkTree, call: CallOptions): Promise<boolean> {
     const found = await this.#list(tree, call);
-    const many = found && found.files.size > MANY ? keepable(found, this.#p) : [];
-    const isTaken = many.length > 0 && (await tree.take(many, this.#p.kept.objects, call));
+    const many = found && found.files.size > MANY ? keepable(found, this.#ports) : [];
+    const isTaken = many.length > 0 && (await tree.take(many, this.#ports.kept.objects, call));
     const listing = isTaken ? await this.#list(tree, call) : found;
     if (!listing) return false;
     await this.#seen.begin(listing, await tree.converted(call), FIRST_MS);
@@ -188,7 +188,7 @@ export class ChangeTracker {
   /** Returns null when git fails. */
   async #list(tree: WorkTree, call: CallOptions): Promise<Listing | null> {
     const listing = await tree.list(call).catch((thrown: unknown) => {
-      this.#p.warn(`git: ${messageOf(thrown)}`);
+      this.#ports.warn(`git: ${messageOf(thrown)}`);
       return null;
     });
     this.#compared = listing?.complete ?? false;
@@ -212,7 +212,7 @@ export class ChangeTracker {
     if (!listing) return [];
     const paths = this.#seen.changed(listing);
     if (paths.length === 0) return [];
-    const comparable = await this.#p.comparable();
+    const comparable = await this.#ports.comparable();
     const found: FoundChange[] = [];
     const others: string[] = [];
     await eachParallel(paths, MAX_PARALLEL, async (path) => {
@@ -220,10 +220,10 @@ export class ChangeTracker {
       if (!change) return;
       const ms = comparable ? await this.#changedAt(path, listing) : undefined;
       const stat = listing.stats.get(path);
-      if (stat && this.#p.isOutput(stat)) return;
-      if (ms === undefined || this.#writes.get(path)?.after || this.#p.isOwn(ms)) {
+      if (stat && this.#ports.isOutput(stat)) return;
+      if (ms === undefined || this.#writes.get(path)?.after || this.#ports.isOwn(ms)) {
         found.push({ t: "change", ts: this.#ts(), step, path, ...change });
-      } else if (!call.quiet && this.#p.mayHide(ms)) others.push(path);
+      } else if (!call.quiet && this.#ports.mayHide(ms)) others.push(path);
     });
     if (others.length > 0) {
       this.#complete = false;
@@ -257,7 +257,7 @@ export class ChangeTracker {
     const entries = found.flatMap(({ before }) =>
       isEntry(before) && before.kind !== "other" ? [before.oid] : [],
     );
-    const { states } = this.#p;
+    const { states } = this.#ports;
     const contents = this.#tree
       ? await this.#tree.contents([...new Set(entries)], states.most, call)
       : undefined;
@@ -281,8 +281,8 @@ export class ChangeTracker {
     if (before !== null || after === null || isAbsolute(path)) return undefined;
     const made: string[] = [];
     for (let at = dirname(path); at !== "."; at = dirname(at)) {
-      const stat = await lstat(join(this.#p.dir, at)).catch(() => null);
-      if (!stat?.isDirectory() || !this.#p.isOwn(stat.birthtimeMs)) break;
+      const stat = await lstat(join(this.#ports.dir, at)).catch(() => null);
+      if (!stat?.isDirectory() || !this.#ports.isOwn(stat.birthtimeMs)) break;
       made.push(at);
     }
     return made.length > 0 ? made : undefined;
@@ -292,7 +292,7 @@ export class ChangeTracker {
   async #changedAt(path: string, { stats }: Listing): Promise<number | undefined> {
     const known = stats.get(path);
     if (known) return known.ctimeMs;
-    for (let at = join(this.#p.dir, path); at !== dirname(at); at = dirname(at)) {
+    for (let at = join(this.#ports.dir, path); at !== dirname(at); at = dirname(at)) {
       const found = await lstat(at).catch(() => null);
       if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
     }
@@ -300,25 +300,25 @@ export class ChangeTracker {
   }
 
   async #stateOf(file: string): Promise<FileState | null> {
-    return (await this.#p.states.read(file))?.state ?? null;
+    return (await this.#ports.states.read(file))?.state ?? null;
   }
 
   #shown(file: string): string {
-    return innerPath(this.#p.dir, file) ?? file;
+    return innerPath(this.#ports.dir, file) ?? file;
   }
 
   #ts(): string {
-    return new Date(this.#p.now()).toISOString();
+    return new Date(this.#ports.now()).toISOString();
   }
 
   /** A record that can't be written does not stop the run: what it changed is then not known. */
   #record(...lines: ChangeDraft[]): void {
     try {
-      this.#p.record(...lines);
+      this.#ports.record(...lines);
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       this.#complete = false;
-      this.#p.warn(thrown.message);
+      this.#ports.warn(thrown.message);
     }
   }
 }

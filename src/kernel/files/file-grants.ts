@@ -27,11 +27,11 @@ export class FileGrants {
         : { tool: null, path, readOnly };
     const decision = proc.permissions.decide(call);
     if ("refusal" in decision) throw refused(proc, call, decision.refusal);
-    const rights = this.#ofProcess.get(proc) ?? new Set();
-    this.#ofProcess.set(proc, rights);
-    const right = new FileGrant(call, decision.rule, as, () => rights.delete(right));
-    rights.add(right);
-    return right;
+    const grants = this.#ofProcess.get(proc) ?? new Set();
+    this.#ofProcess.set(proc, grants);
+    const grant = new FileGrant(call, decision.rule, as, () => grants.delete(grant));
+    grants.add(grant);
+    return grant;
   }
 
   /**
@@ -40,38 +40,38 @@ export class FileGrants {
    */
   async access(
     proc: Process,
-    right: FileGrant | undefined,
+    grant: FileGrant | undefined,
     paths: readonly string[],
     also: readonly string[],
-    ask: (right: FileGrant, asked: Asked, opened: string) => Promise<unknown>,
+    ask: (grant: FileGrant, asked: Asked, opened: string) => Promise<unknown>,
   ): Promise<(string | null)[]> {
     if (paths.length > MAX_PATHS || !paths.every((path) => path.startsWith("/"))) {
       throw new SyscallError("INVALID", `access takes at most ${MAX_PATHS} paths, all of them absolute.`);
     }
-    if (!right) return paths.map(() => null);
+    if (!grant) return paths.map(() => null);
     const answers: (string | null)[] = [];
     for (const opened of paths) {
-      const refusal = refusalOf(proc, right, opened, also);
+      const refusal = refusalOf(proc, grant, opened, also);
       if (typeof refusal !== "object" || refusal === null) {
         answers.push(refusal);
         continue;
       }
       // Checked again by the grant, if the rights change while the person thinks.
-      await ask(right, refusal, opened);
+      await ask(grant, refusal, opened);
       answers.push(null);
     }
-    for (const [i, answer] of answers.entries()) if (answer === null) right.recordOpened(paths[i] ?? "");
+    for (const [i, answer] of answers.entries()) if (answer === null) grant.recordOpened(paths[i] ?? "");
     return answers;
   }
 
   /** Withdraws the grants that the process's rights no longer cover, and returns them. */
   withdraw(proc: Process, by: string): FileGrant[] {
     const withdrawn: FileGrant[] = [];
-    for (const right of this.#ofProcess.get(proc) ?? []) {
-      const refusal = firstRefusal(proc, right);
+    for (const grant of this.#ofProcess.get(proc) ?? []) {
+      const refusal = firstRefusal(proc, grant);
       if (refusal === undefined) continue;
-      right.withdraw(refused(proc, right.call, `It was withdrawn by ${by}. ${refusal}`));
-      withdrawn.push(right);
+      grant.withdraw(refused(proc, grant.call, `It was withdrawn by ${by}. ${refusal}`));
+      withdrawn.push(grant);
     }
     return withdrawn;
   }
@@ -80,21 +80,21 @@ export class FileGrants {
 /** Why the file is refused, or what a person must be asked first; null when it is allowed. */
 function refusalOf(
   { permissions }: Process,
-  right: FileGrant,
+  grant: FileGrant,
   opened: string,
   also: readonly string[],
 ): string | Asked | null {
-  const call = { ...right.call, opened };
+  const call = { ...grant.call, opened };
   const refusal = permissions.refusalOfOpened(call, also);
   if (refusal !== null) return refusal;
   const asked = permissions.asksForOpened(call, also);
-  const left = asked && right.unapproved(asked, opened);
+  const left = asked && grant.unapproved(asked, opened);
   if (!left) return null;
   return left.isSearch ? `A person has to allow it (ask rule ${left.rules.join(", ")}).` : left;
 }
 
-function firstRefusal(proc: Process, right: FileGrant): string | undefined {
-  for (const call of right.calls) {
+function firstRefusal(proc: Process, grant: FileGrant): string | undefined {
+  for (const call of grant.calls) {
     const refusal = proc.permissions.refusal(call);
     if (refusal !== null) return refusal;
   }

@@ -33,29 +33,29 @@ export interface FoundChange extends Omit<ChangeOf, "before"> {
 }
 
 export class TreeSnapshot {
-  readonly #p: SnapshotPorts;
+  readonly #ports: SnapshotPorts;
   readonly #known = new Map<string, KnownFile>();
   /** Files whose bytes differ from what the index names: as they were at the beginning, or their size. */
   readonly #converted = new Map<string, FileState | number | null>();
 
   constructor(ports: SnapshotPorts) {
-    this.#p = ports;
+    this.#ports = ports;
   }
 
   /** Looks at all files that differ from the index. Contents are read within a time. */
   async begin(listing: Listing, converted: ReadonlyMap<string, number>, withinMs: number): Promise<void> {
-    const until = this.#p.now() + withinMs;
+    const until = this.#ports.now() + withinMs;
     await eachParallel([...listing.files], MAX_PARALLEL, async ([path, version]) => {
       const entry = listing.entries.get(path);
-      const isLate = this.#p.now() > until;
+      const isLate = this.#ports.now() > until;
       const look = (): Promise<SeenFile | null> =>
-        isLate ? this.#p.states.glance(join(this.#p.dir, path), TOO_MANY) : this.#read(path, entry);
+        isLate ? this.#ports.states.glance(join(this.#ports.dir, path), TOO_MANY) : this.#read(path, entry);
       const state = version === DELETED ? null : ((await look())?.state ?? null);
       this.#known.set(path, { version, state, entry });
     });
     await eachParallel([...converted], MAX_PARALLEL, async ([path, size]) => {
       if (this.#known.has(path)) return;
-      const isLate = this.#p.now() > until;
+      const isLate = this.#ports.now() > until;
       this.#converted.set(path, isLate ? size : await this.#stateOf(path));
     });
   }
@@ -91,11 +91,11 @@ export class TreeSnapshot {
   async #read(path: string, entry: IndexEntry | undefined): Promise<SeenFile | null> {
     if (path.endsWith("/")) return { state: other("a repository of its own"), usersName: null };
     if (entry?.kind === "other") return { state: other("a submodule"), usersName: null };
-    return this.#p.states.read(join(this.#p.dir, path));
+    return this.#ports.states.read(join(this.#ports.dir, path));
   }
 
   async #stateOf(path: string): Promise<FileState | null> {
-    return (await this.#p.states.read(join(this.#p.dir, path)))?.state ?? null;
+    return (await this.#ports.states.read(join(this.#ports.dir, path)))?.state ?? null;
   }
 }
 
