@@ -10,7 +10,6 @@ import type { ProcessEvents } from "../events/process-events.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import { awaitTools } from "./await-tools.ts";
 import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
@@ -85,6 +84,12 @@ async function runBatches(
     ...records,
     ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, ports.clock)),
   ];
+}
+
+/** Waits for the mounts that are being made and would bring tools of these names. A mount ends with its process. */
+async function awaitTools({ starting }: Process, names: readonly string[]): Promise<void> {
+  const wanted = [...starting].filter(([prefix]) => names.some((name) => name.startsWith(prefix)));
+  await Promise.all(wanted.map(([, ended]) => ended));
 }
 
 /** Whether the kernel drains and the run was suspended here: its next calls are made after a resume. */
