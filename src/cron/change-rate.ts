@@ -1,8 +1,8 @@
 /** How often changed files may start a job. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
-import { isoOf } from "./timetable.ts";
 
 /** Maximum runs in the period. Two jobs that change each other's files would start each other without end. */
 const MAX_RUNS = 60;

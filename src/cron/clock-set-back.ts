@@ -1,8 +1,8 @@
 /** What becomes of missed instants when the clock is set back. Pure functions. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { isOfClock } from "./ledger.ts";
-import { isoOf } from "./timetable.ts";
 
 /** A clock that goes back by less is adjusted, not set. */
 export const SET_BACK_MS = 60_000;

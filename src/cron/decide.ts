@@ -1,10 +1,10 @@
 /** The policies of a job: what becomes of a due instant. Pure functions. */
 
 import { formatDuration } from "../lib/duration.ts";
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { NOT_RUN } from "./due.ts";
 import type { Policies, StoredJob } from "./job.ts";
-import { isoOf } from "./timetable.ts";
 
 /** Maximum instants of a job that wait for their turn. */
 export const MAX_QUEUED = 100;

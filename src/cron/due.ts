@@ -1,8 +1,9 @@
 /** Finds the due instants of a job's clock and makes their rows. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
-import { isoOf, type Timetable } from "./timetable.ts";
+import type { Timetable } from "./timetable.ts";
 
 /** Maximum rows of single instants that one look makes; older ones share a row. */
 const MAX_SINGLE = 100;

@@ -1,11 +1,11 @@
 /** Edits of a project's list of jobs: added, replaced, enabled, removed, each checked against the others. */
 
+import { isoOf, isZone, localZone } from "../lib/time-zone.ts";
 import { type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { MAX_JOBS, type StoredJob } from "./job.ts";
 import type { JobList } from "./job-file.ts";
 import type { CallingRun } from "./ports.ts";
 import { hasOwnData, type JobProject } from "./project-list.ts";
-import { isoOf, isZone, localZone } from "./timetable.ts";
 
 /** The zone of the caller, which the daemon may not have. */
 export function withZone(trigger: JobTrigger, zone: string | undefined): JobTrigger {

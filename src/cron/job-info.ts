@@ -1,8 +1,9 @@
 /** What is shown of a job. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { JobInfo, LedgerRow } from "../plugin/index.ts";
 import { isScheduled, type StoredJob } from "./job.ts";
-import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
+import { isClockTrigger, timetableOf } from "./timetable.ts";
 
 /** Maximum instants that are computed for one answer. */
 const MAX_NEXT = 1000;

@@ -1,11 +1,12 @@
 /** Changes the states of jobs by what their rows and the clock show. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { failuresInARow } from "./decide.ts";
 import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
-import { isoOf } from "./timetable.ts";
+
 import type { Timetables } from "./timetables.ts";
 
 interface JobReviewPorts extends Pick<SchedulerPorts, "notify"> {

@@ -4,10 +4,11 @@ import { z } from "zod";
 import { MAX_AGE_MS, parseDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { issueText } from "../lib/issue-text.ts";
+import { instantOf } from "../lib/time-zone.ts";
 import { type JobRequest, type JobTrigger, SyscallError } from "../plugin/index.ts";
 import { PermissionRecord } from "../store/runs/schema.ts";
 import { JOB_DEFAULTS } from "./job-defaults.ts";
-import { instantOf, isClockTrigger, timetableOf } from "./timetable.ts";
+import { isClockTrigger, timetableOf } from "./timetable.ts";
 
 /** Maximum jobs of a project. */
 export const MAX_JOBS = 10_000;

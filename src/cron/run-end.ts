@@ -1,9 +1,9 @@
 /** What the end of a run means for its row, and for the jobs after it. Pure functions. */
 
+import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import { isScheduled, type StoredJob } from "./job.ts";
 import type { RunOutcome } from "./ports.ts";
-import { isoOf } from "./timetable.ts";
 
 const RESULT_CHARS = 2000;
 

@@ -1,10 +1,10 @@
 /** What runs may do with jobs: never more than the run itself, and never against the user. */
 
+import { instantOf, isoOf } from "../lib/time-zone.ts";
 import { type JobRequest, SyscallError } from "../plugin/index.ts";
 import type { JobRights, StoredJob } from "./job.ts";
 import type { JobList } from "./job-file.ts";
 import type { CallingRun, JobCaller } from "./ports.ts";
-import { instantOf, isoOf } from "./timetable.ts";
 
 const DAY_MS = 86_400_000;
 /** The end of a job that a run makes without one, and the latest that it may ask for. */

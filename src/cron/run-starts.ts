@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { messageOf } from "../lib/error-detail.ts";
 import { Semaphore } from "../lib/semaphore.ts";
+import { isoOf } from "../lib/time-zone.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
 import type { JobReview } from "./job-review.ts";
@@ -10,7 +11,6 @@ import { attemptKey, byInstant, type Ledger } from "./ledger.ts";
 import type { SchedulerPorts } from "./ports.ts";
 import { hasOwnData, type JobProject } from "./project-list.ts";
 import { spentToday } from "./spending.ts";
-import { isoOf } from "./timetable.ts";
 
 /** Runs that are begun at the same time. */
 const MAX_BEGINNING = 8;

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import type { Timer } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import { isoOf } from "../lib/time-zone.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { startedTooOften } from "./change-rate.ts";
@@ -18,7 +19,7 @@ import type { SchedulerPorts } from "./ports.ts";
 import type { JobProject } from "./project-list.ts";
 import { Runs } from "./runs.ts";
 import { spentToday } from "./spending.ts";
-import { isoOf } from "./timetable.ts";
+
 import { Timetables } from "./timetables.ts";
 import { Triggers } from "./triggers.ts";
 

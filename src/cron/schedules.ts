@@ -3,6 +3,7 @@
 import type { Timer } from "../lib/clock.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
+import { isoOf } from "../lib/time-zone.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import {
   type AddedJob,
@@ -23,7 +24,7 @@ import type { JobCaller, SchedulesPorts } from "./ports.ts";
 import { type JobProject, ProjectList } from "./project-list.ts";
 import { requireMayAdd, requireMayChange, rightsOf } from "./run-made.ts";
 import { Scheduler } from "./scheduler.ts";
-import { isClockTrigger, isoOf, timetableOf } from "./timetable.ts";
+import { isClockTrigger, timetableOf } from "./timetable.ts";
 
 const SHOWN_NEXT = 5;
 /** How often the list of projects is read again. */

@@ -1,9 +1,9 @@
 /** What a job may still use today. */
 
+import { dayOf, localZone } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
-import { dayOf, localZone } from "./timetable.ts";
 
 interface DayLeft {
   /** null: no limit. */

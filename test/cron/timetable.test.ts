@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { dayOf, instantOf, timetableOf } from "../../src/cron/timetable.ts";
+import { timetableOf } from "../../src/cron/timetable.ts";
+import { dayOf, instantOf } from "../../src/lib/time-zone.ts";
 
 /** The instants of an expression in a period, as UTC times without their date's year. */
 function instants(cron: string, tz: string, from: string, until: string): string[] {

@@ -1,5 +1,6 @@
 /** `rnix cron rm`, `enable`, `disable` and `run`. */
 
+import { localZone } from "../../lib/time-zone.ts";
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import { type Command, defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
@@ -8,7 +9,7 @@ import { jsonText } from "../output/print.ts";
 import { cronCall } from "./call.ts";
 import { stateText } from "./job-text.ts";
 import { JOB_ARGUMENT } from "./show.ts";
-import { distance, instantText, localZone } from "./when.ts";
+import { distance, instantText } from "./when.ts";
 
 function change(
   op: "remove" | "enable" | "disable",

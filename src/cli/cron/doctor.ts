@@ -1,6 +1,7 @@
 /** The findings of `rnix doctor` about schedules: whether jobs will really run, now and after a reboot. */
 
 import { existsSync } from "node:fs";
+import { localZone } from "../../lib/time-zone.ts";
 import { resultOf } from "../../os/user-programs.ts";
 import type { JobInfo } from "../../plugin/index.ts";
 import type { Finding } from "../finding.ts";
@@ -9,7 +10,7 @@ import { oneLine, plural } from "../output/format.ts";
 import { cronRequest } from "./call.ts";
 import { type Service, serviceOf } from "./service.ts";
 import { isEnabled, lingers } from "./service-manager.ts";
-import { distance, localZone } from "./when.ts";
+import { distance } from "./when.ts";
 
 /** Names in one finding. */
 const MAX_NAMES = 5;

@@ -1,10 +1,11 @@
 /** Formats one job for people. */
 
 import { formatDuration, MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
+import { localZone } from "../../lib/time-zone.ts";
 import type { HookAddress, JobInfo } from "../../plugin/index.ts";
 import { formatCost, formatCount, printable } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
-import { distance, instantText, localZone, triggerText, zoneOf } from "./when.ts";
+import { distance, instantText, triggerText, zoneOf } from "./when.ts";
 
 /** The schedule, and each of the next instants in the job's zone and in this machine's. */
 export function nextLines({ trigger }: JobInfo, next: readonly string[], style: Style): string {

@@ -1,9 +1,10 @@
 /** Formats the report of `rnix morning`: for a terminal, and as Markdown. */
 
+import { localZone } from "../../lib/time-zone.ts";
 import { formatCost, formatCount, oneLine } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import type { MorningReport } from "./morning.ts";
-import { instantText, localZone, shortTime } from "./when.ts";
+import { instantText, shortTime } from "./when.ts";
 
 type Job = MorningReport["jobs"][number];
 

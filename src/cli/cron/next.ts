@@ -1,12 +1,13 @@
 /** `rnix cron next`: the next instants of a job, or of an expression before a job has it. */
 
+import { localZone } from "../../lib/time-zone.ts";
 import type { NextInstants } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { count, json, text } from "../flags.ts";
 import { print } from "../output/print.ts";
 import { cronCall } from "./call.ts";
-import { distance, instantText, localZone } from "./when.ts";
+import { distance, instantText } from "./when.ts";
 
 const SHOWN = 5;
 

@@ -1,11 +1,12 @@
 /** Formats the rows of the ledger: as a table, and as a strip of glyphs. */
 
+import { localZone } from "../../lib/time-zone.ts";
 import type { LedgerRow } from "../../plugin/index.ts";
 import type { Io, Output } from "../io.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, plural, printable } from "../output/format.ts";
 import { type Style, styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
-import { localZone, wallTime } from "./when.ts";
+import { wallTime } from "./when.ts";
 
 /** Rows of a strip. */
 const STRIP = 30;

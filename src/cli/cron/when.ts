@@ -1,14 +1,10 @@
 /** Formats the instants and triggers of jobs for people. */
 
+import { localZone } from "../../lib/time-zone.ts";
 import type { JobTrigger } from "../../plugin/index.ts";
 import { formatElapsed } from "../output/format.ts";
 
 const DAY_MS = 86_400_000;
-
-/** The name of this machine's zone. */
-export function localZone(): string {
-  return new Intl.DateTimeFormat().resolvedOptions().timeZone;
-}
 
 /** The wall clock of a zone at this time: `2027-01-05 09:00:00`. */
 export function wallTime(ms: number, tz: string): string {
