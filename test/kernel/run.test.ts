@@ -209,6 +209,20 @@ describe("a run", () => {
   });
 });
 
+test("a step's record says where its answer is incomplete", async () => {
+  await using h = new KernelHarness({
+    model: script(calls(["Act", { n: 1 }]), [
+      { type: "text_delta", text: "half" },
+      { type: "usage", usage },
+      { type: "stop", reason: "max_tokens" },
+    ]),
+    devices: { "/dev/act": toolDevice("Act", () => "acted") },
+  });
+  const { info } = await h.run("go");
+  const { records } = await h.runs.steps(info.uuid);
+  expect(records.map(({ stop_reason }) => stop_reason)).toEqual([undefined, "max_tokens"]);
+});
+
 describe("a call that goes wrong is reported to the model and does not end the run", () => {
   const strict = toolDevice("Strict", () => "ok", {
     input: {

@@ -343,3 +343,50 @@ test("a supervisor has only the limits it was given, and each of its children ha
   }
   expect(h.kernel.processes.count).toBe(7);
 });
+
+describe("children that no process waits for", () => {
+  /** Silent until it may answer. */
+  function patient(): { model: Model; release(): void } {
+    let released = false;
+    const model: Model = (request, signal) => (released ? says("done") : silent(request, signal));
+    const release = (): void => {
+      released = true;
+    };
+    return { model, release };
+  }
+
+  async function pair(h: KernelHarness): Promise<{ top: ProcInfo; part: ProcInfo }> {
+    const pid = await h.spawn("top");
+    await h.spawn("part", { parentPid: pid });
+    await until(() => h.requests.length === 2);
+    const [top, part] = h.kernel.processes.infos();
+    if (!top || !part) throw new Error("they are not there");
+    return { top, part };
+  }
+
+  test("resume with their parent, below it", async () => {
+    const { model, release } = patient();
+    await using h = new KernelHarness({ model });
+    const { top, part } = await pair(h);
+    await h.kernel.lifecycle.suspend(top.pid);
+    await until(() => h.kernel.processes.count === 0, "the end of all");
+    const again = await h.kernel.lifecycle.resume(top.uuid, null, h.opts());
+    const [, child] = h.kernel.processes.infos();
+    expect(child).toMatchObject({ uuid: part.uuid, ppid: again.pid });
+    release();
+    await h.kernel.lifecycle.suspend(child?.pid ?? 0);
+    await h.kernel.lifecycle.suspend(again.pid);
+  });
+
+  test("stay suspended when a person has suspended them", async () => {
+    const { model } = patient();
+    await using h = new KernelHarness({ model });
+    const { top, part } = await pair(h);
+    await h.kernel.lifecycle.suspend(part.pid);
+    await h.kernel.lifecycle.suspend(top.pid);
+    await until(() => h.kernel.processes.count === 0, "the end of all");
+    const again = await h.kernel.lifecycle.resume(top.uuid, null, h.opts());
+    expect(h.kernel.processes.infos().map(({ uuid }) => uuid)).toEqual([top.uuid]);
+    await h.kernel.lifecycle.suspend(again.pid);
+  });
+});

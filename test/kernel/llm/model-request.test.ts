@@ -1,16 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { definePlugin, type LLMRequest, type OpenContext, SyscallError } from "../../src/plugin/index.ts";
-import {
-  calls,
-  KernelHarness,
-  type Model,
-  says,
-  script,
-  silent,
-  toolDevice,
-  usage,
-} from "../support/kernel.ts";
-import { until } from "../support/until.ts";
+import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
+import { until } from "../../support/until.ts";
 
 const ACT = { "/dev/act": toolDevice("Act", () => "acted") };
 const act = (n: number) => calls(["Act", { n }]);
@@ -66,58 +57,4 @@ describe("a request has the number of the run's answers", () => {
     expect(info).toMatchObject({ exit_code: 0, result: "done" });
     expect(turnsOf(h.requests).filter((turn) => turn !== null)).toEqual([0, 1, 2, 3, 3]);
   });
-});
-
-test("a step's record says where its answer is incomplete", async () => {
-  await using h = new KernelHarness({
-    model: script(act(1), [
-      { type: "text_delta", text: "half" },
-      { type: "usage", usage },
-      { type: "stop", reason: "max_tokens" },
-    ]),
-    devices: ACT,
-  });
-  const { info } = await h.run("go");
-  const { records } = await h.runs.steps(info.uuid);
-  expect(records.map(({ stop_reason }) => stop_reason)).toEqual([undefined, "max_tokens"]);
-});
-
-test("a driver that needs the history reads the runs' records, its own too", async () => {
-  const found: unknown[] = [];
-  const look = async ({ history, process }: OpenContext): Promise<string> => {
-    const [self] = (await history?.runs({ uuid: process.uuid, limit: 1 })) ?? [];
-    found.push(self?.intent, self?.ended_at_ms, (await history?.steps(process.uuid, 0, 9))?.length);
-    return "looked";
-  };
-  const { devices } = definePlugin({
-    name: "look",
-    needs: ["history"],
-    devices: {
-      "/dev/look": {
-        tools: [{ name: "Look", description: "Looks at the runs", input: { type: "object" } }],
-        factory: (_subpath, _flags, context) => {
-          let result = "";
-          return {
-            write: async () => {
-              result = await look(context);
-            },
-            read: async () => {
-              const all = result;
-              result = "";
-              return all;
-            },
-            close: async () => {},
-            stat: async () => ({ name: "look", size: 0, isDevice: true, devicePath: "/dev/look" }),
-          };
-        },
-      },
-    },
-  });
-  await using h = new KernelHarness({
-    model: script(calls(["Look", {}]), calls(["Look", {}]), says("done")),
-    devices,
-    needs: { "/dev/look": ["history"] },
-  });
-  await h.run("go and look");
-  expect(found).toEqual(["go and look", null, 0, "go and look", null, 1]);
 });

@@ -1,14 +1,14 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import type { ProcInfo } from "../../src/kernel/types.ts";
-import { SyscallError } from "../../src/plugin/index.ts";
-import type { StepRecord } from "../../src/store/runs/schema.ts";
-import { FakeClock } from "../support/fake-clock.ts";
-import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";
-import { crashInto } from "../support/sealed-record.ts";
-import { seeded } from "../support/seeded.ts";
-import { until } from "../support/until.ts";
+import type { ProcInfo } from "../../../src/kernel/types.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
+import type { StepRecord } from "../../../src/store/runs/schema.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
+import { crashInto } from "../../support/sealed-record.ts";
+import { seeded } from "../../support/seeded.ts";
+import { until } from "../../support/until.ts";
 
 // Each suspension and resume waits for the disk, which others may use too.
 setDefaultTimeout(120_000);
