@@ -24,7 +24,7 @@ for (const inside of [false, true]) {
       ],
     });
     // In the second case a daemon is there all the time: its start has swept nothing of the command's.
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     const run = machine.start(["spawn", "do it", ...(inside ? ["--no-daemon"] : ["--detach"])]);
     await until(() => machine.has("effects"), "the program's first effect");
     if (inside) run.signal("SIGKILL");

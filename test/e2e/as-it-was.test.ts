@@ -20,7 +20,7 @@ max_steps: 7
 async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
   machine.agent("worker", AGENT, "You are the worker.");
   machine.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Tidies\n---\nTidy up.");
-  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--yes"]);
   const model = await machine.play({ work: [HOLD, ...after] });
   const run = machine.start(["spawn", "work", "--agent", "worker", "--output", "json", ...args], {
     env: { HAD: "then", BOTH: "then" },
@@ -30,7 +30,7 @@ async function heldRun(machine: Machine, after: Scene[], args: string[] = []) {
 }
 
 async function suspended(machine: Machine, run: { done: Promise<{ stdout: string }> }): Promise<string> {
-  expect((await machine.run(["suspend", "1"])).code).toBe(0);
+  await machine.ok(["suspend", "1"]);
   return receiptOf(await run.done).uuid;
 }
 
@@ -50,8 +50,8 @@ describe("a run that another daemon resumes from another folder", () => {
       [look, says("done")],
       [...["--cwd", sub, "--env", "K=v", "--check", "test -e here && touch ../checked", "--budget", "50000"]],
     );
-    expect((await machine.run(["deny", "1", "Read"])).code).toBe(0);
-    expect((await machine.run(["allow", "1", "Grep"])).code).toBe(0);
+    await machine.ok(["deny", "1", "Read"]);
+    await machine.ok(["allow", "1", "Grep"]);
     const uuid = await suspended(machine, run);
     const before = recordOf(machine, uuid);
     await machine.run(["daemon", "stop"]);
@@ -106,7 +106,7 @@ test("a resumed run has its MCP server, or the model is notified of what is miss
       says("alone"),
     ],
   });
-  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--yes"]);
   const env = { NOTES_TOKEN: "t0p" };
   const first = await machine.run(["spawn", "keep it", "--agent", "keeper", "--output", "json"], { env });
   const { uuid } = receiptOf(first);
@@ -222,7 +222,7 @@ test("two daemons that resume one run at once: one gets it, the other's error na
   const uuid = await suspended(machine, run);
   machine.remove("held");
   const second = { RNIX_SOCKET: join(machine.root, "run", "second.sock") };
-  expect((await machine.run(["daemon", "start"], { env: second })).code).toBe(0);
+  await machine.ok(["daemon", "start"], { env: second });
   try {
     const tries = [{}, second].map((env) => machine.start(["resume", uuid, "--detach"], { env }));
     const done = await Promise.all(tries.map((one) => one.done));
@@ -233,8 +233,8 @@ test("two daemons that resume one run at once: one gets it, the other's error na
     );
     const winner = done[0]?.code === 0 ? {} : second;
     await until(() => machine.has("held"), "its second call");
-    expect((await machine.run(["suspend", uuid], { env: winner })).code).toBe(0);
-    expect((await machine.run(["resume", uuid], { env: winner === second ? {} : second })).code).toBe(0);
+    await machine.ok(["suspend", uuid], { env: winner });
+    await machine.ok(["resume", uuid], { env: winner === second ? {} : second });
   } finally {
     await machine.run(["daemon", "stop"], { env: second });
   }

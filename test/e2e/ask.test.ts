@@ -115,7 +115,7 @@ describe("always in this project", () => {
     const again = await machine.run(["trust", "--ask-again", "Bash(make check *)"]);
     expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("asked for again in")]);
     expect(await run()).toContain("needs your answer");
-    expect((await machine.run(["trust", "--revoke"])).code).toBe(0);
+    await machine.ok(["trust", "--revoke"]);
     expect((await machine.run(["trust", "--show"])).stdout).not.toContain("always allowed");
   });
 });
@@ -225,7 +225,7 @@ describe.concurrent("park", () => {
   test("a run of --no-daemon is answered and resumed by the daemon", async () => {
     await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
     const { uuid, id } = await parked(machine, "--no-daemon");
-    expect((await machine.run(["answer", id, "no", "not now"])).code).toBe(0);
+    await machine.ok(["answer", id, "no", "not now"]);
     await ended(machine, uuid);
     expect(machine.has("a")).toBe(false);
     expect((await machine.run(["log", uuid])).stdout).toContain(
@@ -244,7 +244,7 @@ describe.concurrent("park", () => {
     const { uuid } = Receipt.parse(JSON.parse(stdout));
     const [ask] = await questions(machine);
     expect([ask?.depth, ask?.uuid === uuid]).toEqual([1, false]);
-    expect((await machine.run(["answer", ask?.request_id ?? "", "yes"])).code).toBe(0);
+    await machine.ok(["answer", ask?.request_id ?? "", "yes"]);
     expect(await ended(machine, uuid)).toBe("done");
     expect(machine.has("a")).toBe(true);
   });
@@ -258,7 +258,7 @@ test("a live question survives kill -9 of the daemon: it is listed and its answe
   await terminal.done;
   const [ask] = await questions(machine);
   expect(ask).toMatchObject({ request_id, uuid, state: "suspended" });
-  expect((await machine.run(["answer", request_id, "yes"])).code).toBe(0);
+  await machine.ok(["answer", request_id, "yes"]);
   await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
   expect(machine.has("a")).toBe(true);
 });
@@ -348,7 +348,7 @@ test("a replay takes the answers to its agents' questions, too", async () => {
   await answer(terminal, "y");
   expect((await terminal.done).code).toBe(0);
   machine.remove("a");
-  expect((await machine.run(["replay", "1"])).code).toBe(0);
+  await machine.ok(["replay", "1"]);
   expect(machine.has("a")).toBe(true);
 });
 

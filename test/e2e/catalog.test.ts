@@ -57,7 +57,7 @@ test("the commands that set up a project do what they print, and rnix doctor fin
     value: "7",
     source: expect.stringContaining(".rnix/config.yaml:1:1"),
   });
-  expect((await machine.run(["init"])).code).toBe(0);
+  await machine.ok(["init"]);
   expect(machine.read(".rnix/config.yaml")).toBe("max_steps: 7\n");
 
   const doctor = await machine.run(["doctor", "--json"]);

@@ -133,7 +133,7 @@ test("set_model: a live chat and a suspended one continue with another model and
   await client.ask("send_message", { uuid, text: "one" });
   await client.waits(3);
   expect(await set({ provider: "nobody" }).then(() => "", String)).toContain("nobody");
-  expect((await machine.run(["suspend", uuid])).code).toBe(0);
+  await machine.ok(["suspend", uuid]);
   expect(await set({ provider: "anthropic", model: "other" })).toMatchObject({ applied: true });
   await client.ask("send_message", { uuid, text: "two" });
   await until(() => recordOf(machine, uuid).result === "re: two", "its answer");
@@ -179,7 +179,7 @@ describe("a chat that no process holds", () => {
     const { client } = machine;
     await machine.begin(parrot);
     const { uuid, pid } = await machine.chat();
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     expect(recordOf(machine, uuid)).toMatchObject({
       state: "suspended",
       suspended: { wake: { on: "message" }, cause: "stop" },
@@ -189,7 +189,7 @@ describe("a chat that no process holds", () => {
     expect(second).toMatchObject({ uuid, seq: 2 });
     expect(second.pid).toBeGreaterThan(pid);
     await until(() => recordOf(machine, uuid).result === "re: still there?", "its answer");
-    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    await machine.ok(["suspend", uuid]);
     // Like any run that its user has suspended.
     expect((await machine.run(["ps"])).stdout).not.toContain("hello");
     expect((await machine.run(["ps", "-a"])).stdout).toMatch(/suspended .*hello/);
@@ -205,7 +205,7 @@ describe("a chat that no process holds", () => {
     const { client } = machine;
     await machine.begin(parrot);
     const { uuid } = await machine.chat();
-    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    await machine.ok(["suspend", uuid]);
     const resumed = await machine.run(["resume", uuid, "and now?"]);
     expect(resumed).toMatchObject({ code: 75, stdout: "re: and now?\n" });
     expect(resumed.stderr).toContain("waits for a message");

@@ -47,7 +47,7 @@ test("an agent of .claude/agents is listed with its file, runs, and waits for tr
   expect(untrusted.stderr).toContain("Bash");
   expect(untrusted.stderr).not.toContain("    ran\n");
   expect((await machine.run(["trust", "--show"])).stdout).toContain("agent theirs: tools Read, Bash(echo *)");
-  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--yes"]);
   expect((await machine.run(["fix it", "--agent", "theirs"])).stderr).toContain("    ran\n");
   machine.remove(join(machine.home, ".claude"));
 });

@@ -85,7 +85,7 @@ describe.each(Object.entries(SHELLS))("completions typed into %s", (name, shell)
         `OPENAI_API_KEY=${key}\nOPENAI_BASE_URL=${url}\n`,
       );
       chmodSync(file, 0o600);
-      expect((await machine.run(["cron", "add", "@daily", "look", "--name", "nightly"])).code).toBe(0);
+      await machine.ok(["cron", "add", "@daily", "look", "--name", "nightly"]);
 
       const folder = join(machine.elsewhere, "shell");
       mkdirSync(folder);

@@ -163,7 +163,7 @@ describe.concurrent("the run of a job", () => {
         return { tool_calls: [{ name: "Bash", input: { command: "date >> acted.txt" } }] };
       return { text: "no" };
     });
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     const retry = { max: 1, from: "100ms", to: "100ms" };
     for (const [name, intent] of Object.entries({ talks: "talk", acts: "acts first" })) {
       // Long enough for a busy machine to take the job before its time.

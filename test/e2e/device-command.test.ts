@@ -6,7 +6,7 @@ describe("a command that a plugin in plugins/ brings", () => {
   test("calls its tool, prints tables, texts and JSON, and explains what it does not know", async () => {
     await using machine = new Machine();
     machine.write("plugins/crates.ts", CRATES);
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
 
     const listed = await machine.run(["crates"]);
     expect(

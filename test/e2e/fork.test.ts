@@ -77,7 +77,7 @@ describe("rnix resume --fork", () => {
       [["--fork"], "Use spaces."],
       [[], "Use tabs."],
     ] as const) {
-      expect((await machine.run(["resume", uuid, "more", ...how])).code).toBe(0);
+      await machine.ok(["resume", uuid, "more", ...how]);
       const head = systemPrompt(model.last);
       expect(head).toContain(expected);
       expect(head).toContain("Be brief.");

@@ -50,7 +50,7 @@ const STATES: Record<string, { come(story: Story): Promise<void>; is: string; st
   ended: { come: (story) => story.end(), is: "dead", steps: 3 },
   suspended: {
     come: async ({ machine, uuid }) => {
-      expect((await machine.run(["suspend", uuid])).code).toBe(0);
+      await machine.ok(["suspend", uuid]);
     },
     is: "suspended",
     steps: 2,
@@ -180,13 +180,13 @@ test("a crashed run whose steps can't be read is listed with the error, hides no
   expect((await machine.run(["show", uuid])).stdout).toContain("schema version 9");
   const refused = await machine.run(["resume", uuid]);
   expect([refused.code, refused.stderr]).toEqual([64, expect.stringContaining("schema version 9")]);
-  expect((await machine.run(["kill", second])).code).toBe(0);
+  await machine.ok(["kill", second]);
 
   // The next daemon recovers it once its file can be read again.
   await machine.run(["daemon", "stop"]);
   writeFileSync(story.file("steps.jsonl"), steps);
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   await machine.until(["show", uuid, "--json"], /"state":\s*"suspended"/);
-  expect((await machine.run(["kill", uuid])).code).toBe(0);
+  await machine.ok(["kill", uuid]);
   expect(recordOf(machine, uuid)).toMatchObject({ state: "dead", exit_reason: "terminated", steps: 2 });
 });

@@ -47,7 +47,7 @@ describe("a service of the user's init.yaml", () => {
     await using machine = new Machine();
     const starts = join(machine.home, "starts");
     usersInit(machine, `services:\n${service("web", THIRD_TIME, "required: false, ")}`);
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     await until(async () => (await unit(machine, "web")).restarts === 2, "its second restart");
     // It counts as restarted before its program has reached its last command.
     await until(() => sleeping(machine) === 1, "its third start");
@@ -72,7 +72,7 @@ describe("a service of the user's init.yaml", () => {
       /\n1 +\S+ +running +supervisor .* web\n`- \d+ +\S+ +running +command .*/,
     );
     expect((await machine.run(["log", "1"])).stdout).toContain("restart");
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     expect(machine.leftovers().filter((left) => !left.includes("home/starts"))).toEqual([]);
     machine.remove(starts);
   });
@@ -86,7 +86,7 @@ describe("a service of the user's init.yaml", () => {
       machine,
       `services:\n  - name: client\n    type: command\n    required: true\n    config: { command: ${JSON.stringify(command)}, cwd: ${out}, env: { OWN: word } }\n`,
     );
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     await until(() => sleeping(machine) === 1, "the program's last command");
     const seen = machine.read(join(out, "seen"));
     expect(seen).toContain("OWN=word");
@@ -192,7 +192,7 @@ describe("an MCP server of an init.yaml", () => {
     chmodSync(machine.write(join(machine.configDir, "env"), "NOTES_TOKEN=t0p\n"), 0o600);
     usersInit(machine, notes(machine, { required: true, token: "NOTES_TOKEN" }));
     for (const intent of ["ask one", "ask two"]) {
-      expect((await machine.run(["spawn", intent, "-q"])).code).toBe(0);
+      await machine.ok(["spawn", intent, "-q"]);
       expect(servers(machine)).toBe(1);
     }
     expect(model.requests.flatMap(toolResults)).toEqual(["t0p", '{"text":"milk"}']);
@@ -203,7 +203,7 @@ describe("an MCP server of an init.yaml", () => {
       pid: null,
       restarts: null,
     });
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     expect(machine.leftovers()).toEqual([]);
   });
 
@@ -227,7 +227,7 @@ describe("an MCP server of an init.yaml", () => {
   test("that lacks a variable fails alone, and the status says where", async () => {
     await using machine = new Machine();
     const file = usersInit(machine, notes(machine, { token: "NO_SUCH_TOKEN" }));
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     expect(await unit(machine, "notes")).toMatchObject({
       state: "failed",
       error: expect.stringContaining(`${file}:9:21: `),
@@ -260,7 +260,7 @@ describe("a supervisor of the user's init.yaml", () => {
 `,
     );
     machine.env.OPENAI_API_KEY = "sk-of-the-shell-and-not-of-the-agents";
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     await until(() => machine.has("tidied"), "the work of the second agent");
     await until(async () => (await listed(machine, ["--all-projects"])).length === 2, "its end");
     const [house, watch] = await listed(machine, ["--all-projects"]);
@@ -275,7 +275,7 @@ describe("a supervisor of the user's init.yaml", () => {
     expect(new Set(keys)).toEqual(new Set([`Bearer ${OPENAI_KEY}`]));
 
     // It is an agent like any other: killed, it comes back.
-    expect((await machine.run(["kill", String(watch?.pid)])).code).toBe(0);
+    await machine.ok(["kill", String(watch?.pid)]);
     await until(async () => {
       const [, again] = await listed(machine, ["--all-projects"]);
       return again !== undefined && again.pid > (watch?.pid ?? 0);
@@ -283,7 +283,7 @@ describe("a supervisor of the user's init.yaml", () => {
     expect((await unit(machine, "house")).restarts).toBe(1);
     await model.arrived(4);
     const [, again] = await listed(machine, ["--all-projects"]);
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     expect(machine.leftovers()).toEqual([]);
     // It resumes with the daemon.
     expect(recordOf(machine, again?.uuid ?? "")).toMatchObject({
@@ -318,7 +318,7 @@ describe("a project's init.yaml", () => {
     await until(() => machine.has("up"), "the program");
 
     // A change to it must be trusted again.
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     machine.write(FILE, `services:\n${service("queue", "touch worse; exec sleep 600")}`);
     expect((await machine.run(["spawn", "say so"])).stderr).toContain("not trusted");
     expect(machine.has("worse")).toBe(false);
@@ -332,7 +332,7 @@ describe("a project's init.yaml", () => {
     await until(() => sleeping(machine) === 1, "the program");
     await machine.endDaemon();
     expect(sleeping(machine)).toBe(1);
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     await machine.until(["daemon", "status"], /queue +command +no +running/);
     await machine.until(["daemon", "logs"], /ended what a dead rnix left running: .*sleep 600/);
     await until(() => sleeping(machine) === 1, "the end of the old one");

@@ -144,9 +144,9 @@ describe("a spawn from inside a run", () => {
     expect(await machine.run(["wait", "2"])).toMatchObject({ code: 0, stdout: "child done\n" });
   });
 
-  test("is refused beyond the depth and the number of live children, in every way to spawn", async () => {
+  test("is refused beyond the depth", async () => {
     await using machine = new Machine();
-    machine.config({ spawn_depth: 2, live_children: 3 });
+    machine.config({ spawn_depth: 2 });
     const dig = (to: string): Scene[] => [
       bash(`${RNIX} spawn 'dig ${to}' -q; echo "code $?"`),
       says(`before ${to}`),
@@ -156,24 +156,11 @@ describe("a spawn from inside a run", () => {
       "dig b": dig("c"),
       "dig c": dig("d"),
       "dig d": dig("e"),
-      storm: [
-        bash(
-          `for i in 1 2 3 4 5 6 7 8; do ${RNIX} spawn 'child chore' --detach & done; wait; touch stormed; ${RNIX} ps --json`,
-        ),
-        says("over"),
-      ],
-      "child chore": [{ fault: { kind: "hang" } }],
     });
     const { receipt } = await verdict(machine, ["dig a"]);
     expect(receipt).toMatchObject({ exit_code: 0, result: "before b" });
     expect(model.requests.some(({ text }) => text.includes('"dig d"'))).toBe(false);
     expect(model.requests.flatMap(toolResults).join("\n")).toMatch(/spawn_depth[\s\S]*code [1-9]/);
-
-    const storm = await verdict(machine, ["storm"]);
-    expect(storm.receipt.children).toHaveLength(3);
-    const result = model.requests.flatMap(toolResults).at(-1) ?? "";
-    expect(result.match(/^\d+ [0-9a-f-]{36}$/gm)).toHaveLength(3);
-    expect(result.match(/^rnix spawn: .*3.*$/gm)).toHaveLength(5);
   });
 
   test("stays a child without RNIX_UNIT, in its own session, and when its parent processes have ended", async () => {

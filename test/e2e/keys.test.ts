@@ -168,7 +168,7 @@ describe("a key is only where its user put it", () => {
     expect(made.model.requests).toHaveLength(2);
     for (const request of made.model.requests) expect(request.text).not.toContain(MARK);
     expect(shownBySystem(machine)).not.toContain(MARK);
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     const { stdout, stderr } = await daemon.done;
     expect(stdout + stderr).not.toContain(MARK);
     expect(machine.search(MARK).sort()).toEqual(KEPT);
@@ -204,7 +204,7 @@ describe("a key is only where its user put it", () => {
     }
     machine.write("go", "");
     await Promise.all(running.map(({ done }) => done));
-    expect((await machine.run(["wait", "1"])).code).toBe(0);
+    await machine.ok(["wait", "1"]);
     expect(machine.search(MARK).sort()).toEqual(KEPT);
   });
 });

@@ -23,7 +23,7 @@ test("commands take the project's last run when none is named, and say which", a
   const long = await machine.run(["spawn", "the long", "--detach"]);
   const [longPid = "", longUuid = ""] = long.stdout.trim().split(" ");
   await model.arrived(3);
-  expect((await machine.run(["the first"])).code).toBe(0);
+  await machine.ok(["the first"]);
 
   // The child of the long run is newer than the run, and no run of the user.
   const shown = await machine.run(["show", "--json"]);
@@ -58,10 +58,10 @@ test("the last run is the latest, also beside a kernel whose PIDs are higher", a
     two: [says("Two.")],
     three: [says("Three.")],
   });
-  expect((await machine.run(["spawn", "one"])).code).toBe(0);
-  expect((await machine.run(["spawn", "two", "--no-daemon"])).code).toBe(0);
+  await machine.ok(["spawn", "one"]);
+  await machine.ok(["spawn", "two", "--no-daemon"]);
   expect((await machine.run(["show"])).stderr).toContain("two");
-  expect((await machine.run(["spawn", "three"])).code).toBe(0);
+  await machine.ok(["spawn", "three"]);
   expect((await machine.run(["show"])).stderr).toContain("three");
 });
 

@@ -120,19 +120,19 @@ test("an ended run shows the same from disk, also in a daemon that did not run i
       .filter(({ syscall }) => syscall === "Open");
     expect(calls.map(({ args }) => args.path)).toEqual(["/dev/llm/openai", "/dev/shell", "/dev/fs"]);
 
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
   }
 });
 
 test("PID 0 is the kernel: strace shows its own syscalls, past and new, until it ends", async () => {
   await using machine = await Machine.playing({ "build it": [END] });
   await machine.run(["spawn", "build it"]);
-  expect((await machine.run(["ps"])).code).toBe(0);
+  await machine.ok(["ps"]);
   const strace = machine.start(["strace", "0", "--json"]);
   await strace.stdout.has(/"ListProcs"/);
-  expect((await machine.run(["ps"])).code).toBe(0);
+  await machine.ok(["ps"]);
   await strace.stdout.has(/"ListProcs"[\s\S]*"ListProcs"/);
-  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+  await machine.ok(["daemon", "stop"]);
   const { stdout, code } = await strace.done;
   expect(code).toBe(0);
   expect(lines(stdout).map((event) => SyscallEventWire.parse(event).pid)).not.toContain(1);

@@ -41,7 +41,7 @@ describe("an agent with an MCP server", () => {
       );
       expect(untrusted.stderr).toContain("rnix trust");
       expect(model.requests).toEqual([]);
-      expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+      await machine.ok(["trust", "--yes"]);
 
       const unset = await machine.run(["spawn", ...args]);
       expect(unset.code).toBe(64);

@@ -49,7 +49,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
     const json = await machine.json(["providers", "--json"]);
     const openai = json.find(({ name }: { name: string }) => name === "openai");
     expect(openai.queues).toMatchObject([{ holds: [{ model: "m" }], waiting: 1 }]);
-    expect((await machine.run(["kill", "1"])).code).toBe(0);
+    await machine.ok(["kill", "1"]);
     expect((await first.done).code).toBe(143);
   });
 
@@ -65,7 +65,7 @@ describe.concurrent("a provider whose headers say that no quota is left", () => 
     expect(suspended?.reason).toContain("all 50 requests of its rate limit are used up");
     expect(model.requests).toHaveLength(1);
     machine.killDaemon();
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     await until(() => recordOf(machine, uuid).exit_code === 0);
     expect(recordOf(machine, uuid)).toMatchObject({ result: "went on", tool_calls: 1 });
     expect(model.requests).toHaveLength(2);
@@ -89,10 +89,10 @@ describe("tokens_per_day", () => {
     machine.env.TZ = noon();
     machine.write(".rnix/config.yaml", "tokens_per_day: 150000\n");
     const model = await machine.play({ "do it": [used] });
-    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+    await machine.ok(["spawn", "do it"]);
     machine.killDaemon();
-    expect((await machine.run(["spawn", "do it", "--no-daemon"])).code).toBe(0);
-    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+    await machine.ok(["spawn", "do it", "--no-daemon"]);
+    await machine.ok(["spawn", "do it"]);
     // What is left has room for an input and a short answer: it is asked with this room, and uses more.
     const { receipt: fourth } = await verdict(machine, ["do it"]);
     expect(fourth.exit_code).toBe(0);
@@ -104,7 +104,7 @@ describe("tokens_per_day", () => {
     expect(model.requests).toHaveLength(4);
     // A higher limit in the file counts at once.
     machine.write(".rnix/config.yaml", "tokens_per_day: unlimited\n");
-    expect((await machine.run(["spawn", "do it"])).code).toBe(0);
+    await machine.ok(["spawn", "do it"]);
   });
 
   test("cost_per_day needs a known price before the first call", async () => {

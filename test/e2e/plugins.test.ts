@@ -23,7 +23,7 @@ describe("a plugin that is copied into a project", () => {
     expect(noTerminal.code).toBe(64);
     expect(noTerminal.stderr).toContain("--yes");
     expect((await machine.run(["trust", "--show"])).stdout).toContain(file);
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
 
     const trusted = await verdict(machine, ["ask it"]);
     expect(trusted.stderr).not.toContain("not trusted");
@@ -34,7 +34,7 @@ describe("a plugin that is copied into a project", () => {
     const edited = await verdict(machine, ["ask it"]);
     expect(edited.stderr).toContain("Plugin oracle");
     expect(edited.stderr).toContain("not trusted");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     await verdict(machine, ["ask it"]);
     expect(toolResults(model.last)).toEqual(["second"]);
 
@@ -47,7 +47,7 @@ describe("a plugin that is copied into a project", () => {
   test("of a followed folder is reloaded at the next spawn, with its imports", async () => {
     await using machine = new Machine();
     const model = await machine.play({ "ask it": [calls(["Oracle", {}]), says("asked")] });
-    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--follow", "--yes"]);
     const source = plugin("oracle", "answer = wisdom(await word())", [
       'import { wisdom } from "./wisdom.ts";',
       'const word = async () => (await import("a-library")).default;',
@@ -111,7 +111,7 @@ async function brokenOnes(): Promise<void> {
   machine.write(path("fails"), plugin("fails", 'throw new TypeError("it is broken")'));
   machine.write(path("busy"), plugin("busy", "for (;;);"));
   machine.write(path("deaf"), plugin("deaf", "await new Promise(() => {})"));
-  expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--follow", "--yes"]);
 
   const { receipt, stderr } = await verdict(machine, ["try all"]);
   expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed", tool_calls: 5 });
@@ -177,7 +177,7 @@ test("plugins new writes a plugin that passes the check and the types, and is tr
     name: "jira",
     devices: [{ path: "/dev/jira", tools: ["Jira"] }],
   });
-  expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--yes"]);
   await verdict(machine, ["count it"]);
   expect(toolResults(model.last)).toEqual(["3 words"]);
 

@@ -160,7 +160,7 @@ describe("the daemon's stop", () => {
     const { uuid: marked } = await detach(machine, "hold it", "--resume-on-restart");
     const { uuid: other } = await detach(machine, "hold that");
     await machine.held();
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     expect(recordOf(machine, marked)).toMatchObject({ suspended: { cause: "stop" } });
     await start(machine);
     await ended(machine, marked);

@@ -124,7 +124,7 @@ describe("--effort", () => {
   test("reaches the provider, and overrides the agent's", async () => {
     await using machine = new Machine();
     machine.agent("deep", "name: deep\ndescription: d\nmodels: { effort: low }\n", "Think.");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const model = await machine.play({ think: [says("done")] });
     await machine.run(["spawn", "think", "--agent", "deep"]);
     await machine.run(["spawn", "think", "--agent", "deep", "--effort", "high"]);

@@ -30,7 +30,7 @@ test("a run that is suspended during an answer closes its call and records the t
   await command.stdout.has(/"the first/);
   const [listed] = z.array(z.object({ uuid: z.string() })).parse(await machine.json(["ps", "--json"]));
   const uuid = listed?.uuid ?? "";
-  expect((await machine.run(["suspend", uuid])).code).toBe(0);
+  await machine.ok(["suspend", uuid]);
   expect((await command.done).code).toBe(75);
   expect(await model.requests[0]?.closed).toBe("aborted");
   expect(recordOf(machine, uuid)).toMatchObject({
@@ -84,7 +84,7 @@ describe("a run that Ctrl-C has suspended", () => {
     machine.remove("held");
     const daemon = machine.start(["resume", uuid, "--output", "json"]);
     await machine.held();
-    expect((await machine.run(["suspend", uuid])).code).toBe(0);
+    await machine.ok(["suspend", uuid]);
     expect((await daemon.done).code).toBe(75);
     const last = await machine.run(["resume", uuid, "--no-daemon", "--output", "json"]);
     expect(receiptOf(last)).toMatchObject({
@@ -99,7 +99,7 @@ describe("a run that Ctrl-C has suspended", () => {
     await using machine = await Machine.playing({ "hold it": [HOLD, HOLD] });
     const spawned = machine.start(["spawn", "hold it", "--output", "json"]);
     await machine.held();
-    expect((await machine.run(["daemon", "stop"])).code).toBe(0);
+    await machine.ok(["daemon", "stop"]);
     const { uuid, exit_code } = receiptOf(await spawned.done);
     expect(exit_code).toBe(75);
     const { code, stderr } = await machine.run(["resume", uuid, "--max-steps", "1"]);

@@ -244,7 +244,7 @@ test("without a terminal flags say it all; without them the error names them", a
   const noted = await machine.run(["setup", ...flags, "--model", "m"], { env: other });
   expect(noted.stderr).toContain("unset ANTHROPIC_API_KEY");
   const own = ["--base-url", server.openaiUrl, "--key-command", `echo ${KEY}`, "--model", "m"];
-  expect((await machine.run(["setup", "--provider", "work", ...own])).code).toBe(0);
+  await machine.ok(["setup", "--provider", "work", ...own]);
   expect(await machine.run(["say OK"])).toMatchObject({ code: 0, stdout: "OK\n" });
 });
 

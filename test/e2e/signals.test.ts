@@ -235,7 +235,7 @@ describe.concurrent("rnix pause", () => {
     expect(second?.paused_at_ms).toBe(first?.paused_at_ms ?? -1);
     expect(model.requests).toHaveLength(1);
 
-    expect((await machine.run(["continue", "1"])).code).toBe(0);
+    await machine.ok(["continue", "1"]);
     const { stdout, code, ms } = await command.done;
     expect(code).toBe(0);
     const receipt = Receipt.parse(JSON.parse(stdout));
@@ -268,7 +268,7 @@ describe.concurrent("rnix pause", () => {
       await machine.held();
       machine.remove("held");
       const [info] = await listed(machine, []);
-      expect((await machine.run(["pause", String(info?.pid)])).code).toBe(0);
+      await machine.ok(["pause", String(info?.pid)]);
       if (end === "kill") await machine.run(["kill", String(info?.pid)]);
       else if (end === "Ctrl-C") command.signal("SIGINT");
       else await machine.run(["daemon", "stop"]);

@@ -209,16 +209,6 @@ describe("declared checks decide", () => {
       checks: [{ command: "sleep 600 & wait", exit_code: null }],
     });
   });
-
-  test("an agent's own checks count like those of the command", async () => {
-    await using machine = await Machine.playing(book);
-    machine.agent("maker", "name: maker\ndescription: Makes\nchecks: [test -f made.txt]\n", "Make it.\n");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
-    expect((await verdict(machine, ["claim it", "--agent", "maker"])).receipt.exit_reason).toBe(
-      "check_failed",
-    );
-    expect((await verdict(machine, ["make it", "--agent", "maker"])).receipt.exit_reason).toBe("completed");
-  });
 });
 
 describe("files_changed", () => {

@@ -134,7 +134,7 @@ describe.concurrent("the task list of a run", () => {
       ["c", "pending"],
     ]);
     expect((await tasks(machine, uuid)).map(({ status }) => status)).toEqual(["pending", "pending"]);
-    expect((await machine.run(["answer", ask.request_id, "this one"])).code).toBe(0);
+    await machine.ok(["answer", ask.request_id, "this one"]);
     await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
     expect((await tasks(machine, uuid)).map(({ status }) => status)).toEqual([
       "completed",
@@ -152,7 +152,7 @@ describe.concurrent("the task list of a run", () => {
       return turns[request.assistantMessages] ?? says("done");
     });
     const { receipt } = await verdict(machine, ["do it"]);
-    expect((await machine.run(["resume", "2", "go on"])).code).toBe(0);
+    await machine.ok(["resume", "2", "go on"]);
     for (const of of [receipt.uuid, "2"])
       expect((await tasks(machine, of)).map(({ subject }) => subject)).toEqual([
         "of parent",

@@ -48,7 +48,7 @@ test.concurrent("a run whose provider asks for a long wait is suspended until th
   const waited = await machine.run(["wait", uuid]);
   expect(waited.code).toBe(75);
   expect(waited.stderr).toContain("it resumes by itself");
-  expect((await machine.run(["kill", uuid])).code).toBe(0);
+  await machine.ok(["kill", uuid]);
 });
 
 test.concurrent("it resumes by itself at that time", async () => {
@@ -82,10 +82,10 @@ test.concurrent("the next daemon resumes it when this one was killed or stopped"
   writeKeys(machine);
   const { uuid, pid } = await suspendedBy(machine, ["do it"]);
   machine.killDaemon();
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   await stands(machine, uuid, (again) => again.pid > pid && again.state === "suspended");
-  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "stop"]);
+  await machine.ok(["daemon", "start"]);
   await ended(machine, uuid);
 });
 
@@ -98,8 +98,8 @@ test.concurrent.each([
   await machine.play({ "do it": [limited(6), says("went on")] });
   writeKeys(machine, names);
   const { uuid } = await suspendedBy(machine, ["do it"]);
-  expect((await machine.run(["daemon", "stop"])).code).toBe(0);
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "stop"]);
+  await machine.ok(["daemon", "start"]);
   await stands(machine, uuid, ({ suspended }) => suspended?.wake.on === "never");
   expect(recordOf(machine, uuid).suspended?.reason).toContain("could not be resumed by itself");
   expect(recordOf(machine, uuid).suspended?.reason).toContain(missing);
@@ -184,8 +184,8 @@ test.concurrent("a run resumes at the time of rnix suspend --for, and at a messa
   expect((await machine.run(["suspend", messaged, "--until-message"])).stderr).toContain(
     "it waits for a message",
   );
-  expect((await machine.run(["suspend", left, "--for", "10m"])).code).toBe(0);
-  expect((await machine.run(["suspend", left])).code).toBe(0);
+  await machine.ok(["suspend", left, "--for", "10m"]);
+  await machine.ok(["suspend", left]);
   await ended(machine, timed);
   const sent = await machine.run(["spawn", `write to ${messaged}`]);
   expect(sent).toMatchObject({ code: 0, stdout: "sent\n" });
@@ -233,7 +233,7 @@ test.concurrent("the parent of a suspended child resumes when the child is kille
   await model.arrived(2);
   const live: ProcInfo[] = await machine.json(["ps", "--json"]);
   const child = live.find(({ intent }) => intent === "a part")?.uuid ?? "";
-  expect((await machine.run(["suspend", child])).code).toBe(0);
+  await machine.ok(["suspend", child]);
   const { uuid, exit_code } = receiptOf(await command.done);
   expect(exit_code).toBe(75);
   expect((await machine.run(["kill", child])).stderr).toContain("it was suspended; TERM has ended it");

@@ -121,10 +121,10 @@ describe("--base", () => {
     expect(never).toMatchObject({ code: 64 });
     expect(never.stderr).toContain("MCP server notes is left out");
     // What the checkout has now is trusted, and says nothing of the base.
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     expect(await spawned(machine, args)).toMatchObject({ code: 64 });
     machine.git("checkout", "--quiet", "main");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     machine.git("checkout", "--quiet", "pr");
     expect(await spawned(machine, args)).toMatchObject({ code: 0 });
     expect(await spawned(machine, ["--mcp", "notes", "x"])).toMatchObject({ code: 64 });
@@ -469,7 +469,7 @@ children:
     await until(() => machine.has("held"), "the program");
     run.signal("SIGTERM");
     const { uuid } = receiptOf(await run.done);
-    expect((await machine.run(["resume", uuid, "--no-daemon"], { env: SECRETS })).code).toBe(0);
+    await machine.ok(["resume", uuid, "--no-daemon"], { env: SECRETS });
     expect([machine.read("one"), machine.read("two")]).toEqual(["stage--1\n", "stage--1\n"]);
     script(
       machine,

@@ -107,7 +107,7 @@ describe("rnix cron add", () => {
     expect(shown.stdout).toContain("it has not been due yet");
     const replaced = ["cron", "add", "@every 1h", "x", "--name", "nightly"];
     expect((await machine.run(replaced)).code).toBe(64);
-    expect((await machine.run([...replaced, "--replace"])).code).toBe(0);
+    await machine.ok([...replaced, "--replace"]);
     expect((await machine.run(["cron"])).stdout).toContain("@every 1h");
   });
 
@@ -213,7 +213,7 @@ test.concurrent("a job runs at its times, is shown, paused and removed; its answ
     attention: [],
   });
   expect((await machine.run(["morning", "--markdown"])).stdout).toContain("There are \\*\\*3\\*\\* files.");
-  expect((await machine.run(["cron", "rm", "count"])).code).toBe(0);
+  await machine.ok(["cron", "rm", "count"]);
   expect((await machine.run(["cron", "show", "count"])).code).toBe(64);
   expect(await json<LedgerRow[]>(machine, "cron", "history")).toHaveLength(all.length + 1);
 });
@@ -302,7 +302,7 @@ test.concurrent("an agent that is allowed to makes a job with its own rights and
   machine.write("agents/planner/instructions.md", "Plan.\n");
   await machine.run(["cron", "add", "@daily", "x", "--name", "mine"]);
   const spawned = ["spawn", "plan more", "--agent", "planner", "--model", "small", "--trust"];
-  expect((await machine.run(spawned)).code).toBe(0);
+  await machine.ok(spawned);
   const jobs = await json<JobInfo[]>(machine, "cron", "list");
   expect(jobs.map(({ name }) => name)).toEqual(["mine", "own"]);
   expect(jobs[1]).toMatchObject({
@@ -342,7 +342,7 @@ test.concurrent("a job that a child of a job's run makes ends with that job", as
     "--expires",
     end,
   ]);
-  expect((await machine.run(["cron", "run", "job"])).code).toBe(0);
+  await machine.ok(["cron", "run", "job"]);
   await machine.until(["cron", "history", "job"], /ran/);
   const jobs = await json<JobInfo[]>(machine, "cron", "list");
   expect(jobs.map(({ name }) => name)).toEqual(["job", "deep"]);

@@ -105,13 +105,13 @@ test.concurrent("from an empty machine to a nightly agent that survives restarts
   const ran = async (count: number) =>
     (await rowsOf("often")).filter(({ state }) => state === "ran").length >= count;
   await until(() => ran(1), "a run");
-  expect((await machine.run(["daemon", "restart"], { cwd: shop })).code).toBe(0);
+  await machine.ok(["daemon", "restart"], { cwd: shop });
   await until(() => ran(2), "runs after the restart");
   machine.killDaemon();
   // Whatever starts the daemon again: here a command, after a reboot the service.
-  expect((await machine.run(["cron", "list"], { cwd: shop })).code).toBe(0);
+  await machine.ok(["cron", "list"], { cwd: shop });
   await until(() => ran(3), "runs after the kill");
-  expect((await machine.run(["cron", "disable", "often"], { cwd: shop })).code).toBe(0);
+  await machine.ok(["cron", "disable", "often"], { cwd: shop });
   await until(
     async () => (await rowsOf("often")).every(({ state }) => !["due", "running"].includes(state)),
     "the end of all",
@@ -149,7 +149,7 @@ test.concurrent("the unit of rnix cron install is valid, is not written over ano
     const checked = await shell(machine, `systemd-analyze verify --user ${path} 2>&1`);
     expect(checked.stdout).not.toContain("rnix.service:");
   }
-  expect((await machine.run(["cron", "uninstall"])).code).toBe(0);
+  await machine.ok(["cron", "uninstall"]);
   expect(machine.has(path)).toBe(false);
   machine.write(path, "[Unit]\n");
   expect((await machine.run(["cron", "install", "--yes"])).code).toBe(64);

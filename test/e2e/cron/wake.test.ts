@@ -26,7 +26,7 @@ test.concurrent("a run that waits is suspended, and the next daemon resumes it a
   const { uuid } = receipt;
   expect((await machine.run(["ps"])).stdout).toMatch(/suspended .* waits until \d{4}/);
   machine.killDaemon();
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   await until(() => recordOf(machine, uuid).exit_code === 0, "its end");
   const record = recordOf(machine, uuid);
   expect(record).toMatchObject({ result: "it works", steps: 2 });

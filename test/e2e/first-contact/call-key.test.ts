@@ -53,7 +53,7 @@ describe("a tool call that is retried after kill -9", () => {
       "pay it": [calls(["Charge", {}]), calls(["Charge", {}]), says("paid")],
     });
     machine.write("plugins/charge.ts", CHARGE);
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const { uuid } = await detach(machine, "pay it");
     await until(() => keysIn(machine, "keys").length === 1, "the first call");
     await machine.endDaemon();
@@ -79,7 +79,7 @@ describe("a tool call that is retried after kill -9", () => {
     machine.write(".rnix/agents/keeper/instructions.md", "Keep the notes.\n");
     const keys = { TOKEN: "t", KEYS: join(machine.project, "keys") };
     mcpJson(machine, { notes: mcpServer([], keys) });
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const { uuid } = await detach(machine, "note it", "--agent", "keeper");
     await until(() => keysIn(machine, "keys").length === 1, "the first call");
     await machine.endDaemon();

@@ -97,7 +97,7 @@ describe("rnix call", () => {
   test("reads the input from stdin, and writes to a path", async () => {
     await using machine = new Machine();
     const input = JSON.stringify({ path: "b.txt", content: "written" });
-    expect((await machine.run(["call", "Write", "-"], { stdin: { text: input } })).code).toBe(0);
+    await machine.ok(["call", "Write", "-"], { stdin: { text: input } });
     expect(readFileSync(join(machine.project, "b.txt"), "utf8")).toBe("written");
     expect((await machine.run(["call", "/dev/shell", "cat b.txt"])).stdout).toContain("written");
   });
@@ -225,7 +225,7 @@ test("a model reads /proc with Read, within its rules and its project", async ()
   const go = join(machine.elsewhere, "go");
   const other = machine.start(["spawn", "hold on"], { cwd: machine.elsewhere });
   await until(() => machine.has(join(machine.elsewhere, "held")), "the held call");
-  expect((await machine.run(["spawn", "look around"])).code).toBe(0);
+  await machine.ok(["spawn", "look around"]);
   const last = model.requests.filter(({ text }) => text.includes("look around")).slice(-1);
   const [self, foreign, own, llm, none, system] = last.flatMap(toolResults);
   expect(JSON.parse(self ?? "")).toMatchObject({ pid: 2, state: "running", intent: "look around" });

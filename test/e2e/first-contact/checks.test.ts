@@ -65,7 +65,7 @@ describe("a check that fails", () => {
     const model = await machine.play({ "claim it": [says("done")] });
     const keys = "checks: ['echo no; exit 6']\ncheck_attempts: 2\n";
     machine.agent("maker", `name: maker\ndescription: Makes\n${keys}`, "Make it.\n");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const { receipt } = await verdict(machine, ["claim it", "--agent", "maker"]);
     expect(receipt.checks).toHaveLength(2);
     expect(seen(model.requests[0])).toContain("echo no; exit 6");

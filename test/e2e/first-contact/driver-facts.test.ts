@@ -119,7 +119,7 @@ describe("a driver of a third party", () => {
     expect(untrusted.code).toBe(69);
     expect(untrusted.stderr).toContain("No model provider found");
     expect(service.keys).toEqual([]);
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const checked = await machine.run(["plugins", "check", ".rnix/plugins/acme.ts"]);
     expect(checked.stdout).toContain(
       "/dev/llm/acme, a model provider that gets ACME_TOKEN or ACME_OLD_TOKEN",

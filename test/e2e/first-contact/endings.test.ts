@@ -152,7 +152,7 @@ test("the log ends with how the run ended and why: an answer, checks, a budget, 
   await machine.until(["ps"], /hang/);
   const following = machine.start(["log", "-f", "4"]);
   await following.stdout.has(/sleep 60/);
-  expect((await machine.run(["suspend", "4"])).code).toBe(0);
+  await machine.ok(["suspend", "4"]);
   const suspended = receiptOf(await hanging.done);
   expect((await following.done).stdout).toContain(`to resume it: rnix resume ${suspended.uuid}`);
 });

@@ -13,7 +13,7 @@ test("a run in a repository leaves git status clean, in its root, below it and i
   machine.git("worktree", "add", "--quiet", `${machine.elsewhere}/linked`);
   folders.push(`${machine.elsewhere}/linked`);
   for (const cwd of folders) {
-    expect((await machine.run(["spawn", "do it", "--no-daemon"], { cwd })).code).toBe(0);
+    await machine.ok(["spawn", "do it", "--no-daemon"], { cwd });
     expect(machine.git("-C", cwd, "status", "--short")).toBe("");
   }
   expect(machine.has(".rnix/data/steps")).toBe(true);
@@ -22,8 +22,8 @@ test("a run in a repository leaves git status clean, in its root, below it and i
 
 test("what belongs to the repository in .rnix stays visible to git", async () => {
   await using machine = await Machine.playing({ "do it": [says("done")] }, { git: true });
-  expect((await machine.run(["init"])).code).toBe(0);
-  expect((await machine.run(["spawn", "do it", "--no-daemon"])).code).toBe(0);
+  await machine.ok(["init"]);
+  await machine.ok(["spawn", "do it", "--no-daemon"]);
   const shown = machine.git("status", "--short", "--untracked-files=all");
   expect(shown).toContain("?? .rnix/config.yaml");
   expect(shown).not.toContain(".rnix/data");

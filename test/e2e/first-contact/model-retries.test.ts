@@ -133,7 +133,7 @@ async function supervised(machine: Machine): Promise<{ pid: number; uuid: string
     join(machine.configDir, "init.yaml"),
     `supervisors:\n  - { name: s, project: ${machine.project}, strategy: one_for_one, children: [${child}] }\n`,
   );
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   let run: ProcInfo | undefined;
   await until(async () => {
     const all: ProcInfo[] = await machine.json(["ps", "-a", "--json", "--all-projects"]);

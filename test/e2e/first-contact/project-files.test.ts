@@ -43,7 +43,7 @@ test("a new agent and a new skill work as they are written, before any trust", a
     ["agents", "new", "reviewer"],
     ["skills", "new", "baking"],
   ]) {
-    expect((await machine.run(args)).code).toBe(0);
+    await machine.ok(args);
   }
   const { receipt, stderr } = await verdict(machine, ["read it", "--agent", "reviewer", "--skill", "baking"]);
   expect(receipt).toMatchObject({ exit_code: 0, agent: "reviewer" });

@@ -34,7 +34,7 @@ async function machineWithKeys(): Promise<Machine> {
   chmodSync(keys, 0o600);
   for (const name of Object.keys(machine.env))
     if (/OPENAI|ANTHROPIC|G\w*_BASE|GEMINI|RNIX_/.test(name)) delete machine.env[name];
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   return machine;
 }
 

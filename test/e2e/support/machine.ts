@@ -152,6 +152,13 @@ export class Machine implements AsyncDisposable {
     return this.start(args, options).done;
   }
 
+  /** Runs `rnix` to its end, which is 0: otherwise fails with what it printed. */
+  async ok(args: string[], options: RunOptions = {}): Promise<Result> {
+    const result = await this.run(args, options);
+    if (result.code === 0) return result;
+    throw new Error(`rnix ${args.join(" ")} ended with ${result.code}:\n${result.stdout}${result.stderr}`);
+  }
+
   /** Runs `rnix` to its end; what it prints is JSON. */
   async json(args: string[], options: RunOptions = {}): Promise<ReturnType<typeof JSON.parse>> {
     return JSON.parse((await this.run(args, options)).stdout);

@@ -414,10 +414,10 @@ describe("in a git work tree", () => {
       child: [bash("echo c >> a.txt; echo c > c.txt; echo c >> ../two/b.txt"), says("made")],
     });
     const cwd = join(machine.project, "packages/one");
-    expect((await machine.run(["spawn", "go"], { cwd })).code).toBe(0);
+    await machine.ok(["spawn", "go"], { cwd });
     const { stdout } = await machine.run(["diff", "1", "--json"], { cwd });
     expect(Diff.parse(JSON.parse(stdout)).files.map(({ path }) => path)).toEqual(["a.txt", "c.txt"]);
-    expect((await machine.run(["undo", "1"], { cwd })).code).toBe(0);
+    await machine.ok(["undo", "1"], { cwd });
     expect(machine.git("status", "--short")).toBe(" M packages/two/b.txt\n");
     // The child's own list agrees: it was taken back already.
     const child = await machine.run(["undo", "2", "--json"], { cwd });
@@ -487,17 +487,17 @@ describe("a run that goes on", () => {
     const model = await machine.play({
       go: [bash("echo b > a.txt"), bash("touch busy; sleep 2"), says("one"), says("two"), says("three")],
     });
-    expect((await machine.run(["spawn", "go", "--detach"])).code).toBe(0);
+    await machine.ok(["spawn", "go", "--detach"]);
     await until(() => machine.has("busy"), "the call");
     const busy = await machine.run(["undo", "1"]);
     expect([busy.code, busy.stderr]).toEqual([64, expect.stringContaining("at work")]);
     expect((await machine.run(["diff", "1", "--json"])).stdout).toContain('"a.txt"');
-    expect((await machine.run(["wait", "1"])).code).toBe(0);
+    await machine.ok(["wait", "1"]);
     expect((await undo(machine, "1")).done).toEqual({ "a.txt": "removed", busy: "removed" });
-    expect((await machine.run(["resume", "1", "and now"])).code).toBe(0);
+    await machine.ok(["resume", "1", "and now"]);
     const asked = JSON.stringify(model.last.body);
     expect(asked).toContain("The user has taken back changes of this run: a.txt, busy.");
-    expect((await machine.run(["resume", "1", "and then"])).code).toBe(0);
+    await machine.ok(["resume", "1", "and then"]);
     expect(JSON.stringify(model.last.body).split("taken back changes").length).toBe(2);
   });
 
@@ -506,7 +506,7 @@ describe("a run that goes on", () => {
     const model = await machine.model((request) =>
       request.assistantMessages === 0 ? bash("echo b > a.txt") : says("ok"),
     );
-    expect((await machine.run(["daemon", "start"])).code).toBe(0);
+    await machine.ok(["daemon", "start"]);
     using client = new ChatClient(machine);
     const { uuid } = await client.follow("spawn", { intent: "go", chat: true });
     await client.waits(1);

@@ -156,7 +156,7 @@ describe("a hostile clone", () => {
       join(machine.configDir, "providers.yaml"),
       "providers: { openai: { models: { m: { price: { input: 1000000, output: 1000000 } } } } }\n",
     );
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const priced = await machine.run(["spawn", "do it", "--max-cost", "0.01", "--output", "json"]);
     expect(JSON.parse(priced.stdout)).toMatchObject({ exit_code: 2, exit_reason: "budget_exceeded" });
   });
@@ -170,7 +170,7 @@ describe("a hostile clone", () => {
     const shown = await machine.run(["trust", "--show"]);
     expect(shown.stdout).toContain("own binds ci/check.sh");
     expect(shown.stdout).toContain("Not covered: what the programs of these commands read or import in turn");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     const trusted = await verdict(machine, ["do it", "--agent", "own"]);
     expect(trusted.receipt.checks).toEqual([{ command: "sh ./ci/check.sh", exit_code: 0 }]);
     expect(toolResults(model.last)).toEqual(["hi"]);

@@ -35,7 +35,7 @@ async function followed(machine: Machine): Promise<string> {
   machine.write("agents/own/agent.yaml", "name: own\ndescription: d\nchecks: ['sh check.sh']\n");
   for (const name of ["own", "late", "default"]) machine.write(`agents/${name}/instructions.md`, "Do.\n");
   machine.write("check.sh", "true\n");
-  expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+  await machine.ok(["trust", "--follow", "--yes"]);
   return join(machine.elsewhere, "mark");
 }
 
@@ -99,7 +99,7 @@ describe("a folder that is trusted with --follow", () => {
 
     machine.remove(".rnix/init.yaml");
     machine.remove(".rnix/providers.yaml");
-    expect((await machine.run(["trust", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--yes"]);
     expect(new Set(Object.values(await states(machine)))).toEqual(new Set(["trusted"]));
     const { stderr } = await verdict(machine, ["do it"]);
     expect(stderr).not.toContain("not trusted");
@@ -137,7 +137,7 @@ describe("a folder that is trusted with --follow", () => {
     const inner = join(machine.project, "packages/inner");
     for (const dir of [machine.project, inner])
       machine.write(join(dir, ".rnix/config.yaml"), "max_steps: 50\n");
-    expect((await machine.run(["trust", "--follow", "--yes"], { cwd: inner })).code).toBe(0);
+    await machine.ok(["trust", "--follow", "--yes"], { cwd: inner });
     const path = "packages/inner/plugins/late.ts";
     await machine.play({
       change: [calls(["Write", { path, content: PLUGIN(mark) }]), says("changed")],
@@ -152,7 +152,7 @@ describe("a folder that is trusted with --follow", () => {
     ]);
     // A person's change there counts, with no run active.
     machine.write(join(inner, "plugins/mine.ts"), PLUGIN(join(machine.elsewhere, "mine")));
-    expect((await machine.run(["spawn", "do it"], { cwd: inner })).code).toBe(0);
+    await machine.ok(["spawn", "do it"], { cwd: inner });
     expect(machine.has(join(machine.elsewhere, "mine"))).toBe(true);
     // A deleted project does not affect one above it.
     machine.remove("packages");
@@ -163,7 +163,7 @@ describe("a folder that is trusted with --follow", () => {
     await using machine = await Machine.playing({ do: [says("done")] });
     const [mine, mark] = [join(machine.elsewhere, "mine"), join(machine.elsewhere, "mark")];
     machine.write("plugins/mine.ts", PLUGIN(mine));
-    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--follow", "--yes"]);
     rmSync(machine.project, { recursive: true });
     machine.write("plugins/mine.ts", PLUGIN(mine));
     machine.write("plugins/late.ts", PLUGIN(mark));
@@ -173,7 +173,7 @@ describe("a folder that is trusted with --follow", () => {
       expect([machine.has(mine), machine.has(mark)]).toEqual([true, false]);
     }
     expect(await states(machine)).toEqual({ "plugin late": "new", "plugin mine": "trusted" });
-    expect((await machine.run(["trust", "--follow", "--yes"])).code).toBe(0);
+    await machine.ok(["trust", "--follow", "--yes"]);
     await verdict(machine, ["do it"]);
     expect(machine.has(mark)).toBe(true);
   });

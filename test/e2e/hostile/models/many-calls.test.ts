@@ -86,7 +86,7 @@ test("a daemon opens more requests than its runtime's default limit, and serves 
   await using servers = await Servers.start(() => release.promise);
   const { machine } = servers;
   machine.config({ model_idle_timeout: "20s", live_processes: 2_000 });
-  expect((await machine.run(["daemon", "start"])).code).toBe(0);
+  await machine.ok(["daemon", "start"]);
   const slow = await servers.spawn("slow", RUNS);
   await servers.slow.arrived(RUNS);
   const [quick = ""] = await servers.spawn("quick", 1);
