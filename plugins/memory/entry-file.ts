@@ -9,7 +9,7 @@ export interface Entry {
   to: number;
 }
 
-export interface EntryFile {
+interface EntryFile {
   lines: readonly string[];
   entries: readonly Entry[];
 }

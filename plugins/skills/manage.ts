@@ -34,7 +34,7 @@ export interface SkillRequest {
 }
 
 /** What of a skill an agent decides. */
-export interface SkillText {
+interface SkillText {
   description: string;
   allowed_tools: string;
   body: string;

@@ -1,6 +1,6 @@
 import { ScreenModel, type ScreenOptions } from "./screen-model.ts";
 
-export interface AtTerminalCommand {
+interface AtTerminalCommand {
   argv: string[];
   cwd: string;
   env: Record<string, string>;

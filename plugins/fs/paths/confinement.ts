@@ -21,7 +21,7 @@ export interface OpenedFile {
 }
 
 /** An existing file, folder or device. */
-export interface ExistingPath {
+interface ExistingPath {
   path: string;
   stat: Stats;
 }
@@ -311,5 +311,5 @@ export class Confinement {
   }
 }
 
-/** Names that are compared to find the one that was meant. */
+/** Names that are compared to find the one that was meant: a hint is not worth more time. */
 const MAX_HINTED = 1_000;

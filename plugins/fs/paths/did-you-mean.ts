@@ -1,7 +1,5 @@
 /** Suggests a file for a path that does not exist. */
 
-/** At most this many names are compared: a hint is not worth more time. */
-const MAX_NAMES = 1_000;
 const MAX_LENGTH = 40;
 
 /** The name that was probably meant, if one is similar enough. */
@@ -10,7 +8,7 @@ export function didYouMean(name: string, names: readonly string[]): string | und
   const wanted = name.toLowerCase();
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
-  for (const candidate of names.slice(0, MAX_NAMES)) {
+  for (const candidate of names) {
     const other = candidate.toLowerCase();
     if (stem(other) === stem(wanted) && bestDistance > 1) {
       best = candidate;

@@ -1,5 +1,5 @@
 /** What one look at one driver has shown, by the table's column. */
-export type Seen = Readonly<Record<string, string>>;
+type Seen = Readonly<Record<string, string>>;
 
 /** What a conformance run has found out, as a table: a row for each thing tried, a column for each driver. */
 export class Findings {
