@@ -97,17 +97,7 @@ export class DirectCalls {
 
   /** The lease of the devices is released with the call. `gone` ends it. */
   async call(call: DirectCall, opts: DirectCallOpts, gone: AbortSignal): Promise<DirectResult> {
-    let folder: string;
-    let proc: Process;
-    try {
-      if (this.#closing)
-        throw new SyscallError("CLOSED", "The kernel is shutting down and makes no more calls.");
-      folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
-      proc = this.#process(opts, folder);
-    } catch (thrown) {
-      opts.devices.release();
-      throw thrown;
-    }
+    const { proc, folder } = this.#begin(opts);
     const running = this.#run(proc, call, opts, gone).finally(() => this.#end(proc, folder));
     this.#open.set(proc, running);
     try {
@@ -123,8 +113,7 @@ export class DirectCalls {
       opts.devices.release();
       return [];
     }
-    const folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
-    const proc = this.#process(opts, folder);
+    const { proc, folder } = this.#begin(opts);
     try {
       const { askPromptParts } = await import("./prompt-parts.ts");
       return (await askPromptParts(proc, this.#ports.makeContext)).parts;
@@ -162,6 +151,19 @@ export class DirectCalls {
     this.#closing = true;
     for (const proc of this.#open.keys()) proc.stop(killed(SIGTERM, false));
     await Promise.allSettled(this.#open.values());
+  }
+
+  /** A process with a folder of its own; `#end` frees both. If there is none, the lease is released at once. */
+  #begin(opts: DirectCallOpts): { proc: Process; folder: string } {
+    try {
+      if (this.#closing)
+        throw new SyscallError("CLOSED", "The kernel is shutting down and makes no more calls.");
+      const folder = mkdtempSync(join(tmpdir(), "rnix-call-"));
+      return { proc: this.#process(opts, folder), folder };
+    } catch (thrown) {
+      opts.devices.release();
+      throw thrown;
+    }
   }
 
   async #run(

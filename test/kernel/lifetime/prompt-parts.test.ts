@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { join } from "node:path";
 import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
 import type { AgentInfo, PromptSource, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { OpenContext, Plugin } from "../../../src/plugin/index.ts";
@@ -125,4 +126,19 @@ describe("a plugin's part of the prompt head", () => {
     expect(info.exit_code).toBe(0);
     release(h);
   });
+});
+
+test("for a listing that can't be made, the lease of the devices is released", async () => {
+  await using h = harness();
+  const { devices } = withPart(h, async () => null);
+  if (!devices) throw new Error("there is no lease");
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = join(h.dir, "missing");
+  try {
+    await expect(h.kernel.calls.promptParts({ ...h.opts(), devices })).rejects.toThrow("ENOENT");
+  } finally {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  }
+  release(h);
 });
