@@ -1,6 +1,7 @@
 /** Finds the method of a request and runs it. */
 
 import { messageOf, stackOf } from "../../lib/error-detail.ts";
+import { isDeeper } from "../../lib/json-levels.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
@@ -10,6 +11,9 @@ import type { Services } from "../services.ts";
 import type { Call } from "./method.ts";
 import { METHODS, type Method } from "./method-table.ts";
 import { describeIssue } from "./shared/describe-issue.ts";
+
+/** Maximum levels of nesting in a request. */
+const MAX_LEVELS = 1_000;
 
 /**
  * Handles one request line. An invalid line or a failed method is answered with the error, and the connection stays
@@ -76,6 +80,8 @@ function read(frame: Frame): Request | WireError {
     };
   }
   if (frame.kind === "not_utf8") return badRequest("The line is not valid UTF-8.");
+  if (isDeeper(frame.text, MAX_LEVELS))
+    return badRequest(`The line has more than ${MAX_LEVELS} levels of lists and objects.`);
   let value: unknown;
   try {
     value = JSON.parse(frame.text);
