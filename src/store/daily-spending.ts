@@ -5,7 +5,7 @@ import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { AppendLog } from "./files/append-log.ts";
 import { makeFolder, temporaryOf } from "./files/document.ts";
-import { type FsPort, ioError, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
+import { type FsPort, ioError, linked, realFs, removeLeftover, withFile, writeAll } from "./files/fs-port.ts";
 
 /** Tokens and cost of a day. The cost, in USD, covers the calls with a known price. */
 export interface Spent {
@@ -106,17 +106,14 @@ export class DailySpending {
     this.#bytes += end;
   }
 
-  /** Creates the file atomically: readers must not see it empty. */
+  /** Creates the file atomically where it can: readers should not see it empty. Fails with EEXIST. */
   #create(path: string, text: string): void {
-    const { link } = this.#fs;
-    const temporary = link === undefined ? path : `${temporaryOf(path)}.${process.pid}`;
-    const data = new TextEncoder().encode(text);
-    withFile(this.#fs, temporary, link === undefined ? "create" : "replace", (fd) =>
-      writeAll(this.#fs, fd, data),
-    );
-    if (link === undefined) return;
+    const temporary = `${temporaryOf(path)}.${process.pid}`;
+    const write = (file: string, mode: "create" | "replace"): void =>
+      withFile(this.#fs, file, mode, (fd) => writeAll(this.#fs, fd, new TextEncoder().encode(text)));
+    write(temporary, "replace");
     try {
-      link(temporary, path);
+      if (!linked(this.#fs, temporary, path)) write(path, "create");
     } finally {
       removeLeftover(this.#fs, temporary);
     }

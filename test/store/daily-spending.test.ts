@@ -13,6 +13,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DailySpending } from "../../src/store/daily-spending.ts";
 import { seeded } from "../support/seeded.ts";
+import { fsWith, systemError } from "./support.ts";
 
 const DAY = "2026-11-20";
 let dir = "";
@@ -35,6 +36,21 @@ describe("the book of a day", () => {
     expect(book.has(DAY)).toBe(true);
     expect(statSync(file()).mode & 0o777).toBe(0o600);
   });
+
+  test.each(["EPERM", "ENOTSUP"])(
+    "begins once where the file system has no hard links (%s)",
+    async (code) => {
+      const fs = fsWith({
+        link: () => {
+          throw systemError(code);
+        },
+      });
+      await new DailySpending(dir, fs).begin(DAY, { tokens: 7, cost: 1 });
+      await new DailySpending(dir, fs).begin(DAY, { tokens: 9, cost: 9 });
+      expect(new DailySpending(dir, fs).spent(DAY)).toEqual({ tokens: 7, cost: 1 });
+      expect(readdirSync(join(dir, "spending"))).toEqual([`${DAY}.jsonl`]);
+    },
+  );
 
   test("another day begins with nothing, and the one before is still there", () => {
     const book = new DailySpending(dir);

@@ -85,6 +85,9 @@ export class MemoryDisk {
       this.#entries(dirname(from)).delete(basename(from));
       this.#entries(dirname(to)).set(basename(to), inode);
     },
+    link: () => raise("ENOTSUP"),
+    swap: () => "unsupported",
+    hasWriters: () => null,
     remove: (path) => {
       if (!this.#entries(dirname(path)).delete(basename(path))) raise("ENOENT");
     },

@@ -117,6 +117,18 @@ export class MemoryDisk implements FsPort {
     );
   }
 
+  link(): never {
+    throw systemError("ENOTSUP");
+  }
+
+  swap(): "unsupported" {
+    return "unsupported";
+  }
+
+  hasWriters(): null {
+    return null;
+  }
+
   open(name: string, mode: OpenMode): number {
     if (this.#dead) throw systemError("EIO");
     const path = this.#name(name);

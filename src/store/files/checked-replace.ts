@@ -5,7 +5,7 @@ import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument, versionOf } from "./document.ts";
 import type { LockClock } from "./file-lock.ts";
-import { type FsPort, ioError, removeLeftover } from "./fs-port.ts";
+import { type FsPort, ioError, linked, removeLeftover } from "./fs-port.ts";
 
 interface ReplacePorts {
   fs: FsPort;
@@ -77,20 +77,14 @@ interface Swap {
 /** Returns false when another program has made the file meanwhile. */
 function create(path: string, temporary: string, fs: FsPort): boolean {
   try {
-    if (fs.link === undefined) throw Object.assign(new Error("no links"), { code: "ENOTSUP" });
-    fs.link(temporary, path);
-  } catch (error) {
-    const code = errnoOf(error) ?? "";
-    if (!["EPERM", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(code)) {
-      if (code !== "EEXIST") throw error;
-      removeLeftover(fs, temporary);
-      return false;
-    }
-    fs.rename(temporary, path);
+    if (linked(fs, temporary, path)) removeLeftover(fs, temporary);
+    else fs.rename(temporary, path);
     return true;
+  } catch (error) {
+    if (errnoOf(error) !== "EEXIST") throw error;
+    removeLeftover(fs, temporary);
+    return false;
   }
-  removeLeftover(fs, temporary);
-  return true;
 }
 
 async function swapIn(
@@ -106,7 +100,7 @@ async function swapIn(
   const own = temporary.match(/\.(\d+-\d+)\.tmp$/)?.[1] ?? "0-0";
   const other = join(dirname(path), `~${basename(path)}.${before}.${after}.${own}.swap.tmp`);
   fs.rename(temporary, other);
-  const done = fs.swap?.(other, path) ?? "unsupported";
+  const done = fs.swap(other, path);
   if (done === "unsupported") {
     fs.rename(other, path);
     return true;
@@ -146,7 +140,7 @@ async function settle(swap: Swap, ports: ReplacePorts): Promise<boolean> {
 
 function putBack({ path, other }: Swap, fs: FsPort): void {
   // Where the name is free meanwhile, the file just takes it.
-  if (fs.swap?.(other, path) !== "swapped") fs.rename(other, path);
+  if (fs.swap(other, path) !== "swapped") fs.rename(other, path);
 }
 
 async function recover(swap: Swap, ports: ReplacePorts): Promise<boolean> {
@@ -192,7 +186,7 @@ async function untilQuiet(path: string, { fs, clock }: ReplacePorts): Promise<bo
 
 function writersOf(path: string, fs: FsPort): boolean | null {
   try {
-    return fs.hasWriters?.(path) ?? null;
+    return fs.hasWriters(path);
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return false;
     throw ioError(error, `look at ${basename(path)}`, path);

@@ -35,12 +35,12 @@ export interface FsPort {
   /** With the parents that are missing. True when the last one was made here. */
   mkdir(dir: string): boolean;
   rename(from: string, to: string): void;
-  /** Makes a hard link. Absent where links are not supported. */
-  link?(from: string, to: string): void;
-  /** Swaps two names in one step. Absent where this is not supported. */
-  swap?(a: string, b: string): "swapped" | "missing" | "unsupported";
+  /** Makes a hard link. */
+  link(from: string, to: string): void;
+  /** Swaps two names in one step. */
+  swap(a: string, b: string): "swapped" | "missing" | "unsupported";
   /** Whether any program has the file open for writing; null when it is not known. */
-  hasWriters?(path: string): boolean | null;
+  hasWriters(path: string): boolean | null;
   remove(path: string): void;
   list(dir: string): Promise<string[]>;
   /** Returns null when the path is missing or not accessible; `open` reports why. */
@@ -178,6 +178,19 @@ export async function placeFile(
     throw error;
   }
 }
+
+/** Makes a hard link. Returns false where the file system has none, or no more of them for this file. */
+export function linked(fs: FsPort, from: string, to: string): boolean {
+  try {
+    fs.link(from, to);
+    return true;
+  } catch (error) {
+    if (NO_LINKS.has(errnoOf(error) ?? "")) return false;
+    throw error;
+  }
+}
+
+const NO_LINKS: ReadonlySet<string> = new Set(["EPERM", "EMLINK", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"]);
 
 /** The names in a folder; none where there is no folder. `doing`: for the message, such as "list the runs". */
 export async function namesIn(fs: FsPort, dir: string, doing: string): Promise<string[]> {

@@ -3,7 +3,7 @@
 import { basename, dirname, join, relative } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { makeFolder, syncDirectory, syncFile } from "../files/document.ts";
-import { type FsPort, ioError, withFileAsync, writeAllAsync } from "../files/fs-port.ts";
+import { type FsPort, ioError, linked, withFileAsync, writeAllAsync } from "../files/fs-port.ts";
 import { TREE } from "../files/plugin-folders.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { isWholeResult, RESULTS } from "./blob-store.ts";
@@ -146,17 +146,6 @@ async function inheritFile(fs: FsPort, from: string, to: string): Promise<boolea
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return false;
     throw ioError(error, "copy a file of the forked run", from);
-  }
-}
-
-/** Returns false where the file system has no hard links, or no more of them for this file. */
-function linked(fs: FsPort, from: string, to: string): boolean {
-  try {
-    fs.link?.(from, to);
-    return fs.link !== undefined;
-  } catch (error) {
-    if (["EPERM", "EMLINK", "EOPNOTSUPP", "ENOSYS", "ENOTSUP"].includes(errnoOf(error) ?? "")) return false;
-    throw error;
   }
 }
 

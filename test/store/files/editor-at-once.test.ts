@@ -15,8 +15,7 @@ import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { PluginStore } from "../../../src/store/plugin-store.ts";
 import { codeOf, errorOf, fsWith, systemError, temporaryFolder } from "../support.ts";
 
-type Swap = NonNullable<FsPort["swap"]>;
-const swap: Swap = (a, b) => realFs.swap?.(a, b) ?? "unsupported";
+const { swap } = realFs;
 
 /** A store in a new folder whose document has the text "old"; `swap` takes the place of the system's. */
 async function scene(replaced: Partial<FsPort>) {
