@@ -12,16 +12,16 @@ const MAX_WAITING = 4;
 interface BelowParts {
   line: InputLine;
   /** Shown in the place of the input line. */
-  list(columns: number): string[] | null;
+  list?(columns: number): string[] | null;
   waiting(): readonly WaitingMessage[];
   /** The sub-agents, as lines. */
-  agents(columns: number): string[];
+  agents?(columns: number): string[];
   /** The answer to an aside, while it is asked. */
-  aside(columns: number): string[];
+  aside?(columns: number): string[];
   /** One line at the bottom. */
   hint(): string;
   /** What an empty line shows. */
-  placeholder(): string;
+  placeholder?(): string;
 }
 
 export class BelowLine {
@@ -36,17 +36,17 @@ export class BelowLine {
   frame({ columns, rows }: TerminalSize): Frame {
     const look = this.#look;
     const parts = this.#parts;
-    const above = [...parts.aside(columns), ...this.#waiting(columns)];
+    const above = [...(parts.aside?.(columns) ?? []), ...this.#waiting(columns)];
     const rule = look.dim(look.mark.rule.repeat(columns));
     const hint = parts.hint();
     const under = [
-      ...parts.agents(columns),
+      ...(parts.agents?.(columns) ?? []),
       ...(hint === "" ? [] : [look.dim(cutTo(`  ${hint}`, columns, look))]),
     ];
-    const list = parts.list(columns);
-    if (list !== null) return { lines: [...above, rule, ...list, ...under].slice(-rows) };
+    const list = parts.list?.(columns);
+    if (list) return { lines: [...above, rule, ...list, ...under].slice(-rows) };
     const { lines, cursor } = parts.line.view(columns);
-    const placeholder = parts.placeholder();
+    const placeholder = parts.placeholder?.() ?? "";
     if (parts.line.isEmpty && placeholder !== "")
       lines[0] = `${lines[0]} ${look.dim(cutTo(placeholder, columns - 3, look))}`.replace(/ {2}/, " ");
     // The input line stays visible; everything else is cut first.

@@ -170,10 +170,7 @@ export class Chat implements ChatActions {
       this.takeBack();
       return;
     }
-    const work = async (): Promise<void> => {
-      const unread = await session.interrupt();
-      if (unread !== null) this.#parts.line.putBefore(unread);
-    };
+    const work = async (): Promise<void> => this.#parts.line.putBefore(await session.interrupt());
     this.#report(work());
   }
 
@@ -200,10 +197,7 @@ export class Chat implements ChatActions {
   takeBack(): boolean {
     const outbox = this.front?.outbox;
     if (outbox === undefined || outbox.waiting.length === 0) return false;
-    const work = async (): Promise<void> => {
-      const draft = await outbox.takeBack();
-      if (draft !== null) this.#parts.line.putBefore(draft);
-    };
+    const work = async (): Promise<void> => this.#parts.line.putBefore(await outbox.takeBack());
     this.#report(work());
     return true;
   }

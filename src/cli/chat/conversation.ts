@@ -187,7 +187,7 @@ export class Conversation {
   async #over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): Promise<void> {
     const isEnded = "receipt" in end && end.receipt.exit_reason !== "suspended";
     const { unread, kept } = session.outbox.clear({ hasEnded: isEnded });
-    if (unread !== null) this.#p.line.putBefore(unread);
+    this.#p.line.putBefore(unread);
     if (session === this.#watched) {
       this.unwatch();
       return;

@@ -60,12 +60,8 @@ export class RunInput {
     this.#below = new BelowLine(
       {
         line: this.#line,
-        list: () => null,
         waiting: () => this.#outbox.waiting,
-        agents: () => [],
-        aside: () => [],
         hint: () => this.#hint(),
-        placeholder: () => "",
       },
       look,
     );
@@ -91,10 +87,11 @@ export class RunInput {
   key(data: string): void {
     const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
     const line = this.#line;
+    const isOfText = line.hasMenu || !line.isEmpty;
     if (!line.hasMenu && is("escape")) this.#report(this.#stop());
-    else if (is("alt+up") || (is("up") && line.isEmpty && this.#outbox.waiting.length > 0))
+    else if (is("alt+up") || (is("up") && !isOfText && this.#outbox.waiting.length > 0))
       this.#report(this.#takeBack());
-    else if (!line.hasMenu && !line.isEmpty && (is("alt+enter", "tab") || data === "\x1b\r"))
+    else if (!line.hasMenu && isOfText && (is("alt+enter", "tab") || data === "\x1b\r"))
       this.#send("after_answer");
     else if (line.key(data) === "submit") this.#send("next_step");
   }
@@ -125,15 +122,12 @@ export class RunInput {
   /** Stops the model or the command; the run waits for a message then. */
   async #stop(): Promise<void> {
     const { uuid } = this.#ports;
-    const unread = await this.#outbox.stop(() =>
-      this.#request((wire) => wire.request("interrupt", { uuid }, { timeoutMs: null })),
-    );
-    if (unread !== null) this.#line.putBefore(unread);
+    const interrupt = () => this.#request((wire) => wire.request("interrupt", { uuid }, { timeoutMs: null }));
+    this.#line.putBefore(await this.#outbox.stop(interrupt));
   }
 
   async #takeBack(): Promise<void> {
-    const draft = await this.#outbox.takeBack();
-    if (draft !== null) this.#line.putBefore(draft);
+    this.#line.putBefore(await this.#outbox.takeBack());
   }
 
   async #request<T>(ask: (wire: Wire) => Promise<T>): Promise<T> {

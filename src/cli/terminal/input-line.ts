@@ -2,8 +2,9 @@
 
 import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import type { Style } from "../output/style.ts";
-import { type Completer, fileMention, IMAGE, type Suggestions } from "./completion.ts";
+import { type Completer, fileMention, type Suggestions } from "./completion.ts";
 import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
+import { droppedImage } from "./dropped-image.ts";
 import { EditorField } from "./editor-field.ts";
 import type { History } from "./history.ts";
 import { searchHistory } from "./history-search.ts";
@@ -106,8 +107,9 @@ export class InputLine {
     this.#o.redraw();
   }
 
-  /** Puts text before what is typed already. */
-  putBefore(draft: Draft): void {
+  /** Puts text before what is typed already; null: there is none. */
+  putBefore(draft: Draft | null): void {
+    if (draft === null) return;
     const typed = this.draft;
     this.#reset();
     this.#insert(draft);
@@ -337,21 +339,4 @@ export class InputLine {
 
 function isOneOf(data: string, keys: readonly KeyId[]): boolean {
   return keys.some((key) => matchesKey(data, key));
-}
-
-/** The path of a picture that was dropped on the terminal, as terminals write it: quoted, escaped, or as a URL. */
-function droppedImage(text: string, isFile: (path: string) => boolean): string | null {
-  const line = text.trim();
-  if (line.includes("\n") || line.length > 4096) return null;
-  const unquoted = /^(["'])(.*)\1$/.exec(line)?.[2] ?? line.replace(/\\(.)/g, "$1");
-  const path = unquoted.startsWith("file://") ? pathOfUrl(unquoted) : unquoted;
-  return /^(?:\/|~\/)/.test(path) && IMAGE.test(path) && isFile(path) ? path : null;
-}
-
-function pathOfUrl(url: string): string {
-  try {
-    return decodeURIComponent(new URL(url).pathname);
-  } catch {
-    return url;
-  }
 }
