@@ -9,19 +9,8 @@ import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo } from "../types.ts";
-import {
-  answerOf,
-  callsOf,
-  damageTexts,
-  everyStep,
-  hasEnded,
-  lastPlan,
-  requireOwnRecord,
-  type SavedRun,
-  skillsCalled,
-  unreadable,
-  wasInterrupted,
-} from "./saved-run.ts";
+import { answerOf, callsOf, everyStep, lastPlan, skillsCalled, wasInterrupted } from "./recorded-steps.ts";
+import { damageTexts, hasEnded, requireOwnRecord, type SavedRun, unreadable } from "./saved-run.ts";
 
 /**
  * Reads what a fork copies from another run, which may be live: its steps up to this one (by default all recorded

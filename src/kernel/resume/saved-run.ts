@@ -6,7 +6,7 @@ import { SyscallError, type Usage } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
-import { JOURNAL, META, STEPS } from "../../store/runs/run-files.ts";
+import { JOURNAL, META } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
@@ -17,15 +17,23 @@ import type {
   ProcInfo,
   SoFar,
   StepRecord,
-  ToolCallRecord,
 } from "../../store/runs/schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
 import { addUsage, noUsage } from "../budget/usage.ts";
 import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
-import { planText } from "../devices/plan.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
-import type { AgentInfo, SkillInfo } from "../types.ts";
+import type { AgentInfo } from "../types.ts";
+import {
+  answerOf,
+  callsOf,
+  completionOf,
+  everyStep,
+  isOwn,
+  lastPlan,
+  skillsCalled,
+  wasInterrupted,
+} from "./recorded-steps.ts";
 
 /** A recorded run: everything that a resume needs. */
 export interface SavedRun {
@@ -147,19 +155,6 @@ export function hasEnded({ ended_at_ms, exit_reason }: ProcInfo): boolean {
   return ended_at_ms !== null && exit_reason !== "suspended";
 }
 
-const PAGE = 500;
-
-export async function everyStep(runs: RunStore, uuid: string, lost: DamageCollector): Promise<StepRecord[]> {
-  const steps: StepRecord[] = [];
-  for (let after = 0; ; ) {
-    const page = await runs.steps(uuid, { after, limit: PAGE });
-    lost.add(STEPS, page);
-    steps.push(...page.records);
-    if (page.next === after) return steps;
-    after = page.next;
-  }
-}
-
 export function damageTexts(lost: DamageCollector): string[] {
   return lost
     .list()
@@ -167,56 +162,10 @@ export function damageTexts(lost: DamageCollector): string[] {
     .map((one) => `${one.file} of its record: ${damagedFileText(one)}`);
 }
 
-/** Of a fork, the first ones were made by another run. */
-function isOwn({ origin_uuid }: StepRecord): boolean {
-  return origin_uuid === undefined;
-}
-
-/** Calls that are known to have ended, oldest first. */
-export function callsOf(steps: readonly StepRecord[], { openStep }: SavedHistory): ToolCallRecord[] {
-  return [...steps.flatMap((step) => step.tool_calls), ...(openStep?.settled.values() ?? [])];
-}
-
-export function done(calls: readonly ToolCallRecord[], name: string): ToolCallRecord[] {
-  return calls.filter((call) => call.name === name && call.state === "done");
-}
-
-export function lastPlan(calls: readonly ToolCallRecord[]): string | null {
-  const last = done(calls, "Plan").at(-1);
-  return last ? planText(last.input) : null;
-}
-
-function completionOf(calls: readonly ToolCallRecord[]): string | null {
-  const last = done(calls, "Complete").at(-1);
-  return last ? String(last.input.result) : null;
-}
-
-/** The loaded skills. The model has seen a skill that is gone now, so it needs no loading. */
-export function skillsCalled(calls: readonly ToolCallRecord[], agent: AgentInfo | null): SkillInfo[] {
-  const loads = done(calls, "Skill").filter(({ input }) => input.file === undefined);
-  const names = new Set(loads.map(({ input }) => String(input.skill)));
-  return agent?.deferredSkills.filter(({ name }) => names.has(name)) ?? [];
-}
-
 /** The last step has a final answer, and the run was interrupted before it ended. */
 function finalAnswer(steps: readonly StepRecord[], { openStep }: SavedHistory): LastAnswer | null {
   const last = steps.at(-1);
   return !last || openStep || !isOwn(last) ? null : answerOf(last);
-}
-
-/** The user interrupted the last step. */
-export function wasInterrupted(steps: readonly StepRecord[]): boolean {
-  return steps.at(-1)?.interrupted === true;
-}
-
-/** The final answer of the model, if this step was to be the last. */
-export function answerOf(last: StepRecord): LastAnswer | null {
-  const { tool_calls, raw_response, stop_reason, stop_word } = last;
-  if (last.interrupted) return null;
-  const completion = completionOf(tool_calls);
-  if (completion !== null) return { content: completion };
-  if (tool_calls.length > 0 || stop_reason === "paused") return null;
-  return { content: raw_response, stop_reason, stop_word };
 }
 
 /** A crash may have come after the message about a failed attempt, and before the process record. */
