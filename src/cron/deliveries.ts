@@ -1,6 +1,7 @@
 /** Hands the answers of runs to where their job wants them, until they are accepted or given up. */
 
 import { messageOf } from "../lib/error-detail.ts";
+import { Semaphore } from "../lib/semaphore.ts";
 import { type DeliveryState, type LedgerRow, SyscallError } from "../plugin/index.ts";
 import type { StoredJob } from "./job.ts";
 import { attemptKey, type Ledger } from "./ledger.ts";
@@ -9,6 +10,8 @@ import type { SchedulerPorts } from "./ports.ts";
 /** Waits before the second and later tries. */
 const WAITS_MS = [10_000, 60_000, 600_000, 3_600_000] as const;
 const ERROR_CHARS = 500;
+/** Rows whose answers are delivered at the same time: each may run a program. */
+const MAX_CONCURRENT = 8;
 
 interface DeliveriesPorts extends Pick<SchedulerPorts, "deliver" | "clock" | "log"> {
   ledger: Ledger;
@@ -19,6 +22,7 @@ interface DeliveriesPorts extends Pick<SchedulerPorts, "deliver" | "clock" | "lo
 export class Deliveries {
   readonly #ports: DeliveriesPorts;
   readonly #underWay = new Map<string, Promise<void>>();
+  readonly #slots = new Semaphore(MAX_CONCURRENT);
   /** When a row is tried again, by row. */
   readonly #waiting = new Map<string, number>();
   /** Tries that could not be counted yet, as on a full disk: they are not repeated. */
@@ -50,9 +54,11 @@ export class Deliveries {
       if (!row.delivery?.some(({ state }) => state === "due")) continue;
       const key = attemptKey(row);
       if (this.#underWay.has(key) || (this.#waiting.get(key) ?? now) > now) continue;
-      const work = this.#deliver(row, key).catch((thrown: unknown) =>
-        this.#ports.log("warn", `job ${row.job}`, `a delivery could not be counted: ${String(thrown)}`),
-      );
+      const work = this.#slots
+        .run(() => this.#deliver(row, key))
+        .catch((thrown: unknown) =>
+          this.#ports.log("warn", `job ${row.job}`, `a delivery could not be counted: ${String(thrown)}`),
+        );
       this.#underWay.set(
         key,
         work.finally(() => this.#underWay.delete(key)),

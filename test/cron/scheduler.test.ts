@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { memoryFolder } from "../support/memory-folder.ts";
+import { until } from "../support/until.ts";
 import { accountOf, CronWorld } from "./support/cron-world.ts";
 
 const MINUTE = 60_000;
@@ -568,6 +569,26 @@ test("an answer is delivered until it is accepted", async () => {
     { to: "all", state: "delivered", tries: 1, error: null },
     { to: "slow", state: "delivered", tries: 3, error: null },
   ]);
+});
+
+test("of many answers at once, eight are delivered at a time", async () => {
+  const release = Promise.withResolvers<void>();
+  const [begun, given]: [string[], string[]] = [[], []];
+  world.deliver = async ({ name }) => {
+    begun.push(name);
+    await release.promise;
+    given.push(name);
+  };
+  const names = Array.from({ length: 30 }, (_, i) => `job${i}`);
+  for (const name of names)
+    await world.add({ name, trigger: { every: "6h" }, deliver: [{ to: "all", when: "always" }] });
+  await world.start();
+  await world.pass(6 * HOUR + HOUR);
+  expect(world.states()).toEqual(names.map(() => "ran"));
+  expect(begun).toHaveLength(8);
+  release.resolve();
+  await until(() => given.length === names.length, "all deliveries");
+  expect(given.toSorted()).toEqual(names.toSorted());
 });
 
 test("two daemons: one runs the schedules, the other takes over when it ends", async () => {
