@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs
 import { writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { JobEvents } from "../../../src/cron/ports.ts";
+import type { EventSource, JobEvents } from "../../../src/cron/ports.ts";
 import { realClock } from "../../../src/lib/clock.ts";
 import type { Children } from "../../../src/os/children.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
@@ -15,6 +15,7 @@ let dir: string;
 let children: Children;
 let hooks: Hooks;
 let warned: string[];
+let source: EventSource;
 
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "rnix-hooks-"));
@@ -30,6 +31,8 @@ beforeEach(() => {
   });
 });
 afterEach(async () => {
+  // Its FIFO would make its folder again.
+  await source.close();
   hooks.close();
   await children.close();
   rmSync(dir, { recursive: true, force: true });
@@ -39,7 +42,7 @@ const project = () => ({ id: "p", dir, dataDir: join(dir, "data") });
 
 /** Opens a hook and returns how to post to it. */
 async function post(accept: JobEvents["accept"]): Promise<(id: string) => Promise<Response>> {
-  hooks.open("job", "push", project(), { accept, isLive: () => false });
+  source = hooks.open("job", "push", project(), { accept, isLive: () => false });
   await until(() => hooks.addressOf(project(), "push").url !== null, "the address");
   const { url } = hooks.addressOf(project(), "push");
   return (id) =>
@@ -87,7 +90,7 @@ test("the body of an event is kept for its run, and that of a second delivery is
 test("a file that can't hold the address is logged, and the hook's FIFO works", async () => {
   mkdirSync(join(dir, "user/port"), { recursive: true });
   const lines: string[] = [];
-  hooks.open("job", "push", project(), {
+  source = hooks.open("job", "push", project(), {
     accept: async ({ cause = "" }) => lines.push(cause) > 0,
     isLive: () => false,
   });
