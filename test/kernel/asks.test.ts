@@ -434,35 +434,17 @@ describe("whatever comes first, the call is made once or never, as the one verdi
 describe("what a driver opens", () => {
   /** A device that opens the file of its input, wherever a link leads, and one that searches these files. */
   function fs(opened: string, searched: string[] = []) {
-    const file = (device: Device, use: (context: OpenContext) => Promise<string>): Device => ({
-      ...device,
-      factory: (_path, _flags, context) => {
-        let result = "";
-        return {
-          async write() {
-            result = await use(context);
-          },
-          async read() {
-            const all = result;
-            result = "";
-            return all;
-          },
-          async close() {},
-          async stat() {
-            return { name: "", size: 0, isDevice: true, devicePath: "" };
-          },
-        };
-      },
-    });
-    const tool = (name: string, more: object) =>
-      toolDevice(name, () => "", { subject: "path", ...more } as Parameters<typeof toolDevice>[2]);
+    const tool = (name: string, use: (context: OpenContext) => Promise<string>, more: object = {}) =>
+      toolDevice(name, (_input, _signal, context) => use(context), { subject: "path", ...more });
+    const readOnly = { annotations: { readOnlyHint: true } };
     return {
-      "/dev/fs": file(tool("Write", {}), async (context) => String(await context.access([opened]))),
-      "/dev/search": file(
-        tool("Grep", { filters: true, annotations: { readOnlyHint: true } }),
+      "/dev/fs": tool("Write", async (context) => String(await context.access([opened]))),
+      "/dev/search": tool(
+        "Grep",
         async (context) => JSON.stringify(await context.access(searched, ["Read"])),
+        { filters: true, ...readOnly },
       ),
-      "/dev/read": tool("Read", { annotations: { readOnlyHint: true } }),
+      "/dev/read": tool("Read", async () => "", readOnly),
     };
   }
 

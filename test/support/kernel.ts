@@ -22,6 +22,7 @@ import {
   type Device,
   type LLMEvent,
   type LLMRequest,
+  type OpenContext,
   SyscallError,
   type VFSFile,
 } from "../../src/plugin/index.ts";
@@ -113,16 +114,20 @@ function cancelled(signal: AbortSignal): Promise<never> {
 /** A device that answers what `run` makes of its input. */
 export function toolDevice(
   name: string,
-  run: (input: Record<string, unknown>, signal: AbortSignal) => string | Promise<string>,
+  run: (
+    input: Record<string, unknown>,
+    signal: AbortSignal,
+    context: OpenContext,
+  ) => string | Promise<string>,
   more: Partial<NonNullable<Device["tools"]>[number]> = {},
 ): Device {
   return {
     tools: [{ name, description: name, input: { type: "object" }, ...more }],
-    factory: () => {
+    factory: (_subpath, _flags, context) => {
       let result = "";
       return {
         async write(data, signal) {
-          result = await run(JSON.parse(String(data)), signal);
+          result = await run(JSON.parse(String(data)), signal, context);
         },
         async read(max) {
           const piece = result.slice(0, max);

@@ -27,25 +27,11 @@ function talkingTool(): { device: Device; show(text: string, skipped?: number): 
   return {
     show: (text, skipped) => output?.(text, skipped),
     end: () => ended.resolve(),
-    device: {
-      tools: [{ name: "Talk", description: "talks", input: { type: "object" } }],
-      factory: (_subpath, _flags, context) => {
-        let answer = "over";
-        return {
-          async write() {
-            output = context.output;
-            await ended.promise;
-          },
-          async read() {
-            const text = answer;
-            answer = "";
-            return text;
-          },
-          async close() {},
-          stat: async () => ({ name: "talk", size: 0, isDevice: true, devicePath: "/dev/talk" }),
-        };
-      },
-    },
+    device: toolDevice("Talk", async (_input, _signal, context) => {
+      output = context.output;
+      await ended.promise;
+      return "over";
+    }),
   };
 }
 

@@ -50,13 +50,10 @@ function held() {
 
 describe("a message for an agent", () => {
   test("from a driver is delivered at the next step, and acknowledged by its record", async () => {
-    const note = {
-      ...toolDevice("Note", () => ""),
-      factory: async (_subpath, _flags, context) => {
-        await context.inbox("2 errors in a.ts");
-        return toolDevice("Note", () => "noted").factory("", 2, context);
-      },
-    } satisfies ReturnType<typeof toolDevice>;
+    const note = toolDevice("Note", async (_input, _signal, context) => {
+      await context.inbox("2 errors in a.ts");
+      return "noted";
+    });
     await using h = new KernelHarness({
       model: script(calls(["Note", {}]), says("done")),
       devices: { "/dev/note": note },

@@ -2,7 +2,6 @@ import { expect, test } from "bun:test";
 import { appendFileSync, chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { SIGTERM } from "../../../src/kernel/types.ts";
-import type { Device } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
 
 /** A run that changes a file in a git work tree which says these things to git. */
@@ -74,15 +73,10 @@ test("a git that does not answer delays no kill", async () => {
 });
 
 test("a file below the project is named relative to it, whatever its folder is called", async () => {
-  const device: Device = {
-    tools: [{ name: "Act", description: "acts", input: { type: "object" } }],
-    factory: (_subpath, _flags, context) => ({
-      write: async () => context.changed(join(h.project, "..drafts/a.txt")),
-      read: async () => "",
-      close: async () => {},
-      stat: async () => ({ name: "act", size: 0, isDevice: true, devicePath: "/dev/act" }),
-    }),
-  };
+  const device = toolDevice("Act", (_input, _signal, context) => {
+    context.changed(join(h.project, "..drafts/a.txt"));
+    return "acted";
+  });
   const model = script(calls(["Act", {}]), says("done"));
   await using h: KernelHarness = new KernelHarness({ model, devices: { "/dev/act": device } });
   expect((await h.run("go")).info.files_changed).toEqual(["..drafts/a.txt"]);

@@ -1,31 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import type { Device, LLMEvent, LlmRequest, Services } from "../../../src/plugin/index.ts";
+import type { LLMEvent, LlmRequest, Services } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, toolDevice } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
 
 /** A tool whose driver asks the model what its input says. */
-const ASK: Device = {
-  ...toolDevice("Ask", () => ""),
-  factory: (_subpath, _flags, context) => {
-    let answer = "";
-    return {
-      async write(data) {
-        const { op: _, times = 1, ...request } = JSON.parse(String(data));
-        const asked = Array.from({ length: times }, () => context.llm?.ask(request as LlmRequest));
-        answer = JSON.stringify((await Promise.all(asked)).at(-1) ?? null);
-      },
-      async read(max) {
-        const piece = answer.slice(0, max);
-        answer = answer.slice(max);
-        return piece;
-      },
-      async close() {},
-      async stat() {
-        return { name: "Ask", size: 0, isDevice: true, devicePath: "/dev/ask" };
-      },
-    };
-  },
-};
+const ASK = toolDevice("Ask", async ({ op: _, times = 1, ...asks }, _signal, context) => {
+  const request: LlmRequest = JSON.parse(JSON.stringify(asks));
+  const asked = Array.from({ length: Number(times) }, () => context.llm?.ask(request));
+  return JSON.stringify((await Promise.all(asked)).at(-1) ?? null);
+});
 const NEEDS: Record<string, (keyof Services)[]> = { "/dev/ask": ["llm"] };
 const COUNTED = { input_tokens: 100, output_tokens: 7, cached_tokens: 0 };
 
