@@ -35,10 +35,10 @@ test("files_changed names what the run changed, not what the user's shell wrote 
     machine.write(file, "the user's\n");
   };
   const beside = (file: string, turn: ReturnType<typeof says>) => async () => {
-    // While the model thinks, and no call of the run is under way.
-    await Bun.sleep(300);
+    // While the model thinks, and no call of the run is under way: times are compared with a tolerance of 25 ms.
+    await Bun.sleep(100);
     user(file)();
-    await Bun.sleep(300);
+    await Bun.sleep(100);
     return turn;
   };
   const write = calls(["Write", { path: "written.txt", content: "w" }]);

@@ -11,7 +11,8 @@ test.concurrent("a pipe that begins late and pauses is attached whole, by spawn 
   const late = machine.start(["spawn", "why?", "--output", "json"], { stdin: "open" });
   await late.stderr.has(/reading stdin …; --no-stdin/);
   late.write("first\n");
-  await Bun.sleep(1500);
+  // A pause of the pipe.
+  await Bun.sleep(300);
   late.write("late\n");
   late.end();
   const receipt = receiptOf(await late.done);
