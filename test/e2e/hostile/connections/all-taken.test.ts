@@ -4,11 +4,13 @@ import { MAX_CONNECTIONS } from "../../../../src/server/server.ts";
 import { until } from "../../../support/until.ts";
 import { Machine } from "../../support/machine.ts";
 import { bash, says } from "../../support/scenes.ts";
+import { RawClient } from "../../support/wire.ts";
 
 /** Connections that stay open and ask for nothing, until the daemon refuses more of them. */
 async function holdAll(machine: Machine): Promise<AsyncDisposable> {
   const open = new Set<Socket>();
   let refused = 0;
+  let ended = 0;
   while (refused === 0) {
     if (open.size >= MAX_CONNECTIONS + 200) {
       await Bun.sleep(5);
@@ -23,13 +25,26 @@ async function holdAll(machine: Machine): Promise<AsyncDisposable> {
     // One that the system has closed before the daemon saw it takes no place.
     stream.on("close", () => open.delete(stream));
     stream.on("data", () => refused++);
+    stream.on("end", () => ended++);
     if (isOpen) open.add(stream);
     // The system lets no more of them wait to be accepted: the daemon has its turn.
     else await new Promise((resolve) => setImmediate(resolve));
   }
+  await until(() => open.size - ended <= MAX_CONNECTIONS, "an answer for each that is too many");
+  // The daemon may see the end of an earlier command only now: its place is taken, too.
+  const more: RawClient[] = [];
+  for (let inARow = 0; inARow < 2; ) {
+    const client = await RawClient.connect(machine.socket).catch(() => undefined);
+    if (client) more.push(client);
+    const isServed = await client?.ask("ping").then(
+      ({ ok }) => ok,
+      () => false,
+    );
+    inARow = isServed ? 0 : inARow + 1;
+  }
   return {
     async [Symbol.asyncDispose]() {
-      for (const stream of open) stream.destroy();
+      for (const stream of [...open, ...more]) stream.destroy();
     },
   };
 }
