@@ -17,6 +17,10 @@ const LAST_OUTPUT = 2_000;
 const LOGGED_PER_SECOND = 50;
 const LOGGED_CHARS = 2_000;
 
+/** Servers write the id as the first or the last field, some of them with spaces. */
+const ID_FIRST = /^\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)/;
+const ID_LAST = /"id"\s*:\s*(\d+)\s*\}\s*$/;
+
 /**
  * A server on the stdin and stdout of a program that `exec` has started. The library's own transport starts
  * programs without a process group, so their children could not be ended.
@@ -134,8 +138,7 @@ export class ProgramTransport implements Transport {
 
   /** The request that this line answers fails; the connection stays. */
   #tooLarge({ bytes, head, tail }: LongLine): void {
-    // Servers write the id as the first or the last field.
-    const id = /^\{(?:"jsonrpc":"2\.0",)?"id":(\d+)/.exec(head)?.[1] ?? /"id":(\d+)\}\s*$/.exec(tail)?.[1];
+    const id = (ID_FIRST.exec(head) ?? ID_LAST.exec(tail))?.[1];
     if (id !== undefined) this.onmessage?.(tooLarge(this.#settings, Number(id), bytes));
     else this.onerror?.(new Error(`A message of ${bytes} bytes was dropped.`));
   }

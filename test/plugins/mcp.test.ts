@@ -236,6 +236,22 @@ describe("a server on stdin and stdout", () => {
     expect((await call(mounted, "big", { bytes: 90_000 })).length).toBe(90_000);
   });
 
+  test("that writes JSON with spaces, and a tool list that is too large, fails at once", async () => {
+    const script = `
+      const start = { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo: { name: "x", version: "1" } };
+      const tools = [{ name: "t", description: "d".repeat(200_000), inputSchema: { type: "object" } }];
+      for await (const line of console) {
+        const { id, method } = JSON.parse(line);
+        const result = { initialize: start, "tools/list": { tools } }[method];
+        const answer = result ? '"result": ' + JSON.stringify(result) : '"error": {"code": -32601, "message": "no"}';
+        if (id !== undefined) console.log('{"jsonrpc": "2.0", "id": ' + id + ', ' + answer + '}');
+      }`;
+    const spaced = { name: "test", command: process.execPath, args: ["-e", script], maxOutputBytes: 100_000 };
+    expect(await failure(() => mount(spaced))).toMatchObject({
+      message: expect.stringMatching(/answered with \d+ bytes or more/),
+    });
+  });
+
   test("that prints other text first, or floods its stderr, still works", async () => {
     for (const behaviour of ["chatty", "flood"]) {
       const made = real();
