@@ -328,7 +328,7 @@ describe("in the live view", () => {
     terminal.type("use mkdir");
     await terminal.until(/why not: use mkdir/);
     terminal.type("\r");
-    await takesKeys(terminal, /touch b/);
+    await takesKeys(terminal, /touch b[\s\S]*4 No/);
     // The input line holds what came too early: an arrow says that the question is meant.
     terminal.type("\x1b[B\x1b[A1\r");
     expect((await terminal.done).code).toBe(0);
