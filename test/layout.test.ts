@@ -266,7 +266,7 @@ describe("the rooms below kernel, server and store", () => {
   });
 });
 
-test("every file opens with a sentence that says what it is", () => {
+test("every file opens with a comment that says what it is, then an empty line", () => {
   const wrong = [...sources("src"), ...sources("plugins")].filter(
     (file) => !/^\/\*[\s\S]*?\*\/\n\n/.test(readFileSync(join(ROOT, file), "utf8")),
   );

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { AgentFile } from "../../src/config/agent-file.ts";
 import { loadAgent, requireChecks } from "../../src/config/agents.ts";
 import type { ConfigSources } from "../../src/config/config-sources.ts";
-import { SETTINGS } from "../../src/config/defaults.ts";
+import { SETTINGS, type Setting } from "../../src/config/defaults.ts";
 import { ProjectFile as InitFile } from "../../src/config/init.ts";
 import { mcpMounts } from "../../src/config/mcp.ts";
 import { mcpEntry } from "../../src/config/mcp-entry.ts";
@@ -94,7 +94,7 @@ const withheldProviders = async (sources: ConfigSources): Promise<unknown> =>
 /** One for each key that does more than inform: to show that it does nothing until it is trusted. */
 const ATTACKS: Record<string, Attack> = Object.fromEntries([
   ...projectKeyRows()
-    .filter(({ file, key }) => file === ".rnix/config.yaml" && key !== "plugins")
+    .filter(({ file, key }) => file === ".rnix/config.yaml" && key !== "plugins" && !isAtItsMaximum(key))
     .map(({ file, key, class: kind }) => [
       `${file} ${key}`,
       {
@@ -214,7 +214,7 @@ test("each key that does more than inform has an attack", () => {
   const isAsk = (name: string): boolean => name === "agents/*/agent.yaml ask";
   const names = rows
     .map(({ file, key }) => `${file} ${key}`)
-    .filter((name) => !ELSEWHERE.has(name) && !isAsk(name));
+    .filter((name) => !ELSEWHERE.has(name) && !isAsk(name) && !isAtItsMaximum(name.split(" ")[1] ?? ""));
   expect(Object.keys(ATTACKS).toSorted()).toEqual(names.toSorted());
 });
 
@@ -346,6 +346,12 @@ function beyond(key: string): string {
   const value = (setting.default ?? 0) + 1;
   if (setting.measure === "duration" || setting.measure === "age") return `${value}ms`;
   return setting.measure === "size" ? `${value}B` : `${value}`;
+}
+
+/** A setting whose default is the largest value: a project can only lower it, which needs no trust. */
+function isAtItsMaximum(key: string): boolean {
+  const setting = Object.entries<Setting>(SETTINGS).find(([name]) => name === key)?.[1];
+  return setting?.max !== undefined && setting.max === setting.default;
 }
 
 /** Another value than the default. */

@@ -78,7 +78,7 @@ describe("the head of the prompt", () => {
   );
 
   test.each(["openai", "anthropic"])(
-    "with fourteen deferred tools it is at most 5.5 KiB, too: only their names are in it, by %s",
+    "with all deferred tools it is at most 5.5 KiB, too: only their names are in it, by %s",
     async (provider) => {
       await using machine = new Machine();
       const model = await machine.play({
@@ -92,7 +92,7 @@ describe("the head of the prompt", () => {
       await verdict(machine, ["say hello to a friend", "--trust", "--provider", provider]);
       const first = model.first;
       expect(Buffer.byteLength(first.text)).toBeLessThanOrEqual(5_632);
-      expect(first.text).toContain("AskUser, CronCreate, ");
+      expect(first.text).toMatch(/AskUser, (?:\w+, )*CronCreate, /);
       expect(first.text).not.toContain("What the model needs to know");
       expect(toolNames(model.requests[1] ?? expect.unreachable())).toEqual(
         [...toolNames(first), "CronList"].toSorted(),

@@ -143,7 +143,7 @@ export function toolDevice(
   };
 }
 
-/** The process record at the end, and all messages and results that the model was sent. */
+/** The process record at the end, and the events until then. */
 interface Followed {
   info: ProcInfo;
   events: ProcessEvent[];

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { kernelTools } from "../../../src/kernel/devices/kernel-tools.ts";
 import { searchTools } from "../../../src/kernel/devices/tool-search.ts";
 import { bareAgent } from "../../../src/kernel/process/bare-agent.ts";
 import type { AgentInfo } from "../../../src/kernel/types.ts";
@@ -6,8 +7,18 @@ import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
 
 const ALL: AgentInfo = { ...bareAgent("any"), allowedTools: ["*"] };
-/** The kernel's own deferred tool. */
-const NO_WAKE = { deny: ["Wake"] };
+/** Denies the kernel's own deferred tools, so that a test sees only those of its devices. */
+const unused = (): never => expect.unreachable();
+const KERNEL_DEFERRED = Object.values(
+  kernelTools({
+    lookup: unused,
+    tools: { deferred: unused, load: unused },
+    ipc: unused,
+    agents: unused,
+    wakes: unused,
+  }),
+).flatMap(({ tools = [] }) => tools.filter(({ defer }) => defer).map(({ name }) => name));
+const OWN_ONLY = { deny: KERNEL_DEFERRED };
 const names = (request: LLMRequest | undefined): string[] => (request?.tools ?? []).map(({ name }) => name);
 const result = (request: LLMRequest | undefined): string => request?.messages.at(-1)?.content ?? "";
 const search = (request: LLMRequest | undefined): string =>
@@ -34,7 +45,7 @@ describe("a deferred tool", () => {
         says("done"),
       ),
     });
-    const { info } = await h.run("go", NO_WAKE, ALL);
+    const { info } = await h.run("go", OWN_ONLY, ALL);
     expect(info.exit_code).toBe(0);
     const [first, second, third, last] = h.requests;
     expect(names(first)).toContain("Now");
@@ -62,7 +73,7 @@ describe("a deferred tool", () => {
         says("done"),
       ),
     });
-    await h.run("go", NO_WAKE, ALL);
+    await h.run("go", OWN_ONLY, ALL);
     const [, wrong, right, none, known, unknown] = h.requests.map(result);
     expect(wrong).toContain("Load the tool with ToolSearch to see its schema.");
     expect(right).toBe("waited until 7");
@@ -76,14 +87,14 @@ describe("a deferred tool", () => {
   test("is shown in full without the right to ToolSearch, and is denied as others are", async () => {
     const listed: AgentInfo = { ...ALL, allowedTools: ["Now", "Bell"] };
     await using h = new KernelHarness({ devices: DEVICES, model: script(says("done")) });
-    await h.run("go", NO_WAKE, listed);
+    await h.run("go", OWN_ONLY, listed);
     expect(names(h.requests[0])).toEqual(["Bell", "Now"]);
 
     await using denied = new KernelHarness({
       devices: DEVICES,
       model: script(calls(["ToolSearch", { query: "Bell" }]), calls(["Bell", {}]), says("done")),
     });
-    await denied.run("go", { deny: ["Bell", "Wake"] }, ALL);
+    await denied.run("go", { deny: ["Bell", ...KERNEL_DEFERRED] }, ALL);
     expect(search(denied.requests[0])).toEndWith(": WaitUntil");
     expect(result(denied.requests[1])).toStartWith("Error NOT_FOUND");
     expect(result(denied.requests[2])).toStartWith("Error NOT_FOUND");
@@ -94,7 +105,7 @@ describe("a deferred tool", () => {
       devices: DEVICES,
       model: script(calls(["ToolSearch", { query: "Bell" }]), says("done"), says("again"), says("fork")),
     });
-    const { info } = await h.run("go", NO_WAKE, ALL);
+    const { info } = await h.run("go", OWN_ONLY, ALL);
     for (const fork of [undefined, {}]) {
       const { pid } = await h.kernel.lifecycle.resume(info.uuid, ALL, h.opts(), { input: "go on", fork });
       await h.follow(pid);
@@ -120,14 +131,14 @@ describe("a deferred tool", () => {
       limits: { tools_shown: 4 },
       model: script(calls(["mcp__s__c", {}]), calls(["ToolSearch", { query: "mcp__s__*" }]), says("done")),
     });
-    await h.run("go", NO_WAKE, ALL);
+    await h.run("go", OWN_ONLY, ALL);
     expect(names(h.requests[0])).toEqual(["Agent", "Complete", "ToolSearch", "Zebra", "mcp__s__a"]);
     expect(search(h.requests[0])).toEndWith(": mcp__s__b, mcp__s__c");
     expect(result(h.requests[1])).toBe("c");
     expect(names(h.requests[2]).slice(-3)).toEqual(["mcp__s__a", "mcp__s__b", "mcp__s__c"]);
 
     await using low = new KernelHarness({ devices, limits: { tools_shown: 1 }, model: script(says("done")) });
-    await low.run("go", NO_WAKE, ALL);
+    await low.run("go", OWN_ONLY, ALL);
     expect(names(low.requests[0])).toEqual(["Agent", "Complete", "ToolSearch", "Zebra"]);
   });
 
@@ -136,7 +147,7 @@ describe("a deferred tool", () => {
       devices: { "/dev/now": DEVICES["/dev/now"] as Device },
       model: script(says("done")),
     });
-    await h.run("go", NO_WAKE, ALL);
+    await h.run("go", OWN_ONLY, ALL);
     expect(names(h.requests[0])).not.toContain("ToolSearch");
   });
 });
