@@ -84,6 +84,9 @@ const AGENT_VALUES: Record<string, string> = {
   check_attempts: "100",
 };
 const INSTRUCTIONS = { "agents/new/instructions.md": "Do.\n" };
+/** An agent that needs trust for this key alone. */
+const agentWith = (key: string, value: string): string =>
+  `name: new\ndescription: d\n${key === "allowed_tools" ? "" : "allowed_tools: [Read]\n"}${key}: ${value}\n`;
 const SKILL = "---\nname: NAME\ndescription: evil\n---\nEvil.\n";
 
 const withheldSettings = async (sources: ConfigSources): Promise<unknown> =>
@@ -144,7 +147,7 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
   ...Object.entries(AGENT_VALUES).map(([key, value]) => [
     `agents/*/agent.yaml ${key}`,
     {
-      files: { ...INSTRUCTIONS, "agents/new/agent.yaml": `name: new\ndescription: d\n${key}: ${value}\n` },
+      files: { ...INSTRUCTIONS, "agents/new/agent.yaml": agentWith(key, value) },
       effect: async (sources: ConfigSources) => heldBy(sources, "new"),
       said: async (sources: ConfigSources) => {
         const agent = await loadAgent("new", sources);
@@ -209,12 +212,15 @@ const ELSEWHERE = new Set([
 ]);
 
 test("each key that does more than inform has an attack", () => {
-  const rows = projectKeyRows().filter((row) => row.class !== "reads");
+  const rows = projectKeyRows().filter(
+    ({ file, key, class: kind }) =>
+      kind !== "reads" && !(file === ".rnix/config.yaml" && isAtItsMaximum(key)),
+  );
   // An ask rule only adds questions: it counts without trust.
   const isAsk = (name: string): boolean => name === "agents/*/agent.yaml ask";
   const names = rows
     .map(({ file, key }) => `${file} ${key}`)
-    .filter((name) => !ELSEWHERE.has(name) && !isAsk(name) && !isAtItsMaximum(name.split(" ")[1] ?? ""));
+    .filter((name) => !ELSEWHERE.has(name) && !isAsk(name));
   expect(Object.keys(ATTACKS).toSorted()).toEqual(names.toSorted());
 });
 
@@ -309,12 +315,13 @@ async function settled(box: Sandbox, effect: Attack["effect"]): Promise<unknown>
 async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
   const agent = await loadAgent(name, sources);
   const { allowedTools, provider, model, fallback, effort, mcp, sandbox, checksWithheld } = agent;
-  const { maxSteps, contextBudget, maxCost, timeoutMs } = agent;
+  const { maxSteps, contextBudget, maxCost, timeoutMs, checkAttempts } = agent;
   const servers = mcp.filter(({ untrusted }) => untrusted === undefined).map((server) => server.name);
   // What it may do beyond reading; whether its checks would be run without a question.
   const more = allowedTools.filter((tool) => !READ_ONLY_TOOLS.some((known) => known === tool));
   const checked = agent.checks.length > 0 && !checksWithheld;
-  return JSON.stringify([
+  // Not as JSON, where a limit that is absent and one that is `unlimited` are the same.
+  return [
     more,
     provider,
     model,
@@ -326,8 +333,9 @@ async function heldBy(sources: ConfigSources, name: string): Promise<unknown> {
     contextBudget,
     maxCost,
     timeoutMs,
+    checkAttempts,
     checked,
-  ]);
+  ];
 }
 
 async function mounts(sources: ConfigSources): ReturnType<typeof mcpMounts> {
