@@ -42,8 +42,9 @@ export class Permissions {
   readonly #facts: Facts;
   /** Its own list and the rules of its mounts. */
   readonly #own: Layer;
-  // Computed once, because these rights never change and each record of a run lists them.
-  readonly #shown = new Map<string, boolean>();
+  // Computed once, because these rights never change and each record of a run lists them. Lists are small: each process
+  // that waits has them.
+  #shown: readonly ToolFacts[] | undefined;
   #allowedTools: readonly string[] | undefined;
   #allowedDevices: readonly string[] | undefined;
   /** All lists that must allow a call. */
@@ -256,16 +257,10 @@ export class Permissions {
 
   /** Returns true when some input of this tool could be covered, so that it is shown to the model. */
   showsTool(name: string): boolean {
-    const known = this.#shown.get(name);
-    if (known !== undefined) return known;
-    const shows = this.#shows(name);
-    this.#shown.set(name, shows);
-    return shows;
+    return this.#shownTools().some((tool) => tool.name === name);
   }
 
-  #shows(name: string): boolean {
-    const tool = this.#facts.tools.find((candidate) => candidate.name === name);
-    if (!tool) return false;
+  #shows(tool: ToolFacts): boolean {
     if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
     return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
   }
@@ -303,8 +298,9 @@ export class Permissions {
       .toSorted();
   }
 
-  #shownTools(): ToolFacts[] {
-    return this.#facts.tools.filter(({ name }) => this.showsTool(name));
+  #shownTools(): readonly ToolFacts[] {
+    this.#shown ??= this.#facts.tools.filter((tool) => this.#shows(tool));
+    return this.#shown;
   }
 
   /** Returns the record of these rights, which is saved and restored as one unit. */
