@@ -124,8 +124,10 @@ export class AskLayers {
   }
 }
 
-function asked(rules: readonly string[], { targets, tool }: CallView): Asked | null {
+function asked(rules: readonly string[], view: CallView): Asked | null {
   if (rules.length === 0) return null;
+  // Read only now: targets look at the disk.
+  const { targets, tool } = view;
   const paths = targets.map(({ absolute }) => `/${absolute.join("/")}`);
   return { rules: [...new Set(rules)], targets: [...new Set(paths)], isSearch: tool?.filters === true };
 }

@@ -4,6 +4,7 @@ import type { CallView } from "./call-view.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { isHarmless } from "./harmless-commands.ts";
 import type { Rule } from "./rule.ts";
+import { namesTool } from "./rule-reach.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
@@ -25,7 +26,10 @@ export interface AskRights {
  * Returns the ask rules that match the call and that no "always" has answered; empty when there is nothing to ask. A
  * call that can't be decided is asked for. Of a command line each command is decided by itself.
  */
-export function askedBy(rights: AskRights, view: CallView): string[] {
+export function askedBy(all: AskRights, view: CallView): string[] {
+  const rights = { ...all, rules: all.rules.filter((rule) => mayName(rule, view.call.tool)) };
+  // Most runs have ask rules for a few tools only: a command line is not parsed for these.
+  if (rights.rules.length === 0 && rights.mode === "off") return [];
   const { commandLine } = lineOf(view);
   if (commandLine) {
     const found = commandLine.flatMap((command) => rulesFor(rights, view, command));
@@ -47,6 +51,13 @@ export function askedForOpened(
   const allowed = always.filter((rule) => rule.kind === "pattern").filter(({ name }) => tools.includes(name));
   const covered = view.targets.every((target) => allowed.some(({ path }) => path.covers(target)));
   return covered ? [] : matching.map(({ text }) => text);
+}
+
+/** Whether the rule can match a call of this tool. null: a device is opened itself. */
+function mayName(rule: Rule, tool: string | null): boolean {
+  if (tool === null) return true;
+  if (rule.kind === "pattern") return rule.name === tool;
+  return rule.kind !== "tool" || namesTool(rule, tool);
 }
 
 /** The commands of a line that is understood as a whole. */
