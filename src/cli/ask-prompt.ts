@@ -113,7 +113,7 @@ export class AskPrompt {
     }
     for (const line of optionLines(ask, question)) this.#ports.say(line);
     if (i === 0) this.#hold();
-    this.#io.stderr.write(`  answer (${timeLeft(ask, Date.now())}): `);
+    this.#io.stderr.write(`  answer (${timeLeft(ask, Date.now()) ?? "no time limit"}): `);
   }
 
   #hold(): void {

@@ -20,8 +20,8 @@ export interface AskUser {
   /** The tool call that waits; null for a call that no step has. */
   call_id: string | null;
   asked_at_ms: number;
-  /** When its default counts. */
-  until_ms: number;
+  /** When its time is over, and `--on-ask` decides; null: it waits as long as a client of the conversation is attached. */
+  until_ms: number | null;
   /** The tool call of a permission; else null. */
   call: AskedCall | null;
   questions: AskQuestion[];
@@ -32,8 +32,10 @@ export interface AskClosed {
   pid: number;
   uuid: string;
   request_id: string;
-  /** null: withdrawn without a verdict. */
+  /** null: it has none. */
   verdict: AskVerdict["verdict"] | null;
+  /** The run was suspended, and waits for the answer. */
+  parked?: true;
   by: AskVerdict["by"] | null;
   via?: string;
   text?: string;

@@ -71,6 +71,12 @@ class Person {
     );
   }
 
+  get ended(): { id: string; parked: boolean | undefined }[] {
+    return this.events.flatMap((event) =>
+      event.type === "ask_closed" ? [{ id: event.ask.ask.id, parked: event.parked }] : [],
+    );
+  }
+
   async question(n = 1): Promise<LiveAsk> {
     await until(() => this.asked.length >= n);
     const ask = this.asked[n - 1];
@@ -182,6 +188,48 @@ describe("a call that an ask rule matches waits for a person", () => {
     expect(info.result).toContain("no answer came in time");
     expect(person.closed).toEqual([{ id: ask.id, verdict: "no", by: "expiry" }]);
     expect(info.elapsed_ms).toBeLessThan(MIN);
+    expect(ran).toEqual([]);
+  });
+
+  test("in a run that a person started at a terminal it is parked then, and the answer of the next day counts", async () => {
+    const clock = new FakeClock();
+    const { h, ran } = harness({ model: runs("make"), clock });
+    await using _ = h;
+    const pid = await h.spawn("go", { ask: ["Bash"], attended: true });
+    const person = new Person(h, pid);
+    const { ask } = await person.question();
+    await clock.advance(5 * MIN);
+    const { info } = await h.follow(pid);
+    expect([info.exit_reason, info.asks.map(({ id }) => id)]).toEqual(["suspended", [ask.id]]);
+    expect(person.ended).toEqual([{ id: ask.id, parked: true }]);
+    expect(info.suspended?.wake).toMatchObject({ on: "answer", id: ask.id });
+    await clock.advance(24 * 60 * MIN);
+    const again = await h.kernel.lifecycle.resume(info.uuid, null, h.opts({ attended: true }));
+    const back = new Person(h, again.pid);
+    // One who attaches before the call asks again sees the parked question first.
+    await until(() => back.asked.at(-1)?.ask.until_ms === clock.now() + 5 * MIN);
+    expect(back.asked.map(({ ask: { id } }) => id)).toContain(ask.id);
+    h.kernel.asks.answer(ask.id, [{ choices: ["yes"] }], "x");
+    expect((await h.follow(again.pid)).info.result).toBe("ran make");
+    expect(ran).toEqual(["make"]);
+  });
+
+  test("in a conversation as long as a client is attached, and is parked when the last one leaves", async () => {
+    const clock = new FakeClock();
+    const { h, ran } = harness({ model: runs("make"), clock });
+    await using _ = h;
+    const pid = await h.spawn("go", { ask: ["Bash"], attended: true, chat: true });
+    const person = new Person(h, pid);
+    const { ask } = await person.question();
+    expect(ask.until_ms).toBeNull();
+    await clock.advance(30 * 24 * 60 * MIN);
+    expect([person.ended, h.kernel.asks.list().length]).toEqual([[], 1]);
+    await person.leave();
+    const { info } = await h.follow(pid);
+    expect([info.exit_reason, info.asks.map(({ until_ms }) => until_ms)]).toEqual([
+      "suspended",
+      [clock.now() + 7 * 24 * 60 * MIN],
+    ]);
     expect(ran).toEqual([]);
   });
 

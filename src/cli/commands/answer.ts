@@ -99,7 +99,8 @@ async function asked(
     },
     ended: () => resolve(null),
   });
-  const late = io.timer(Math.min(Math.max(0, ask.until_ms - Date.now()), MAX_TIMER_MS), () => {
+  const leftMs = (ask.until_ms ?? Number.POSITIVE_INFINITY) - Date.now();
+  const late = io.timer(Math.min(Math.max(0, leftMs), MAX_TIMER_MS), () => {
     say("\nno answer came in time");
     resolve(null);
   });

@@ -4,7 +4,7 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { refuseInsideRun, withWire } from "../io.ts";
-import { askedLine } from "../output/ask.ts";
+import { askedLine, timeLeft } from "../output/ask.ts";
 import { formatElapsed, printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
@@ -43,7 +43,7 @@ function columns(now: number) {
     { title: "SINCE", value: ({ asked_at_ms }: Listed) => formatElapsed(now - asked_at_ms), right: true },
     {
       title: "LEFT",
-      value: ({ until_ms }: Listed) => formatElapsed(Math.max(0, until_ms - now)),
+      value: (ask: Listed) => timeLeft(ask, now) ?? "-",
       right: true,
     },
     { title: "ASKS", value: (ask: Listed) => askedLine(ask, ASKED_WIDTH), flexible: true },

@@ -22,7 +22,14 @@ export interface MorningReport {
   jobs: JobReport[];
   other_runs: RunReport[];
   /** Questions that wait for the user. */
-  asks: { id: string; agent: string; project: string; question: string; answer: string; until: string }[];
+  asks: {
+    id: string;
+    agent: string;
+    project: string;
+    question: string;
+    answer: string;
+    until: string | null;
+  }[];
   /** Jobs that don't run as they should. */
   attention: { job: string; project: string; state: "silent" | "blocked" | "paused"; reason: string }[];
 }
@@ -79,7 +86,7 @@ export function morningReport({ since_ms, now_ms, jobs, rows, runs, asks, silent
       project: ask.project,
       question: askedLine(ask, LINE),
       answer: answerHint(ask),
-      until: new Date(ask.until_ms).toISOString(),
+      until: ask.until_ms === null ? null : new Date(ask.until_ms).toISOString(),
     })),
     attention: attentionOf(jobs, silent),
   };

@@ -57,13 +57,17 @@ export function whyLines({ call }: AskUser): string[] {
   ];
 }
 
-/** "until 14:05:00 no counts". */
-export function timeLeft({ until_ms }: AskUser, now: number): string {
-  return formatElapsed(Math.max(0, until_ms - now));
+/** "4m58s"; null: the question waits for its conversation. */
+export function timeLeft({ until_ms }: Pick<AskUser, "until_ms">, now: number): string | null {
+  return until_ms === null ? null : formatElapsed(Math.max(0, until_ms - now));
 }
 
 /** How a question ended, for clients that have shown it. */
-export function closedLine({ request_id, verdict, by, via, text }: AskClosed, style: Style): string {
+export function closedLine({ request_id, verdict, by, via, text, parked }: AskClosed, style: Style): string {
+  if (parked)
+    return style.dim(
+      `question ${request_id} waits for you: rnix asks shows it, rnix answer ${request_id} answers it`,
+    );
   if (verdict === null || by === null) return style.dim(`question ${request_id} was withdrawn`);
   return style.dim(`question ${request_id}: ${verdictText({ verdict, by, via, text })}`);
 }

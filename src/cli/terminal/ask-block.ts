@@ -66,8 +66,8 @@ export function isPrintable(data: string): boolean {
 interface AskSize extends TerminalSize {
   /** How many questions there are with this one. */
   waiting: number;
-  /** The time until its default counts. */
-  left: string;
+  /** How long it still waits; null: as long as the conversation is open. */
+  left: string | null;
   /** The input line below holds a message, which Enter sends. */
   isBeside?: boolean;
 }
@@ -86,7 +86,7 @@ export function askLines(
   const options = offered.flat();
   const hint = look.dim(
     cutTo(
-      `  ${isBeside ? BESIDE : hintOf(ask, question, state)}${look.glyph.dot}${left} left`,
+      `  ${isBeside ? BESIDE : hintOf(ask, question, state)}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
       columns,
       look,
     ),

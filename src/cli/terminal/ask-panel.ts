@@ -4,8 +4,7 @@ import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import type { TerminalSize } from "../io.ts";
-import { askedLine } from "../output/ask.ts";
-import { formatElapsed } from "../output/format.ts";
+import { askedLine, timeLeft } from "../output/ask.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import {
   type AskResult,
@@ -18,8 +17,13 @@ import {
 } from "./ask-block.ts";
 import { cutTo, type Look } from "./look.ts";
 
-/** A question takes no key while the person types, and for this time after the last key. */
+/** For this time a new question takes no key, and for this time after a typed character no Enter and no character. */
 const HELD_MS = 1_000;
+
+/** Keys that turn to the question, also from a text. */
+const TURNING = ["up", "down", "tab", "escape"] as const;
+/** Without a text to act on, these do nothing in the first moment of a question. */
+const CHOOSING = ["up", "down", "left", "right", "tab", "shift+tab", "enter", "backspace"] as const;
 
 interface AskPanelPorts {
   send: SendAnswer;
@@ -44,7 +48,7 @@ export class AskPanel {
   /** The question that has been answered here, until its end is known. */
   #sent: string | null = null;
   #shownAt = 0;
-  #lastKeyAt = Number.NEGATIVE_INFINITY;
+  #lastTypedAt = Number.NEGATIVE_INFINITY;
 
   constructor(ports: AskPanelPorts) {
     this.#ports = ports;
@@ -55,15 +59,18 @@ export class AskPanel {
     return this.#queue.length;
   }
 
-  /** Whether the question takes the keys: the person does not type something else. */
+  /** Whether the question takes every key: the person does not type something else. */
   get isActive(): boolean {
-    const since = Math.max(this.#shownAt, this.#lastKeyAt);
-    if (this.#current === undefined || this.#sent !== null) return false;
-    return this.#ports.now() - since >= HELD_MS;
+    if (this.#current === undefined || this.#sent !== null || this.#isNew) return false;
+    return this.#isMeant || !this.#isTyping;
   }
 
   ask(question: AskUser): void {
-    if (this.#queue.some(({ request_id }) => request_id === question.request_id)) return;
+    const known = this.#queue.findIndex(({ request_id }) => request_id === question.request_id);
+    if (known >= 0) {
+      this.#queue[known] = question;
+      return;
+    }
     this.#queue.push(question);
     if (this.#queue.length === 1) this.#begin();
   }
@@ -90,25 +97,27 @@ export class AskPanel {
 
   #take(read: (ask: AskUser, state: AskState) => AskResult, data: string): boolean {
     const ask = this.#current;
-    if (ask === undefined || !this.isActive) {
-      this.#lastKeyAt = this.#ports.now();
-      return false;
+    const isOpen = ask !== undefined && this.#sent === null;
+    const { holdsText, now } = this.#ports;
+    if (isOpen && this.#isNew && !holdsText() && CHOOSING.some((key) => matchesKey(data, key))) return true;
+    const isTurning = isOpen && !this.#isNew && TURNING.some((key) => matchesKey(data, key));
+    if (isOpen && (isTurning || this.isActive)) {
+      this.#state ??= freshAsk(ask);
+      const result = read(ask, this.#state);
+      if (result !== null) {
+        this.#did(ask, result);
+        return true;
+      }
+      if (isPrintable(data)) this.#beginMessage(this.#state);
     }
-    this.#state ??= freshAsk(ask);
-    const result = read(ask, this.#state);
-    if (result !== null) {
-      this.#did(ask, result);
-      return true;
-    }
-    if (isPrintable(data)) this.#beginMessage(this.#state);
-    if (isPrintable(data) || this.#ports.holdsText()) this.#lastKeyAt = this.#ports.now();
+    if (isPrintable(data) || (holdsText() && !matchesKey(data, "escape"))) this.#lastTypedAt = now();
     return false;
   }
 
   /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
   #isForLine(data: string): boolean {
     if (this.#isMeant || !this.#ports.holdsText()) return false;
-    return !(["up", "down", "tab", "escape"] as const).some((key) => matchesKey(data, key));
+    return !TURNING.some((key) => matchesKey(data, key));
   }
 
   /** What seemed to choose an option was the beginning of a message. */
@@ -128,7 +137,7 @@ export class AskPanel {
       const what = `Waiting for ${waits}${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
       return [look.yellow(cutTo(what, size.columns, look))];
     }
-    const left = formatElapsed(Math.max(0, ask.until_ms - this.#ports.now()));
+    const left = timeLeft(ask, this.#ports.now());
     const isBeside = !this.#isMeant && this.#ports.holdsText();
     const state = this.#state ?? freshAsk(ask);
     return askLines(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
@@ -141,7 +150,12 @@ export class AskPanel {
   }
 
   get #isTyping(): boolean {
-    return this.#ports.now() - this.#lastKeyAt < HELD_MS;
+    return this.#ports.now() - this.#lastTypedAt < HELD_MS;
+  }
+
+  /** The person may not have seen it yet. */
+  get #isNew(): boolean {
+    return this.#ports.now() - this.#shownAt < HELD_MS;
   }
 
   get #current(): AskUser | undefined {

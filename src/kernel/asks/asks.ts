@@ -176,15 +176,18 @@ export class Asks {
   }
 
   async #decide(proc: Process, request: AskRequest, signal: AbortSignal): Promise<AskVerdict> {
-    const { clock } = this.#ports;
     const restored = this.#restored(proc, request);
     const isAttended = this.#attendance.canAnswer(proc);
-    const ask = restored ?? this.#newAsk(proc, request, isAttended);
+    let ask = restored ?? this.#newAsk(proc, request, isAttended);
     if (ask.answers)
       return this.#conclude(proc, ask, { by: "user", answers: ask.answers, via: ask.answered_by });
-    if (ask.until_ms <= clock.now())
+    const canPark = this.#canPark(proc, ask);
+    if (restored && this.#isExpired(proc, restored, canPark))
       return this.#conclude(proc, ask, { by: "expiry", answers: defaultsOf(ask.questions) });
-    if (!isAttended && !this.#canPark(proc, ask)) return this.#conclude(proc, ask, this.#byPolicy(proc, ask));
+    if (!isAttended && !canPark)
+      return this.#conclude(proc, ask, this.#attendance.byPolicy(proc, ask, "on_ask"));
+    // A person who is there now has the time of a new question.
+    if (restored && isAttended) ask = { ...restored, until_ms: this.#liveUntil(proc) };
     return this.#conclude(proc, ask, await this.#ask(proc, request.grant, ask, signal));
   }
 
@@ -194,11 +197,11 @@ export class Asks {
     return isStepCall && this.#attendance.policyOf(proc) === "park";
   }
 
-  /** What counts when there is no person to ask. */
-  #byPolicy(proc: Process, { kind, questions }: OpenAsk): Settled {
-    const takesDefault = kind === "permission" || this.#attendance.policyOf(proc) === "default";
-    const answers = takesDefault ? defaultsOf(questions) : questions.map(() => ({ choices: [] }));
-    return { by: "on_ask", answers };
+  /** The time of a question that was parked is over. One that was open in a crash waits as long as a parked one. */
+  #isExpired(proc: Process, { asked_at_ms, until_ms }: OpenAsk, canPark: boolean): boolean {
+    if (until_ms === null) return false;
+    const parkedUntil = canPark ? asked_at_ms + proc.spec.opts.limits.question_parked : 0;
+    return Math.max(until_ms, parkedUntil) <= this.#ports.clock.now();
   }
 
   /** The question that this call waited for when its run was suspended. */
@@ -206,6 +209,13 @@ export class Asks {
     const on = callId === undefined ? undefined : this.#ports.waiting.of(proc, callId);
     const ask = on?.on === "answer" ? proc.asks.get(on.id) : undefined;
     return ask?.kind === kind && askedText(ask) === askedText({ call, questions }) ? ask : undefined;
+  }
+
+  /** How long a question waits for a person who is there. In a conversation it waits until its last client leaves. */
+  #liveUntil(proc: Process): number | null {
+    const { clock, table } = this.#ports;
+    const isConversation = table.ancestry(proc).at(-1)?.spec.opts.chat === true;
+    return isConversation ? null : clock.now() + proc.spec.opts.limits.question_timeout;
   }
 
   #newAsk(proc: Process, { kind, call, callId, questions }: AskRequest, isAttended: boolean): OpenAsk {
@@ -218,7 +228,7 @@ export class Asks {
       step: proc.step,
       call_id: callId ?? null,
       asked_at_ms: now,
-      until_ms: now + (isAttended ? limits.question_timeout : limits.question_parked),
+      until_ms: isAttended ? this.#liveUntil(proc) : now + limits.question_parked,
       call,
       questions,
     };
@@ -236,9 +246,10 @@ export class Asks {
     let late: Timer | undefined;
     proc.asks.set(ask.id, ask);
     this.#open.add(waiting);
-    const timer = clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () =>
-      this.#open.settle(waiting, { by: "expiry", answers: defaultsOf(ask.questions) }),
-    );
+    const timer =
+      ask.until_ms === null
+        ? null
+        : clock.timer(Math.min(ask.until_ms - clock.now(), MAX_TIMER_MS), () => this.#timeIsUp(waiting));
     try {
       if (ask.call_id !== null && this.#ports.isStepCall(proc, ask.call_id))
         await calls.begin(proc, ask.call_id, answerWake(ask));
@@ -251,7 +262,7 @@ export class Asks {
       this.#withdraw(waiting);
       throw thrown;
     } finally {
-      timer.cancel();
+      timer?.cancel();
       late?.cancel();
       release();
       resume();
@@ -274,7 +285,15 @@ export class Asks {
       if (ask.call_id !== null) this.#ports.waiting.end(proc, ask.call_id);
       this.#open.end(ask.id, "it was withdrawn, because its call ended");
     }
-    this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+    this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null, parked: isKept });
+  }
+
+  /** The person has not answered in time: the policy decides. */
+  #timeIsUp(waiting: Waiting): void {
+    const { proc, ask } = waiting;
+    if (waiting.isSettled || proc.stopped) return;
+    if (this.#canPark(proc, ask)) this.#park(waiting);
+    else this.#open.settle(waiting, this.#attendance.byPolicy(proc, ask, "expiry"));
   }
 
   /** Emits an event to the watchers of the process and of its ancestors. */
@@ -287,7 +306,7 @@ export class Asks {
     const name = ask.call === null ? "" : `${ask.call.tool ?? "open"} `;
     const what = askedText(ask).replaceAll(/\s+/g, " ").slice(0, 100);
     const reason = `it waits for a person's answer ${ask.id}: ${name}${what}`;
-    const parked = { ...ask, until_ms: Math.max(ask.until_ms, this.#parkedUntil(proc)) };
+    const parked = { ...ask, until_ms: Math.max(ask.until_ms ?? 0, this.#parkedUntil(proc)) };
     proc.asks.set(ask.id, parked);
     this.#ports.suspend(proc, reason, answerWake(parked));
     this.#ports.asker?.parked(liveAsk(proc, parked));
@@ -303,7 +322,7 @@ export class Asks {
       const { proc, ask } = waiting;
       if (waiting.isSettled || proc.stopped || this.#attendance.canAnswer(proc)) continue;
       if (this.#canPark(proc, ask)) this.#park(waiting);
-      else this.#open.settle(waiting, this.#byPolicy(proc, ask));
+      else this.#open.settle(waiting, this.#attendance.byPolicy(proc, ask, "on_ask"));
     }
   }
 

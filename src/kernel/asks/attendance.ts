@@ -1,10 +1,13 @@
 /** Which clients can answer the questions of a process, and what decides without one. */
 
 import type { Channel } from "../../lib/channel.ts";
+import type { OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { SpawnOpts } from "../types.ts";
+import { defaultsOf } from "./questions.ts";
+import type { Settled } from "./verdict.ts";
 
 export class Attendance {
   readonly #table: Pick<ProcessTable, "ancestry">;
@@ -45,5 +48,12 @@ export class Attendance {
     const above = this.#table.ancestry(proc).map(({ spec }) => spec.opts);
     const said = above.find(({ onAsk }) => onAsk !== undefined)?.onAsk;
     return said ?? (above.at(-1)?.attended ? "park" : "deny");
+  }
+
+  /** What counts when there is no person to ask, or none has answered in time. */
+  byPolicy(proc: Process, { kind, questions }: OpenAsk, by: "on_ask" | "expiry"): Settled {
+    const takesDefault = kind === "permission" || this.policyOf(proc) === "default";
+    const answers = takesDefault ? defaultsOf(questions) : questions.map(() => ({ choices: [] }));
+    return { by, answers };
   }
 }

@@ -111,7 +111,8 @@ export type ProcessEvent =
   /** The process, or one below it, asks a person. */
   | { type: "ask"; ask: LiveAsk }
   /** The question is over. Without a verdict: its call has ended, or its run was suspended. */
-  | { type: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null }
+  /** `parked`: the run is suspended and keeps the question. */
+  | { type: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null; parked?: boolean }
   | { type: "complete"; info: ProcInfo };
 
 /** A question to a person, with the process that asks it. */

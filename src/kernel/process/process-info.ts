@@ -127,7 +127,12 @@ function suspensionOf(
 
 /** What resumes a run that is suspended while it asks. */
 export function answerWake({ id, kind, until_ms, questions }: OpenAsk): Wake {
-  return { on: "answer", id, until_ms, ...(kind === "question" && { questions: questions.length }) };
+  return {
+    on: "answer",
+    id,
+    ...(until_ms !== null && { until_ms }),
+    ...(kind === "question" && { questions: questions.length }),
+  };
 }
 
 /** Whether a waker resumes a run by itself. A chat waits for its user, whose message resumes it, unless it has set a time. */

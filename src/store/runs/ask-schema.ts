@@ -51,8 +51,8 @@ export const OpenAsk = z.object({
   /** The tool call that waits; null for a call that no step has. */
   call_id: z.string().nullable(),
   asked_at_ms: z.number(),
-  /** When its default counts. */
-  until_ms: z.number(),
+  /** When its time is over; null: it waits as long as a client of the conversation is attached. */
+  until_ms: z.number().nullable(),
   call: AskedCall.nullable(),
   questions: z.array(AskQuestion),
   /** Given while the run was suspended, and taken when it resumes. */

@@ -259,10 +259,11 @@ describe("a panel", () => {
     expect(made.key("h")).toBe(false);
     made.ask(permission());
     expect(lines()[0]).toStartWith("Waiting for permission... Bash git push");
-    for (const key of ["i", "\r"]) {
+    for (const key of ["i", "o"]) {
       clock.now += 500;
       expect(made.key(key)).toBe(false);
     }
+    expect(made.key("\r")).toBe(false);
     clock.now += 999;
     expect([made.isActive, made.takesInput]).toEqual([false, false]);
     clock.now += 1;
@@ -270,6 +271,39 @@ describe("a panel", () => {
     expect(lines()[0]).toContain("needs your answer");
     expect(made.key("\r")).toBe(true);
     expect(sent).toEqual([["a1", [{ choices: ["yes"] }]]]);
+  });
+
+  test("takes no key in its first second, and loses none of a word; arrows and Enter work from then on", () => {
+    const { made, sent, clock } = panel();
+    made.ask(permission());
+    clock.now += 900;
+    // They would move in the history of the line, or send what it offers.
+    for (const key of ["\x1b[B", "\x1b[A", "\r", "\t"]) expect(made.key(key)).toBe(true);
+    expect(made.key("h")).toBe(false);
+    clock.typed = "h";
+    clock.now += 100;
+    expect([made.key("i"), sent]).toEqual([false, []]);
+    clock.typed = "hi";
+    clock.now += 50;
+    expect([made.key("\x1b[A"), made.key("\r"), clock.typed]).toEqual([true, true, "hi"]);
+    expect(sent).toEqual([["a1", [{ choices: ["no"] }]]]);
+  });
+
+  test("an arrow in the first second does not put Enter off", () => {
+    const { made, sent, clock } = panel();
+    made.ask(permission());
+    for (const key of ["\x1b[B", "\x1b[A"]) {
+      clock.now += 500;
+      made.key(key);
+    }
+    clock.now += 1;
+    expect([made.key("\r"), sent.length]).toEqual([true, 1]);
+  });
+
+  test("in a conversation shows no time that runs out", () => {
+    const { made, lines } = panel();
+    made.ask(permission({ until_ms: null }));
+    expect(lines().at(-1)).toEndWith("Esc: no");
   });
 
   test("gives letters that choose nothing to the input line, and takes no Enter while it holds them", () => {

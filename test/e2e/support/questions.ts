@@ -13,7 +13,7 @@ const Question = z.looseObject({
   state: z.string(),
   /** Of a permission. */
   call: z.object({ tool: z.string(), subject: z.string(), rules: z.array(z.string()) }).nullable(),
-  until_ms: z.number(),
+  until_ms: z.number().nullable(),
   asked_at_ms: z.number(),
 });
 type Question = z.infer<typeof Question>;

@@ -40,7 +40,10 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
       return { type: "ask_user", payload: askOf(event.ask) };
     case "ask_closed": {
       const { verdict, by = null, via, text } = event.verdict ?? { verdict: null };
-      const said = { verdict, by, ...(via && { via }), ...(text && { text }) };
+      const said = {
+        ...{ verdict, by, ...(via && { via }), ...(text && { text }) },
+        ...(event.parked && { parked: true as const }),
+      };
       const { pid, uuid, ask } = event.ask;
       return { type: "ask_closed", payload: { pid, uuid, request_id: ask.id, ...said } };
     }
