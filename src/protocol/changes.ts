@@ -53,6 +53,8 @@ export interface UndoneFile {
   done: "restored" | "removed" | "recreated" | "unchanged" | "refused";
   /** Why it was refused; otherwise null. */
   reason: string | null;
+  /** It was refused, and `--force` would take it back. */
+  forcible: boolean;
   /** Lines that the undo adds and removes; null for a binary file. */
   added: number | null;
   removed: number | null;

@@ -66,15 +66,27 @@ describe("rnix undo", () => {
     ...{ files: [], refused: 0, warnings: [], notes: [], ...more },
   });
   const files: UndoReport["files"] = [
-    { path: "a", done: "restored", reason: null, added: 1, removed: 2 },
-    { path: "b", done: "refused", reason: "it was changed since", added: null, removed: null },
-    { path: "c", done: "unchanged", reason: null, added: 0, removed: 0 },
+    { path: "a", done: "restored", reason: null, forcible: false, added: 1, removed: 2 },
+    {
+      path: "b",
+      done: "refused",
+      reason: "it was changed since",
+      forcible: true,
+      added: null,
+      removed: null,
+    },
+    { path: "x y", done: "refused", reason: "it is a FIFO", forcible: false, added: null, removed: null },
+    { path: "c", done: "unchanged", reason: null, forcible: false, added: 0, removed: 0 },
   ];
 
   test("prints what it did or would do, and what it left alone and why", () => {
     expect(undoText(report({ files }), plain)).toBe("restored  a +1 -2\nunchanged  c\n");
     expect(undoText(report({ files, dry_run: true }), plain)).toStartWith("would be restored  a");
-    expect(refusedText(report({ files }), plain)).toBe("left alone  b: it was changed since\n");
+    expect(refusedText(report({ files }), "/p/sub", plain)).toBe(
+      "left alone  b: it was changed since\nleft alone  x y: it is a FIFO\nTo overwrite what was changed since: rnix undo 1 ../b --force\n",
+    );
+    const again = report({ files: files.map((one) => ({ ...one, path: `${one.path} $` })), to_step: 2 });
+    expect(refusedText(again, "/p", plain)).toEndWith(" rnix undo 1 'b $' --to-step 2 --force\n");
     expect(undoText(report({}), plain)).toBe("nothing to take back\n");
     expect(undoText(report({ redo: true }), plain)).toBe("nothing to make again\n");
   });

@@ -1,5 +1,6 @@
 /** The commands /diff and /undo of a conversation. */
 
+import { realpathSync } from "node:fs";
 import { SyscallError } from "../../plugin/index.ts";
 import { changedFiles } from "../changed-files.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../output/changes.ts";
@@ -36,7 +37,7 @@ export async function undo(chat: ChatActions, args: string): Promise<void> {
   chat.printLines([
     ...notes,
     ...undoText(planned, chat.look).split("\n"),
-    ...refusedText(planned, chat.look).split("\n"),
+    ...refusedText(planned, realpathSync(chat.io.cwd), chat.look).split("\n"),
   ]);
   if (undone.length === 0) return;
   const isAgreed = await chat.pick(`Take back the changes in ${plural(undone.length, "file")}?`, [

@@ -1,5 +1,6 @@
 /** `rnix undo`: takes back what a run changed in files. */
 
+import { realpathSync } from "node:fs";
 import { CHANGED_FILES, changedFiles, runAndFiles } from "../changed-files.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
@@ -52,7 +53,7 @@ export default defineCommand({
         ? planned
         : await wire.request("undo", query, { timeoutMs: TIMEOUT_MS });
       print(io, flags, report, (style) => undoText(report, style));
-      io.stderr.write(refusedText(report, styleOf(io, io.stderr)));
+      io.stderr.write(refusedText(report, realpathSync(io.cwd), styleOf(io, io.stderr)));
       return report.refused > 0 ? EXIT.error : EXIT.ok;
     });
   },

@@ -1,10 +1,15 @@
 /** Prints what a run changed in files, and what was taken back. */
 
+import { relative, resolve } from "node:path";
 import type { FileChange, RunDiff, UndoneFile, UndoReport } from "../../protocol/methods.ts";
 import type { Output } from "../io.ts";
+import { shellWord } from "../own-name.ts";
 import { plural, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 import { type Column, table } from "./table.ts";
+
+/** Maximum files that the line with `--force` names. */
+const MAX_FORCED = 20;
 
 /** Colours the lines of a patch. Without colours it is the patch itself. */
 export function patchText(patch: string, style: Style): string {
@@ -91,13 +96,21 @@ export function undoText({ files, dry_run, redo }: UndoReport, style: Style): st
   return `nothing to ${redo ? "make again" : "take back"}\n`;
 }
 
-/** What was refused, and why: for stderr. */
-export function refusedText({ files }: UndoReport, style: Style): string {
-  return files
-    .flatMap(({ path, done, reason }) =>
-      done === "refused"
-        ? [`${style.red("left alone")}  ${printable(path)}: ${printable(reason ?? "")}\n`]
-        : [],
-    )
-    .join("");
+/** What was refused, why, and the command that takes it back anyway: for stderr. `cwd`: the user's folder. */
+export function refusedText(report: UndoReport, cwd: string, style: Style): string {
+  const { pid, project, redo, to_step, files } = report;
+  const refused = files.filter(({ done }) => done === "refused");
+  const lines = refused.map(
+    ({ path, reason }) => `${style.red("left alone")}  ${printable(path)}: ${printable(reason ?? "")}\n`,
+  );
+  // A name that can't be printed can't be typed, either.
+  const forcible = refused.filter(({ path, forcible: can }) => can && printable(path) === path);
+  if (forcible.length > 0) {
+    const how = redo ? " --redo" : to_step > 0 ? ` --to-step ${to_step}` : "";
+    const names = forcible
+      .slice(0, MAX_FORCED)
+      .map(({ path }) => shellWord(relative(cwd, resolve(project, path)).replace(/^-/, "./-")));
+    lines.push(`To overwrite what was changed since: rnix undo ${pid} ${names.join(" ")}${how} --force\n`);
+  }
+  return lines.join("");
 }

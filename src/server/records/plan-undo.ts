@@ -2,6 +2,7 @@
 
 import type { FileState } from "../../store/changes/change-log.ts";
 import { type ChangeHistory, netChanges } from "../../store/changes/fold-changes.ts";
+import { sameState } from "../../store/changes/same-state.ts";
 
 /** A file that is to become `to`, if it is still `from`. */
 export interface PlannedFile {
@@ -28,10 +29,14 @@ export function planUndo(history: ChangeHistory, toStep: number): UndoPlan {
   return { id: crypto.randomUUID(), redo: false, toStep, files };
 }
 
-/** The last undo that was not redone. Without one there is nothing to do. */
+/** The last undo that took something back and was not redone. Without one there is nothing to do. */
 export function planRedo({ undos }: ChangeHistory): UndoPlan {
   const open: ChangeHistory["undos"] = [];
-  for (const line of undos) {
+  const replaced = undos.map((line) => ({
+    ...line,
+    files: line.files.filter(({ from, to }) => !sameState(from, to)),
+  }));
+  for (const line of replaced.filter(({ files }) => files.length > 0)) {
     if (!line.redo) open.push(line);
     else
       open.splice(

@@ -109,15 +109,18 @@ export class UndoFiles {
   ): Promise<{ done: Done; now: FileState | null; content?: Uint8Array }> {
     const { path, from, to, mixed } = file;
     const now = await this.#now(path);
-    const refused = (reason: string) => ({ done: { path, done: "refused" as const, reason }, now });
-    const was = (done: Done["done"]) => ({ path, done, reason: null });
+    const refused = (reason: string, forcible = false) => ({
+      done: { path, done: "refused" as const, reason, forcible },
+      now,
+    });
+    const was = (done: Done["done"]) => ({ path, done, reason: null, forcible: false });
     const other = [now, to, from].find((state) => state?.kind === "other");
     if (other) return refused(other.lost ?? "it is left alone");
     if (sameState(now, to)) return { done: was("unchanged"), now };
     if (to?.oid === null) return refused(`its former content was not kept: ${to.lost ?? "unknown"}`);
     if (!force) {
-      if (mixed) return refused("another program changed it between two changes of the run");
-      if (!sameState(now, from)) return refused(changedSince(now, from));
+      if (mixed) return refused("another program changed it between two changes of the run", true);
+      if (!sameState(now, from)) return refused(changedSince(now, from), true);
     }
     if (to === null) return { done: was("removed"), now };
     const content = await this.#o.store.get(to.oid);
@@ -131,7 +134,8 @@ export class UndoFiles {
     temporary: string,
   ): Promise<{ result: Done; from: FileState | null }> {
     const { done: result, now, content } = await this.#decide(file, force);
-    if (result.done === "refused" || result.done === "unchanged") return { result, from: file.from };
+    // What was not replaced has nothing to redo: it stays as it is.
+    if (result.done === "refused" || result.done === "unchanged") return { result, from: now };
     try {
       // What --force overwrites can be had again by --redo.
       const from = force && now && !sameState(now, file.from) ? await this.#keep(file.path, now) : now;
@@ -139,7 +143,8 @@ export class UndoFiles {
       return { result, from };
     } catch (thrown) {
       if (errnoOf(thrown) === undefined && !(thrown instanceof ChangedMeanwhile)) throw thrown;
-      return { result: { path: file.path, done: "refused", reason: reasonOf(thrown) }, from: file.from };
+      const { path, from } = file;
+      return { result: { path, done: "refused", reason: reasonOf(thrown), forcible: false }, from };
     }
   }
 
@@ -244,10 +249,12 @@ async function writeTemporary(
 ): Promise<void> {
   if (state.kind === "link") return symlink(Buffer.from(content), path);
   const present = seen?.isFile() ? Number(seen.mode) & MODE_BITS : undefined;
-  const handle = await open(path, CREATE, state.kind === "exec" ? 0o777 : 0o666);
+  const usual = state.kind === "exec" ? 0o777 : 0o666;
+  const mode = state.mode ?? (present === undefined ? undefined : executable(present, state.kind));
+  // Its content may be private: never readable for more users than the file itself.
+  const handle = await open(path, CREATE, mode === undefined ? usual : mode & 0o600);
   try {
     await handle.writeFile(content);
-    const mode = state.mode ?? (present === undefined ? undefined : executable(present, state.kind));
     if (seen?.isFile()) await keepOwner(handle, Number(seen.uid), Number(seen.gid));
     if (mode !== undefined) await handle.chmod(mode);
     await handle.datasync();
