@@ -3,7 +3,7 @@
 import { holdsKernel } from "./kernel-sign.ts";
 import { readStat, readVariables } from "./linux-table.ts";
 import { COOKIE, type Process } from "./process-table.ts";
-import { type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
+import { isLimited, type ProcessTag, readGivenMark, readTagOf } from "./process-tag.ts";
 
 /**
  * The run to which a process belongs. "unknown run": an ended run left it, or its run can't be determined. "other
@@ -45,9 +45,11 @@ export function ownerOfProcess(pid: number, programs: Programs): ProcessOwner {
 
 /**
  * Returns true when this process was started inside a run of any kernel: it or an ancestor carries a mark or a cookie,
- * or an ancestor holds a kernel. Also true when its ancestors change faster than they can be read.
+ * or an ancestor holds a kernel. Also true when its ancestors change faster than they can be read, and with a limit as
+ * marks set it: a program in a namespace of its own shows no ancestors, or invented ones.
  */
 export function isInside(): boolean {
+  if (isLimited()) return true;
   const line = ancestryOf(process.pid);
   if (line === "gone") return false;
   return line === "unclear" || signOf(line.processes, readGivenMark) !== null;

@@ -5,7 +5,8 @@ import { libc } from "./libc.ts";
 /**
  * A mark that survives a cleared environment: the soft and hard limit on real-time CPU, set to a unique number
  * beyond 100,000 years. It restricts no program. Descendants inherit it through exec, setsid and `env -i`, and the same
- * user can read it. Without CAP_SYS_RESOURCE a process can lower the hard limit, but can't remove it. Linux only.
+ * user can read it. Without CAP_SYS_RESOURCE, which no program of a run has, a process can lower the hard limit, but
+ * can't remove it. Linux only.
  */
 export type ProcessTag = string;
 
@@ -30,6 +31,8 @@ export function carryKernelMark(kernelId: string): void {
   const limit = calls?.limit(RLIMIT_RTTIME);
   if (calls && limit && limit.hard > mark && calls.setLimit(RLIMIT_RTTIME, mark, mark))
     carried = kernelMark(kernelId);
+  // Programs of root could raise the limit again. Containers have no such right either.
+  calls?.prctl(PR_CAPBSET_DROP, CAP_SYS_RESOURCE);
 }
 
 /** The mark of the kernel that this process holds or held. */
@@ -71,6 +74,15 @@ export function readTag(pid: number | "self"): ProcessTag | null {
   return mark?.toString() ?? null;
 }
 
+/**
+ * Returns true when an ancestor has limited this process's real-time CPU, as every mark does. Only a right that no
+ * program of a run has removes the limit: not another value, a cleared environment, a namespace or a /proc of its own.
+ */
+export function isLimited(): boolean {
+  const hard = libc()?.limit(RLIMIT_RTTIME)?.hard;
+  return hard !== undefined && hard !== UNLIMITED && hard.toString() !== carried;
+}
+
 /** Reads the mark of a process, except this process's own mark: a kernel may run below another kernel. */
 export function readTagOf(pid: number): ProcessTag | null {
   if (own === undefined) own = readTag("self");
@@ -84,3 +96,6 @@ const RLIMIT_RTTIME = 15;
 const COUNTER_BITS = 24n;
 const LOWEST = 1n << 62n;
 const HIGHEST = 1n << 63n;
+const UNLIMITED = (1n << 64n) - 1n;
+const PR_CAPBSET_DROP = 24;
+const CAP_SYS_RESOURCE = 24;

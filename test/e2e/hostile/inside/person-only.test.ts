@@ -25,6 +25,10 @@ const COMMANDS = [
 
 const CLEARED = 'env -i HOME="$HOME" PATH="$PATH" $(env | grep -o "^XDG_[A-Z_]*=[^ ]*")';
 const UNMARKED = "prlimit --rttime=5000000000";
+/** Each shows the command other ancestors, or none. */
+const NESTED = "unshare -U -r -p -f -m --mount-proc prlimit --rttime=5:5";
+const hasNamespaces =
+  process.platform === "linux" && Bun.spawnSync([...NESTED.split(" "), "true"]).exitCode === 0;
 const ELSEWHERE =
   'XDG_DATA_HOME="$PWD/o" XDG_CONFIG_HOME="$PWD/o" XDG_RUNTIME_DIR="$PWD/o" HOME="$PWD/o" RNIX_DATA_DIR="$PWD/o"';
 
@@ -46,6 +50,18 @@ const WAYS: Record<string, string> = {
   "by perl": `perl -e 'delete @ENV{"RNIX_UNIT", "RNIX_CHILD"}; exec @ARGV' ${UNMARKED} ${RNIX} CMD`,
   "as an orphan": `( ( setsid ${CLEARED} ${ELSEWHERE} ${UNMARKED} sh -c "${RNIX} CMD; echo \\"code \\$?\\"; touch '$PWD/done'" & ) & ); until test -e done; do sleep 0.01; done; rm done; ORPHAN`,
 };
+
+const NESTED_WAYS: Record<string, string> = {
+  "in a PID namespace": `${NESTED} ${CLEARED} ${RNIX} CMD`,
+  "in a PID namespace, with the limit of a desktop": `${NESTED.replace("5:5", "200000:200000")} ${CLEARED} ${RNIX} CMD`,
+  "in a PID namespace, with other folders": `${NESTED} ${CLEARED} ${ELSEWHERE} ${RNIX} CMD`,
+  "in a PID namespace under the /proc of another": `unshare -U -r -p -f ${CLEARED} ${UNMARKED} ${RNIX} CMD`,
+  "in two PID namespaces": `${NESTED} ${NESTED} ${CLEARED} ${RNIX} CMD`,
+  "with its parent hidden": `unshare -U -r -m sh -c "mount -t tmpfs none /proc/\\$PPID; exec ${CLEARED.replaceAll('"', '\\"').replace("$(", "\\$(")} ${UNMARKED} ${RNIX} CMD"`,
+  "with the ancestors of another": `unshare -U -r -m sh -c "mount --bind /proc/1/stat /proc/\\$$/stat; exec ${CLEARED.replaceAll('"', '\\"').replace("$(", "\\$(")} ${UNMARKED} ${RNIX} CMD"`,
+  "in a PID namespace of root": `{ unshare -p -f -m --mount-proc true && n='' || n='-U -r'; unshare $n -p -f -m --mount-proc prlimit --rttime=5:5 ${CLEARED} ${RNIX} CMD; }`,
+};
+if (hasNamespaces) Object.assign(WAYS, NESTED_WAYS);
 
 /** Types the lines in a run's shell; what they print. */
 async function typed(machine: Machine, lines: readonly string[]): Promise<string> {
