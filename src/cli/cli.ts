@@ -4,7 +4,7 @@ import { SyscallError } from "../plugin/index.ts";
 import type { Command } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";
-import { didYouMean, type Parsed, parse } from "./flags.ts";
+import { didYouMean, json as jsonFlag, type Parsed, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
 import { noTerminal } from "./no-terminal.ts";
 
@@ -50,8 +50,22 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     throw error;
   });
   const { run } = command;
-  if (run !== undefined) return withHint(argv, words, parsed, () => run(io, parsed));
+  if (run !== undefined) {
+    const code = await withHint(argv, words, parsed, () => run(io, parsed));
+    if (code === EXIT.ok) await requireDocument(io, command, parsed);
+    return code;
+  }
   throw usageError(`expected one of ${Object.keys(command.subcommands ?? {}).join(", ")}`);
+}
+
+/** Half a JSON document is no answer. Lines of JSON are whole, and text is read as far as it goes (`| head`). */
+async function requireDocument(io: Io, { flags }: Command, { values }: Parsed): Promise<void> {
+  const isDocument =
+    values.get("output")?.at(-1) === "json" || (values.has("json") && flags.json === jsonFlag);
+  if (!isDocument) return;
+  await io.stdout.drained();
+  if (io.stdout.closed)
+    throw new SyscallError("CLOSED", "could not write the output: its reader closed it before the end");
 }
 
 async function help(

@@ -153,6 +153,8 @@ export function past(about: string): Flag<((nowMs: number) => number) | undefine
 
 /** `--json`, on every command that prints data. */
 export const json = bool("print the data as JSON");
+/** `--json` of a command that prints while something goes on. */
+export const jsonLines = bool("print the data as JSON, one object per line");
 
 /** "; did you mean X?", or nothing. */
 export function didYouMean(typed: string, candidates: Iterable<string>, prefix = ""): string {

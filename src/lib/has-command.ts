@@ -1,9 +1,108 @@
-/** A test for shell lines that run nothing. */
+/** Finds out whether a shell text runs a command: a check that runs none would pass. */
 
-/** A line that runs nothing: blanks, separators, escaped line ends and a comment. */
-const NOTHING = /^[\s;&|()\\]*(?:#.*)?$/;
+/** Comments, escaped line ends, operators, redirections and words. `$(` and a backquote begin a substitution. */
+const TOKEN =
+  /(?<blank>[^\S\n]+|\\\n|(?<![^\s;&|()])#[^\n]*)|(?<separator>[;&|\n]+)|(?<bracket>[()])|(?<redirect>\d*(?:<<-?|>>|[<>]&|<>|>\||[<>]))|(?<word>(?:'[^']*'|"(?:[^"\\]|\\[\s\S])*"|\\[\s\S]|\$\{[^}]*\}|\$\(|[^\s;&|()<>'"\\])+|['"\\])/g;
 
-/** Whether a shell text runs any command. `true` and `:` are commands; blanks and comments are not. */
-export function hasCommand(text: string): boolean {
-  return text.split("\n").some((line) => !NOTHING.test(line));
+const ASSIGNMENT = /^([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=([\s\S]*)$/;
+/** Words that only expand variables. */
+const VARIABLES = /^"?(?:\$(?:\w+|\{\w+\}|[@*]))+"?$/;
+/** Runs in the shell itself whatever its quotes. */
+const SUBSTITUTION = /`|\$\(/;
+const names = (text: string): ReadonlySet<string> => new Set(text.split(" "));
+/** A command may follow. */
+const KEYWORDS = names("! { } if then elif else fi while until do done time");
+/** They run what follows them, if anything does. */
+const RUNNERS = names("eval exec command builtin sh bash dash zsh ksh");
+/** They only prepare the shell for the commands after them. */
+const PREPARING = names(
+  "alias unalias export readonly declare typeset local unset set shopt umask trap cd pushd popd",
+);
+
+/** Undefined: not set. */
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Whether a shell text runs any command. `true` and `:` are commands. Blanks, comments, assignments, redirections,
+ * definitions, and commands that only prepare the shell are none. Nor is a variable that is empty in `variables`;
+ * without these, each variable counts as a command.
+ */
+export function hasCommand(text: string, variables?: Variables): boolean {
+  const tokens = tokensOf(text);
+  const assigned = new Map<string, string>();
+  const isEmpty = (word: string): boolean =>
+    word === '""' ||
+    word === "''" ||
+    (variables !== undefined &&
+      VARIABLES.test(word) &&
+      [...word.matchAll(/\w+/g)].every(
+        ([name]) => (assigned.get(name) ?? variables[name] ?? "").trim() === "",
+      ));
+  /** Whether the next word names a command; it is one of its arguments otherwise. */
+  let first = true;
+  for (let at = 0; at < tokens.length; at++) {
+    const { kind, text: word } = tokens[at] ?? END;
+    if (kind === "word" && SUBSTITUTION.test(word.replaceAll(/'[^']*'/g, ""))) return true;
+    if (kind === "redirect") at++;
+    else if (kind !== "word") first = true;
+    else if (!first || KEYWORDS.has(word)) continue;
+    else if (word === "function" || isBracket(tokens, at + 1, "(")) at = bodyEnd(tokens, at + 1);
+    else if (word === "for" && tokens[at + 2]?.text === "in") {
+      const list = wordsFrom(tokens, at + 3);
+      assigned.set(tokens[at + 1]?.text ?? "", list.join(" "));
+      at += 2 + list.length;
+      if (list.every(isEmpty)) at = closing(tokens, at + 1, "do", "done");
+    } else if (PREPARING.has(word)) first = false;
+    else if (RUNNERS.has(word)) while (/^-\w/.test(tokens[at + 1]?.text ?? "")) at++;
+    else {
+      const [, name, value] = ASSIGNMENT.exec(word) ?? [];
+      if (name !== undefined && value !== undefined) assigned.set(name, isEmpty(value) ? "" : value);
+      else if (!isEmpty(word)) return true;
+    }
+  }
+  return false;
+}
+
+interface Token {
+  kind: "separator" | "bracket" | "redirect" | "word";
+  text: string;
+}
+
+const END: Token = { kind: "separator", text: "" };
+
+function tokensOf(text: string): Token[] {
+  return [...text.matchAll(TOKEN)].flatMap(({ groups = {} }): Token[] => {
+    for (const kind of ["separator", "bracket", "redirect", "word"] as const) {
+      const found = groups[kind];
+      if (found !== undefined) return [{ kind, text: found }];
+    }
+    return [];
+  });
+}
+
+function isBracket(tokens: readonly Token[], at: number, bracket: string): boolean {
+  return tokens[at]?.kind === "bracket" && tokens[at]?.text === bracket;
+}
+
+function wordsFrom(tokens: readonly Token[], start: number): string[] {
+  const end = tokens.findIndex(({ kind }, at) => at >= start && kind !== "word");
+  return tokens.slice(start, end < 0 ? undefined : end).map(({ text }) => text);
+}
+
+/** The end of a function's body, whose brackets begin after `from`. */
+function bodyEnd(tokens: readonly Token[], from: number): number {
+  const names = isBracket(tokens, from, "(") ? from + 2 : from + 1;
+  return isBracket(tokens, names, "(") && !isBracket(tokens, names + 1, ")")
+    ? closing(tokens, names, "(", ")")
+    : closing(tokens, names, "{", "}");
+}
+
+/** The index of the token that closes the first `open` at or after `from`; the last one if none does. */
+function closing(tokens: readonly Token[], from: number, open: string, close: string): number {
+  let depth = 0;
+  for (let at = from; at < tokens.length; at++) {
+    if (tokens[at]?.text === open) depth++;
+    else if (tokens[at]?.text === close && --depth <= 0) return at;
+  }
+  return tokens.length;
 }

@@ -25,7 +25,13 @@ export interface Receipt {
   /** Notices about the start of the run: parts that were left out, and why. */
   notices: string[];
   /** The checks of all attempts, in order: the last attempt decides. */
-  checks: { command: string; exit_code: number | null; output?: string; attempt?: number }[];
+  checks: {
+    command: string;
+    exit_code: number | null;
+    elapsed_ms?: number;
+    output?: string;
+    attempt?: number;
+  }[];
   sandbox: string;
   /** `--base`: the revision from which agents, skills, servers, settings and instructions came. */
   base: { ref: string; commit: string } | null;

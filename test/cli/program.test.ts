@@ -171,6 +171,23 @@ describe("the output", () => {
     expect({ out: ran.stdout.toString(), err: ran.stderr.toString() }).toEqual({ out: "0\n", err: "" });
   });
 
+  test("that its reader closed ends a command that prints a JSON document with an error", async () => {
+    const run = (line: string): string[] => {
+      const shell = `exec 3> >(true); wait $!; "$BUN" "$MAIN" ${line} >&3; echo $?`;
+      const env = { ...ENV, BUN: process.execPath, MAIN };
+      const { stdout, stderr } = Bun.spawnSync(["bash", "-c", shell], { env, cwd: work });
+      return [stdout.toString(), stderr.toString()];
+    };
+    const lost = expect.stringContaining("could not write the output: its reader closed it");
+    for (const line of [
+      "config --json",
+      "models --json",
+      `spawn x ${replay(answer).join(" ")} --output json`,
+    ])
+      expect([line, ...run(line)]).toEqual([line, "1\n", lost]);
+    expect(run("config")).toEqual(["0\n", ""]);
+  });
+
   // A line, and more than is written in one go.
   for (const args of [["version"], ["completions", "fish"]]) {
     test.skipIf(process.platform !== "linux")(`that can't be written is an error: ${args[0]}`, () => {

@@ -174,8 +174,8 @@ describe("declared checks decide", () => {
     const { receipt, stderr } = await verdict(machine, ["make it", ...checks]);
     expect(receipt).toMatchObject({ exit_code: 0, exit_reason: "completed" });
     expect(receipt.checks).toEqual([
-      { command: "test -f made.txt", exit_code: 0 },
-      { command: "grep -q yes made.txt", exit_code: 0 },
+      { command: "test -f made.txt", exit_code: 0, elapsed_ms: expect.any(Number) },
+      { command: "grep -q yes made.txt", exit_code: 0, elapsed_ms: expect.any(Number) },
     ]);
     expect(stderr).toContain("check test -f made.txt: passed");
   });
@@ -186,7 +186,12 @@ describe("declared checks decide", () => {
     const { receipt, stderr } = await verdict(machine, ["claim it", ...checks, "--check-attempts", "1"]);
     expect(receipt).toMatchObject({ exit_code: 1, exit_reason: "check_failed", result: "made, I think" });
     expect(receipt.checks).toEqual([
-      { command: "echo not there >&2; exit 7", exit_code: 7, output: "not there\n" },
+      {
+        command: "echo not there >&2; exit 7",
+        exit_code: 7,
+        output: "not there\n",
+        elapsed_ms: expect.any(Number),
+      },
     ]);
     expect(receipt.error?.message).toContain("echo not there >&2; exit 7");
     expect(stderr).toContain("not there");

@@ -2,7 +2,7 @@
 
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, jsonLines } from "../flags.ts";
 import { endText } from "../output/damage.ts";
 import { LogText, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
@@ -12,7 +12,11 @@ import { RUN_ARGUMENT } from "../target.ts";
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",
   args: [RUN_ARGUMENT],
-  flags: { follow: bool("keep printing until the run ends", { short: "f" }), json, ...RECORD_FROM },
+  flags: {
+    follow: bool("keep printing until the run ends", { short: "f" }),
+    json: jsonLines,
+    ...RECORD_FROM,
+  },
   examples: [
     { line: "rnix log", about: "what the last run has done so far, or did" },
     { line: "rnix log 3 -f", about: "and what it does, until it ends" },

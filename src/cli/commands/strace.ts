@@ -3,7 +3,7 @@
 import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
-import { json } from "../flags.ts";
+import { jsonLines } from "../flags.ts";
 import { type Wire, withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
 import { styleOf } from "../output/style.ts";
@@ -14,7 +14,7 @@ import { RUN_ARGUMENT } from "../target.ts";
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",
   args: [{ ...RUN_ARGUMENT, about: `${RUN_ARGUMENT.about}; 0 is the kernel itself` }],
-  flags: { json, ...RECORD_FROM },
+  flags: { json: jsonLines, ...RECORD_FROM },
   examples: [
     { line: "rnix strace 3", about: "every syscall as it is made, until the process ends" },
     { line: "rnix strace 3 --json", about: "one event per line" },

@@ -9,15 +9,17 @@ import { type JunitCase, junitXml } from "../output/junit.ts";
 export function checkReport(intent: string, receipt: Receipt): string {
   const { exit_code, exit_reason, error, elapsed_ms, checks } = receipt;
   const why = error?.message ?? `exit ${exit_code}`;
+  const cases = lastAttempt(checks).map(
+    ({ command, exit_code: code, elapsed_ms: ms = 0, output = "" }): JunitCase => {
+      const failed = { kind: "failure", message: `exit ${code ?? "none"}`, text: output } as const;
+      return { name: command, group: "rnix check", ms, problem: code === 0 ? null : failed };
+    },
+  );
   const run: JunitCase = {
     name: intent,
     group: "rnix run",
-    ms: elapsed_ms,
+    ms: Math.max(0, elapsed_ms - cases.reduce((sum, { ms }) => sum + ms, 0)),
     problem: exit_code === EXIT.ok ? null : { kind: "failure", message: exit_reason, text: why },
   };
-  const cases = lastAttempt(checks).map(({ command, exit_code: code, output = "" }): JunitCase => {
-    const failed = { kind: "failure", message: `exit ${code ?? "none"}`, text: output } as const;
-    return { name: command, group: "rnix check", ms: 0, problem: code === 0 ? null : failed };
-  });
   return junitXml("rnix", [run, ...cases]);
 }

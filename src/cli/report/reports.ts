@@ -2,6 +2,7 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
+import { EXIT } from "../exit.ts";
 import { text } from "../flags.ts";
 import type { Io, Session } from "../io.ts";
 import { ReportFile } from "./report-file.ts";
@@ -35,6 +36,8 @@ export class Reports {
   readonly #files: { [flag in keyof ReportFiles]: ReportFile | undefined };
   /** Of GitHub's step; undefined elsewhere. */
   readonly #step: ReportFile | undefined;
+  /** The paths of those that could not be written. */
+  readonly #failed: string[] = [];
 
   /** Fails with INVALID when a file could not be written: a run may cost money, so this is checked before it. */
   constructor(io: Io, files: ReportFiles) {
@@ -49,8 +52,9 @@ export class Reports {
   }
 
   /**
-   * Called before the run. Returns the function that writes the reports at its end; undefined when there are none. On
-   * GitHub, what the run prints in between is no workflow command: it is the text of models and programs.
+   * Called before the run. Returns the function that writes the reports at its end; undefined when there are none. It
+   * fails with INTERNAL when the run completed and a report could not be written. On GitHub, what the run prints in
+   * between is no workflow command: it is the text of models and programs.
    */
   begin(
     run: Omit<ReportedRun, "receipt" | "changes">,
@@ -62,10 +66,13 @@ export class Reports {
     return async (receipt, session) => {
       if (isGitHub(this.#io)) this.#io.stderr.write(`::${token}::\n`);
       await this.#write({ ...run, receipt, changes: await changesOf(receipt, session) });
+      // The exit code of a run that has failed says more.
+      if (this.#failed.length > 0 && receipt.exit_code === EXIT.ok)
+        throw new SyscallError("INTERNAL", `the run completed; not written: ${this.#failed.join(", ")}`);
     };
   }
 
-  /** A file that can't be written is named on stderr, and does not change the exit code. */
+  /** A file that can't be written is named on stderr. */
   async #write(run: ReportedRun): Promise<void> {
     const { summary, junit, "code-quality": quality } = this.#files;
     const [{ problemsOf }, { summaryMarkdown }] = await Promise.all([
@@ -95,6 +102,7 @@ export class Reports {
       await file.write(text, how);
     } catch (error) {
       if (!(error instanceof Error && "code" in error)) throw error;
+      this.#failed.push(file.path);
       this.#io.stderr.write(`note: the report ${file.path} could not be written: ${error.message}\n`);
     }
   }

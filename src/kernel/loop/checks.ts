@@ -3,6 +3,7 @@
 import { firstLine } from "../../lib/call-title.ts";
 import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempts.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult } from "../../store/runs/schema.ts";
 import { RunError } from "../errors/run-error.ts";
@@ -16,6 +17,10 @@ import type { Drain } from "../tools/drain.ts";
 
 /** Characters of a failed check's output that are kept and that the model is shown. */
 const OUTPUT_SHOWN = 4000;
+/** A shell's exit code for a command that is not there. */
+const NOT_FOUND = 127;
+const NOTHING_RAN =
+  "It runs nothing here: it only prepares the shell, or its variables are empty. Expected a command, such as npm test.";
 
 export interface CheckPorts {
   clock: Clock;
@@ -77,11 +82,16 @@ export class Checks {
 
   /** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
   async #run(attempt: number): Promise<CheckResult[]> {
-    const { contexts, watchers } = this.#ports;
+    const { clock, contexts, watchers } = this.#ports;
     const proc = this.#proc;
     const done: CheckResult[] = [];
     for (const [index, command] of proc.spec.checks.entries()) {
       watchers.doing(proc, "check", `checking: ${firstLine(command)}`);
+      const started = clock.monotonic();
+      if (!hasCommand(command, proc.spec.opts.env)) {
+        done.push({ command, exit_code: NOT_FOUND, output: NOTHING_RAN, ...(attempt > 1 && { attempt }) });
+        break;
+      }
       const { exit, output } = await runProgram(
         (request) => contexts.exec(proc, request, `check-${index + 1}`),
         { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
@@ -90,7 +100,14 @@ export class Checks {
       );
       const exit_code = exit.timedOut ? null : exit.code;
       const failed = exit_code !== 0;
-      done.push({ command, exit_code, ...(failed && { output }), ...(attempt > 1 && { attempt }) });
+      const elapsed_ms = Math.round(clock.monotonic() - started);
+      done.push({
+        command,
+        exit_code,
+        elapsed_ms,
+        ...(failed && { output }),
+        ...(attempt > 1 && { attempt }),
+      });
       if (failed || proc.stopped) break;
     }
     return done;

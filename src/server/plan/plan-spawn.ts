@@ -32,7 +32,7 @@ import type { HostLease } from "../../plugin/host/lease.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
-import { refuseRequest, refuseSandbox, requireValidSchema } from "./refuse-spawn.ts";
+import { refuseRequest, refuseSandbox, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
 import { type PlacedSpawn, parentUuid } from "./request-defaults.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { readOnlyNotice, untrustedNotice, withheldOf } from "./spawn-notices.ts";
@@ -133,6 +133,7 @@ export async function planSpawn(
     const isUnconfined = [provider, ...(provider.fallbacks ?? [])].some(({ unconfined }) => unconfined);
     if (isUnconfined) notices.push(UNCONFINED);
     const environment = environmentOf(grounds, providers, devices, notices);
+    requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
     await ports.remember(project);
     return {

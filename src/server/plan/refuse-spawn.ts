@@ -11,16 +11,16 @@ export function refuseRequest(request: PlacedSpawn, { isInside }: { isInside: bo
   if (isInside && request.trust) throw trustFromInside();
   if (isInside && request.resume_on_restart) throw restartFromInside();
   if (request.chat) refuseInChat(request, isInside);
-  requireCommands(request.check);
 }
 
-/** A check that runs nothing would pass. */
-function requireCommands(checks: readonly string[] = []): void {
-  const empty = checks.find((check) => !hasCommand(check));
+/** A check that runs nothing would pass. `env`: the environment of the run. */
+export function requireCommands(checks: readonly string[], env: Readonly<Record<string, string>>): void {
+  const empty = checks.find((check) => !hasCommand(check, env));
   if (empty === undefined) return;
+  const why = hasCommand(empty) ? "its variables are empty in the environment of the run" : "it runs nothing";
   throw new SyscallError(
     "INVALID",
-    `check: expected a command, got ${JSON.stringify(empty)}, which runs nothing and would pass`,
+    `check: expected a command, got ${JSON.stringify(empty)}: ${why}, so it would pass`,
   );
 }
 

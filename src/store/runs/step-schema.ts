@@ -215,6 +215,8 @@ export const JournalEntry = z.discriminatedUnion("t", [
 export const CheckResult = z.object({
   command: z.string(),
   exit_code: z.number().nullable(),
+  /** Absent: it did not run, or an older version recorded it. */
+  elapsed_ms: z.number().optional(),
   /** The end of its output, when it failed. */
   output: z.string().optional(),
   /** After a failed attempt the model continues, and all checks run again. Absent: the first attempt. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
 import { Machine } from "../support/machine.ts";
 
-const CHECK = 'echo "src/a.ts:3:4: error: bad, 100%"; echo "::set-output name=x::y"; exit 1';
+const CHECK = 'echo "src/a.ts:3:4: error: bad, 100%"; echo "::set-output name=x::y"; sleep 0.1; exit 1';
 
 /** A machine whose script answers with Markdown that tries to leave its place. */
 function machineWithScript(): Machine {
@@ -38,7 +38,13 @@ describe("the reports of a run in a pipeline", () => {
     expect(summary).toContain("```\nsrc/a.ts:3:4: error: bad, 100%\n");
     expect(summary).toContain("- `new.txt` +1 −0\n");
     expect(summary).toEndWith("> done &lt;b>\n> \n> # Heading\n> \n> ::error::told by the model\n");
-    expect(machine.read("j.xml")).toContain('tests="2" failures="2"');
+    const [, head, all, own, check] =
+      /<testsuites(.*?) time="(\S+)">[\s\S]*rnix run" time="(\S+)"[\s\S]*rnix check" time="(\S+)"/.exec(
+        machine.read("j.xml"),
+      ) ?? [];
+    expect(head).toContain('tests="2" failures="2"');
+    expect(Number(check)).toBeGreaterThan(0.05);
+    expect(Number(own) + Number(check)).toBeCloseTo(Number(all), 2);
     expect(JSON.parse(machine.read("q.json"))).toMatchObject([
       { description: "error: bad, 100%", location: { path: "src/a.ts", lines: { begin: 3 } } },
     ]);
@@ -84,7 +90,7 @@ describe("the reports of a run in a pipeline", () => {
     expect(machine.has("new.txt")).toBe(false);
   });
 
-  test("a summary that can't be written at the end is named, and the verdict stands", async () => {
+  test("a summary that can't be written at the end is named, and the command ends with an error", async () => {
     await using machine = machineWithScript();
     machine.write("out/keep", "");
     const check = "chmod 500 out && rm -f out/s.md && mkdir -p out/s.md || true";
@@ -95,6 +101,7 @@ describe("the reports of a run in a pipeline", () => {
     const { code, stderr } = await machine.run([...SPAWN, "--summary", "out/s.md", "--check", check, "x"]);
     chmodSync(`${machine.project}/out`, 0o700);
     expect(stderr).toContain("note: the report");
-    expect(code).toBe(0);
+    expect(stderr).toContain("the run completed; not written: ");
+    expect(code).toBe(1);
   });
 });

@@ -40,6 +40,13 @@ describe("checks", () => {
     expect(head).toContain("\n- true\n- test 1 = 1");
   });
 
+  test("one whose variables are empty in the run's environment has not passed", async () => {
+    await using h = new KernelHarness({ model: done, limits: { check_attempts: 1 } });
+    const { info } = await h.run("go", { checks: ["true", "$UNSET_HERE"] });
+    expect(info).toMatchObject({ exit_code: 1, exit_reason: "check_failed" });
+    expect(info.checks[1]).toMatchObject({ exit_code: 127, output: expect.stringContaining("runs nothing") });
+  });
+
   test("a failed one is shown to the model with its output, and the run continues until they pass", async () => {
     await using h = new KernelHarness({ model: script(says("one"), says("two"), says("three")), limits });
     const { info, events } = await h.run("go", { checks: ["true", passesAt(3)] });

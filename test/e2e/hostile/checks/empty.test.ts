@@ -4,11 +4,14 @@ import { says } from "../../support/scenes.ts";
 import { refusal, verdict } from "../../support/verdict.ts";
 
 const NOTHING = [" ", "\n\t\n", "# npm test", ";", "# a\n  # b\n", "\\\n"];
+/** The shell ends each of these with 0. */
+const PREPARING = ["X=1", ">f", "f() { false; }", "alias x=false", "cd . && set -e"];
+const EMPTY = ["$UNSET", "eval $UNSET", "for t in $UNSET; do false $t; done", "X=$UNSET; $X"];
 
 test("a check that runs nothing is refused before the run spends anything, alone and beside others", async () => {
   await using machine = new Machine();
   const model = await machine.play({ "do it": [says("done")] });
-  for (const check of NOTHING) {
+  for (const check of [...NOTHING, ...PREPARING, ...EMPTY]) {
     const { receipt, stderr } = await refusal(machine, ["do it", "--check", "true", "--check", check]);
     expect(receipt.exit_code).toBe(64);
     expect(stderr).toContain("check: expected a command");

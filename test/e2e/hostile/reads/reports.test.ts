@@ -47,13 +47,25 @@ test("what a run makes of its reports, links, folders of links and FIFOs, neithe
   const flags = all((flag) => (flag === "--junit" ? `out/${nameOf(flag)}` : nameOf(flag)));
   const github = { GITHUB_ACTIONS: "true", GITHUB_STEP_SUMMARY: join(machine.elsewhere, "step") };
   const { code, stderr } = await machine.run(run(...flags), { env: github });
-  expect(code).toBe(0);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/the run completed; not written: .*report--summary.*report--junit/);
   expect(stderr).toContain("report--summary could not be written: it is a link now");
   expect(stderr).toContain("report--junit could not be written: a folder on its path is a link now");
   expect(stderr).toContain("report--code-quality could not be written: no program reads from it");
   expect(stderr).toContain("step could not be written: it is a link now");
   expect(machine.read(victim)).toBe("mine\n");
   expect(machine.read(join(machine.elsewhere, "out", "report--junit"))).toBe("mine\n");
+});
+
+test("a report on a full disk ends the command with an error, and a failed run keeps its exit code", async () => {
+  await using machine = await Machine.playing({ go: [says("done")] });
+  for (const flag of FLAGS) {
+    const { code, stderr } = await machine.run(run(flag, "/dev/full"));
+    expect([flag, code, stderr]).toEqual([flag, 1, expect.stringContaining("not written: /dev/full")]);
+    const failed = await machine.run(run(flag, "/dev/full", "--max-steps", "1", "--check", "exit 3"));
+    expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining("exit 3")]);
+    expect(failed.stderr).not.toContain("the run completed");
+  }
 });
 
 test("a FIFO with a reader, /dev/stdout and a folder that is a link of the user get their reports", async () => {
