@@ -73,6 +73,7 @@ export class Chat implements ChatActions {
       link: this.link,
       stop: () => this.stop(),
       print,
+      showPast: (uuid) => this.#showPast(uuid),
       report: (work) => this.#report(work),
     });
     this.#commands = chatCommands(this);
@@ -235,7 +236,7 @@ export class Chat implements ChatActions {
   }
 
   change(run: PastRun): Promise<void> {
-    return this.#conversation.change(run, (uuid) => this.showPast(uuid));
+    return this.#conversation.change(run);
   }
 
   aside(question: string): void {
@@ -279,13 +280,6 @@ export class Chat implements ChatActions {
     this.#report(this.link.request("signal_tree", { uuid, signal: SIGTERM }));
   }
 
-  /** The end of a past conversation, in short. */
-  async showPast(uuid: string): Promise<void> {
-    const past = new PastTurns();
-    await this.link.log(uuid, (entry) => past.take(entry));
-    if (!past.isEmpty) this.#conversation.commit([...past.lines(this.columns, this.look), ""]);
-  }
-
   /** The last words: how to come back. */
   farewell(): string {
     const { uuid } = this;
@@ -300,6 +294,13 @@ export class Chat implements ChatActions {
     await this.#aside?.close().catch(() => undefined);
     await this.#conversation.close();
     await this.link.close();
+  }
+
+  /** The end of a past conversation, in short. */
+  async #showPast(uuid: string): Promise<void> {
+    const past = new PastTurns();
+    await this.link.log(uuid, (entry) => past.take(entry));
+    if (!past.isEmpty) this.#conversation.commit([...past.lines(this.columns, this.look), ""]);
   }
 
   async #command(name: string, args: string, draft: Draft, when: When): Promise<void> {

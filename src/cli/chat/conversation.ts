@@ -10,6 +10,7 @@ import type { Screen } from "../terminal/screen.ts";
 import type { ChildRun } from "../terminal/transcript.ts";
 import type { ChatOptions, PastRun } from "./actions.ts";
 import type { BelowLine } from "./below.ts";
+import { pastRun } from "./conversation-commands.ts";
 import type { Link } from "./link.ts";
 import type { Outgoing, When } from "./outbox.ts";
 import { type Begin, RunSession } from "./run-session.ts";
@@ -30,6 +31,8 @@ interface ConversationParts {
   /** Stops the model or the command. */
   stop(): void;
   print(text: string): void;
+  /** Prints the end of a past conversation. */
+  showPast(uuid: string): Promise<void>;
   /** Prints why something did not work. */
   report(work: Promise<unknown>): void;
 }
@@ -84,29 +87,56 @@ export class Conversation {
     this.#past = null;
   }
 
-  /** Continues another run. `shown`: prints the end of its conversation. */
-  async change(run: PastRun, shown: (uuid: string) => Promise<void>): Promise<void> {
+  /** Continues another run, and prints the end of its conversation. */
+  async change(run: PastRun): Promise<void> {
     await this.#drop();
     this.#past = run;
-    const session = run.state === "live" ? this.#start({ kind: "attach", uuid: run.uuid }) : null;
-    const past = shown(run.uuid);
-    await (session === null ? past : session.attach(past));
+    if (run.state !== "live") return this.#p.showPast(run.uuid);
+    const session = this.#start({ kind: "attach", uuid: run.uuid });
+    try {
+      await session.attach(this.#p.showPast(run.uuid));
+    } catch (error) {
+      if (session === this.#session) await this.#drop();
+      throw error;
+    }
   }
 
   /** Sends a message to the visible run. Without one, it begins the run, or resumes the past one. */
   async deliver(message: Outgoing, when: When): Promise<void> {
+    try {
+      await this.#deliver(message, when);
+    } catch (error) {
+      this.#p.line.putBefore(message.draft);
+      throw error;
+    }
+  }
+
+  async #deliver(message: Outgoing, when: When): Promise<void> {
     const session = this.front ?? this.#start(this.#beginning());
     try {
       await session.outbox.send(message, when);
     } catch (error) {
-      const isUnborn = session === this.#session && session.uuid === null;
-      if (isUnborn) await this.#drop();
-      // Where the offer fails, too, the first failure is the one to report.
-      const offer = () => this.#p.link.offerSetup(error).catch(() => false);
-      if (isUnborn && (await this.#p.screen.suspendFor(offer))) return this.deliver(message, when);
-      this.#p.line.putBefore(message.draft);
-      throw error;
+      if (session.isFollowed || session === this.#watched) throw error;
+      // A message before this one may have found the way meanwhile.
+      if (session === this.#session) {
+        await this.#drop();
+        if (!(await this.#isMended(error))) throw error;
+      }
+      await this.#deliver(message, when);
     }
+  }
+
+  /** After a run could not be begun or resumed: whether it can be now. */
+  async #isMended(error: unknown): Promise<boolean> {
+    const { link, screen, print } = this.#p;
+    if (this.#past === null)
+      // Where the offer fails, too, the first failure is the one to report.
+      return screen.suspendFor(() => link.offerSetup(error).catch(() => false));
+    const run = pastRun(await link.request("show", { uuid: this.#past.uuid }));
+    if (run.state !== "live") return false;
+    print("another terminal has resumed the conversation");
+    await this.change(run);
+    return true;
   }
 
   watch(child: ChildRun): void {

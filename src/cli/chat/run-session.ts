@@ -90,6 +90,11 @@ export class RunSession {
     return this.#ref?.uuid ?? null;
   }
 
+  /** False until the run is begun, resumed or attached to. */
+  get isFollowed(): boolean {
+    return this.#followed !== null;
+  }
+
   /** The model or a command works, or will as soon as it can. */
   get isWorking(): boolean {
     if (this.#isOver) return false;

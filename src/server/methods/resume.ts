@@ -9,6 +9,7 @@ import { streamMethod } from "./method.ts";
 import { findRun, requireAgent } from "./shared/find-run.ts";
 import { refuseInside } from "./shared/refuse-inside.ts";
 import { answerRun, canAnswer, streamRun } from "./shared/stream-run.ts";
+import { whileTaken } from "./shared/while-taken.ts";
 
 /** A resumed run, a fork or an adopted one. */
 interface Resumed extends BegunRun {
@@ -36,17 +37,21 @@ export const resume = streamMethod({
     const run = await services.history.byUuid(info.uuid, payload.cwd);
     if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${info.uuid}.`);
     if (adopt && !run.info.foreign) throw isOwn(info.uuid);
-    const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
-    const { agent, opts, notices } = await plan;
     const { from_step, stream } = payload;
     const input = payload.input && firstMessage(payload.input, payload.attached).content;
     const fork = payload.fork || adopt ? { step: from_step, adopt } : undefined;
-    const { pid, uuid, step } = await services.kernel.lifecycle.resume(
-      info.uuid,
-      agent,
-      { ...opts, notices, untilAnswer: payload.until_answer },
-      { input, fork },
-    );
+    const begin = async () => {
+      const plan = adopt ? services.planAdopt(run, payload) : services.planResume(run, payload);
+      const { agent, opts, notices } = await plan;
+      const given = { ...opts, notices, untilAnswer: payload.until_answer };
+      const resumed = await services.kernel.lifecycle.resume(info.uuid, agent, given, { input, fork });
+      return { ...resumed, because: opts.provider?.because };
+    };
+    // Of two that resume it at once, the second finds it alive.
+    const { pid, uuid, step, because } = await whileTaken(services, begin, async () => {
+      const now = await findRun(services, { uuid: info.uuid, cwd: payload.cwd });
+      return !now.live && now.run.records.claimant(info.uuid) !== null;
+    });
     const answer: Resumed = {
       pid,
       uuid,
@@ -55,7 +60,7 @@ export const resume = streamMethod({
     };
     if (!stream) return answerRun(services, answer, out);
     const answers = canAnswer(payload, caller);
-    await streamRun(services, answer, { because: opts.provider?.because, answers }, out);
+    await streamRun(services, answer, { because, answers }, out);
   },
 });
 

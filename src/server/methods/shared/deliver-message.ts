@@ -6,6 +6,7 @@ import { SyscallError } from "../../../plugin/index.ts";
 import type { ProcRef } from "../../../protocol/methods.ts";
 import type { Services } from "../../services.ts";
 import { type FoundRun, findRun, refOf } from "./find-run.ts";
+import { whileTaken } from "./while-taken.ts";
 
 interface Sender {
   /** As in a resume. */
@@ -14,10 +15,6 @@ interface Sender {
   /** A program inside a run resumes no other. */
   mayResume: boolean;
 }
-
-/** How often, and at which interval, to look for a run that another caller is resuming. */
-const TRIES = 100;
-const LOOK_MS = 20;
 
 /**
  * Returns where the message is: the process that reads it, and its number. Fails with INVALID if the run has ended, or is
@@ -31,27 +28,22 @@ export async function deliverMessage(
 ): Promise<ProcRef & { seq: number }> {
   const { uuid } = first.info;
   let found = first;
-  for (let tries = 1; ; tries++) {
-    try {
-      return await (found.live
-        ? toLiveRun(services, found, message, sender)
-        : byResume(services, found.info, message, sender));
-    } catch (thrown) {
-      if (!(await isTaken(services, found, thrown)) || tries === TRIES) throw thrown;
-      // It is being suspended, or another message or client is resuming it.
-      await new Promise<void>((resolve) => void services.clock.timer(LOOK_MS, resolve));
-      found = await findRun(services, { uuid });
-    }
-  }
+  const send = () =>
+    found.live
+      ? toLiveRun(services, found, message, sender)
+      : byResume(services, found.info, message, sender);
+  return whileTaken(services, send, async (thrown) => {
+    const before = found;
+    found = await findRun(services, { uuid });
+    return isTaken(before, found, thrown);
+  });
 }
 
-/** Whether the run has another process, or none, than when it was looked for. */
-async function isTaken(services: Services, found: FoundRun, thrown: unknown): Promise<boolean> {
+/** Whether the run is being suspended, or another message or client is resuming it. */
+function isTaken(before: FoundRun, now: FoundRun, thrown: unknown): boolean {
   if (!(thrown instanceof SyscallError)) return false;
-  const { uuid } = found.info;
-  const now = await findRun(services, { uuid });
-  if (found.live) return thrown.code === "CLOSED" && now.info.exit_reason === "suspended";
-  return now.live || found.run.records.claimant(uuid) !== null;
+  if (before.live) return thrown.code === "CLOSED" && now.info.exit_reason === "suspended";
+  return now.live || before.run.records.claimant(before.info.uuid) !== null;
 }
 
 async function toLiveRun(
