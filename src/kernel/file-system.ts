@@ -84,6 +84,7 @@ export class FileSystem {
         try {
           const { entry, subpath } = proc.spec.namespace.resolve(path);
           const asked = grant && proc.permissions.asks(grant.call);
+          if (grant && asked) this.#requirePossible(proc, grant);
           if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signal);
           const context = this.#ports.contexts.make(
             proc,
@@ -198,6 +199,12 @@ export class FileSystem {
       this.#grants.access(proc, grant, paths, also, (covering, asked, opened) =>
         this.#ports.ask(proc, covering, asked, opened, signal),
       );
+  }
+
+  /** What can't be allowed is refused before a person is asked. */
+  #requirePossible(proc: Process, { call }: FileGrant): void {
+    const why = proc.permissions.impossible(call, this.#ports.contexts.guarded(proc));
+    if (why !== null) throw new SyscallError("PERMISSION", why, { device: call.path });
   }
 
   /** Asks a person about the call. Returns the verdict for the trace. */

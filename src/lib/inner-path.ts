@@ -1,5 +1,6 @@
-/** Tells whether a path lies in a folder. */
+/** Tells whether a path lies in a folder, and where its links lead. */
 
+import { realpathSync } from "node:fs";
 import { isAbsolute, relative } from "node:path";
 
 /** The path relative to a folder that holds it, "" for the folder itself; null when it lies outside. */
@@ -10,4 +11,13 @@ export function innerPath(folder: string, path: string): string | null {
 
 export function isWithin(folder: string, path: string): boolean {
   return innerPath(folder, path) !== null;
+}
+
+/** The path with its links resolved; unchanged when it is missing: an open below it fails with its own error. */
+export function realOrSame(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
 }

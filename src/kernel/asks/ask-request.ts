@@ -40,6 +40,7 @@ export function permissionRequest(
   const text = JSON.stringify(input);
   const reason = typeof input.description === "string" ? input.description : undefined;
   const isNew = opened !== undefined && opened !== subject;
+  const opens = proc.permissions.opens(grant.call);
   const call: AskedCall = {
     tool,
     path,
@@ -48,6 +49,7 @@ export function permissionRequest(
     rules,
     ...(isNew && { opened }),
     ...(reason && { reason: proc.secrets.hide(reason) }),
+    ...(opens && { opens }),
     always: proc.permissions.suggestAlways(isNew ? { ...grant.call, opened } : grant.call),
   };
   const questions = [permissionQuestion(call, o)];

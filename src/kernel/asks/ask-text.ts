@@ -20,12 +20,18 @@ export function askedText({ call, questions }: Pick<OpenAsk, "call" | "questions
 
 /** The question about a tool call, with its choices. */
 export function permissionQuestion(call: AskedCall, o: { inProject: boolean }): AskQuestion {
+  const { opens } = call;
   const always = call.always.join(", ");
   return {
     question: `Allow ${nameOf(call)}?`,
     options: [
-      { id: "yes", label: "Yes" },
-      ...(always === ""
+      {
+        id: "yes",
+        label: "Yes",
+        ...(opens && { about: `opens ${opens.dir} to this run${opens.write ? "" : " for reading"}` }),
+      },
+      // A yes opens the folder until the run ends.
+      ...(always === "" || opens
         ? []
         : [{ id: "always", label: `Yes, and always ${always}`, about: "until this run ends" }]),
       ...(always === "" || !o.inProject

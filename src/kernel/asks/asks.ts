@@ -7,6 +7,7 @@ import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
+import type { OpenedFolder } from "../permission/opened-folders.ts";
 import type { LiveAsk, ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import { answerWake } from "../process/process-info.ts";
@@ -92,6 +93,8 @@ export class Asks {
     const verdict = request.earlier ?? (await this.#decide(proc, request, signal));
     if (verdict.verdict === "no") throw refusedBy(request.call, verdict);
     grant.approve(asked, opened);
+    const { opens } = request.call;
+    if (opens) await this.openFolders(proc, [opens]);
     return verdict;
   }
 
@@ -365,6 +368,11 @@ export class Asks {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
       }
     }
+    this.#settleAllowed(rules.join(", "));
+  }
+
+  /** Settles the open questions that an answer to another one has decided. */
+  #settleAllowed(via: string): void {
     for (const waiting of this.#open.all()) {
       const { proc: other, ask, grant } = waiting;
       if (!ask.call || !grant || waiting.isSettled) continue;
@@ -373,8 +381,19 @@ export class Asks {
         opened === undefined
           ? other.permissions.asks(grant.call)
           : other.permissions.asksForOpened({ ...grant.call, opened }, []);
-      if (asked === null) this.#open.settle(waiting, { by: "rule", answers: [YES], via: rules.join(", ") });
+      if (asked === null) this.#open.settle(waiting, { by: "rule", answers: [YES], via });
     }
+  }
+
+  /** Opens folders to the whole tree of the process. */
+  async openFolders(proc: Process, folders: readonly OpenedFolder[]): Promise<void> {
+    const { table, saveInfo } = this.#ports;
+    const root = table.ancestry(proc).at(-1) ?? proc;
+    const permissions = root.permissions.opening(folders);
+    if (permissions === root.permissions) return;
+    table.setPermissions(root, permissions);
+    for (const one of table.tree(root)) await saveInfo(one);
+    this.#settleAllowed(folders.map(({ dir }) => dir).join(", "));
   }
 
   /** The client that started the run has not attached in time. */

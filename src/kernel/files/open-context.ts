@@ -7,6 +7,7 @@ import {
   type ChecklistItem,
   type Child,
   type ExecRequest,
+  type GuardedFolder,
   type LlmReply,
   type LlmRequest,
   type OpenContext,
@@ -84,8 +85,8 @@ export class OpenContexts {
       },
       project: { id: opts.project.id, dir: opts.project.dir, trusted: opts.project.trusted },
       cwd: opts.cwd,
-      folders: opts.folders ?? [],
-      guarded: [{ dir: opts.project.dataDir, readable: true }, ...this.#ports.guarded],
+      folders: [...(opts.folders ?? []), ...proc.permissions.opened.map(({ dir }) => dir)],
+      guarded: this.guarded(proc),
       env: opts.env,
       call,
       config: entry.path === proc.provider.device ? proc.provider.config : entry.config,
@@ -112,6 +113,11 @@ export class OpenContexts {
       access,
       ...this.#services(proc, entry, call, signal),
     };
+  }
+
+  /** The folders that its tools must not write to, or not even read. */
+  guarded({ spec }: Process): readonly GuardedFolder[] {
+    return [{ dir: spec.opts.project.dataDir, readable: true }, ...this.#ports.guarded];
   }
 
   #services(

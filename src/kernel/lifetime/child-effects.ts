@@ -1,9 +1,9 @@
 /** Checks that a parent may have the effects of a child's options. */
 
-import { isWithin } from "../../lib/inner-path.ts";
+import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
-import { foldersOf, realOrSame } from "./spawn-limits.ts";
+import { foldersOf } from "./spawn-limits.ts";
 
 /** The effects of a child's options outside of its own tool calls. */
 export interface ChildEffects {
@@ -42,7 +42,7 @@ function readRefusal(parent: Process, file: string, guarded: readonly GuardedFol
   const quoted = `'${path.replaceAll("'", "'\\''")}'`;
   if (parent.permissions.toolRefusal("Bash", `cat ${quoted}`) === null) return null;
   const hidden = guarded.some(({ dir, readable }) => !readable && isWithin(realOrSame(dir), path));
-  const folders = foldersOf(parent.spec.opts).map(realOrSame);
+  const folders = foldersOf(parent).map(realOrSame);
   if (hidden || !folders.some((folder) => isWithin(folder, path))) {
     return `It is outside of what the parent may read: ${folders.join(", ")}.`;
   }

@@ -1,7 +1,6 @@
 /** Checks and computes the folders, rights and limits of a new process. */
 
-import { realpathSync } from "node:fs";
-import { isWithin } from "../../lib/inner-path.ts";
+import { isWithin, realOrSame } from "../../lib/inner-path.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits, TreeBudget } from "../budget/budget.ts";
@@ -15,29 +14,21 @@ import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from ".
 
 /** Fails with PERMISSION for a folder outside the parent's folders. */
 export function requireWithinParent(given: SpawnOpts, parent: Process): void {
-  const { opts } = parent.spec;
-  const folders = foldersOf(opts).map(realOrSame);
-  const outside = foldersOf(given).find(
+  const folders = foldersOf(parent).map(realOrSame);
+  const outside = [given.project.dir, ...(given.folders ?? [])].find(
     (dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))),
   );
   if (outside !== undefined) {
     throw new SyscallError(
       "PERMISSION",
-      `${outside} is outside the folders of process ${parent.pid} (${foldersOf(opts).join(", ")}). A child can't use more than its parent.`,
+      `${outside} is outside the folders of process ${parent.pid} (${foldersOf(parent).join(", ")}). A child can't use more than its parent.`,
     );
   }
 }
 
-export function foldersOf({ project, folders = [] }: SpawnOpts): string[] {
-  return [project.dir, ...folders];
-}
-
-export function realOrSame(dir: string): string {
-  try {
-    return realpathSync(dir);
-  } catch {
-    return dir; // Missing: an open below it fails with its own error.
-  }
+/** The folders that the process may use: its project, those of `--add`, and those that a person has opened. */
+export function foldersOf({ spec: { opts }, permissions }: Process): string[] {
+  return [opts.project.dir, ...(opts.folders ?? []), ...permissions.opened.map(({ dir }) => dir)];
 }
 
 /** The spawner's rules, or else the agent's. A child's rights are always within its parent's. */
@@ -51,12 +42,11 @@ export function permissionsOf(
   const facts = { ...factsOf(namespace), expected };
   const allow = opts.allow ?? agent.allowedTools;
   const deny = opts.deny ?? [];
-  const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd };
+  const folders = (opts.folders ?? []).map(realOrSame);
+  const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd, folders };
   const above =
     parent?.permissions.withFacts(facts) ?? (opts.within && Permissions.from(opts.within, places));
-  const rights = above
-    ? above.child(allow, deny, opts.cwd)
-    : Permissions.of({ allow, deny, ...facts, projectDir: opts.project.dir, cwd: opts.cwd });
+  const rights = above ? above.child(allow, deny, opts.cwd) : Permissions.of({ allow, deny, ...places });
   const asking = withAsks(rights, opts, agent.ask);
   return opts.allow === undefined ? asking : asking.fixed();
 }

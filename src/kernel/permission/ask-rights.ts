@@ -114,9 +114,9 @@ export class AskLayers {
     return this.#rights.rules.length === 0 && this.#rights.mode === "off";
   }
 
-  /** The rules that a person has allowed for the rest of the run. */
-  get always(): string[] {
-    return textsOf(this.#parts.always);
+  /** The rules that a person has allowed, for the rest of the run or in the project. */
+  get always(): Layer {
+    return this.#rights.always;
   }
 
   #with(change: Partial<Parts>): AskLayers {

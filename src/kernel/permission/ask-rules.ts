@@ -82,13 +82,12 @@ function covers(rule: Rule, view: CallView, command: SimpleCommand): boolean {
   return rule.name === view.tool?.name && rule.command.covers(command);
 }
 
-/** A tool for files is asked for when it writes outside the project. */
+/** A tool for files is asked for outside the project and the folders that are open to it. */
 function isOutside(view: CallView): boolean {
   const { call, kind } = view;
   if (call.tool === null) return view.toolsThere.some(({ outside }) => outside) && call.readOnly !== true;
   if (kind !== "path") return isOutsideTool(view);
-  if (view.tool?.readOnly === true) return view.tool.outside === true;
-  return view.targets.length === 0 || view.targets.some(({ relative }) => relative === null);
+  return (!view.writes && isOutsideTool(view)) || !view.isInFolders;
 }
 
 function isOutsideTool({ tool }: CallView): boolean {

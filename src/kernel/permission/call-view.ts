@@ -5,6 +5,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { innerPath } from "../../lib/inner-path.ts";
 import { type CommandLine, readCommandLine } from "./command-pattern.ts";
 import { type PathSegments, segments } from "./glob.ts";
+import { holds, type OpenedFolder } from "./opened-folders.ts";
 import { type Protection, protectionOf } from "./protected-paths.ts";
 
 /** What a tool's patterns are compared with. */
@@ -36,6 +37,8 @@ export interface Facts {
   projectDir?: string;
   /** Absolute. Relative subjects start here; the project's folder by default. */
   cwd?: string;
+  /** Folders that were given beside the project's (`--add`), with their links resolved. */
+  folders?: readonly string[];
   /** Resolves links; for a missing path, those of its nearest existing folder. */
   realPath?(path: string): string;
   /** Returns true when a file or folder has this absolute path. */
@@ -64,15 +67,18 @@ export function subjectKind(tool: ToolFacts): SubjectKind {
 export class CallView {
   readonly call: Call;
   readonly #facts: Facts;
+  readonly #opened: readonly OpenedFolder[];
   /** The tool, if it is known and the path is on its device. */
   readonly tool: ToolFacts | undefined;
   #line: { read: CommandLine } | undefined;
   #targets: readonly PathSegments[] | undefined;
   #protections: readonly (Protection | null)[] | undefined;
 
-  constructor(call: Call, facts: Facts) {
+  /** `opened`: the folders that a person has opened. */
+  constructor(call: Call, facts: Facts, opened: readonly OpenedFolder[] = []) {
     this.call = call;
     this.#facts = facts;
+    this.#opened = opened;
     const tool = facts.tools.find((known) => known.name === call.tool);
     this.tool = tool && isAtOrBelow(call.path, tool.path) ? tool : undefined;
   }
@@ -94,6 +100,35 @@ export class CallView {
     this.#targets ??=
       this.call.opened === undefined ? this.#findTargets() : this.#openedTargets(this.call.opened);
     return this.#targets;
+  }
+
+  /** Absolute, with links resolved: the file that the call means. undefined when it names none. */
+  get realTarget(): string | undefined {
+    const target = this.kind === "path" ? this.targets.at(-1) : undefined;
+    return target && `/${target.absolute.join("/")}`;
+  }
+
+  /** Whether it may change its file. */
+  get writes(): boolean {
+    return this.tool?.readOnly !== true;
+  }
+
+  get projectDir(): string {
+    return realProject(this.#facts);
+  }
+
+  /** Whether its file is in the project, or in a folder that the run was given or that a person has opened. */
+  get isInFolders(): boolean {
+    const real = this.realTarget;
+    if (real === undefined || this.targets.at(-1)?.relative !== null) return real !== undefined;
+    const given = (this.#facts.folders ?? []).map((dir) => ({ dir, write: true }));
+    return holds(given, real, this.writes) || holds(this.#opened, real, this.writes);
+  }
+
+  /** Whether its file is in a folder that was opened for reading only, and it may change it. */
+  get isReadOnlyThere(): boolean {
+    const real = this.realTarget;
+    return real !== undefined && this.writes && !this.isInFolders && holds(this.#opened, real, false);
   }
 
   /** For each target, why a rule must name it, or null; empty for a call that writes to no path. */

@@ -39,6 +39,15 @@ export class PathPattern {
     );
   }
 
+  /** What is before the first wildcard of an absolute pattern; null for others. `isWhole`: it covers all that is below. */
+  get root(): { dir: string; isWhole: boolean } | null {
+    if (!this.#absolute || this.problem !== undefined) return null;
+    const at = this.#parts.findIndex((part) => /[*?]/.test(part));
+    const literal = at < 0 ? this.#parts : this.#parts.slice(0, at);
+    const isWhole = at < 0 || (this.#parts[at] === "**" && at === this.#parts.length - 1);
+    return { dir: `/${literal.join("/")}`, isWhole };
+  }
+
   /** The protected names in it, with their counts. */
   get protectedNames(): ReadonlyMap<string, number> {
     return countProtected(this.#parts);

@@ -1,13 +1,15 @@
 /** The rights of one process: which calls its rules allow. */
 
-import { SyscallError } from "../../plugin/index.ts";
+import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import type { Asked } from "./ask-rights.ts";
 import type { AskMode } from "./ask-rules.ts";
-import { type Call, CallView, type Facts, isAtOrBelow, type ToolFacts } from "./call-view.ts";
+import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
+import { whyImpossible } from "./impossible-call.ts";
 import { knownRules } from "./known-rules.ts";
+import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
 import { denialOf, refusalOf } from "./refusal.ts";
 import { FRESH, type Rights, recordOf, rightsFrom } from "./rights.ts";
 import { parseRule, type Rule } from "./rule.ts";
@@ -47,6 +49,7 @@ export class Permissions {
   #shown: readonly ToolFacts[] | undefined;
   #allowedTools: readonly string[] | undefined;
   #allowedDevices: readonly string[] | undefined;
+  #opened: readonly OpenedFolder[] | undefined;
   /** All lists that must allow a call. */
   readonly #limits: readonly Layer[];
   /** All deny rules. */
@@ -89,6 +92,7 @@ export class Permissions {
         above: this.#limits,
         denyAbove: this.#denials,
         asks: this.#parts.asks.below(),
+        opened: this.#parts.opened,
       },
       facts,
     );
@@ -97,7 +101,8 @@ export class Permissions {
   /** Returns these rights, limited by the parent's current rights. */
   within(parent: Permissions): Permissions {
     const asks = this.#parts.asks.within(parent.#parts.asks);
-    return this.#with({ above: parent.#limits, denyAbove: parent.#denials, asks });
+    const opened = withFolders(this.#parts.opened, parent.#parts.opened);
+    return this.#with({ above: parent.#limits, denyAbove: parent.#denials, asks, opened });
   }
 
   /** Returns the same rights with more ask rules. A stricter mode stays. Fails as `of` does. */
@@ -108,6 +113,36 @@ export class Permissions {
   /** Adds rules that a person has allowed: calls that they cover are not asked for. */
   allowAlways(rules: readonly string[], where: "run" | "project"): Permissions {
     return this.#grown({ asks: this.#parts.asks.allowing(rules.map(parseRule), where) });
+  }
+
+  /** Opens these folders outside of the project. */
+  opening(folders: readonly OpenedFolder[]): Permissions {
+    const opened = withFolders(this.#parts.opened, folders);
+    return opened === this.#parts.opened ? this : this.#with({ opened });
+  }
+
+  /** The folders outside of the project that a person has opened, by a yes or by an "always". */
+  get opened(): readonly OpenedFolder[] {
+    this.#opened ??= withFolders(
+      this.#parts.opened,
+      openedByRules(this.#parts.asks.always, (name) =>
+        this.#facts.tools.find((tool) => tool.name === name && subjectKind(tool) === "path"),
+      ),
+    );
+    return this.#opened;
+  }
+
+  /** The folder that a yes to this call opens to the run; undefined when the call needs none. */
+  opens(call: Call): OpenedFolder | undefined {
+    const view = this.#view(call);
+    const real = view.realTarget;
+    if (real === undefined || view.isInFolders) return undefined;
+    return { dir: folderToOpen(real, view.projectDir), write: view.writes };
+  }
+
+  /** Why this call fails even with a person's yes; null when it may succeed. */
+  impossible(call: Call, guarded: readonly GuardedFolder[]): string | null {
+    return whyImpossible(this.#view(call), guarded);
   }
 
   /** Returns the same rights over other tools and devices, which mounts add and remove. */
@@ -217,17 +252,17 @@ export class Permissions {
 
   /** Returns what a person must be asked about a covered call; null when nothing. */
   asks(call: Call): Asked | null {
-    return this.#parts.asks.asks(() => new CallView(call, this.#facts));
+    return this.#parts.asks.asks(() => this.#view(call));
   }
 
   /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
   asksForOpened(call: Call & { opened: string }, also: readonly string[]): Asked | null {
-    return this.#parts.asks.asksForOpened(() => new CallView(call, this.#facts), also);
+    return this.#parts.asks.asksForOpened(() => this.#view(call), also);
   }
 
   /** Returns the rules that "always" would allow for this call, as they are shown to the person; empty for none. */
   suggestAlways(call: Call): string[] {
-    return suggestRules(new CallView(call, this.#facts));
+    return suggestRules(this.#view(call));
   }
 
   /**
@@ -235,15 +270,16 @@ export class Permissions {
    * deny patterns count, because a search must not read what Read may not read.
    */
   refusalOfOpened(call: Call & { opened: string }, also: readonly string[]): string | null {
-    const view = new CallView(call, this.#facts);
+    const view = this.#view(call);
     const denying = deniedTo(this.#denials, also, view);
     if (denying) return denialOf(denying);
+    if (view.isReadOnlyThere) return "Its folder is open to this run for reading only.";
     const decision = this.#decide(view);
     return "refusal" in decision ? decision.refusal : null;
   }
 
   decide(call: Call): Decision {
-    return this.#decide(new CallView(call, this.#facts));
+    return this.#decide(this.#view(call));
   }
 
   #decide(view: CallView): Decision {
@@ -253,6 +289,10 @@ export class Permissions {
     if (rule === null) return { refusal: refusalOf(this.#own, view) };
     const limit = this.#limits.find((layer) => coveredBy(layer, view) === null);
     return limit ? { refusal: refusalOf(limit, view) } : { rule };
+  }
+
+  #view(call: Call): CallView {
+    return new CallView(call, this.#facts, this.opened);
   }
 
   /** Returns true when some input of this tool could be covered, so that it is shown to the model. */

@@ -3,6 +3,7 @@
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import { AskLayers } from "./ask-rights.ts";
 import { type Layer, textsOf } from "./coverage.ts";
+import type { OpenedFolder } from "./opened-folders.ts";
 import { parseRule, type Rule } from "./rule.ts";
 
 export interface Rights {
@@ -22,6 +23,8 @@ export interface Rights {
   denyAbove: Layer;
   /** Which of the covered calls a person decides. */
   asks: AskLayers;
+  /** Folders outside of the project that a person has opened by a yes, here or in an ancestor. */
+  opened: readonly OpenedFolder[];
 }
 
 /** The initial state of a process: no rules of its own, and no parent. */
@@ -34,6 +37,7 @@ export const FRESH: Rights = {
   above: [],
   denyAbove: [],
   asks: AskLayers.NONE,
+  opened: [],
 };
 
 /** A rule for a removed tool or device covers nothing, but still denies. */
@@ -48,11 +52,21 @@ export function rightsFrom(record: PermissionRecord): Rights {
     above,
     denyAbove: (record.deny_above ?? []).map(parseRule),
     asks: AskLayers.from(record),
+    opened: record.opened ?? [],
   };
 }
 
 /** The rules of mounts are not in it: they come again with the mounts. */
-export function recordOf({ own, deny, revoked, above, denyAbove, fixed, asks }: Rights): PermissionRecord {
+export function recordOf({
+  own,
+  deny,
+  revoked,
+  above,
+  denyAbove,
+  fixed,
+  asks,
+  opened,
+}: Rights): PermissionRecord {
   return {
     allow: [own, ...above].map(textsOf),
     deny: textsOf(deny),
@@ -60,5 +74,6 @@ export function recordOf({ own, deny, revoked, above, denyAbove, fixed, asks }: 
     ...(denyAbove.length > 0 && { deny_above: textsOf(denyAbove) }),
     ...(fixed && { fixed }),
     ...asks.record(),
+    ...(opened.length > 0 && { opened: [...opened] }),
   };
 }

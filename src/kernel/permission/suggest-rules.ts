@@ -3,6 +3,7 @@
 import type { CallView } from "./call-view.ts";
 import { coveredBy } from "./coverage.ts";
 import { isHarmless } from "./harmless-commands.ts";
+import { patternToOpen } from "./opened-folders.ts";
 import { parseRule } from "./rule.ts";
 import { namesIn } from "./shell-lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
@@ -54,9 +55,9 @@ function candidates(view: CallView): string[] {
   }
   const target = view.targets.at(-1);
   if (target === undefined) return [];
-  const path = target.relative === null ? `/${target.absolute.join("/")}` : target.relative.join("/");
+  const path = target.relative?.join("/") ?? patternToOpen(`/${target.absolute.join("/")}`, view.projectDir);
   if (/\p{C}/u.test(path)) return [];
-  return PLAIN.test(path) || /^[^*?()[\]{}\\]+$/.test(path) ? [`${tool}(${path})`] : [];
+  return PLAIN.test(path) || /^[^*?()[\]{}\\]+(?:\/\*\*)?$/.test(path) ? [`${tool}(${path})`] : [];
 }
 
 /** null for words that a pattern can't hold. */

@@ -1,5 +1,6 @@
 /** Restores the settings of a resumed run: options, limits, rights and tools. */
 
+import { realOrSame } from "../../lib/inner-path.ts";
 import type { ProcessMeta } from "../../store/runs/schema.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { BudgetLimits } from "../budget/budget.ts";
@@ -60,7 +61,8 @@ export function savedPermissions(
   opts: SpawnOpts,
   parent: Process | undefined,
 ): Permissions {
-  const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd };
+  const folders = (opts.folders ?? []).map(realOrSame);
+  const facts = { ...factsOf(namespace), projectDir: opts.project.dir, cwd: info.cwd, folders };
   const saved = withAsks(Permissions.from(info.permissions, facts), opts);
   return parent ? saved.within(parent.permissions) : saved;
 }

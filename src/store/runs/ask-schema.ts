@@ -39,6 +39,8 @@ const AskedCall = z.object({
   rules: z.array(z.string()),
   /** The model's own reason, if the call has one. */
   reason: z.string().optional(),
+  /** The folder that a yes opens to the run, which is outside of its project. */
+  opens: z.object({ dir: z.string(), write: z.boolean() }).optional(),
   /** The rules that "always" would allow. Empty: it can't be offered. */
   always: z.array(z.string()),
 });

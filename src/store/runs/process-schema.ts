@@ -42,6 +42,8 @@ export const PermissionRecord = z.object({
   ask_mode: z.enum(["outside"]).optional(),
   /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
   always: z.array(z.string()).optional(),
+  /** Folders outside of the project that a person has opened by a yes. */
+  opened: z.array(z.object({ dir: z.string(), write: z.boolean() })).optional(),
 });
 
 /** A scheduled job, and the instant and attempt that a run is made for. */

@@ -210,13 +210,14 @@ describe("the mode outside", () => {
         "Bash(command ls)",
         "Write(../other/a)",
         "Write(/etc/passwd)",
+        "Read(../other/a)",
+        "Grep(../other)",
         "WebFetch(https://x)",
         "mcp__x__put",
         "/dev/shell",
       ],
       allow: [
         "Read(a)",
-        "Read(../other/a)",
         "Write(a)",
         `Write(${PROJECT}/src/a)`,
         "Grep(.)",
@@ -242,6 +243,63 @@ describe("the mode outside", () => {
       ask: ["Bash(npm install)", "Bash(npm test; rm a)"],
     },
   );
+});
+
+describe("a folder outside of the project", () => {
+  const write = call("Write(/data/site/a)");
+  const read = call("Read(/data/site/a)");
+  const outside = of({ mode: "outside" });
+
+  test("is opened by a yes: to a read for reading, to a write for writing", () => {
+    expect(outside.opens(read)).toEqual({ dir: "/data/site", write: false });
+    expect(outside.opens(write)).toEqual({ dir: "/data/site", write: true });
+    const readable = outside.opening([{ dir: "/data/site", write: false }]);
+    expect([readable.asks(read), readable.opens(read)]).toEqual([null, undefined]);
+    expect(readable.asks(write)?.rules).toEqual(["the mode outside"]);
+    expect(readable.refusalOfOpened({ ...write, opened: "/data/site/a" }, [])).toContain("for reading only");
+    const open = readable.opening([{ dir: "/data/site", write: true }]);
+    expect(open.opened).toEqual([{ dir: "/data/site", write: true }]);
+    expect([open.asks(write), open.asks(call("Read(/data/site/b/c)"))]).toEqual([null, null]);
+    expect(open.asks(call("Write(/data/other)"))).not.toBeNull();
+  });
+
+  test("is opened by what is always allowed, for writing where the rule names it whole", () => {
+    const opened = (...rules: string[]) => of({ mode: "outside", project: rules }).opened;
+    expect(opened("Write(/data/site/**)")).toEqual([{ dir: "/data/site", write: true }]);
+    expect(opened("Write(/data/a.txt)")).toEqual([{ dir: "/data/a.txt", write: true }]);
+    expect(opened("Read(/data/site/**)")).toEqual([{ dir: "/data/site", write: false }]);
+    expect(opened("Write(/data/*.md)")).toEqual([{ dir: "/data", write: false }]);
+    expect(opened("Write(src/**)", "Bash(/data/run *)", "Write")).toEqual([]);
+  });
+
+  test("that holds the project or the home is not opened as a whole", () => {
+    expect(outside.opens(call("Write(../notes.md)"))).toEqual({ dir: "/home/u/notes.md", write: true });
+    expect(outside.opens(call("Write(/notes.md)"))).toEqual({ dir: "/notes.md", write: true });
+  });
+
+  test("that was given with the run is not asked for", () => {
+    const given = outside.withFacts({ folders: ["/data/site"] });
+    expect([given.asks(write), given.opens(write)]).toEqual([null, undefined]);
+  });
+
+  test("is in the record, and open to children", () => {
+    const open = outside.opening([{ dir: "/data/site", write: true }]);
+    expect(Permissions.from(open.record(), FACTS).opened).toEqual(open.opened);
+    expect(open.child(["*"], []).asks(write)).toBeNull();
+    expect(outside.child(["*"], []).within(open).asks(write)).toBeNull();
+  });
+
+  test("whose file can't be allowed is refused before the question", () => {
+    const guarded = [
+      { dir: "/data/keys", readable: false },
+      { dir: "/data/records", readable: true },
+    ];
+    const why = (text: string) => outside.impossible(call(text), guarded);
+    expect(why("Read(/data/keys/a)")).toContain("settings and keys of Rnix");
+    expect(why("Write(/data/records/a)")).toContain("records of Rnix");
+    expect(why("Read(/data/records/a)")).toBeNull();
+    expect(why("Write(/tmp)")).toContain("is a folder");
+  });
 });
 
 describe("a child", () => {
@@ -329,7 +387,8 @@ describe("always offers", () => {
     ["Bash(echo $(rm a))", []],
     ["Bash(sh -c 'rm a')", []],
     ["Write(.github/a.yml)", ["Write(.github/a.yml)"]],
-    ["Write(/etc/hosts)", ["Write(/etc/hosts)"]],
+    ["Write(/etc/hosts)", ["Write(/etc/**)"]],
+    ["Write(/home/u/project/../notes.md)", ["Write(/home/u/notes.md)"]],
     ["mcp__x__put", ["mcp__x__put"]],
     ["/dev/shell", []],
   ])("for %s the rules %p", (text, rules) => {
