@@ -170,7 +170,11 @@ export const SETTINGS = {
   // `npx -y` downloads a server first.
   mcp_mount_timeout: { ...run("duration", 60 * S, "starting an MCP server"), max: 30 * MIN },
   mcp_wait: {
-    ...run("duration", 5 * S, "how long a run's first step waits for an MCP server that is not required"),
+    ...run(
+      "duration",
+      5 * S,
+      "how long the first step waits for an optional MCP server where the model has no ToolSearch",
+    ),
     none: true,
   },
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),

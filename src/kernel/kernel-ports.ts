@@ -50,6 +50,8 @@ export interface KernelPorts {
   liveProcesses?: number | null;
   /** Maximum open model requests; absent: no limit. */
   openRequests?: number;
+  /** Ms that a stock plugin's mount stays open without a user; absent: 0. */
+  mountsKeptMs?: number;
   /** Whether a waker resumes suspended runs; their records say so. */
   wakes?: boolean;
   /** What the server does for questions to a person; absent: nothing is stored for a project. */

@@ -38,7 +38,7 @@ import type { ProcessManager } from "./process-manager.ts";
 import { notifyUndos } from "./resume/undo-notice.ts";
 import type { SignalManager } from "./signal-manager.ts";
 import type { SupervisorManager } from "./supervisor-manager.ts";
-import { deferredTools, loadTools } from "./tools/tool-catalog.ts";
+import { awaitMounts, deferredTools, loadTools } from "./tools/tool-catalog.ts";
 import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
@@ -124,7 +124,11 @@ export class Kernel {
     registerOwnDevices(io.devices, {
       table: core.table,
       contexts: core.contexts,
-      tools: { deferred: deferredTools, load: (proc, tools) => loadTools(proc, core.contexts, tools) },
+      tools: {
+        deferred: deferredTools,
+        ready: awaitMounts,
+        load: (proc, tools) => loadTools(proc, core.contexts, tools),
+      },
       ipc: io.ipc,
       agents: agents.children,
       wakes: io.wakes,

@@ -58,6 +58,7 @@ export class MountManager implements ResourceHolder {
       changed: (points) => {
         for (const point of points) if (point.isVisible) this.#visibility.show(point);
       },
+      warn: (thrown) => ports.log("warn", "mounts", messageOf(thrown)),
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.processesThatSee(table));
         const notified = await Promise.allSettled(
@@ -96,6 +97,11 @@ export class MountManager implements ResourceHolder {
       .filter((point) => point.isVisible && point.request.type === type)
       .map((point) => point.request.name);
     return [...new Set(names)];
+  }
+
+  /** Whether the process has a mount there that is open already. */
+  isOpen(proc: Process, path: string): boolean {
+    return this.#tables.find(proc)?.points.get(path)?.source.source.isOpen === true;
   }
 
   /** Mounts for one process and grants it the rights. Returns the path. */
@@ -230,9 +236,10 @@ export class MountManager implements ResourceHolder {
     return this.#ports.debug.callFor(undefined, undefined, "UnmountAll", {}, async () => {
       this.#closing = true;
       const points = this.#tables.all().flatMap((table) => [...table.points.values()]);
-      await Promise.all(
-        points.map((point) => this.#unmount(point).catch((thrown) => this.#warn(thrown, point.table))),
-      );
+      await Promise.all([
+        this.#sources.closeUnused(),
+        ...points.map((point) => this.#unmount(point).catch((thrown) => this.#warn(thrown, point.table))),
+      ]);
     });
   }
 

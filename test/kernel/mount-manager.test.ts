@@ -14,6 +14,7 @@ import { seeded } from "../support/seeded.ts";
 import { until } from "../support/until.ts";
 
 const one: MountRequest = { type: "table", name: "one", config: { at: "home" } };
+const optional: MountRequest = { ...one, required: false, waitMs: 1, timeoutMs: 60_000 };
 
 function agent(more: Partial<AgentInfo>): AgentInfo {
   return { ...bareAgent("worker"), ...more };
@@ -151,7 +152,106 @@ describe("the first step", () => {
     expect(notices(events)).toEqual(["starting one …", "one ready after 30s"]);
   });
 
-  test("waits for another one up to a limit; its tools come when it is ready", async () => {
+  test("waits for no other; its tools come when the model asks ToolSearch for them", async () => {
+    const { stands, table } = slow();
+    await using h = new KernelHarness({
+      model: script(
+        calls(["Plan", { steps: ["x"] }]),
+        calls(["ToolSearch", { query: "table__one__*" }]),
+        calls(["table__one__Echo", { n: 1 }]),
+        says("done"),
+      ),
+      mounts: [table.type],
+    });
+    const pid = await h.spawn("go", { mounts: [optional] });
+    await until(() => h.requests.length === 2);
+    const search = h.requests[0]?.tools?.find(({ name }) => name === "ToolSearch");
+    expect(search?.description).toContain("table__one__*");
+    await settled();
+    expect(h.requests).toHaveLength(2);
+    stands.resolve();
+    const { info, events } = await h.follow(pid);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[1]?.tool_calls[0]?.result).toBe("Loaded: table__one__Echo. You can call them now.");
+    expect(records[2]?.tool_calls[0]?.result).toBe('{"op":"Echo","n":1}');
+    // What a provider has cached of the request stays.
+    expect(h.requests[1]?.tools).toEqual(h.requests[0]?.tools ?? []);
+    expect(h.requests[2]?.tools?.slice(0, -1)).toEqual(h.requests[0]?.tools ?? []);
+    expect(JSON.stringify(h.requests[3]?.messages)).not.toContain("Still starting");
+    expect(notices(events)).toEqual([]);
+  });
+
+  test("shows the tools of one that is open already", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({
+      model: (request, signal) => (request.intent === "first" ? silent(request, signal) : says("done")),
+      mounts: [table.type],
+    });
+    await started(h, "first", { mounts: [one] });
+    await h.run("go", { mounts: [optional] });
+    expect(h.requests.at(-1)?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+  });
+
+  test("that ends the run does not wait: no model call follows when a mount is ready meanwhile", async () => {
+    const { stands, table } = slow();
+    const answers = Promise.withResolvers<void>();
+    await using h = new KernelHarness({
+      model: async () => {
+        await answers.promise;
+        return says("done");
+      },
+      mounts: [table.type],
+    });
+    const pid = await h.spawn("go", { mounts: [optional] });
+    await until(() => h.requests.length === 1);
+    stands.resolve();
+    await until(() => h.kernel.processes.info(pid).allowed_tools.includes("table__one__Echo"));
+    answers.resolve();
+    expect((await h.follow(pid)).info.exit_code).toBe(0);
+    expect(h.requests).toHaveLength(1);
+    const { stands: never, table: hanging } = slow();
+    await using k = new KernelHarness({ model: script(says("done")), mounts: [hanging.type] });
+    expect((await k.run("go", { mounts: [optional] })).info.exit_code).toBe(0);
+    never.resolve();
+  });
+
+  test("a search that fails says which mount has failed", async () => {
+    const fails = Promise.withResolvers<void>();
+    const table = new Mountable("table", { opening: () => fails.promise });
+    await using h = new KernelHarness({
+      model: script(calls(["ToolSearch", { query: "paint a picture" }]), says("done")),
+      mounts: [table.type],
+    });
+    const pid = await h.spawn("go", { mounts: [optional] });
+    await until(() => h.requests.length === 1);
+    fails.reject(new SyscallError("UNAVAILABLE", "no such package"));
+    const { info } = await h.follow(pid);
+    const { records } = await h.runs.steps(info.uuid);
+    expect(records[0]?.tool_calls[0]?.error).toContain("table__one__*: no such package");
+  });
+
+  test("without ToolSearch waits for another one up to a limit; the run does not end before its tools", async () => {
+    const { stands, table } = slow();
+    const clock = new FakeClock();
+    await using h = new KernelHarness({
+      model: script(says("I wait"), says("done")),
+      mounts: [table.type],
+      clock,
+    });
+    const pid = await h.spawn("go", { mounts: [{ ...optional, waitMs: 5_000 }], deny: ["ToolSearch"] });
+    await until(() => table.attempts === 1);
+    await clock.advance(5_000);
+    await until(() => h.requests.length === 1);
+    expect(h.requests[0]?.messages.at(-1)?.content).toContain("Still starting: one.");
+    await settled();
+    expect(h.kernel.processes.info(pid).state).toBe("running");
+    stands.resolve();
+    const { info } = await h.follow(pid);
+    expect(info).toMatchObject({ exit_code: 0, result: "done" });
+    expect(h.requests[1]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+  });
+
+  test("without ToolSearch: the tools of such a mount come when it is ready", async () => {
     const { stands, table } = slow();
     const clock = new FakeClock();
     const turn = Promise.withResolvers<void>();
@@ -164,8 +264,7 @@ describe("the first step", () => {
       mounts: [table.type],
       clock,
     });
-    const optional = { ...one, required: false, waitMs: 5_000, timeoutMs: 60_000 };
-    const pid = await h.spawn("go", { mounts: [optional] });
+    const pid = await h.spawn("go", { mounts: [{ ...optional, waitMs: 5_000 }], deny: ["ToolSearch"] });
     await until(() => table.attempts === 1);
     await clock.advance(4_999);
     expect(h.requests).toEqual([]);
@@ -362,6 +461,63 @@ describe("a mount of several processes", () => {
     expect(await h.kernel.files.open(b, `/mnt/table/${b.pid}-two/echo`, O_RDWR)).toBeNumber();
     const foreign = failure(h.kernel.files.open(b, `/mnt/table/${a}-one/echo`, O_RDWR));
     expect(await foreign).toMatchObject({ code: "NOT_FOUND" });
+  });
+});
+
+describe("a mount without a user", () => {
+  const keeps = (opening?: () => Promise<void>) => {
+    const clock = new FakeClock();
+    const table = new Mountable("table", { opening });
+    const h = new KernelHarness({
+      model: async () => says("done"),
+      mounts: [table.type],
+      clock,
+      mountsKeptMs: 60_000,
+    });
+    return { clock, table, h };
+  };
+
+  test("stays open for the next run, and is closed a minute after its last one", async () => {
+    const { clock, table, h } = keeps();
+    await using _ = h;
+    await h.run("a", { mounts: [one] });
+    await clock.advance(59_000);
+    await h.run("b", { mounts: [optional] });
+    expect(h.requests[1]?.tools?.map(({ name }) => name)).toContain("table__one__Echo");
+    await clock.advance(59_000);
+    expect([table.attempts, table.open]).toEqual([1, 1]);
+    await clock.advance(1_000);
+    expect(table.open).toBe(0);
+  });
+
+  test("is closed with the run where it is the run's own", async () => {
+    const { table, h } = keeps();
+    await using _ = h;
+    await h.run("a", { mounts: [{ ...one, shared: false }] });
+    expect(table.open).toBe(0);
+  });
+
+  test("continues its start after the run, and is started again when that failed", async () => {
+    let answers = Promise.withResolvers<void>();
+    const { table, h } = keeps(() => answers.promise);
+    await using _ = h;
+    await h.run("a", { mounts: [optional] });
+    answers.reject(new SyscallError("UNAVAILABLE", "no such package"));
+    await until(() => h.kernel.mounts.size === 0);
+    answers = Promise.withResolvers<void>();
+    await h.run("b", { mounts: [optional] });
+    answers.resolve();
+    await until(() => table.open === 1);
+    expect(table.attempts).toBe(2);
+  });
+
+  test("is one of sixteen at most, and is closed with the kernel", async () => {
+    const { table, h } = keeps();
+    await using _ = h;
+    for (let i = 0; i < 20; i++) await h.run("a", { mounts: [{ ...one, config: { at: i } }] });
+    await until(() => table.open === 16);
+    await h.kernel.mounts.unmountAll();
+    expect(table.open).toBe(0);
   });
 });
 

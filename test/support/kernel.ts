@@ -157,6 +157,8 @@ interface HarnessOptions {
   can?: { effort?: boolean; images?: boolean };
   /** What can be mounted, with every service. */
   mounts?: readonly MountType[];
+  /** How long a mount without a user stays open, as one of a stock plugin does in the daemon. */
+  mountsKeptMs?: number;
   clock?: Clock;
   limits?: Partial<Limits>;
   fs?: FsPort;
@@ -249,6 +251,7 @@ export class KernelHarness {
           plugin,
           project,
         ),
+      mountsKeptMs: options.mountsKeptMs,
       kernelAlive: (id) => options.kernelAlive?.(id) ?? false,
       sweepPrograms: async () => {},
       planChild: async (_parent, wish) => {
@@ -361,7 +364,7 @@ export class KernelHarness {
   }
 
   #mounts(): ReadonlyMap<string, MountOpener> {
-    const own = { plugin: "test", needs: ["exec", "store"], config: undefined } as const;
+    const own = { plugin: "test", isStock: true, needs: ["exec", "store"], config: undefined } as const;
     return new Map((this.#o.mounts ?? []).map((type) => [type.type, { ...own, type }]));
   }
 

@@ -1,5 +1,6 @@
 /** The tool ToolSearch, which shows the model deferred tools in full. */
 
+import { orAborted } from "../../lib/cancellation.ts";
 import { SyscallError, type ToolDef } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
@@ -35,6 +36,8 @@ const MAX_NAMES = 50;
 export interface DeferredTools {
   /** The tools that the process's model can load. */
   deferred(proc: Process): ProcessTool[];
+  /** Waits for mounts that are being made, by the prefix of their tools. Returns why some failed. */
+  ready(proc: Process, isWanted: (prefix: string) => boolean): Promise<string[]>;
   /** Shows the model these tools in full from its next request on. */
   load(proc: Process, tools: readonly ProcessTool[]): void;
 }
@@ -44,8 +47,16 @@ export function toolSearch(tools: DeferredTools): KernelTool {
   return { ...TOOL_SEARCH, run: (call) => load(call, tools) };
 }
 
-function load({ proc, input }: KernelCall, tools: DeferredTools): string {
+async function load({ proc, input, signal }: KernelCall, tools: DeferredTools): Promise<string> {
   const query = String(input.query);
+  const words = wordsOfQuery(query);
+  const isKnown = namedTools(words, tools.deferred(proc)).length > 0;
+  const mayBring = (prefix: string): boolean =>
+    words.some((word) => isNamed(prefix, word) || word.startsWith(prefix)) || !isKnown;
+  const failed = await orAborted(
+    tools.ready(proc, (prefix) => mayBring(prefix.toLowerCase())),
+    signal,
+  );
   const deferred = tools.deferred(proc);
   const found = searchTools(query, deferred);
   if (found.length > 0) {
@@ -59,7 +70,7 @@ function load({ proc, input }: KernelCall, tools: DeferredTools): string {
   const more = deferred.length > names.length ? `, and ${deferred.length - names.length} more` : "";
   throw new SyscallError(
     "NOT_FOUND",
-    `No tool to load fits ${JSON.stringify(query)}. Name tools, or use other words. There are: ${namesOf(names) || "none"}${more}.`,
+    `No tool to load fits ${JSON.stringify(query)}. Name tools, or use other words. There are: ${namesOf(names) || "none"}${more}.${failed.map((why) => ` ${why}`).join("")}`,
   );
 }
 
@@ -89,17 +100,28 @@ export function searchTools<T extends { tool: Pick<ToolDef, "name" | "descriptio
   query: string,
   tools: readonly T[],
 ): T[] {
-  const words = query
-    .toLowerCase()
-    .split(/[\s,;:"'`()]+/)
-    .filter((word) => word !== "");
-  const named = tools.filter(({ tool }) => words.some((word) => isNamed(tool.name.toLowerCase(), word)));
+  const words = wordsOfQuery(query);
+  const named = namedTools(words, tools);
   if (named.length > 0) return named;
   // A number tells tools of one kind apart.
   const telling = words.filter((word) => (word.length > 2 || /\d/.test(word)) && !STOP_WORDS.has(word));
   const scored = tools.map((one) => ({ one, score: scoreOf(one.tool, telling) }));
   const found = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
   return found.slice(0, MAX_FOUND).map(({ one }) => one);
+}
+
+function wordsOfQuery(query: string): string[] {
+  return query
+    .toLowerCase()
+    .split(/[\s,;:"'`()]+/)
+    .filter((word) => word !== "");
+}
+
+function namedTools<T extends { tool: Pick<ToolDef, "name"> }>(
+  words: readonly string[],
+  tools: readonly T[],
+): T[] {
+  return tools.filter(({ tool }) => words.some((word) => isNamed(tool.name.toLowerCase(), word)));
 }
 
 function isNamed(name: string, word: string): boolean {

@@ -83,6 +83,7 @@ export class ProcessOpener {
       proc.preparation = {
         mounts,
         resumes: before !== undefined,
+        shown: before?.meta.tools.map(({ name }) => name) ?? [],
         finish: (missing) => {
           this.#requireTools(proc, saved, missing);
           return this.#offerTools(proc, head, saved);

@@ -11,10 +11,11 @@ import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
 import type { Preparation } from "../process/process-spec.ts";
 import { type RunOutcome, suspendedFor } from "../process/verdict.ts";
+import { maySearchTools } from "../tools/tool-catalog.ts";
 import type { ExitReason, MountRequest } from "../types.ts";
 
 interface StartMountsPorts {
-  mounts: Pick<MountManager, "mount" | "clear" | "dropUnusable">;
+  mounts: Pick<MountManager, "mount" | "clear" | "dropUnusable" | "isOpen">;
   clock: Clock;
   watchers: ProcessEvents;
   /** Notifies the model at its next step. */
@@ -35,7 +36,8 @@ interface Begun {
 
 /**
  * Makes the mounts of a process before its first step: a server that is installed first may need a minute. The first
- * step waits for the required ones, and for the others at most their `waitMs`; what is ready later is added to the run.
+ * step waits for the required ones only, if the model can load the tools of the others with ToolSearch when it wants
+ * them. If it can't, the first step waits for the others at most their `waitMs`; what is ready later is added to the run.
  */
 export class StartMounts {
   readonly #ports: StartMountsPorts;
@@ -78,8 +80,16 @@ export class StartMounts {
       for (const one of begun.filter(({ state }) => state === "pending")) announced.add(one);
       if (announced.size > 0) watchers.notice(proc, `starting ${namesOf([...announced])} …`);
     });
-    proc.starting = new Map(begun.map(({ prefix, ended }) => [prefix, ended.then(() => undefined)]));
-    for (const one of begun) void one.ended.then(() => proc.starting.delete(one.prefix));
+    proc.starting = new Map(
+      begun.map((one) => [
+        one.prefix,
+        { ended: one.ended, isPromised: !isLoadedLater(proc, one.request, one.prefix) },
+      ]),
+    );
+    for (const { prefix, ended } of begun) {
+      // A search for its tools names why it failed.
+      void ended.then((error) => (error && isLater(proc, prefix) ? undefined : proc.starting.delete(prefix)));
+    }
     try {
       await this.#wait(proc, begun);
       proc.signal.throwIfAborted();
@@ -106,7 +116,9 @@ export class StartMounts {
     const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
     proc.preparation = undefined;
     for (const text of [...notices, ...dropped, ...missing]) this.#addNotice(proc, text);
-    if (late.length > 0) await this.#continueWithout(proc, late);
+    for (const one of late) void this.#announceEnd(proc, one);
+    const promised = late.filter(({ prefix }) => proc.starting.get(prefix)?.isPromised);
+    if (promised.length > 0) await this.#continueWithout(proc, promised);
   }
 
   #begin(proc: Process, request: MountRequest): Begun {
@@ -139,14 +151,16 @@ export class StartMounts {
         if (error) throw error;
       }),
     );
-    await Promise.all(begun.filter(isOptional).map((one) => this.#waitAWhile(one, proc.signal)));
+    await Promise.all(begun.filter(isOptional).map((one) => this.#waitAWhile(one, proc)));
   }
 
-  async #waitAWhile({ request, ended }: Begun, signal: AbortSignal): Promise<void> {
-    if (request.waitMs === undefined) return void (await ended);
+  async #waitAWhile({ request, prefix, ended }: Begun, proc: Process): Promise<void> {
+    const isShown = isLater(proc, prefix) && this.#ports.mounts.isOpen(proc, mountPath(request, proc.pid));
+    if (isLater(proc, prefix) && !isShown) return;
+    if (isShown || request.waitMs === undefined) return void (await ended);
     const over = Promise.withResolvers<undefined>();
     const timer = this.#ports.clock.timer(request.waitMs, () => over.resolve(undefined));
-    const ignore = onceAborted(signal, () => over.resolve(undefined));
+    const ignore = onceAborted(proc.signal, () => over.resolve(undefined));
     await Promise.race([ended, over.promise]);
     ignore();
     timer.cancel();
@@ -155,7 +169,6 @@ export class StartMounts {
   /** The run begins; these mounts are still being made. */
   async #continueWithout(proc: Process, late: readonly Begun[]): Promise<void> {
     this.#ports.watchers.notice(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
-    for (const one of late) void this.#announceEnd(proc, one);
     const tools = late.map(({ prefix }) => `${prefix}*`).join(", ");
     await this.#notify(
       proc,
@@ -163,10 +176,14 @@ export class StartMounts {
     );
   }
 
-  async #announceEnd(proc: Process, { request, ended }: Begun): Promise<void> {
+  async #announceEnd(proc: Process, { request, prefix, ended }: Begun): Promise<void> {
+    const isPromised = proc.starting.get(prefix)?.isPromised;
     const error = await ended;
     if (proc.stopped || proc.ending || proc.exit) return;
-    if (!error) return this.#ports.watchers.notice(proc, `${request.name} is ready`);
+    if (!error) {
+      if (isPromised) this.#ports.watchers.notice(proc, `${request.name} is ready`);
+      return;
+    }
     // Not to the model: a message would make it answer again.
     this.#addNotice(proc, failureOf(request, error));
   }
@@ -185,6 +202,21 @@ export class StartMounts {
     proc.notices.push(text);
     this.#ports.watchers.notice(proc, text);
   }
+}
+
+function isLater({ starting }: Process, prefix: string): boolean {
+  return starting.get(prefix)?.isPromised === false;
+}
+
+/** Whether the first step does not wait for the mount, and the model loads its tools with ToolSearch. */
+function isLoadedLater(proc: Process, { required, waitMs }: MountRequest, prefix: string): boolean {
+  if (required !== false || !maySearchTools(proc)) return false;
+  const { resumes, shown = [] } = proc.preparation ?? {};
+  // A resumed run goes on with the tools that its model was shown.
+  if (resumes ? shown.some((name) => name.startsWith(prefix)) : waitMs === undefined) return false;
+  const { namespace, opts } = proc.spec;
+  // A program that acts as the model reads its list of tools once, at its start.
+  return !opts.provider || !namespace.resolve(opts.provider.device).entry.needs.includes("tools");
 }
 
 /** A mount that is only offered is not made for a process that could use none of its tools. */

@@ -9,6 +9,7 @@ import { cutShort } from "../llm/cut-short.ts";
 import type { ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
+import { awaitMounts } from "../tools/tool-catalog.ts";
 import type { ExitReason } from "../types.ts";
 import type { Checks } from "./checks.ts";
 import type { FinalAnswer } from "./final-answer.ts";
@@ -62,6 +63,7 @@ export class TurnEnd {
     if (completion !== null) return this.#parts.finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
     if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
+    if ([...this.#proc.starting.values()].some(({ isPromised }) => isPromised)) return false;
     const isCut =
       cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
     return isCut || this.#parts.finalAnswer.isLast(this.#withPauses(content));
@@ -167,11 +169,15 @@ export class TurnEnd {
     return [...before.slice(other + 1).map((message) => message.content), content].join("");
   }
 
-  /** Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. */
+  /**
+   * Ends the run with the final answer, unless new messages are in the inbox: the model reads them first. One may still
+   * come, of tools that it was promised.
+   */
   async #conclude(answer: string): Promise<RunOutcome | undefined> {
     if (!this.#parts.finalAnswer.fits(answer)) return this.#parts.finalAnswer.take(answer);
     // If messages are waiting, they begin another turn.
     this.#proc.turnOver = true;
+    await awaitMounts(this.#proc, (_prefix, { isPromised }) => isPromised);
     const inbox = this.#ports.inboxes.of(this.#proc);
     if (!inbox.isEmpty || (this.#parts.checks.isLast && !(await inbox.finish()))) return undefined;
     const outcome = await this.checked(this.#parts.finalAnswer.take(answer));

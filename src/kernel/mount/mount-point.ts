@@ -36,18 +36,23 @@ export function mountRules(request: MountRequest, path: string): string[] {
   return [`${toolPrefix(request)}*`, path];
 }
 
-/** Returns the devices of a source at a mount point. A device or tool that does not fit is reported as a problem. */
+/**
+ * Returns the devices of a source at a mount point. A device or tool that does not fit is reported as a problem.
+ * `defer`: the model loads the tools with ToolSearch.
+ */
 export function devicesAt(
   request: MountRequest,
   path: string,
   source: MountSource,
+  defer?: true,
 ): { entries: DeviceEntry[]; problems: string[] } {
   const { plugin, needs, config } = source.opener;
   const table = new DeviceRegistry();
   const problems: string[] = [];
   const taken = new Set<string>();
   for (const [subpath, device] of Object.entries(source.devices)) {
-    const tools = prefixedTools(toolPrefix(request), device.tools ?? [], taken, problems);
+    const named = prefixedTools(toolPrefix(request), device.tools ?? [], taken, problems);
+    const tools = defer ? named.map((tool) => ({ ...tool, defer })) : named;
     const shown: Device = { match: device.match, tools, factory: source.factory(subpath) };
     try {
       if (subpath !== "" && !subpath.startsWith("/"))

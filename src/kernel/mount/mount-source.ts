@@ -16,7 +16,9 @@ import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
 import { type MountContextPorts, mountContext } from "./mount-context.ts";
 
-export interface MountSourcePorts extends MountContextPorts, Pick<KernelPorts, "clock" | "random" | "uuid"> {}
+export interface MountSourcePorts
+  extends MountContextPorts,
+    Pick<KernelPorts, "clock" | "random" | "uuid" | "mountsKeptMs"> {}
 
 /** What is opened, in which project and with which environment. */
 interface SourceSpec {
@@ -33,6 +35,8 @@ interface SourceSpec {
 interface SourceEvents {
   /** Called when the list of devices has changed. */
   changed(): void;
+  /** Called when it could not be opened the first time. */
+  failed(why: SyscallError): void;
   inbox(text: string): Promise<void>;
 }
 
@@ -67,6 +71,7 @@ export class MountSource {
   #givenUp: SyscallError | undefined;
   #timer: Timer | undefined;
   #closing: Promise<void> | undefined;
+  #state: "opening" | "open" | "failed" = "opening";
 
   constructor(spec: SourceSpec, ports: MountSourcePorts, events: SourceEvents) {
     this.#spec = spec;
@@ -76,7 +81,15 @@ export class MountSource {
     this.#restarts = new Restarts(rules, { clock: ports.clock, random: () => ports.random() });
     this.#attempt = this.#newAttempt();
     this.#opened = this.#open(this.#attempt);
-    this.#opened.catch(() => undefined); // `ready` reports it to its callers.
+    this.#opened.then(
+      () => {
+        this.#state = "open";
+      },
+      (thrown) => {
+        this.#state = "failed"; // `ready` reports it to its callers.
+        events.failed(errorOf(thrown));
+      },
+    );
   }
 
   get label(): string {
@@ -89,6 +102,16 @@ export class MountSource {
 
   get devices(): Readonly<Record<string, Device>> {
     return this.#devices;
+  }
+
+  /** It opened, and can be used now. */
+  get isOpen(): boolean {
+    return this.#state === "open" && this.#down === undefined;
+  }
+
+  /** It is open, or may become so. */
+  get isUseful(): boolean {
+    return this.#state !== "failed" && this.#down === undefined;
   }
 
   /** Why it can't be used now; undefined while it can. */
@@ -129,7 +152,10 @@ export class MountSource {
   async #close(): Promise<void> {
     this.#timer?.cancel();
     this.#down = this.#closedError();
-    await this.#end(this.#attempt);
+    const ended = this.#end(this.#attempt);
+    // A program that has never answered has nothing to finish.
+    if (this.#state === "opening") this.hurry();
+    await ended;
   }
 
   #newAttempt(): MountAttempt {

@@ -9,17 +9,24 @@ interface MountSourcesPorts extends MountSourcePorts {
   changed(points: ReadonlySet<MountPoint>): void;
   /** Sends a text of its plugin to the processes that use it. */
   inbox(points: ReadonlySet<MountPoint>, text: string): Promise<void>;
+  warn(thrown: unknown): void;
 }
 
 /** Default time limit of a mount. */
 const MOUNT_MS = 5_000;
+/** Maximum sources that are kept open without a user. */
+const MAX_UNUSED = 16;
 
-/** Each source opens with its first user and closes with the last. */
+/**
+ * Each source opens with its first user. It closes with the last, or `mountsKeptMs` later: then the next run does not
+ * wait for its start.
+ */
 export class MountSources {
   readonly #ports: MountSourcesPorts;
   readonly #byKey = new Map<string, SharedSource>();
   readonly #openers = new WeakMap<MountOpener["type"], number>();
   #lastOpener = 0;
+  #closing = false;
 
   constructor(ports: MountSourcesPorts) {
     this.#ports = ports;
@@ -41,11 +48,20 @@ export class MountSources {
       ? Bun.CryptoHasher.hash("sha256", JSON.stringify(identity), "hex")
       : this.#ports.uuid();
     const known = this.#byKey.get(key);
-    if (known) return known;
+    if (known) {
+      known.closing?.cancel();
+      known.closing = undefined;
+      return known;
+    }
     const points = new Set<MountPoint>();
     const spec = { type, name, opener, config, project, env, timeoutMs };
     const source = new MountSource(spec, this.#ports, {
       changed: () => this.#ports.changed(points),
+      failed: (why) => {
+        if (points.size > 0) return; // Its users report it.
+        this.#ports.warn(why);
+        void this.#close(fresh);
+      },
       inbox: (text) => this.#ports.inbox(points, text),
     });
     const fresh: SharedSource = { key, source, points };
@@ -54,15 +70,47 @@ export class MountSources {
   }
 
   /**
-   * Removes a user at once. The returned function closes the source if this was its last user, and does nothing
-   * otherwise.
+   * Removes a user at once. The returned function closes the source if this was its last user and it is not kept, and
+   * does nothing otherwise.
    */
   leave(point: MountPoint): () => Promise<void> {
     const shared = point.source;
-    shared.points.delete(point);
-    if (shared.points.size > 0 || this.#byKey.get(shared.key) !== shared) return async () => {};
+    const isUser = shared.points.delete(point);
+    if (!isUser || shared.points.size > 0 || this.#byKey.get(shared.key) !== shared) return async () => {};
+    if (this.#isKept(point)) {
+      this.#keep(shared);
+      return async () => {};
+    }
     this.#byKey.delete(shared.key);
     return () => shared.source.close();
+  }
+
+  /** Closes what is kept without a user; nothing is kept afterwards. */
+  async closeUnused(): Promise<void> {
+    this.#closing = true;
+    await Promise.all(this.#unused().map((shared) => this.#close(shared)));
+  }
+
+  /** A plugin from disk ends with the lease of its last run. */
+  #isKept({ request, source: { source } }: MountPoint): boolean {
+    if (this.#closing || !this.#ports.mountsKeptMs) return false;
+    return request.shared !== false && source.opener.isStock === true && source.isUseful;
+  }
+
+  #keep(shared: SharedSource): void {
+    shared.closing = this.#ports.clock.timer(this.#ports.mountsKeptMs ?? 0, () => void this.#close(shared));
+    const [oldest, ...others] = this.#unused();
+    if (oldest && others.length >= MAX_UNUSED) void this.#close(oldest);
+  }
+
+  #unused(): SharedSource[] {
+    return [...this.#byKey.values()].filter(({ points }) => points.size === 0);
+  }
+
+  async #close(shared: SharedSource): Promise<void> {
+    shared.closing?.cancel();
+    if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
+    await shared.source.close().catch((thrown) => this.#ports.warn(thrown));
   }
 
   /** Numbers openers: a changed plugin has a new one. */

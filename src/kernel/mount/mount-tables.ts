@@ -1,5 +1,6 @@
 /** The tables of mounts: one for each process, project and user that has mounts. */
 
+import type { Timer } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import type { Process } from "../process/process.ts";
@@ -30,6 +31,8 @@ export interface MountPoint {
   source: SharedSource;
   /** True while processes see its devices. */
   isVisible: boolean;
+  /** It was ready after the first step began: the model loads its tools with ToolSearch. */
+  defers?: true;
   /** Names of its visible tools. */
   tools: ReadonlySet<string>;
   release?(): void;
@@ -40,6 +43,8 @@ export interface SharedSource {
   key: string;
   source: MountSource;
   points: Set<MountPoint>;
+  /** Closes it, while it has no users. */
+  closing?: Timer;
 }
 
 /** The mounts of one process, or of all processes that share them. */

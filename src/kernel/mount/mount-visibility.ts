@@ -4,7 +4,7 @@ import { factsOf } from "../permission/facts.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { MountRequest } from "../types.ts";
-import { devicesAt, mountRules } from "./mount-point.ts";
+import { devicesAt, mountRules, toolPrefix } from "./mount-point.ts";
 import { type MountPoint, type MountTable, type MountTables, removeDevices } from "./mount-tables.ts";
 
 export interface MountVisibilityPorts {
@@ -33,7 +33,12 @@ export class MountVisibility {
   /** Replaces the devices of a mount point by those of its source. */
   show(point: MountPoint): void {
     const { request, path, table, source } = point;
-    const { entries, problems } = devicesAt(request, path, source.source);
+    const { preparation, starting } = table.proc ?? {};
+    const start = starting?.get(toolPrefix(request));
+    // A resumed run has the tools that it had.
+    const isLate = start?.isPromised === false && (!preparation || preparation.resumes);
+    if (isLate) point.defers = true;
+    const { entries, problems } = devicesAt(request, path, source.source, point.defers);
     for (const problem of problems) this.#warn(`${path}: ${problem}`, table);
     const registry = table.devices();
     removeDevices(registry, path);
@@ -42,7 +47,9 @@ export class MountVisibility {
     point.isVisible = true;
     point.tools = new Set(entries.flatMap(({ device }) => device.tools ?? []).map(({ name }) => name));
     if (table.proc) this.#grantAccess(table.proc, request, path);
-    this.#notifySeers(point, before);
+    // News would make the model answer again.
+    if (isLate && table.proc && before.size === 0) this.#updateRights(table.proc);
+    else this.#notifySeers(point, before);
   }
 
   /** Removes the mount point's devices from all processes at once. Does nothing if they are not visible. */
@@ -62,12 +69,16 @@ export class MountVisibility {
     this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 
+  #updateRights(proc: Process): void {
+    proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
+  }
+
   /** Updates the rights of all processes that see the table, and notifies models that run of its tools. */
   #notifySeers(point: MountPoint, before: ReadonlySet<string>): void {
     const fresh = [...point.tools].filter((name) => !before.has(name));
     const gone = [...before].filter((name) => !point.tools.has(name));
     for (const proc of this.#tables.processesThatSee(point.table)) {
-      proc.permissions = proc.permissions.withFacts(factsOf(proc.spec.namespace));
+      this.#updateRights(proc);
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
       if (proc.preparation || point.table.ending) continue;
       this.#ports.appendTools(proc);

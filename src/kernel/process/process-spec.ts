@@ -1,7 +1,7 @@
 /** The specification of a process, fixed when it is built. */
 
 import type { Clock } from "../../lib/clock.ts";
-import type { ToolDef } from "../../plugin/index.ts";
+import type { SyscallError, ToolDef } from "../../plugin/index.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 import type { DeviceEntry } from "../../vfs/registry.ts";
@@ -56,10 +56,20 @@ export interface ProcessSpec {
 }
 
 /** What a process with mounts still needs before its first step. */
+/** A mount that is being made while the process runs. */
+export interface StartingMount {
+  /** Resolves with the error of a mount that failed; never rejects. */
+  ended: Promise<SyscallError | undefined>;
+  /** The model was promised a notification. Otherwise it waits for the tools when it asks ToolSearch for them. */
+  isPromised: boolean;
+}
+
 export interface Preparation {
   mounts: readonly MountRequest[];
   /** The process continues a run: if it can't begin, the run is suspended again. */
   resumes: boolean;
+  /** The names of the tools that the model of a resumed run was shown. */
+  shown: readonly string[];
   /**
    * Called once, when the required mounts stand. `missing`: the tool prefixes of mounts that failed or are not there yet.
    * Returns notices for the user. Fails with INVALID for a rule that names no tool.

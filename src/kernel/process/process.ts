@@ -43,7 +43,7 @@ import { PresentWork } from "./present-work.ts";
 import { ProcessActivity } from "./process-activity.ts";
 import { ProcessClock } from "./process-clock.ts";
 import { procInfoOf } from "./process-info.ts";
-import type { Preparation, ProcessSpec, ProcessTool } from "./process-spec.ts";
+import type { Preparation, ProcessSpec, ProcessTool, StartingMount } from "./process-spec.ts";
 import { transition } from "./process-state.ts";
 import { initialProgress, type LastAnswer, type OpenStep } from "./run-progress.ts";
 import { Secrets } from "./secrets.ts";
@@ -105,7 +105,7 @@ export class Process {
   readonly tools = new Map<string, ProcessTool>();
   /** Set while its mounts are made: it is shown its tools when that is done. Written by the builder and StartMounts. */
   preparation: Preparation | undefined;
-  /** The mounts that are being made, by the prefix of their tools. Written by StartMounts. */
+  /** The mounts that are being made, and those that failed, by the prefix of their tools. Written by StartMounts. */
   starting = NOT_STARTING;
   /** Whether the model is shown the message tools. */
   messaging = false;
@@ -505,7 +505,7 @@ interface ServedTools {
   call(name: string, input: Record<string, unknown>): Promise<ToolOutcome>;
 }
 
-const NOT_STARTING = new Map<string, Promise<void>>();
+const NOT_STARTING = new Map<string, StartingMount>();
 
 const NO_GROUPS: ReadonlySet<string> = new Set();
 

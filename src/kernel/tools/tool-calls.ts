@@ -13,7 +13,7 @@ import type { ProcessTool } from "../process/process-spec.ts";
 import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
-import { deferredTools, toolNamed } from "./tool-catalog.ts";
+import { awaitMounts, deferredTools, toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
 import type { WaitingCalls } from "./waiting-calls.ts";
 
@@ -51,7 +51,8 @@ export async function runToolCalls(
 ): Promise<ToolCallRecord[]> {
   const names = calls.map(({ name }) => name);
   // If the work is interrupted meanwhile, each call says so in its record.
-  await orAborted(awaitTools(proc, names), proc.work.signal).catch(() => undefined);
+  const ready = awaitMounts(proc, (prefix) => names.some((name) => name.startsWith(prefix)));
+  await orAborted(ready, proc.work.signal).catch(() => undefined);
   const step = new StepCalls(ports, proc);
   try {
     return await runBatches(ports, proc, calls, settled, step);
@@ -84,12 +85,6 @@ async function runBatches(
     ...records,
     ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, ports.clock)),
   ];
-}
-
-/** Waits for the mounts that are being made and would bring tools of these names. A mount ends with its process. */
-async function awaitTools({ starting }: Process, names: readonly string[]): Promise<void> {
-  const wanted = [...starting].filter(([prefix]) => names.some((name) => name.startsWith(prefix)));
-  await Promise.all(wanted.map(([, ended]) => ended));
 }
 
 /** Whether the kernel drains and the run was suspended here: its next calls are made after a resume. */

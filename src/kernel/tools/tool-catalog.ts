@@ -4,7 +4,7 @@ import type { LLMTool, ToolDef } from "../../plugin/index.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { searchTool, TOOL_SEARCH } from "../devices/tool-search.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTool } from "../process/process-spec.ts";
+import type { ProcessTool, StartingMount } from "../process/process-spec.ts";
 import { isMessageTool } from "./message-tools.ts";
 import { modelSchema } from "./model-schema.ts";
 import { isPlanTool, offersPlan } from "./plan-tool.ts";
@@ -18,6 +18,11 @@ export function usableTools({ spec, permissions }: Process): Map<string, Process
     .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
     .filter(({ tool }) => tool.name !== "Agent" || budget.limits.depth !== 0);
   return new Map(usable.map((named) => [named.tool.name, named]));
+}
+
+/** Whether its model can load tools later. */
+export function maySearchTools(proc: Process): boolean {
+  return usableTools(proc).has(TOOL_SEARCH.tool.name);
 }
 
 /** The usable tools that the model may see: message tools and Plan only if they are useful, as each request carries all. */
@@ -37,12 +42,14 @@ export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): vo
   const visible = visibleTools(proc).filter(({ tool }) => !proc.tools.has(tool.name));
   const search = usableTools(proc).get(TOOL_SEARCH.tool.name);
   const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
+  const later = [...proc.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
   for (const named of visible) {
     const { tool, entry } = named;
     if (entry.path !== TOOL_SEARCH.path) {
       if (!deferred.has(named)) proc.tools.set(tool.name, named);
-    } else if (deferred.size > 0) {
-      proc.tools.set(tool.name, { tool: searchTool([...deferred].map((one) => one.tool.name)), entry });
+    } else if (deferred.size > 0 || later.length > 0) {
+      const names = [...deferred].map((one) => one.tool.name);
+      proc.tools.set(tool.name, { tool: searchTool([...later, ...names]), entry });
     }
   }
 }
@@ -69,6 +76,18 @@ export function deferredAmong<T extends ProcessTool>(
   const mounted = others.filter(({ tool, entry }) => isMounted(entry.path) && !loaded.has(tool.name));
   const excess = shown + others.length - limit;
   return excess <= 0 ? deferred : [...deferred, ...mounted.slice(-excess)];
+}
+
+/** Waits for mounts that are being made, and returns why some failed. A mount ends with its process. */
+export async function awaitMounts(
+  { starting }: Pick<Process, "starting">,
+  isWanted: (prefix: string, mount: StartingMount) => boolean,
+): Promise<string[]> {
+  const wanted = [...starting].filter(([prefix, mount]) => isWanted(prefix, mount));
+  const failed = await Promise.all(
+    wanted.map(async ([prefix, { ended }]) => ({ prefix, error: await ended })),
+  );
+  return failed.flatMap(({ prefix, error }) => (error ? [`${prefix}*: ${error.message}`] : []));
 }
 
 /** The tools that the model can load with ToolSearch. */

@@ -24,6 +24,9 @@ export interface StartedKernel {
   events: KernelEvents;
 }
 
+/** The daemon keeps an MCP server this long for the next run. */
+const MOUNTS_KEPT_MS = 60_000;
+
 /** The one place where a kernel is built and given its ports. */
 export function startKernel(
   { user, env, settings, logger, daemon = false }: BootOptions,
@@ -72,6 +75,7 @@ export function startKernel(
     runsIn: runWatch,
     liveProcesses: settings.values.live_processes,
     openRequests: modelRequestLimit(env, descriptorLimit()),
+    mountsKeptMs: daemon ? MOUNTS_KEPT_MS : 0,
     wakes: daemon,
     asker: serverAsker({
       userDataDir: user.dataDir,

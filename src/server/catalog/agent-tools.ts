@@ -28,7 +28,7 @@ export function kernelDevices(): DeviceRegistry {
   for (const [path, device] of Object.entries(
     kernelTools({
       lookup: unopened,
-      tools: { deferred: unopened, load: unopened },
+      tools: { deferred: unopened, ready: unopened, load: unopened },
       ipc: unopened,
       agents: unopened,
       wakes: unopened,

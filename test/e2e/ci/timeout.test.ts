@@ -37,7 +37,12 @@ const HANGING: Hanging[] = [
     flags: ["--mcp", "deaf", "--trust"],
     files: { ".mcp.json": server },
   },
-  { what: "an MCP server that it can do without", flags: ["--trust"], files: { ".mcp.json": server } },
+  {
+    what: "an MCP server that it can do without",
+    script: call("{ name: ToolSearch, input: { query: 'mcp__deaf__*' } }"),
+    flags: ["--trust"],
+    files: { ".mcp.json": server },
+  },
   {
     what: "a plugin",
     script: call("{ name: Stuck, input: {} }"),
@@ -75,3 +80,14 @@ test.concurrent.each(HANGING)(
     expect(ms).toBeLessThan(LIMIT_MS + 1.5 * LATE_MS);
   },
 );
+
+test("a run that does not want an MCP server that hangs ends at once, without its grace", async () => {
+  await using machine = new Machine();
+  machine.config({ grace: "1m" });
+  machine.write("script.yaml", "responses:\n  - text: done\n");
+  machine.write(".mcp.json", server);
+  const env = { RNIX_PROVIDER: "replay", RNIX_MODEL: join(machine.project, "script.yaml") };
+  const { code, ms } = await machine.run(["spawn", "--no-daemon", "--no-stdin", "--trust", "x"], { env });
+  expect(code).toBe(0);
+  expect(ms).toBeLessThan(LATE_MS);
+});

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
+import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
 import { MCP_COMMAND, mcpJson } from "../support/mcp.ts";
 import { toolNames, toolResults } from "../support/requests.ts";
@@ -51,9 +52,8 @@ describe("what a project brings", () => {
       const after = await verdict(machine, ["try it", ...way]);
       expect(after.stderr).not.toContain("not trusted");
       const first = model.requests[2] ?? expect.unreachable();
-      expect(toolNames(first)).toEqual(
-        expect.arrayContaining(["mcp__notes__echo", "mcp__web__echo", "Bash"]),
-      );
+      expect(toolNames(first)).toEqual(expect.arrayContaining(["ToolSearch", "Bash"]));
+      expect(first.text).toMatch(/mcp__notes__\*, mcp__web__\*|"mcp__notes__echo"/);
       for (const name of ["baking", "frying", "cooking", "testing"])
         expect(first.text).toContain(`- ${name}: `);
       expect(toolResults(model.requests[3] ?? expect.unreachable())).toEqual([
@@ -127,7 +127,7 @@ describe("what a project brings", () => {
     expect(started(machine)).toBe(false);
   });
 
-  test("is listed by rnix tools --agent, which ends the servers that it started", async () => {
+  test("is listed by rnix tools --agent, which starts the servers for that", async () => {
     await using machine = new Machine();
     mcpJson(machine, { notes: server("true"), broken: server("echo no token >&2", "exit") });
     const before = await machine.run(["tools", "--agent", "default"]);
@@ -156,24 +156,44 @@ describe.concurrent("an MCP server that is slow to start", () => {
     expect(toolNames(model.first)).toContain("mcp__notes__echo");
   });
 
-  test("that is not required delays no run; its tools are added when it is ready", async () => {
-    await using machine = new Machine();
-    machine.config({ mcp_wait: "1s" });
-    const model = await machine.play({
-      "try it": [calls(["mcp__notes__echo", { text: "milk" }]), says("done")],
+  for (const way of [[], ["--no-daemon"]]) {
+    test(`that is not required delays no run; its tools come when the model wants them ${way.join()}`, async () => {
+      await using machine = new Machine();
+      const model = await machine.play({
+        "say so": [says("so")],
+        "try it": [
+          calls(["ToolSearch", { query: "mcp__notes__echo" }]),
+          calls(["mcp__notes__echo", { text: "milk" }]),
+          says("done"),
+        ],
+      });
+      mcpJson(machine, { notes: server("while [ ! -e go ]; do sleep 0.1; done") });
+      await machine.run(["trust", "--yes"]);
+      const { stdout, stderr } = await machine.run(["spawn", "say so", ...way]);
+      expect(stdout).toContain("so");
+      expect(stderr).not.toContain("notes");
+      const running = machine.start(["spawn", "try it", ...way]);
+      await until(() => model.requests.length === 2);
+      expect(model.last.text).toContain("mcp__notes__*");
+      machine.write("go", "");
+      expect((await running.done).code).toBe(0);
+      expect(toolResults(model.last)).toEqual([
+        "Loaded: mcp__notes__echo. You can call them now.",
+        '{"text":"milk"}',
+      ]);
+      expect(toolNames(model.last)).toContain("mcp__notes__echo");
+      // The daemon has kept it for the next run.
+      await machine.run(["spawn", "say so", ...way]);
+      expect(toolNames(model.last).includes("mcp__notes__echo")).toBe(way.length === 0);
     });
-    mcpJson(machine, { notes: server("sleep 4") });
-    await machine.run(["trust", "--yes"]);
-    const { stderr } = await verdict(machine, ["try it"]);
-    expect(stderr).toContain("notes will be ready later");
-    expect(toolNames(model.first)).not.toContain("mcp__notes__echo");
-    expect(toolResults(model.requests[1] ?? expect.unreachable())).toEqual(['{"text":"milk"}']);
-    expect(toolNames(model.requests[1] ?? expect.unreachable())).toContain("mcp__notes__echo");
-  });
+  }
 
   test("and does not start ends with exit 69 where it is required, with its last output and both settings", async () => {
     await using machine = new Machine();
-    const model = await machine.play({ "say so": [says("so")] });
+    const model = await machine.play({
+      "say so": [says("so")],
+      "look for it": [calls(["ToolSearch", { query: "mcp__*" }]), says("none")],
+    });
     machine.config({ mcp_mount_timeout: "2s" });
     mcpJson(machine, {
       stuck: { command: "sh", args: ["-c", "echo downloading the world >&2; exec sleep 600"] },
@@ -191,15 +211,18 @@ describe.concurrent("an MCP server that is slow to start", () => {
       ["none", /no-such-program-here/],
       ["silent", /MCP server silent ended with exit code 0/],
     ] as const) {
-      const { receipt } = await verdict(machine, ["say so", "--mcp", name]);
+      // The daemon would go on starting it after the run.
+      const others = name === "stuck" ? [] : ["--deny", "mcp__stuck__*"];
+      const { receipt } = await verdict(machine, ["say so", "--mcp", name, ...others]);
       expect(receipt).toMatchObject({ exit_code: 69, exit_reason: "unavailable", steps: 0, tokens_used: 0 });
       expect(receipt.error?.message).toMatch(words);
     }
     expect(model.requests).toEqual([]);
-    const offered = await verdict(machine, ["say so"]);
+    const offered = await verdict(machine, ["look for it"]);
     expect(offered.receipt.exit_code).toBe(0);
     for (const words of ["downloading the world", "no token", "no-such-program-here"]) {
       expect(offered.stderr).toContain(words);
+      expect(toolResults(model.last).join()).toContain(words);
     }
     expect(machine.strays()).toEqual([]);
   });

@@ -279,10 +279,12 @@ export class Machine implements AsyncDisposable {
     return [...processes, ...strayFiles(this.root).map((path) => `file ${path}`)];
   }
 
-  /** The same while the daemon may run, which has a socket, a lock and a ledger of its own. */
+  /** The same while the daemon may run: it has a socket, a lock and a ledger, and keeps MCP servers for a minute. */
   strays(): string[] {
     const daemon = this.daemonPid;
-    return this.leftovers().filter((one) => !DAEMONS_OWN.test(one) && !one.startsWith(`process ${daemon}:`));
+    const own = (one: string): boolean =>
+      one.startsWith(`process ${daemon}:`) || one.includes("/mcp-server/main.ts");
+    return this.leftovers().filter((one) => !DAEMONS_OWN.test(one) && !own(one));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -12,7 +12,7 @@ const unused = (): never => expect.unreachable();
 const KERNEL_DEFERRED = Object.values(
   kernelTools({
     lookup: unused,
-    tools: { deferred: unused, load: unused },
+    tools: { deferred: unused, ready: unused, load: unused },
     ipc: unused,
     agents: unused,
     wakes: unused,
