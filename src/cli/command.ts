@@ -3,6 +3,7 @@
 import { usageError } from "./exit.ts";
 import { type Flags, type FlagValues, type Parsed, readFlags } from "./flags.ts";
 import type { Io } from "./io.ts";
+import type { NamedFiles } from "./named-files.ts";
 
 interface Argument {
   /** As the help shows it: PID, INTENT. */
@@ -47,6 +48,8 @@ interface CommandSpec<F extends Flags> extends Description {
   flags: F;
   /** Runs the command and returns the exit code. Absent: a subcommand must be named. */
   run?(io: Io, flags: FlagValues<F>, args: string[]): Promise<number>;
+  /** The files that it opens beside those of its flags, which say so themselves (`file`). */
+  files?(io: Io, args: string[]): NamedFiles | Promise<NamedFiles>;
   refused?: Refused;
 }
 
@@ -58,23 +61,31 @@ export interface Command extends Description {
 }
 
 export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Command {
-  const { run, ...description } = spec;
+  const { run, files, ...description } = spec;
   if (run === undefined) return description;
   return {
     ...description,
-    run(io, parsed) {
-      const given = ((): { flags: FlagValues<F>; args: string[] } => {
-        try {
-          const flags = readFlags(spec.flags, parsed);
-          return { flags, args: checkArguments(parsed.positionals, spec.args ?? []) };
-        } catch (error) {
-          spec.refused?.(io, error, parsed.values.get("output")?.at(-1));
-          throw error;
+    async run(io, parsed) {
+      let flags: FlagValues<F>;
+      let args: string[];
+      try {
+        flags = readFlags(spec.flags, parsed);
+        args = checkArguments(parsed.positionals, spec.args ?? []);
+        if (files !== undefined || namesFile(spec.flags, parsed)) {
+          const { requireFiles } = await import("./named-files.ts");
+          await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args)) ?? {});
         }
-      })();
-      return run(io, given.flags, given.args);
+      } catch (error) {
+        spec.refused?.(io, error, parsed.values.get("output")?.at(-1));
+        throw error;
+      }
+      return run(io, flags, args);
     },
   };
+}
+
+function namesFile(flags: Flags, { values }: Parsed): boolean {
+  return Object.entries(flags).some(([name, { file }]) => file !== undefined && values.has(name));
 }
 
 function checkArguments(given: string[], expected: readonly Argument[]): string[] {

@@ -19,15 +19,23 @@ export interface Flag<T> {
   hint?: string;
   choices?: readonly string[];
   hidden?: boolean;
+  file?: FileUse;
   read(given: string[], name: string): T;
 }
 
 export type Flags = Record<string, Flag<unknown>>;
 export type FlagValues<F extends Flags> = { [K in keyof F]: F[K] extends Flag<infer T> ? T : never };
 
+/**
+ * What the command does with the file that the value names. "write folder": with files below it. "read @": if the value
+ * begins with @. "read -": unless it is "-", for stdin.
+ */
+type FileUse = "read" | "read @" | "read -" | "write" | "write folder";
+
 interface More {
   short?: string;
   hidden?: boolean;
+  file?: FileUse;
 }
 
 export function bool(about: string, more: More = {}): Flag<boolean> {

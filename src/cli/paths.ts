@@ -18,19 +18,13 @@ export function absoluteFolder(io: Io, flag: string, path: string): string {
   return folder;
 }
 
-/** The file that `@FILE` names; undefined for a text. */
-export function fileOf(value: string | undefined): string | undefined {
-  return value?.startsWith("@") ? value.slice(1) : undefined;
-}
-
 /** The text itself, or the content of the file that `@FILE` names. */
 export async function textOrFile(
   io: Io,
   flag: string,
   value: string | undefined,
 ): Promise<string | undefined> {
-  const path = fileOf(value);
-  return path === undefined ? value : await textOf(io, flag, path);
+  return value?.startsWith("@") ? textOf(io, flag, value.slice(1)) : value;
 }
 
 /** Reads the JSON object in a file. */

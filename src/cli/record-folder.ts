@@ -11,12 +11,16 @@ import { target, withRun } from "./target.ts";
 
 /** Of commands that write the record. */
 export const RECORD_TO = {
-  record: text("keep the record of the run in this folder; rnix log --record DIR reads it anywhere", "DIR"),
+  record: text("keep the record of the run in this folder; rnix log --record DIR reads it anywhere", "DIR", {
+    file: "write folder",
+  }),
 };
 
 /** Of commands that read it. */
 export const RECORD_FROM = {
-  record: text("read the run in this folder of --record, here or on another machine", "DIR"),
+  record: text("read the run in this folder of --record, here or on another machine", "DIR", {
+    file: "read",
+  }),
 };
 
 /** The outside world of a command whose run is recorded in `dir`; `io` itself without one. */

@@ -1,6 +1,5 @@
 /** Flags of several commands that start or resume a run, as fields of their requests. */
 
-import { resolve } from "node:path";
 import { EFFORTS } from "../plugin/index.ts";
 import {
   bool,
@@ -16,7 +15,7 @@ import {
   variables,
 } from "./flags.ts";
 import type { Io } from "./io.ts";
-import { absolutePath, fileOf, jsonObject, textOrFile } from "./paths.ts";
+import { absolutePath, jsonObject, textOrFile } from "./paths.ts";
 
 /** Flags about questions to a person. */
 export const ASK_FLAGS = {
@@ -114,8 +113,11 @@ export const SPAWN_FLAGS = {
   "output-schema": text(
     "a file with the JSON Schema that the answer must fit; it is then one JSON document",
     "FILE",
+    { file: "read" },
   ),
-  "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE"),
+  "system-prompt": text("added to the agent's instructions; @FILE reads it from a file", "TEXT|@FILE", {
+    file: "read @",
+  }),
   add: list("attach a file, text or image, or let the run use a folder outside the project", "PATH"),
   cwd: text("run in this folder", "DIR"),
   env: variables("set a variable for the run's programs; with --base, let one through"),
@@ -135,10 +137,4 @@ export async function spawnFields(io: Io, flags: SpawnFlags) {
     output_schema: await jsonObject(io, "--output-schema", flags["output-schema"]),
     system_prompt: await textOrFile(io, "--system-prompt", flags["system-prompt"]),
   };
-}
-
-/** The files whose content is in the request. */
-export function filesRead(io: Io, flags: SpawnFlags): string[] {
-  const files = [flags["output-schema"], fileOf(flags["system-prompt"])];
-  return files.flatMap((file) => (file === undefined ? [] : [resolve(io.cwd, file)]));
 }

@@ -1,6 +1,5 @@
 /** Attaches text that other people wrote, such as that of a pull request, as data that gives no instructions. */
 
-import { resolve } from "node:path";
 import { type UntrustedText, untrustedBlocks } from "../lib/untrusted-text.ts";
 import { usageError } from "./exit.ts";
 import { list } from "./flags.ts";
@@ -12,6 +11,7 @@ export const UNTRUSTED_FLAGS = {
   untrusted: list(
     'attach a text that may try to instruct the agent, such as a pull request\'s, marked as data; "-" is stdin, which --base marks by itself',
     "FILE",
+    { file: "read -" },
   ),
 };
 
@@ -22,11 +22,6 @@ interface UntrustedFlags {
 
 const STDIN = "-";
 const MAX_CHARACTERS = 4 * 1024 ** 2;
-
-/** The files among them, absolute. */
-export function untrustedFiles({ cwd }: Io, { untrusted }: UntrustedFlags): string[] {
-  return untrusted.filter((file) => file !== STDIN).map((file) => resolve(cwd, file));
-}
 
 /** Fails with INVALID where stdin would be the intent: with `--base` it is not trusted. */
 export function requireTrustedIntent(

@@ -64,8 +64,6 @@ export function SpawnRequest() {
       system_prompt: text,
       /** Files to attach, absolute, and folders the run may touch. */
       add: texts,
-      /** Files whose content is in this request, absolute: from inside a run its rights must allow them. */
-      files_read: texts,
       /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */
       cwd: text,
       /** The spawner's whole environment: the daemon keeps it in memory only. Absent: the parent's, else the daemon's. */

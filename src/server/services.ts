@@ -106,7 +106,16 @@ export type KernelApi = Pick<
 > & {
   readonly processes: Pick<
     Kernel["processes"],
-    "spawn" | "kill" | "listProcs" | "infos" | "info" | "identity" | "count" | "flushEvents" | "inherited"
+    | "spawn"
+    | "kill"
+    | "listProcs"
+    | "infos"
+    | "info"
+    | "identity"
+    | "count"
+    | "flushEvents"
+    | "inherited"
+    | "requireEffects"
   >;
   readonly signals: Pick<Kernel["signals"], "signalTree">;
   readonly lifecycle: Pick<

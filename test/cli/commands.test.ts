@@ -39,6 +39,19 @@ function beyondNames(io: FakeIo): string[] {
   return io.asked.map(({ method }) => method).filter((method) => method !== "list_commands");
 }
 
+describe("every flag", () => {
+  /** Folders to work in, and what the daemon decides or reads itself. */
+  const DECIDED_LATER = ["add", "cwd", "project", "model", "deliver"];
+
+  test("that names a file or a folder says whether it is read or written", () => {
+    const unmarked = EVERY_FLAG.filter(
+      ([, name, { hint = "", file }]) =>
+        /FILE|DIR|PATH/.test(hint) && file === undefined && !DECIDED_LATER.includes(name),
+    );
+    expect(unmarked.map(([words, name]) => `${words} --${name}`)).toEqual([]);
+  });
+});
+
 describe("every command", () => {
   test("of the interfaces exists, and no other", () => {
     expect(COMMANDS.map(([words]) => words).sort()).toEqual(

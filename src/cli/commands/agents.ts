@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { environment, project, withWire } from "../io.ts";
+import { inSettingsFolder } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { cut } from "../output/format.ts";
 
@@ -16,6 +17,8 @@ const create = defineCommand({
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as reviewer" }],
   flags: {},
   examples: [{ line: "rnix agents new reviewer", about: "writes .rnix/agents/reviewer/" }],
+  files: (io, [name = ""]) =>
+    inSettingsFolder(io, `agents/${name}/agent.yaml`, `agents/${name}/instructions.md`),
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockAgents }, { newAgent }] = await Promise.all([
       import("../../server/offline-commands.ts"),

@@ -3,6 +3,7 @@
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { environment } from "../io.ts";
+import { inSettingsFolder, TYPES_FOR_EDITORS } from "../named-files.ts";
 
 export default defineCommand({
   about: "Create this project's .rnix folder, with default settings and types for plugins",
@@ -13,6 +14,12 @@ export default defineCommand({
   notes: [
     "The project is the nearest folder with a .rnix, from here upwards, else the git root, else this folder.",
   ],
+  files: (io) =>
+    inSettingsFolder(
+      io,
+      ...["config.yaml", "plugins/.gitkeep", "agents/.gitkeep", "skills/.gitkeep"],
+      ...TYPES_FOR_EDITORS,
+    ),
   async run(io) {
     const [{ projectOf, settings }, { initProject }] = await Promise.all([
       import("../../server/offline-commands.ts"),

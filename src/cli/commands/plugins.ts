@@ -7,6 +7,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import { environment, type Io, project, refuseInsideRun, withWire } from "../io.ts";
+import { inSettingsFolder, TYPES_FOR_EDITORS } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { excerpt, pluginReport, problemPlace } from "../output/plugin-report.ts";
 import { print } from "../output/print.ts";
@@ -59,6 +60,7 @@ const create = defineCommand({
   examples: [
     { line: "rnix plugins new jira", about: "writes .rnix/plugins/jira.ts with a device and a tool" },
   ],
+  files: (io, [name = ""]) => inSettingsFolder(io, `plugins/${name}.ts`, ...TYPES_FOR_EDITORS),
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockPlugins }, { newPlugin, toolOf }] = await Promise.all([
       import("../../server/offline-commands.ts"),

@@ -23,7 +23,9 @@ export default defineCommand({
     { name: "UUID|FILE", about: "a run: its UUID, the beginning of it or its PID; or a script", file: true },
   ],
   flags: {
-    export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE"),
+    export: text("write the run as a script that can be read, edited and played, and run nothing", "FILE", {
+      file: "write",
+    }),
     cwd: text(
       "execute its tools in this folder; the default is a run's own folder, for a script the current one",
       "DIR",
@@ -57,6 +59,7 @@ export default defineCommand({
     "The run ends at the first call whose result differs, because the model's answer to it is unknown. Both results are shown.",
     "Exit codes: 0 the same, 1 different, 64 wrong usage, 75, 130, 137, 143 when the run was suspended or killed.",
   ],
+  files: (_io, [what = ""]) => (isScript(what) ? { read: [what] } : {}),
   async run(io, flags, [what = ""]) {
     const ignored = flags.ignore.map(kind);
     if (isScript(what)) {

@@ -5,6 +5,7 @@ import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { json } from "../flags.ts";
 import { environment, project, withWire } from "../io.ts";
+import { inSettingsFolder } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { print } from "../output/print.ts";
 import { absoluteFolder } from "../paths.ts";
@@ -14,6 +15,7 @@ const create = defineCommand({
   args: [{ name: "NAME", about: "lowercase letters, digits and hyphens, such as release-notes" }],
   flags: {},
   examples: [{ line: "rnix skills new release-notes", about: "writes .rnix/skills/release-notes/SKILL.md" }],
+  files: (io, [name = ""]) => inSettingsFolder(io, `skills/${name}/SKILL.md`),
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockSkills }, { newSkill }] = await Promise.all([
       import("../../server/offline-commands.ts"),
@@ -73,6 +75,7 @@ export default defineCommand({
       examples: [
         { line: "rnix skills check skills/release-notes", about: "names what is wrong, with file and line" },
       ],
+      files: (_io, [dir = "."]) => ({ read: [dir] }),
       async run(io, flags, [dir = "."]) {
         const { checkSkills } = await import("../../server/offline-commands.ts");
         const { checked, problems, warnings } = await checkSkills(absoluteFolder(io, "DIR", dir));

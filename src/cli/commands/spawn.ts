@@ -9,9 +9,9 @@ import { absoluteFolder } from "../paths.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
-import { filesRead, SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
+import { SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
-import { requireTrustedIntent, UNTRUSTED_FLAGS, untrustedFiles, withUntrusted } from "../untrusted.ts";
+import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../untrusted.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",
@@ -79,7 +79,6 @@ export default defineCommand({
       const options = {
         ...(await spawnFields(io, flags)),
         env_passed: unlessEmpty(passedVariables(io, flags.env.passed)),
-        files_read: unlessEmpty([...filesRead(io, flags), ...untrustedFiles(io, flags)]),
         cwd,
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,

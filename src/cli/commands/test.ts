@@ -26,7 +26,7 @@ export default defineCommand({
   flags: {
     filter: text("play only cases whose name contains this text", "TEXT"),
     jobs: count(`how many cases are played at the same time (default ${JOBS})`, "N"),
-    junit: text("write a JUnit report into this file", "FILE"),
+    junit: text("write a JUnit report into this file", "FILE", { file: "write" }),
     project: text(
       "use the agents, skills and plugins of this project; the default is the current folder",
       "DIR",

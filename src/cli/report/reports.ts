@@ -8,9 +8,13 @@ import type { Io, Session } from "../io.ts";
 import { ReportFile } from "./report-file.ts";
 
 export const REPORT_FLAGS = {
-  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE"),
-  junit: text("write the run and its checks as a JUnit report", "FILE"),
-  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE"),
+  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE", {
+    file: "write",
+  }),
+  junit: text("write the run and its checks as a JUnit report", "FILE", { file: "write" }),
+  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE", {
+    file: "write",
+  }),
 };
 
 interface ReportFiles {
@@ -42,8 +46,9 @@ export class Reports {
   /** Fails with INVALID when a file could not be written: a run may cost money, so this is checked before it. */
   constructor(io: Io, files: ReportFiles) {
     this.#io = io;
-    const { GITHUB_STEP_SUMMARY: step } = io.env;
-    this.#step = isGitHub(io) && step ? new ReportFile(step) : undefined;
+    const { GITHUB_STEP_SUMMARY: step, RNIX_UNIT: unit } = io.env;
+    // The summary of a run's child is not the step's.
+    this.#step = isGitHub(io) && step && !unit ? new ReportFile(step) : undefined;
     this.#files = {
       summary: ReportFile.named(io, "--summary", files.summary),
       junit: ReportFile.named(io, "--junit", files.junit),

@@ -229,7 +229,7 @@ function split(project: string, path: string): PathSegments {
 }
 
 /** Resolves links in the existing part of the path. */
-function realTarget(path: string): string {
+export function realTarget(path: string): string {
   try {
     return realpathSync(path);
   } catch {

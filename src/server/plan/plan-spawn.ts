@@ -190,7 +190,7 @@ async function groundsOf(
   refuseSandbox(request, agent);
   parent?.requireEffects({
     commands: [...agent.checks, ...(request.check ?? [])],
-    files: [...(request.files_read ?? []), ...(await filesOf(request.add ?? []))],
+    files: await filesOf(request.add ?? []),
     variables: request.env_given,
   });
   if (request.output_schema) requireValidSchema(request.output_schema);

@@ -107,7 +107,7 @@ function requireRights(
 ): void {
   if (job.creator.kind !== "run") return;
   const { env_names: named, ...run } = job.run;
-  const { env = {}, add = [], ...rest } = placedRequest({ ...job, run }, { plain: {}, user: {} }).request;
+  const { env = {}, add = [] } = placedRequest({ ...job, run }, { plain: {}, user: {} }).request;
   const delivered = (job.deliver ?? []).map(({ to }) => to);
   const targets = [job.on_failure, job.on_silence, ...delivered].filter((to) => to !== undefined);
   const commands = targets.map((to) => {
@@ -116,7 +116,7 @@ function requireRights(
   });
   spawn.parent(job.creator.uuid)?.requireEffects({
     commands: [...checks, ...(job.if === undefined ? [] : [job.if]), ...commands],
-    files: [...add, ...(rest.files_read ?? []), ...scripts],
+    files: [...add, ...scripts],
     variables: [...Object.keys(env), ...(Array.isArray(named) ? named.map(String) : [])],
   });
 }

@@ -156,6 +156,8 @@ export class FakeKernel implements KernelApi {
     throw new SyscallError("UNAVAILABLE", "The fake kernel has no models.");
   }
 
+  requireEffects(): void {}
+
   async interrupt(): Promise<Interrupted> {
     return { interrupted: "tools", text_seen: false, put_back: [] };
   }
