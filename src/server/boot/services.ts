@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { daemonEnvironment } from "../../config/environment.ts";
 import type { Env } from "../../config/paths.ts";
 import type { Projects } from "../../config/projects.ts";
+import { KernelWatch } from "../daemon/kernel-watch.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";
 import { AutoResume } from "../recovery/auto-resume.ts";
@@ -68,6 +69,7 @@ export function startServices(
     logger,
   });
   events.add({ onSweep: () => recovery.again() });
+  const deaths = daemon ? new KernelWatch({ clock, locks, onDeath: () => void sweep() }) : undefined;
   const waker = daemon ? wakerOf({ clock, history, runs: open, kernel, autoResume, logger }) : undefined;
   if (waker) events.add(wakerListener(waker, kernel));
   const resumeAnswered = async (uuid: string, given: Env | undefined): Promise<number> => {
@@ -96,6 +98,7 @@ export function startServices(
     resumeAnswered: waker && resumeAnswered,
     ...plans,
     async close() {
+      deaths?.close();
       await cron.close();
       await gc?.close();
       await waker?.close();

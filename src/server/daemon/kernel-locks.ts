@@ -26,10 +26,15 @@ export class KernelLocks {
     return !FileLock.isFree(join(this.#folder, kernelId));
   }
 
+  /** Kernels whose file exists. */
+  all(): string[] {
+    return readdirSync(this.#folder);
+  }
+
   /** Kernels that have died, or have left runs to resume, and whose file still exists. */
   dead(): string[] {
     // Only checked, not taken: taking a lock that is held is retried for milliseconds.
-    return readdirSync(this.#folder).filter((kernelId) => !this.isAlive(kernelId));
+    return this.all().filter((kernelId) => !this.isAlive(kernelId));
   }
 
   /** Removes the file of a dead kernel: a file that does not exist is as free as an unlocked one. */

@@ -110,6 +110,47 @@ describe.if(process.platform === "linux")("a program that hides which run starte
   });
 });
 
+describe("a killed --no-daemon beside a daemon", () => {
+  const left = `( env -i setsid sleep ${FIRST} </dev/null >/dev/null 2>&1 & ); touch held; sleep ${SECOND}`;
+
+  /** Starts it, and kills it where it holds. */
+  async function killed(machine: Machine): Promise<void> {
+    const run = machine.start(["spawn", "hold", "--no-daemon", "-q"]);
+    await until(() => machine.has("held") && sleepers(machine).length > 0, "its programs");
+    run.signal("SIGKILL");
+    await run.done;
+    machine.remove("held");
+  }
+
+  test("leaves no program, without another command, and each time", async () => {
+    await using machine = await Machine.playing({ hold: [bash(left)] });
+    await machine.run(["daemon", "start"]);
+    for (let time = 0; time < 3; time++) {
+      await killed(machine);
+      await until(() => sleepers(machine).length === 0, "the end of what it left");
+    }
+    expect((await machine.run(["doctor"])).stdout).toContain("programs left running: none");
+    expect((await machine.run(["ps", "-a"])).stdout).not.toContain("running");
+  });
+
+  test("that was there before the daemon leaves no program, and other kernels keep theirs", async () => {
+    await using machine = await Machine.playing({
+      hold: [bash(left)],
+      stay: [bash("touch stays; until test -e go; do sleep 0.02; done"), says("stayed")],
+    });
+    const first = machine.start(["spawn", "hold", "--no-daemon", "-q"]);
+    await until(() => machine.has("held") && sleepers(machine).length > 0, "its programs");
+    await machine.run(["daemon", "start"]);
+    const others = [["--no-daemon"], []].map((flags) => machine.start(["spawn", "stay", "-q", ...flags]));
+    await until(() => machine.has("stays"), "the other runs");
+    first.signal("SIGKILL");
+    await first.done;
+    await until(() => sleepers(machine).length === 0, "the end of what it left");
+    machine.write("go", "");
+    for (const { done } of others) expect((await done).stdout).toBe("stayed\n");
+  });
+});
+
 describe.if(process.platform === "linux")("a program that forks itself without end", () => {
   /** Its working folder shows it, whatever its PID is just now. */
   const seen = (machine: Machine): number => {
