@@ -3,20 +3,27 @@
 import { splitToolRules } from "../lib/tool-rules.ts";
 import { EXIT, usageError } from "./exit.ts";
 import { type Io, refuseInsideRun, withWire } from "./io.ts";
+import { absoluteFolder } from "./paths.ts";
 import { target } from "./target.ts";
 
-/** Grants or revokes tools of a live run and prints what it may use afterwards. */
+/** Grants or revokes rights of a live run and prints what it may use afterwards. */
 export async function changeRights(
   io: Io,
   method: "allow" | "deny",
-  flags: { json: boolean },
+  flags: { json: boolean; add?: readonly string[] },
   [pid = "", ...tools]: string[],
 ): Promise<number> {
   await refuseInsideRun(io, method);
   if (tools.includes("")) throw usageError("TOOL: expected a tool, a pattern or a device path, got nothing");
   const to = target(io, pid);
+  const folders = (flags.add ?? []).map((path) => absoluteFolder(io, "--add", path));
+  if (tools.length + folders.length === 0) throw usageError("TOOL is missing: expected a tool, or a folder with --add");
   return withWire(io, async (wire) => {
-    const answer = await wire.request(method, { ...to, tools: tools.flatMap(splitToolRules) });
+    const rules = { ...to, tools: tools.flatMap(splitToolRules) };
+    const answer =
+      method === "deny"
+        ? await wire.request(method, rules)
+        : await wire.request(method, { ...rules, folders });
     if (flags.json) {
       io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
       return EXIT.ok;

@@ -55,26 +55,44 @@ export class CapabilityManager {
   /**
    * Allows a process what these rules cover. `by` is the granting process, absent for PID 0. A process grants rights that
    * it holds, to its descendants, and only within the rights of the target's parent. Fails with INVALID for an unknown
-   * name, PERMISSION for a missing right and NOT_FOUND for an ended target.
+   * name, PERMISSION for a missing right and NOT_FOUND for an ended target. `folders`: of PID 0 only, absolute, with
+   * links resolved; they are opened as by a person's yes.
    */
-  async grant(pid: PID, texts: readonly string[], by?: Process): Promise<Rights> {
-    return this.#call("CapGrant", pid, texts, by, (proc, rules) => {
-      if (by) this.#checkGrantor(by, proc, rules);
-      this.#checkAbove(proc, rules);
-      const lift = this.#ports.table.parent(proc) === undefined;
-      const after = proc.permissions.grant(rules, by?.uuid ?? null, { lift });
-      for (const rule of rules) {
-        const why = after.lacks(rule);
-        if (why === null) continue;
-        throw new SyscallError(
-          "PERMISSION",
-          `PID ${pid} would still not be allowed ${rule.text}: ${why}. To remove a deny rule, its author or PID 0 must grant the same rule.`,
-        );
-      }
-      // A grant by name shows them, also where * allowed them before.
-      if (namesMessageTools(...texts)) proc.messaging = true;
-      return { after, who: nameOf(by), news: (before, now) => gained(rules, before, now, nameOf(by)) };
-    });
+  async grant(
+    pid: PID,
+    texts: readonly string[],
+    by?: Process,
+    folders: readonly string[] = [],
+  ): Promise<Rights> {
+    return this.#call(
+      "CapGrant",
+      pid,
+      { rules: [...texts], ...(folders.length > 0 && { folders }) },
+      by,
+      (proc, rules) => {
+        if (folders.length > 0) this.#checkRoot(proc);
+        if (by) this.#checkGrantor(by, proc, rules);
+        this.#checkAbove(proc, rules);
+        const lift = this.#ports.table.parent(proc) === undefined;
+        const after = proc.permissions.grant(rules, by?.uuid ?? null, { lift });
+        for (const rule of rules) {
+          const why = after.lacks(rule);
+          if (why === null) continue;
+          throw new SyscallError(
+            "PERMISSION",
+            `PID ${pid} would still not be allowed ${rule.text}: ${why}. To remove a deny rule, its author or PID 0 must grant the same rule.`,
+          );
+        }
+        // A grant by name shows them, also where * allowed them before.
+        if (namesMessageTools(...texts)) proc.messaging = true;
+        const opened = folders.length === 0 ? "" : `The user has opened ${folders.join(", ")} to this run.`;
+        return {
+          after: after.opening(folders.map((dir) => ({ dir, write: true }))),
+          who: nameOf(by),
+          news: (before, now) => [gained(rules, before, now, nameOf(by)), opened].filter(Boolean).join(" "),
+        };
+      },
+    );
   }
 
   /**
@@ -83,7 +101,7 @@ export class CapabilityManager {
    * A process revokes from its descendants and from itself.
    */
   async revoke(pid: PID, texts: readonly string[], by?: Process): Promise<Rights> {
-    return this.#call("CapRevoke", pid, texts, by, (proc, rules) => {
+    return this.#call("CapRevoke", pid, { rules: [...texts] }, by, (proc, rules) => {
       if (by && by !== proc) this.#checkBelow(by, proc);
       const after = proc.permissions.revoke(rules, by?.uuid ?? null);
       return { after, who: nameOf(by), news: (before) => lost(rules, before, nameOf(by)) };
@@ -94,14 +112,14 @@ export class CapabilityManager {
   async #call(
     syscall: "CapGrant" | "CapRevoke",
     pid: PID,
-    texts: readonly string[],
+    args: { rules: string[]; folders?: readonly string[] },
     by: Process | undefined,
     plan: (proc: Process, rules: readonly Rule[]) => Change,
   ): Promise<Rights> {
     const { table, debug } = this.#ports;
-    const { rights, closed } = debug.callNow(by, table.find(pid), syscall, { pid, rules: [...texts] }, () => {
+    const { rights, closed } = debug.callNow(by, table.find(pid), syscall, { pid, ...args }, () => {
       const proc = this.#live(pid);
-      const done = this.#apply(proc, plan(proc, proc.permissions.rules(texts)), by);
+      const done = this.#apply(proc, plan(proc, proc.permissions.rules(args.rules)), by);
       return { rights: rightsOf(proc.permissions), closed: done };
     });
     await closed;
@@ -119,6 +137,16 @@ export class CapabilityManager {
   /** Its live ancestors, the oldest first. */
   #above(proc: Process): Process[] {
     return this.#ports.table.ancestry(proc).slice(1).reverse();
+  }
+
+  /** A folder is opened to a whole tree, because no process has more than its parent. */
+  #checkRoot(proc: Process): void {
+    const [root] = this.#above(proc);
+    if (root === undefined) return;
+    throw new SyscallError(
+      "PERMISSION",
+      `PID ${proc.pid} is below PID ${root.pid}, and no process has more folders than its parent. Open it there: rnix allow ${root.pid} --add FOLDER`,
+    );
   }
 
   #checkBelow(by: Process, proc: Process): void {

@@ -7,6 +7,7 @@ import { Machine } from "./support/machine.ts";
 import { plainTerminal, questions, takesKeys } from "./support/questions.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
+import { chat, EMPTY_LINE, ENTER, leave } from "./terminal/support.ts";
 
 async function answer(terminal: TerminalSession, line: string): Promise<void> {
   await takesKeys(terminal);
@@ -77,6 +78,32 @@ describe.concurrent("a file outside the run's folders", () => {
     expect([next.code, existsSync(join(dir, "b.txt"))]).toEqual([0, true]);
     expect((await machine.run(["trust", "--show"])).stdout).toContain(`Write(${dir}/**)`);
     await machine.ok(["trust", "--revoke"]);
+  });
+
+  test("is open after rnix allow --add and /add, and no question is left", async () => {
+    await using machine = new Machine();
+    using beside = new Beside();
+    const { dir } = beside;
+    const model = await machine.model([
+      { text: "hello" },
+      { tool_calls: [{ name: "Write", input: { path: join(dir, "a.txt"), content: "new\n" } }] },
+      { text: "written" },
+    ]);
+    await using terminal = await chat(machine, [], { columns: 120 });
+    terminal.type(`hi${ENTER}`);
+    await terminal.until((text) => /^hello$/m.test(text) && EMPTY_LINE.test(text));
+    terminal.type(`/add ${dir}${ENTER}`);
+    await terminal.until(new RegExp(`the agent may use ${dir}`));
+    terminal.type(`write${ENTER}`);
+    await terminal.until((text) => /^written$/m.test(text) && EMPTY_LINE.test(text));
+    expect(existsSync(join(dir, "a.txt"))).toBe(true);
+    expect(JSON.stringify(model.requests.at(-1))).toContain(`The user has opened ${dir} to this run.`);
+    expect((await machine.run(["allow", "1", "--add", join(dir, "a.txt")])).stderr).toContain(
+      "expected a folder",
+    );
+    expect((await machine.run(["allow", "1"])).stderr).toContain("TOOL is missing");
+    expect((await machine.run(["allow", "1", "--add", "/tmp"])).code).toBe(0);
+    await leave(terminal);
   });
 
   test("is refused without a question where a yes could not allow it", async () => {

@@ -263,7 +263,7 @@ export class Confinement {
     const leads = real === path ? "" : ` leads to ${real}, which`;
     return new SyscallError(
       "PERMISSION",
-      `${path}${leads} is outside the folders of this run: ${[project.dir, ...folders].join(", ")}. \`rnix spawn --add FOLDER\` adds another folder.`,
+      `${path}${leads} is outside the folders of this run: ${[project.dir, ...folders].join(", ")}. \`rnix spawn --add FOLDER\`, or \`/add FOLDER\` in a conversation, adds another folder.`,
     );
   }
 

@@ -33,7 +33,9 @@ export async function globSearch(request: GlobRequest, allows: Allows): Promise<
   const matches: Match[] = [];
   let count = 0;
   let refused = 0;
-  for await (const batch of permittedBatches(matching(request, gaps), allows)) {
+  const matcher = new Bun.Glob(request.pattern);
+  const isWanted = ({ relative }: FoundFile): boolean => matcher.match(relative);
+  for await (const batch of permittedBatches(walk(request.folder, gaps), allows, isWanted)) {
     refused += batch.refused;
     for (const { folder, name } of batch.allowed) {
       count++;
@@ -52,11 +54,6 @@ export async function globSearch(request: GlobRequest, allows: Allows): Promise<
   else if (more > 0) lines.push(`[… and ${more} more. Narrow the pattern or raise limit.]`);
   if (count > MAX_MATCHES) lines.push(`[Only ${MAX_MATCHES} of them were compared by age.]`);
   return [...lines, ...refusedLine(refused), ...leftOut(gaps)].join("\n");
-}
-
-function* matching({ folder, pattern }: GlobRequest, gaps: WalkGaps): Generator<FoundFile> {
-  const matcher = new Bun.Glob(pattern);
-  for (const found of walk(folder, gaps)) if (matcher.match(found.relative)) yield found;
 }
 
 function shown({ cwd, limit = DEFAULT_LIMIT }: GlobRequest, matches: readonly Match[]): string[] {

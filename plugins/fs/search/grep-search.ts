@@ -32,7 +32,10 @@ export async function grepSearch(request: GrepRequest, allows: Allows): Promise<
   const search = new GrepSearch(request);
   if (request.fd !== undefined) return search.file(request.fd);
   const gaps: WalkGaps = { unreadable: 0, stopped: false };
-  for await (const { allowed, refused } of permittedBatches(candidates(request, gaps), allows)) {
+  const { glob } = request.input;
+  const fits = glob === undefined ? () => true : pathFilter(glob);
+  const isWanted = ({ relative }: FoundFile): boolean => fits(relative);
+  for await (const { allowed, refused } of permittedBatches(candidates(request, gaps), allows, isWanted)) {
     search.refused += refused;
     for (const [folder, files] of byFolder(allowed)) search.inFolder(folder, files);
     if (search.full) break;
@@ -40,9 +43,8 @@ export async function grepSearch(request: GrepRequest, allows: Allows): Promise<
   return search.answer(gaps);
 }
 
-function* candidates({ start, input }: GrepRequest, gaps: WalkGaps): Generator<FoundFile> {
-  const fits = input.glob === undefined ? () => true : pathFilter(input.glob);
-  for (const found of walk(start, gaps)) if (!found.isLink && fits(found.relative)) yield found;
+function* candidates({ start }: GrepRequest, gaps: WalkGaps): Generator<FoundFile> {
+  for (const found of walk(start, gaps)) if (!found.isLink) yield found;
 }
 
 /** Consecutive files of one folder together. */
@@ -127,7 +129,9 @@ class GrepSearch {
     if (binary > 0) lines.push(`[Not searched: ${binary} binary ${binary === 1 ? "file" : "files"}.]`);
     if (large > 0) lines.push(`[Not searched: ${large} over ${sizeText(MAX_FILE_BYTES)}.]`);
     if (unreadable > 0) lines.push(`[Not searched: ${unreadable} that could not be read.]`);
-    return [...lines, ...refusedLine(this.refused), ...leftOut(gaps)].join("\n");
+    // A search that stopped has not counted all of them, and where it stopped depends on the pattern.
+    const refused = this.full ? [] : refusedLine(this.refused);
+    return [...lines, ...refused, ...leftOut(gaps)].join("\n");
   }
 
   #found(path: string, at: string): void {

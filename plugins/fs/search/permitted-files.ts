@@ -11,7 +11,7 @@ const BATCH = 256;
 
 interface PermittedBatch {
   allowed: FoundFile[];
-  /** The number of files that were left out. */
+  /** Files that were left out: of all, so that their number says nothing about the names that are searched for. */
   refused: number;
 }
 
@@ -22,10 +22,11 @@ interface PendingBatch {
   answer: Promise<boolean[]>;
 }
 
-/** The permitted files in batches. The next batch is decided while one is used. */
+/** The permitted files that are wanted, in batches. The next batch is decided while one is used. */
 export async function* permittedBatches(
   files: Iterable<FoundFile>,
   allows: Allows,
+  isWanted: (file: FoundFile) => boolean,
 ): AsyncGenerator<PermittedBatch> {
   const iterator = files[Symbol.iterator]();
   let next = ask(iterator, allows);
@@ -34,12 +35,12 @@ export async function* permittedBatches(
     const verdicts = await answer;
     next = ask(iterator, allows);
     let at = 0;
-    const allowed = batch.filter((_, index) => {
+    const permitted = batch.filter((_, index) => {
       const from = at;
       at += paths[index]?.length ?? 0;
       return verdicts.slice(from, at).every((verdict) => verdict);
     });
-    yield { allowed, refused: batch.length - allowed.length };
+    yield { allowed: permitted.filter(isWanted), refused: batch.length - permitted.length };
   }
 }
 

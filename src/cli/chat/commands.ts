@@ -4,6 +4,7 @@ import { splitToolRules } from "../../lib/tool-rules.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { project } from "../io.ts";
 import { formatCost, formatCount, plural } from "../output/format.ts";
+import { absoluteFolder } from "../paths.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { ChatActions } from "./actions.ts";
 import { diff, undo } from "./change-commands.ts";
@@ -36,6 +37,12 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
       run: (c, rules) => rights(c, "allow", rules),
     },
     { name: "deny", about: "refuse tools", hint: "<rules>", run: (c, rules) => rights(c, "deny", rules) },
+    {
+      name: "add",
+      about: "let the agent use a folder outside the project",
+      hint: "<folder>",
+      run: add,
+    },
     { name: "compact", about: "shorten the conversation that the model gets", run: compact },
     { name: "diff", about: "what the conversation changed in files", run: diff },
     { name: "undo", about: "take its changes of files back; asks first", run: undo },
@@ -83,6 +90,17 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
   const { allowed_tools, denied_tools } = await chat.link.request(method, { uuid: chat.uuid, tools: rules });
   const denied = denied_tools.length > 0 ? `\ndenied: ${denied_tools.join(", ")}` : "";
   chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${denied}`);
+}
+
+/** The folder counts for the run and its children; before the first message, for the run that it begins. */
+async function add(chat: ChatActions, folder: string): Promise<void> {
+  if (folder === "") throw new SyscallError("INVALID", "/add needs a folder, such as ../site");
+  const path = folder.replace(/^~(?=\/|$)/, chat.io.env.HOME ?? "~");
+  const dir = absoluteFolder(chat.io, "/add", path);
+  if (chat.uuid === null) chat.options.add = [...new Set([...(chat.options.add ?? []), dir])];
+  else if (chat.isLive) await chat.link.request("allow", { uuid: chat.uuid, tools: [], folders: [dir] });
+  else throw needsLive("a folder can be added");
+  chat.print(`the agent may use ${dir}`);
 }
 
 /** A rule for a tool that is not there would be refused with each message. Tools of MCP servers are known only later. */

@@ -2,18 +2,19 @@
 
 import { changeRights } from "../change-rights.ts";
 import { defineCommand } from "../command.ts";
-import { json } from "../flags.ts";
+import { json, list } from "../flags.ts";
 
 export default defineCommand({
-  about: "Let a live run use more tools",
+  about: "Let a live run use more tools or folders",
   args: [
     { name: "PID", about: "a PID, a UUID or the beginning of one" },
-    { name: "TOOL", about: "a tool, a pattern or a device path, as in --allow", many: true },
+    { name: "TOOL", about: "a tool, a pattern or a device path, as in --allow", optional: true, many: true },
   ],
-  flags: { json },
+  flags: { add: list("a folder outside of its project that it and its children may use", "FOLDER"), json },
   examples: [
     { line: "rnix allow 3 Write Edit", about: "its model sees them from its next step" },
     { line: "rnix allow 3 'Bash(git *)'", about: "commands that begin with git, and no others" },
+    { line: "rnix allow 3 --add ../site", about: "its file tools may read and write there" },
     { line: "rnix allow 3 Bash", about: "after rnix deny 3 Bash: takes that back" },
   ],
   notes: [

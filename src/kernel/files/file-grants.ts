@@ -50,7 +50,12 @@ export class FileGrants {
     }
     if (!grant) return paths.map(() => null);
     const answers: (string | null)[] = [];
+    const free = proc.permissions.searchesAllOf(grant.call, also);
     for (const opened of paths) {
+      if (free !== null && opened.startsWith(`${free}/`)) {
+        answers.push(null);
+        continue;
+      }
       const refusal = refusalOf(proc, grant, opened, also);
       if (typeof refusal !== "object" || refusal === null) {
         answers.push(refusal);

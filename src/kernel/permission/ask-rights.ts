@@ -114,6 +114,11 @@ export class AskLayers {
     return this.#rights.rules.length === 0 && this.#rights.mode === "off";
   }
 
+  /** Its own ask rules and those of its ancestors. */
+  get rules(): Layer {
+    return this.#rights.rules;
+  }
+
   /** The rules that a person has allowed, for the rest of the run or in the project. */
   get always(): Layer {
     return this.#rights.always;

@@ -58,7 +58,7 @@ export function withFolders(
   return fresh.length === 0 ? known : [...known.filter(({ dir }) => !dirs.has(dir)), ...fresh];
 }
 
-/** Whether one of these folders holds the path. `write`: only those that are open for writing count. */
+/** Whether one of these folders holds the path. `write`: only a folder that is open for writing counts. */
 export function holds(folders: readonly OpenedFolder[], path: string, write: boolean): boolean {
   return folders.some((folder) => (folder.write || !write) && isWithin(folder.dir, path));
 }

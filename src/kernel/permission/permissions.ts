@@ -278,6 +278,20 @@ export class Permissions {
     return "refusal" in decision ? decision.refusal : null;
   }
 
+  /**
+   * The project's folder, if rules let this search have every file in it: then its files need no check one by one.
+   * `also`: as for one file.
+   */
+  searchesAllOf(call: Call, also: readonly string[]): string | null {
+    const { tool } = this.#view(call);
+    if (tool?.filters !== true || tool.readOnly !== true) return null;
+    const tools = this.#facts.tools.filter(({ name }) => name === tool.name || also.includes(name));
+    const rules = [...this.#denials, ...this.#parts.asks.rules];
+    if (rules.some((rule) => tools.some((one) => touchesTool(rule, one)))) return null;
+    const isWhole = this.#limits.every((layer) => layer.some((rule) => coversWholeTool(rule, tool)));
+    return isWhole ? this.#view(call).projectDir : null;
+  }
+
   decide(call: Call): Decision {
     return this.#decide(this.#view(call));
   }

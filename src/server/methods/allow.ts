@@ -1,10 +1,10 @@
 /** The method allow. */
 
 import { method } from "./method.ts";
-import { changeRights, RightsRequest } from "./shared/change-rights.ts";
+import { AllowRequest, changeRights } from "./shared/change-rights.ts";
 
-/** CapGrant by PID 0: allows a live run more tools. */
+/** CapGrant by PID 0: allows a live run more tools, or folders beside its project. */
 export const allow = method({
-  payload: RightsRequest,
+  payload: AllowRequest,
   handle: (payload, services, caller) => changeRights(payload, services, caller, "grant"),
 });

@@ -33,6 +33,8 @@ test("every command answers with a block, before the first message and after it"
   await command(terminal, "/deny WebFetch", /there is no tool "WebFetch"/);
   await command(terminal, "/deny Glob", /deny in the new conversation: Glob/);
   await command(terminal, "/tools", /tools of coder: .*Bash/);
+  await command(terminal, "/add", /\/add needs a folder/);
+  await command(terminal, "/add total.txt", /expected a folder, got the file total.txt/);
 
   terminal.type(`change it${ENTER}`);
   await terminal.until((text) => /^changed$/m.test(text) && EMPTY_LINE.test(text));

@@ -94,6 +94,18 @@ describe("a search leaves out files that rules deny, and counts them", () => {
     });
   }
 
+  test("in a number that does not depend on what is searched for", async () => {
+    const rules = { deny: ["Read(secret/**)"] };
+    const left = async (operation: Operation): Promise<string | undefined> =>
+      (await run(project, operation, rules)).split("\n").find((line) => line.includes("left out"));
+    for (const pattern of ["secret/k*", "secret/z*", "secret/key"])
+      expect(await left({ op: "glob", pattern })).toBe(said(1)[0]);
+    for (const glob of ["k*", "z*", "secret/**"])
+      expect(await left({ op: "grep", pattern: "KEY", glob })).toBe(said(1)[0]);
+    expect(await left({ op: "grep", pattern: "nothing at all" })).toBe(said(1)[0]);
+    expect(await left({ op: "grep", pattern: "KEY", head_limit: 1 })).toBeUndefined();
+  });
+
   test("through a link to the folder, and by the file's name, too", async () => {
     const rules = { deny: ["Read(secret/**)"] };
     expect(await run(project, { op: "grep", pattern: "KEY", path: "way" }, rules)).toBe(

@@ -1,5 +1,7 @@
 /** Grants or revokes rights of a live run, for `allow` and `deny`. */
 
+import { realpathSync, statSync } from "node:fs";
+import { isAbsolute } from "node:path";
 import { z } from "zod";
 import { SyscallError } from "../../../plugin/index.ts";
 import { type ProcRef, Target } from "../../../protocol/fields.ts";
@@ -9,9 +11,17 @@ import { findLiveRun, refOf } from "./find-run.ts";
 import { refuseInside } from "./refuse-inside.ts";
 
 /** Rules as in `allow` and `deny` of a spawn. */
-export const RightsRequest = () =>
-  Target().extend({ tools: z.array(z.string().min(1).max(1_000)).min(1).max(100) });
-type RightsRequest = z.infer<ReturnType<typeof RightsRequest>>;
+const Rules = () => z.array(z.string().min(1).max(1_000)).max(100);
+export const RightsRequest = () => Target().extend({ tools: Rules().min(1) });
+/** `folders`: absolute; they are opened to the run beside its project. */
+export const AllowRequest = () =>
+  Target()
+    .extend({ tools: Rules(), folders: z.array(z.string().max(4096)).max(20).optional() })
+    .refine(
+      ({ tools, folders = [] }) => tools.length + folders.length > 0,
+      "expected tools or folders, got none",
+    );
+type RightsRequest = z.infer<ReturnType<typeof RightsRequest>> & { folders?: string[] };
 
 /** What a run may use after the change: nothing of `denied_tools`, whatever is allowed. */
 interface RightsAnswer extends ProcRef {
@@ -40,6 +50,18 @@ export async function changeRights(
       `PID ${pid} ${ended}: only the rights of a live run can be changed. \`rnix ps\` lists them.`,
     );
   }
-  const { allowed, denied } = await services.kernel.capabilities[how](found.pid, request.tools);
+  const { capabilities } = services.kernel;
+  const { allowed, denied } =
+    how === "grant"
+      ? await capabilities.grant(found.pid, request.tools, undefined, request.folders?.map(realFolder))
+      : await capabilities.revoke(found.pid, request.tools);
   return { ...refOf(found.info), allowed_tools: allowed, denied_tools: denied };
+}
+
+function realFolder(path: string): string {
+  if (isAbsolute(path) && statSync(path, { throwIfNoEntry: false })?.isDirectory()) return realpathSync(path);
+  throw new SyscallError(
+    "INVALID",
+    `folders: expected the absolute path of a folder, got ${JSON.stringify(path)}.`,
+  );
 }
