@@ -34,6 +34,27 @@ export async function outputOf(argv: readonly string[], o: BoundedRun): Promise<
   return started.exitCode === 0 ? output : null;
 }
 
+/** Gives a program a text. Returns false when it is not there, fails or takes longer. */
+export async function runForInput(
+  argv: readonly string[],
+  { cwd, env, timeoutMs, input }: Omit<BoundedRun, "maxBytes"> & { input: string },
+): Promise<boolean> {
+  const program = Bun.which(argv[0] ?? "", { PATH: env.PATH ?? "" });
+  if (program === null) return false;
+  const started = start(argv, cwd, env, () =>
+    Bun.spawn([program, ...argv.slice(1)], {
+      cwd,
+      env,
+      timeout: timeoutMs,
+      stdin: Buffer.from(input),
+      stdout: "ignore",
+      stderr: "ignore",
+    }),
+  );
+  await started.exited;
+  return started.exitCode === 0;
+}
+
 /** The exit code and the output, with its errors, of a program that ends by itself; null when it is not there. */
 export async function resultOf(
   argv: readonly string[],

@@ -19,6 +19,7 @@ export type * from "./tool.ts";
 export type * from "./context.ts";
 export * from "./errors.ts";
 export * from "./file.ts";
+export * from "./secrets.ts";
 export type * from "./services.ts";
 
 // The services.

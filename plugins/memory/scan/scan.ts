@@ -1,8 +1,8 @@
 /** Scans a text before it is remembered, and when it is read. */
 
+import { findSecret } from "rnix/plugin";
 import { findHidden } from "./hidden.ts";
 import { findInstruction } from "./instructions.ts";
-import { findSecret } from "./secrets.ts";
 
 /** What a scan found in a text. */
 export interface Finding {

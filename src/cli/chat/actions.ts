@@ -5,6 +5,7 @@ import type { Io } from "../io.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { Look } from "../terminal/look.ts";
 import type { Link } from "./link.ts";
+import type { ConversationNames } from "./names.ts";
 import type { Choice } from "./picker.ts";
 
 /** The options of a new conversation's run. */
@@ -20,6 +21,7 @@ export interface ChatActions {
   readonly io: Io;
   readonly link: Link;
   readonly look: Look;
+  readonly names: ConversationNames;
   /** Of the next run. Commands change them. */
   readonly options: ChatOptions;
   /** The conversation's run: live, suspended or ended; null before the first message. */

@@ -6,6 +6,7 @@ import { changedFiles } from "../changed-files.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../output/changes.ts";
 import { plural } from "../output/format.ts";
 import type { ChatActions } from "./actions.ts";
+import { YES_NO } from "./picker.ts";
 import { wordsOf } from "./prompt-commands.ts";
 
 /** A longer patch is shown as a list of files. */
@@ -40,10 +41,7 @@ export async function undo(chat: ChatActions, args: string): Promise<void> {
     ...refusedText(planned, realpathSync(chat.io.cwd), chat.look).split("\n"),
   ]);
   if (undone.length === 0) return;
-  const isAgreed = await chat.pick(`Take back the changes in ${plural(undone.length, "file")}?`, [
-    { value: true, label: "yes", about: "" },
-    { value: false, label: "no", about: "" },
-  ]);
+  const isAgreed = await chat.pick(`Take back the changes in ${plural(undone.length, "file")}?`, YES_NO);
   if (isAgreed !== true) return;
   const report = await chat.link.request("undo", request, { timeoutMs: UNDO_MS });
   chat.printLines([

@@ -1,5 +1,6 @@
 /** Opens the terminal for a conversation and brings its keys to it. */
 
+import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
@@ -13,6 +14,7 @@ import { Chat } from "./chat.ts";
 import { ClipboardImages } from "./clipboard-image.ts";
 import { editText } from "./external-editor.ts";
 import { runsOn } from "./model-commands.ts";
+import { ConversationNames } from "./names.ts";
 import { ProjectLine } from "./project-line.ts";
 
 interface ChatStart {
@@ -84,6 +86,7 @@ class ChatTerminal {
       line: this.#line,
       below,
       options,
+      names: new ConversationNames(join(user.dataDir, "names", `${project.id}.jsonl`)),
       folders: { project: project.isProject ? project.dir : null, ...user },
       resumeCommand: start.resumeCommand,
       changed: redraw,

@@ -19,6 +19,7 @@ import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Composer } from "./composer.ts";
 import { Conversation } from "./conversation.ts";
 import { Link } from "./link.ts";
+import type { ConversationNames } from "./names.ts";
 import type { Outgoing, When } from "./outbox.ts";
 import { PastTurns } from "./past-turns.ts";
 import { type Choice, Picker } from "./picker.ts";
@@ -39,6 +40,7 @@ interface ChatParts {
   below: BelowLine;
   options: ChatOptions;
   folders: CommandFolders;
+  names: ConversationNames;
   /** The command that continues a run, with the flags that were given. */
   resumeCommand(uuid: string): string;
   /** Something that is drawn below has changed. */
@@ -48,6 +50,7 @@ interface ChatParts {
 export class Chat implements ChatActions {
   readonly io: Io;
   readonly look: Look;
+  readonly names: ConversationNames;
   readonly link: Link;
   readonly options: ChatOptions;
   readonly #parts: ChatParts;
@@ -63,6 +66,7 @@ export class Chat implements ChatActions {
     this.#parts = parts;
     this.io = parts.io;
     this.look = parts.look;
+    this.names = parts.names;
     this.options = parts.options;
     this.link = new Link(parts.io);
     const print = (text: string): void => this.print(text);
@@ -149,12 +153,12 @@ export class Chat implements ChatActions {
       this.commands.map(({ name }) => name),
       isPath,
     );
+    line.take(true);
     if (typed.kind === "unknown") {
       const near = typed.nearest === undefined ? "/help lists all" : `did you mean /${typed.nearest}?`;
       this.print(`unknown command /${typed.name}; ${near}`);
       return;
     }
-    line.take(true);
     const work =
       typed.kind === "command"
         ? this.#command(typed.name, typed.args, draft, when)

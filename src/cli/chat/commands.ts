@@ -1,15 +1,16 @@
 /** The commands of a conversation, such as /model. */
 
 import { splitToolRules } from "../../lib/tool-rules.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { EFFORTS, SyscallError } from "../../plugin/index.ts";
 import { project } from "../io.ts";
 import { formatCost, formatCount, plural } from "../output/format.ts";
 import { absoluteFolder } from "../paths.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { ChatActions } from "./actions.ts";
 import { diff, undo } from "./change-commands.ts";
-import { begin, fork, resume, resumeValues } from "./conversation-commands.ts";
-import { agent, agentValues, model, modelValues } from "./model-commands.ts";
+import { begin, fork, name, resume, resumeValues } from "./conversation-commands.ts";
+import { agent, agentValues, effort, model, modelValues } from "./model-commands.ts";
+import { copy, exportTo } from "./share-commands.ts";
 
 export interface ChatCommand extends CompletableCommand {
   run(chat: ChatActions, args: string): Promise<void>;
@@ -22,6 +23,12 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
       about: "choose the model: MODEL or PROVIDER/MODEL",
       values: () => modelValues(chat),
       run: model,
+    },
+    {
+      name: "effort",
+      about: "how much the model thinks before it answers",
+      values: async () => EFFORTS.map((value) => ({ value, about: "" })),
+      run: effort,
     },
     {
       name: "agent",
@@ -48,6 +55,14 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
     { name: "undo", about: "take its changes of files back; asks first", run: undo },
     { name: "cost", about: "tokens and money so far", run: cost },
     { name: "btw", about: "ask something aside, while the agent works", hint: "<question>", run: btw },
+    { name: "name", about: "name the conversation, for /resume", hint: "<name>", run: name },
+    { name: "copy", about: "copy the last answer to the clipboard", run: copy },
+    {
+      name: "export",
+      about: "write it to a file: Markdown, or HTML by .html",
+      hint: "[file]",
+      run: exportTo,
+    },
     { name: "fork", about: "continue in a copy; the original stays as it is", run: fork },
     { name: "resume", about: "continue another conversation", values: () => resumeValues(chat), run: resume },
     { name: "new", about: "begin a new conversation", run: begin },

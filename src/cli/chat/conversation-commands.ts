@@ -1,14 +1,27 @@
-/** The conversations of a project, and the commands that change to another: /fork, /resume and /new. */
+/** The conversations of a project, and the commands that name one or change to another: /name, /fork, /resume and /new. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
+import { cut, formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
 import { target } from "../target.ts";
 import type { ChatActions, PastRun } from "./actions.ts";
+import { withoutAttachments } from "./outbox.ts";
 
 /** Conversations offered by /resume. */
 const MAX_RESUMABLE = 200;
 const INTENT_WIDTH = 200;
+/** Columns of a beginning that several have. */
+const TITLE_WIDTH = 30;
+/** Conversations of the same beginning whose last message is looked for. */
+const MAX_ALIKE = 20;
+
+export async function name(chat: ChatActions, args: string): Promise<void> {
+  if (chat.uuid === null) throw new SyscallError("INVALID", "there is no conversation to name yet");
+  const named = oneLine(args, INTENT_WIDTH);
+  if (named === "") throw new SyscallError("INVALID", "/name needs a name");
+  chat.names.set(chat.uuid, named);
+  chat.print(`name: ${named}`);
+}
 
 export async function fork(chat: ChatActions): Promise<void> {
   if (chat.uuid === null) throw new SyscallError("INVALID", "there is no conversation to fork yet");
@@ -29,9 +42,10 @@ export async function resume(chat: ChatActions, args: string): Promise<void> {
     chat.print("there is no other conversation in this project");
     return;
   }
+  const titles = await titlesOf(chat, runs);
   const choices = runs.map((info) => ({
     value: info,
-    label: titleOf(info),
+    label: titles.get(info.uuid) ?? "",
     about: sideOf(info, Date.now()),
   }));
   const chosen = await chat.pick("Continue which conversation?", choices);
@@ -40,9 +54,10 @@ export async function resume(chat: ChatActions, args: string): Promise<void> {
 
 export async function resumeValues(chat: ChatActions): Promise<{ value: string; about: string }[]> {
   const now = Date.now();
+  const names = chat.names.load();
   return (await conversations(chat)).map((info) => ({
     value: info.uuid,
-    about: `${sideOf(info, now)}  ${titleOf(info)}`,
+    about: `${sideOf(info, now)}  ${names.get(info.uuid) ?? titleOf(info)}`,
   }));
 }
 
@@ -68,6 +83,27 @@ function lastUsed({ ended_at_ms, created_at_ms }: ProcInfo): number {
   return ended_at_ms ?? Math.max(created_at_ms, Date.now());
 }
 
+/** A fork begins as its origin: the last message tells them apart, where the user has given no name. */
+async function titlesOf(chat: ChatActions, runs: readonly ProcInfo[]): Promise<Map<string, string>> {
+  const titles = chat.names.load();
+  const unnamed = runs.filter(({ uuid }) => !titles.has(uuid));
+  for (const [title, alike] of Map.groupBy(unnamed, titleOf))
+    for (const [at, { uuid, origin_uuid }] of alike.entries()) {
+      const isOne = alike.length === 1 && origin_uuid === null;
+      const last = isOne || at >= MAX_ALIKE ? "" : await lastAsked(chat, uuid);
+      titles.set(uuid, last === "" || last === title ? title : `${cut(title, TITLE_WIDTH)} … ${last}`);
+    }
+  return titles;
+}
+
+async function lastAsked({ link }: ChatActions, uuid: string): Promise<string> {
+  let last = "";
+  await link.log(uuid, ({ kind, text }) => {
+    if (kind === "inbox") last = oneLine(withoutAttachments(text), INTENT_WIDTH) || last;
+  });
+  return last;
+}
+
 function titleOf({ intent }: ProcInfo): string {
   return oneLine(intent, INTENT_WIDTH) || "(no message yet)";
 }
@@ -76,6 +112,7 @@ function sideOf(info: ProcInfo, now: number): string {
   const age =
     info.ended_at_ms === null ? "live" : `${formatElapsed(Math.max(0, now - info.ended_at_ms))} ago`;
   return [
+    ...(info.origin_uuid === null ? [] : ["fork"]),
     age,
     plural(info.steps, "step"),
     ...(info.cost_usd === null ? [] : [formatCost(info.cost_usd)]),

@@ -1,19 +1,22 @@
-/** The commands /model and /agent of a conversation. */
+/** The commands /model, /effort and /agent of a conversation. */
 
-import { SyscallError } from "../../plugin/index.ts";
+import { nearestName } from "../../lib/edit-distance.ts";
+import { EFFORTS, SyscallError } from "../../plugin/index.ts";
+import type { ModelWire } from "../../protocol/methods.ts";
 import { project } from "../io.ts";
 import { formatCount, oneLine } from "../output/format.ts";
 import type { ChatActions } from "./actions.ts";
+import { YES_NO } from "./picker.ts";
 
 /** Columns kept of an agent's description. */
 const ABOUT_WIDTH = 200;
 
 export async function model(chat: ChatActions, args: string): Promise<void> {
-  const { provider, model } = splitModel(args, await providerNames(chat));
-  if (args === "") {
-    chat.print(await currentModel(chat));
-    return;
-  }
+  const current = await currentModel(chat);
+  const { models } = await chat.link.request("list_models", project(chat.io));
+  const chosen = args === "" ? await pickModel(chat, models, current) : await namedModel(chat, args, models);
+  if (chosen === null) return;
+  const { provider, model } = chosen;
   if (chat.uuid !== null) {
     const env = chat.options.env;
     const set = await chat.link.request("set_model", { uuid: chat.uuid, provider, model, env });
@@ -25,20 +28,93 @@ export async function model(chat: ChatActions, args: string): Promise<void> {
   chat.print(`model of the new conversation: ${[provider, model].filter(Boolean).join("/")}`);
 }
 
-async function currentModel(chat: ChatActions): Promise<string> {
-  if (chat.uuid === null) return `a new conversation runs on ${await runsOn(chat)}`;
-  const { provider, model } = await chat.link.request("show", { uuid: chat.uuid });
-  return `model: ${provider}/${model}`;
+type Named = { provider?: string; model: string };
+
+async function pickModel(
+  chat: ChatActions,
+  models: readonly ModelWire[],
+  current: Partial<Named> | null,
+): Promise<Named | null> {
+  if (models.length === 0) {
+    chat.print(await runsOn(chat));
+    return null;
+  }
+  const isCurrent = (one: Named): boolean =>
+    one.provider === current?.provider && one.model === current?.model;
+  const choices = models
+    .toSorted((a, b) => Number(isCurrent(b)) - Number(isCurrent(a)))
+    .map((one) => ({
+      value: one,
+      label: `${one.provider}/${one.model}`,
+      about: [...(isCurrent(one) ? ["in use"] : []), ...factsOf(one)].join(", "),
+    }));
+  return chat.pick("Which model?", choices);
+}
+
+/** Fails for a model that the service does not list; asks where there is no list to know it by. */
+async function namedModel(
+  chat: ChatActions,
+  args: string,
+  models: readonly ModelWire[],
+): Promise<Named | null> {
+  const named = splitModel(args, await providerNames(chat));
+  const provider = named.provider ?? (await currentModel(chat))?.provider;
+  const known = models.filter((one) => one.provider === provider);
+  if (known.some(({ model }) => model === named.model)) return named;
+  const shown = JSON.stringify(named.model);
+  if (known.some(({ from }) => from === "service")) {
+    const near = nearestName(
+      named.model,
+      known.map(({ model }) => model),
+    );
+    const hint = near === undefined ? "" : `did you mean ${near}? `;
+    throw new SyscallError("INVALID", `${provider} has no model ${shown}: ${hint}/model lists its models`);
+  }
+  const isMeant = await chat.pick(`No list of ${provider ?? "a provider"} has ${shown}. Use it?`, YES_NO);
+  return isMeant === true ? named : null;
+}
+
+/** null: a new conversation has none yet. */
+async function currentModel(chat: ChatActions): Promise<Partial<Named> | null> {
+  if (chat.uuid !== null) return chat.link.request("show", { uuid: chat.uuid });
+  return chosenModel(chat);
+}
+
+export async function effort(chat: ChatActions, args: string): Promise<void> {
+  const now =
+    chat.uuid === null ? chat.options.effort : (await chat.link.request("show", { uuid: chat.uuid })).effort;
+  const choices = EFFORTS.map((value) => ({ value, label: value, about: value === now ? "in use" : "" }));
+  const wanted = EFFORTS.find((one) => one === args);
+  if (args !== "" && wanted === undefined)
+    throw new SyscallError("INVALID", `/effort takes ${EFFORTS.join(", ")}; got ${JSON.stringify(args)}`);
+  const chosen =
+    wanted ?? (await chat.pick(`How much is the model to think? Now: ${now ?? "its own default"}`, choices));
+  if (chosen === null) return;
+  if (chat.uuid === null) {
+    chat.options.effort = chosen;
+    chat.print(`effort of the new conversation: ${chosen}`);
+    return;
+  }
+  const { applied } = await chat.link.request("set_model", { uuid: chat.uuid, effort: chosen });
+  chat.print(`effort: ${chosen}${applied ? "" : ", from the next step on"}`);
 }
 
 /** The model and agent of a new conversation, or that there is none. */
-export async function runsOn(chat: Pick<ChatActions, "link" | "io" | "options">): Promise<string> {
-  const { providers } = await chat.link.request("list_providers", project(chat.io));
-  const named = chat.options.provider ?? chat.io.env.RNIX_PROVIDER;
+export async function runsOn(chat: NewConversation): Promise<string> {
+  const chosen = await chosenModel(chat);
+  if (chosen === null) return "no provider can be used yet: rnix setup";
+  const { provider, model = "a model that must be named" } = chosen;
+  return `${provider}/${model}, agent ${chat.options.agent ?? "default"}`;
+}
+
+type NewConversation = Pick<ChatActions, "link" | "io" | "options">;
+
+async function chosenModel({ link, io, options }: NewConversation): Promise<Partial<Named> | null> {
+  const { providers } = await link.request("list_providers", project(io));
+  const named = options.provider ?? io.env.RNIX_PROVIDER;
   const chosen = providers.find((one) => (named ? one.name === named : one.chosen));
-  if (chosen === undefined) return "no provider can be used yet: rnix setup";
-  const model = chat.options.model ?? chat.io.env.RNIX_MODEL ?? chosen.model ?? "a model that must be named";
-  return `${chosen.name}/${model}, agent ${chat.options.agent ?? "default"}`;
+  if (chosen === undefined) return null;
+  return { provider: chosen.name, model: options.model ?? io.env.RNIX_MODEL ?? chosen.model ?? undefined };
 }
 
 async function providerNames(chat: ChatActions): Promise<string[]> {
@@ -55,13 +131,14 @@ function splitModel(args: string, providers: readonly string[]): { provider?: st
 
 export async function modelValues(chat: ChatActions): Promise<{ value: string; about: string }[]> {
   const { models } = await chat.link.request("list_models", project(chat.io));
-  return models.map(({ provider, model, context_window, price }) => ({
-    value: `${provider}/${model}`,
-    about: [
-      ...(context_window === null ? [] : [`${formatCount(context_window)} tokens`]),
-      ...(price === null ? [] : [`$${price.input}/$${price.output} per million`]),
-    ].join(", "),
-  }));
+  return models.map((one) => ({ value: `${one.provider}/${one.model}`, about: factsOf(one).join(", ") }));
+}
+
+function factsOf({ context_window, price }: ModelWire): string[] {
+  return [
+    ...(context_window === null ? [] : [`${formatCount(context_window)} tokens`]),
+    ...(price === null ? [] : [`$${price.input}/$${price.output} per million`]),
+  ];
 }
 
 export async function agent(chat: ChatActions, name: string): Promise<void> {

@@ -14,6 +14,11 @@ export interface Choice<T> {
   about: string;
 }
 
+export const YES_NO: readonly Choice<boolean>[] = [
+  { value: true, label: "yes", about: "" },
+  { value: false, label: "no", about: "" },
+];
+
 export class Picker<T> {
   readonly #title: string;
   readonly #choices: readonly Choice<T>[];

@@ -206,7 +206,9 @@ export class InputLine {
     const item = menu.selected;
     const isStale = menu.state !== this.#stateNow();
     const isWhole = menu.kind !== "history" && menu.items.some(({ text }) => text.trim() === typed);
-    if (item === undefined || isStale || isWhole) {
+    // Behind "/agent " and before any letter, no value is meant yet.
+    const isUnmeant = menu.kind === "argument" && typed === "" && !menu.isMoved;
+    if (item === undefined || isStale || isWhole || isUnmeant) {
       this.#menu = null;
       return "submit";
     }

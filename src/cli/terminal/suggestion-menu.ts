@@ -15,6 +15,8 @@ export class SuggestionMenu {
   /** The text and the cursor that it is an answer to. */
   readonly state: string;
   #selected = 0;
+  /** The user has moved to an item. */
+  isMoved = false;
 
   /** `items` is not empty. */
   constructor({ kind, from, items }: Suggestions, state: string) {
@@ -29,6 +31,7 @@ export class SuggestionMenu {
   }
 
   move(by: number): void {
+    this.isMoved = true;
     this.#selected = (this.#selected + this.items.length + by) % this.items.length;
   }
 

@@ -1,12 +1,20 @@
 import { expect, test } from "bun:test";
 import type { TerminalSession } from "../../support/terminal.ts";
 import { Machine } from "../support/machine.ts";
-import { CTRL_C, chat, EMPTY_LINE, ENTER, leave, READY } from "./support.ts";
+import { asked, CTRL_C, chat, EMPTY_LINE, ENTER, ESCAPE, leave, READY } from "./support.ts";
 
 /** Types a command and waits for its answer, which is a block in the transcript. */
 async function command(terminal: TerminalSession, line: string, answer: RegExp): Promise<void> {
   terminal.type(`${line}${ENTER}`);
   await terminal.until((text) => answer.test(text) && (EMPTY_LINE.test(text) || /^❯ a message/m.test(text)));
+}
+
+/** Types a command that opens a list, and a key for it. */
+async function picked(terminal: TerminalSession, line: string, list: RegExp, key: string): Promise<void> {
+  terminal.type(`${line}${ENTER}`);
+  await terminal.until(list);
+  terminal.type(key);
+  await terminal.until((text) => !/type to filter/.test(text));
 }
 
 test("every command answers with a block, before the first message and after it", async () => {
@@ -15,20 +23,32 @@ test("every command answers with a block, before the first message and after it"
   machine.git("init", "-q");
   machine.git("add", ".");
   machine.git("commit", "-qm", "begin");
-  const model = await machine.model([
-    {
-      tool_calls: [{ name: "Write", input: { path: "total.txt", content: "two\n" } }],
-      usage: { input_tokens: 900, output_tokens: 80 },
-    },
-    { text: "changed" },
-    { text: "changed again" },
-  ]);
+  const model = await machine.model({
+    turns: [
+      {
+        tool_calls: [{ name: "Write", input: { path: "total.txt", content: "two\n" } }],
+        usage: { input_tokens: 900, output_tokens: 80 },
+      },
+      { text: "changed" },
+      { text: "changed again" },
+    ],
+    models: ["m", "m2"],
+  });
   await using terminal = await chat(machine, [], { columns: 100, rows: 40 });
-  await command(terminal, "/model", /a new conversation runs on openai\/m, agent default/);
+  await picked(terminal, "/model", /openai\/m +in use/, ESCAPE);
+  await command(terminal, "/model m3", /openai has no model "m3": did you mean/);
+  await command(terminal, "/effort highest", /\/effort takes minimal, low, medium, high, max/);
+  await command(terminal, "/effort low", /effort of the new conversation: low/);
+  for (const name of ["name it", "copy", "export"])
+    await command(terminal, `/${name}`, new RegExp(`/${name}|there is no (?:conversation|answer) to`));
   await command(terminal, "/cost", /nothing was used yet/);
   await command(terminal, "/diff", /there is no conversation/);
   await command(terminal, "/btw why?", /no conversation to ask about yet/);
   await command(terminal, "/agent nobody", /there is no agent "nobody"/);
+  // Before any letter of a name, Enter chooses none.
+  terminal.type("/agent ");
+  await terminal.until(/^❯ \/agent\n❯ \S/m);
+  await command(terminal, "", /agent of a new conversation: default/);
   await command(terminal, "/agent coder", /agent: coder/);
   await command(terminal, "/deny WebFetch", /there is no tool "WebFetch"/);
   await command(terminal, "/deny Glob", /deny in the new conversation: Glob/);
@@ -40,7 +60,8 @@ test("every command answers with a block, before the first message and after it"
   await terminal.until((text) => /^changed$/m.test(text) && EMPTY_LINE.test(text));
   expect(terminal.screen.text).toContain("coder");
   await command(terminal, "/model m2", /model: openai\/m2/);
-  await command(terminal, "/model", /model: openai\/m2/);
+  await picked(terminal, "/model", /openai\/m2 +in use/, ESCAPE);
+  await command(terminal, "/effort high", /effort: high/);
   await command(terminal, "/tools", /denied: Glob/);
   await command(terminal, "/deny Bash", /denied: .*Bash/);
   await command(terminal, "/cost", /tokens in 2 steps: .* in \(.*\), .* out/);
@@ -54,7 +75,8 @@ test("every command answers with a block, before the first message and after it"
 
   terminal.type(`again${ENTER}`);
   await terminal.until((text) => text.includes("changed again") && EMPTY_LINE.test(text));
-  expect((model.requests.at(-1)?.body as { model: string } | undefined)?.model).toBe("m2");
+  const body = model.requests.at(-1)?.body as { model: string; reasoning_effort?: string } | undefined;
+  expect(body?.model).toBe("m2");
   await command(terminal, "/help", /ctrl-d\s+leave; a working agent continues/);
   terminal.type(`/quit${ENTER}`);
   expect((await terminal.done).code).toBe(0);
@@ -100,5 +122,85 @@ test("the bell rings for a turn that took longer than the setting", async () => 
   terminal.type(`sleep a little${ENTER}`);
   await terminal.until((text) => text.includes("slept") && EMPTY_LINE.test(text));
   await terminal.until(() => terminal.screen.bells > 0);
+  await leave(terminal);
+});
+
+test("an unknown command is cleared, and is no part of the next message", async () => {
+  await using machine = new Machine();
+  const model = await machine.model([{ text: "answered" }]);
+  await using terminal = await chat(machine);
+  terminal.type(`/modle m2${ENTER}`);
+  await terminal.until(
+    (text) => text.includes("unknown command /modle; did you mean /model?") && /^❯ a/m.test(text),
+  );
+  terminal.type(`hello${ENTER}`);
+  await terminal.until(/answered/);
+  await leave(terminal);
+  expect(asked(model.requests[0]).at(-1)).toBe("hello");
+});
+
+const KEY = "ghp_a8Kd03jfL2mQz7XwPv5RtYb1NcHs9EgUiO4o";
+
+test("/copy gives the terminal the last answer, and /export writes the conversation without secrets", async () => {
+  await using machine = new Machine();
+  machine.write("key.txt", `token ${KEY}\n`);
+  await machine.model([
+    { text: "the first" },
+    { tool_calls: [{ name: "Read", input: { path: "key.txt" } }] },
+    { text: "# Last\n\n<script>alert(1)</script> of *two*" },
+  ]);
+  await using terminal = await chat(machine, [], { env: { DEPLOY_TOKEN: "not-a-known-format-1" } });
+  terminal.type(`one${ENTER}`);
+  await terminal.until((text) => text.includes("the first") && EMPTY_LINE.test(text));
+  terminal.type(`use ${KEY} and not-a-known-format-1${ENTER}`);
+  await terminal.until((text) => text.includes("of *two*") && EMPTY_LINE.test(text));
+  await command(terminal, "/copy", /copied the last answer: 3 lines/);
+  const sent = terminal.written.split("\x1b]52;c;")[1]?.split("\x07")[0] ?? "";
+  expect(Buffer.from(sent, "base64").toString()).toBe("# Last\n\n<script>alert(1)</script> of *two*");
+
+  await command(terminal, "/name the two keys", /name: the two keys/);
+  await command(terminal, "/export talk.md", /exported to .*talk\.md/);
+  const text = machine.read("talk.md");
+  expect(text).toStartWith("# the two keys\n");
+  expect(text).toMatch(
+    /## You\n\n> one\n\n## Answer\n\nthe first\n\n## You\n\n> use \[a GitHub token\] and \[DEPLOY_TOKEN\]/,
+  );
+  expect(text).toMatch(/`Read key\.txt`\n\n```\n.*token \[a GitHub token\]\n```/);
+  await picked(terminal, "/export talk.md", /talk\.md exists\. Overwrite it\?/, ESCAPE);
+  await command(terminal, "/export talk.html", /exported to .*talk\.html/);
+  const page = machine.read("talk.html");
+  expect(page).toContain("<h1>Last</h1>");
+  expect(page).toContain("&lt;script&gt;alert(1)");
+  expect(page).not.toContain(KEY);
+  await leave(terminal);
+});
+
+test("/resume tells a fork from its origin, and shows the names that were given", async () => {
+  await using machine = new Machine();
+  let count = 0;
+  await machine.model(() => ({ text: `answer ${++count}` }));
+  await using terminal = await chat(machine, [], { columns: 100, rows: 30 });
+  const say = async (message: string): Promise<void> => {
+    terminal.type(`${message}${ENTER}`);
+    await terminal.until(
+      (text) => new RegExp(`› ${message}[\\s\\S]*answer \\d`).test(text) && EMPTY_LINE.test(text),
+    );
+  };
+  await say("about apples");
+  await command(terminal, "/fork", /this is a copy/);
+  await say("make it green");
+  await command(terminal, "/fork", /this is a copy[\s\S]*this is a copy/);
+  await say("make it red");
+  await command(terminal, "/new", /begins a new conversation/);
+  terminal.type(`/resume${ENTER}`);
+  const list = await terminal.until(/Continue which conversation/);
+  expect(list).toMatch(/about apples … make it red +fork, /);
+  expect(list).toMatch(/about apples … make it green +fork, /);
+  expect(list).toMatch(/about apples +(?!fork)\S/);
+  terminal.type(`green${ENTER}`);
+  await terminal.until((text) => text.includes("› make it green") && EMPTY_LINE.test(text));
+  await command(terminal, "/name green apples", /name: green apples/);
+  await command(terminal, "/new", /begins a new conversation/);
+  await picked(terminal, "/resume", /^.*green apples +fork, /m, ESCAPE);
   await leave(terminal);
 });
