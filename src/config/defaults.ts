@@ -178,7 +178,11 @@ export const SETTINGS = {
     none: true,
   },
   mcp_request_timeout: run("duration", 60 * S, "one request to an MCP server"),
-  question_timeout: run("duration", 5 * MIN, "how long a question waits for a person who is there, outside a conversation; then on-ask decides"),
+  question_timeout: run(
+    "duration",
+    5 * MIN,
+    "how long a question waits for a person who is there, outside a conversation; then on-ask decides",
+  ),
   question_parked: {
     ...run("age", 7 * DAY, "how long a suspended run waits for an answer; then its default counts"),
   },
