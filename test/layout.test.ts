@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dir, "..");
 const ARROWS: Record<string, readonly string[]> = {
   cli: ["client", "version"],
   client: ["protocol", "server", "version"],
-  protocol: ["plugin"],
+  protocol: ["lib", "plugin"],
   server: ["cron", "protocol", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
   config: ["lib", "plugin", "vfs"],

@@ -38,7 +38,7 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     return answerCompletion(io, args);
   }
   if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv)))
-    return dispatch(["spawn", ...argv], io, words);
+    return dispatch(["spawn", ...argv], { ...io, byHand: true }, words);
   const { command, rest } = await find(first, args, words, io);
   if (asksForHelp(rest)) {
     const { commandHelp } = await import("./help.ts");

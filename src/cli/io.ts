@@ -90,6 +90,8 @@ export interface Io {
   readonly stderr: Output;
   /** The terminal of stdout. null unless stdout and stderr are terminals. */
   terminal(): Terminal | null;
+  /** The user typed `rnix "…"`, which asks what a conversation asks. */
+  readonly byHand?: true;
   timer(ms: number, f: () => void): Timer;
   /** Returns a function that stops listening. */
   onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;

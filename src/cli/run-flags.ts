@@ -1,5 +1,6 @@
 /** Flags of several commands that start or resume a run, as fields of their requests. */
 
+import { ASK_MODES } from "../lib/ask-modes.ts";
 import { EFFORTS } from "../plugin/index.ts";
 import {
   bool,
@@ -20,10 +21,10 @@ import { absolutePath, jsonObject, textOrFile } from "./paths.ts";
 /** Flags about questions to a person. */
 export const ASK_FLAGS = {
   ask: rules("ask a person before these calls, such as Bash or Write(.github/**)"),
-  "ask-mode": choice("ask before calls that change something outside the project, without a rule", [
-    "off",
-    "outside",
-  ]),
+  "ask-mode": choice(
+    "what needs your yes without a rule: only look and plan, ask outside the project, accept edits, or nothing",
+    ASK_MODES.toReversed(),
+  ),
   "on-ask": choice(
     "without a person to ask: refuse, take the question's default, or suspend until rnix answer",
     ["deny", "default", "park"],

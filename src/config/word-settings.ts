@@ -1,15 +1,21 @@
 /** Settings whose value is a word or a command, beside the table of limits. */
 
 import { z } from "zod";
+import { ASK_MODES, type AskMode, isStricter } from "../lib/ask-modes.ts";
 import { asksTrust } from "./project-keys.ts";
 import { choice, commandLine } from "./values.ts";
 
-/** From the laxest to the strictest. */
-const ASK_SETTINGS = ["off", "chat", "outside"] as const;
+/** A mode, or `chat`: the mode `outside` where a person types, and `off` for `rnix spawn`. */
+const ASK_SETTINGS = [...ASK_MODES, "chat"] as const;
 export type AskSetting = (typeof ASK_SETTINGS)[number];
 
+/** The modes of runs that a person at a terminal starts: of conversations and `rnix "…"`, and of `rnix spawn`. */
+export function modesOf(setting: AskSetting): { byHand: AskMode; spawned: AskMode } {
+  return setting === "chat" ? { byHand: "outside", spawned: "off" } : { byHand: setting, spawned: setting };
+}
+
 export interface WordValues {
-  /** In which runs a person at a terminal is asked before what changes something outside the project's files. */
+  /** The mode of the runs that a person at a terminal starts. */
   ask: AskSetting;
   /** What is notified when a suspended run waits for a person's answer: a command or an address. null: nothing. */
   on_ask: string | null;
@@ -23,7 +29,7 @@ export const WORD_DEFAULTS: WordValues = { ask: "chat", on_ask: null };
 const NONE = "none";
 
 export const WORD_ABOUTS: Record<WordKey, string> = {
-  ask: "where a person at a terminal is asked before a call changes something outside the project: off, chat, outside",
+  ask: `the mode of runs that you start at a terminal: ${ASK_MODES.toReversed().join(", ")}; chat: outside in conversations and rnix "…", off for rnix spawn`,
   on_ask: "a command or an https address that is notified when a suspended run waits for an answer",
 };
 
@@ -62,7 +68,7 @@ export function askedWords(
   return WORD_KEYS.flatMap((key) => {
     const value = file[key];
     if (value === undefined) return [];
-    const isLaxer = key === "ask" && rankOf(value) < rankOf(yours.ask);
+    const isLaxer = key === "ask" && asksLess(value, yours.ask);
     if (!asksTrust(".rnix/config.yaml", key, isLaxer)) return [];
     return [{ key, value, says: `${key}: ${value} (yours: ${shownWord(yours[key])})` }];
   });
@@ -72,6 +78,9 @@ export function shownWord(value: string | null): string {
   return value ?? NONE;
 }
 
-function rankOf(value: string): number {
-  return ASK_SETTINGS.map(String).indexOf(value);
+function asksLess(value: string, yours: AskSetting): boolean {
+  const theirs = ASK_SETTINGS.find((one) => one === value);
+  if (theirs === undefined) return false;
+  const [given, own] = [modesOf(theirs), modesOf(yours)];
+  return isStricter(own.byHand, given.byHand) || isStricter(own.spawned, given.spawned);
 }

@@ -1,9 +1,12 @@
 /** The syscalls of capabilities: granting and revoking rights of live processes. */
 
+import type { AskMode } from "../lib/ask-modes.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
+import { modeNews } from "./asks/ask-text.ts";
 import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
+import { modeName } from "./permission/ask-rules.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Rule } from "./permission/rule.ts";
 import type { Process } from "./process/process.ts";
@@ -19,6 +22,10 @@ interface CapabilityManagerPorts {
   appendTools(proc: Process): void;
   /** Notifies the model at its next step. */
   notify(proc: Process, text: string): Promise<void> | void;
+  /** Emits the mode of a process to its watchers. */
+  emit(proc: Process, event: { type: "mode"; mode: AskMode }): void;
+  /** Answers open questions that need none any more. */
+  recheck(via: string): void;
   /** Writes the process's record. A failure is logged; the change stands. */
   saveInfo(proc: Process): Promise<void>;
   warn(source: string, text: string): void;
@@ -106,6 +113,37 @@ export class CapabilityManager {
       const after = proc.permissions.revoke(rules, by?.uuid ?? null);
       return { after, who: nameOf(by), news: (before) => lost(rules, before, nameOf(by)) };
     });
+  }
+
+  /** Allows calls without a question, for the rest of the run and for its children. Open questions may be answered by it. */
+  allowUnasked(pid: PID, texts: readonly string[]): void {
+    const proc = this.#live(pid);
+    this.#ports.table.setPermissions(proc, proc.permissions.allowAlways(texts, "run"));
+    this.#announce(proc);
+    this.#ports.recheck(texts.join(", "));
+  }
+
+  /**
+   * Sets the mode of a process by PID 0, and returns the one that counts: a child's is never looser than its parent's.
+   * It holds from the next Open on, and a question that needs no answer any more is answered.
+   */
+  async setMode(pid: PID, mode: AskMode): Promise<AskMode> {
+    const { table, debug, emit, recheck } = this.#ports;
+    const { now, done } = debug.callNow(undefined, table.find(pid), "SetMode", { pid, mode }, () => {
+      const proc = this.#live(pid);
+      const before = new Map(table.tree(proc).map((member) => [member, member.permissions.askMode]));
+      const after = proc.permissions.asking([], mode);
+      const news = (old: Permissions, fresh: Permissions): string => modeNews(old.askMode, fresh.askMode);
+      const applied = this.#apply(proc, { after, who: nameOf(undefined), news }, undefined);
+      for (const [member, old] of before) {
+        const { askMode } = member.permissions;
+        if (askMode !== old) emit(member, { type: "mode", mode: askMode });
+      }
+      return { now: proc.permissions.askMode, done: applied };
+    });
+    recheck(modeName(now));
+    await done;
+    return now;
   }
 
   /** The change is synchronous; closing the files that it withdraws may take longer. */

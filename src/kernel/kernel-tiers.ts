@@ -210,7 +210,7 @@ type Io = ReturnType<typeof buildIo>;
 export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
   const { children, clock } = ports;
   const { contexts, ctx, debug, inboxes, table, warn } = core;
-  const { changes, devices, files, mounts } = io;
+  const { asks, changes, devices, files, mounts } = io;
   const { saveInfo } = core;
   const signals = new SignalManager({ table, children, debug, clock, warn, saveInfo });
   const groups = new ProcGroupManager({ table, signals, debug, saveInfo });
@@ -229,6 +229,8 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       debug,
       appendTools: core.showNewTools,
       notify: core.notifyAsKernel,
+      emit: (proc, event) => core.watchers.emit(proc, event),
+      recheck: (via) => asks.recheck(via),
       saveInfo,
       warn,
     }),

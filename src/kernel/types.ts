@@ -1,6 +1,7 @@
 /** The types that the parts of the kernel and its embedder share. */
 
 import type { RunSettings } from "../config/defaults.ts";
+import type { AskMode } from "../lib/ask-modes.ts";
 import type {
   Effort,
   ImageRef,
@@ -21,7 +22,6 @@ import type {
 } from "../store/runs/schema.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import type { AskMode } from "./permission/ask-rules.ts";
 
 export type PID = number;
 
@@ -273,8 +273,10 @@ export interface SpawnOpts {
   deny?: string[];
   /** Calls that a person decides, beside the agent's. */
   ask?: string[];
-  /** What a person decides without a rule. Absent: nothing. */
+  /** What a person is asked for without a rule. Absent: nothing, or after a resume what the record says. */
   askMode?: AskMode;
+  /** Rules that the user has allowed in the conversation: added to the agent's list, and calls of them need no question. */
+  unasked?: readonly string[];
   /** Rules that a person has allowed in every run of the project. */
   alwaysAllowed?: readonly string[];
   /** What decides a question when no client can answer it. */

@@ -1,6 +1,7 @@
 /** Requests that begin a run: spawn, resume and replay. */
 
 import { z } from "zod";
+import { ASK_MODES } from "../lib/ask-modes.ts";
 import { EFFORTS } from "../plugin/index.ts";
 import { Target, Uuid } from "./fields.ts";
 
@@ -17,7 +18,7 @@ function Outputs() {
     .optional();
 }
 
-const AskModes = () => z.enum(["off", "outside"]).optional();
+const AskModes = () => z.enum(ASK_MODES).optional();
 const OnAsks = () => z.enum(["deny", "default", "park"]).optional();
 
 export function SpawnRequest() {
@@ -45,6 +46,8 @@ export function SpawnRequest() {
       ask: texts,
       /** Absent: the setting `ask`. */
       ask_mode: AskModes(),
+      /** Tools that the user has allowed beside the agent's: their calls need no question. */
+      unasked: texts,
       /** What decides a question when no client can answer it. Absent: park for an attended run, else deny. */
       on_ask: OnAsks(),
       /** MCP servers and skills beside the agent's. */
@@ -81,6 +84,8 @@ export function SpawnRequest() {
       attended: flag,
       /** A conversation: after each answer the run waits for a message (`send_message`) instead of ending. */
       chat: flag,
+      /** A user typed `rnix "…"`: the setting `ask` counts as in a conversation. */
+      by_hand: flag,
       /** Answer with pid and uuid only: no stream. */
       detach: flag,
       /** Resumes by itself when the server starts again after a crash or a stop. */
@@ -117,6 +122,7 @@ export function ResumeRequest() {
     timeout_ms: limit,
     /** More calls that a person decides. */
     ask: z.array(z.string()).optional(),
+    /** Absent: the mode of the record. */
     ask_mode: AskModes(),
     on_ask: OnAsks(),
     trust: flag,

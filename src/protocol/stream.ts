@@ -1,6 +1,7 @@
 /** What a streaming method sends after its answer. */
 
 import type { Activity, ChildState } from "../kernel/process/event.ts";
+import type { AskMode } from "../lib/ask-modes.ts";
 import type { ChecklistItem } from "../plugin/index.ts";
 import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
@@ -58,6 +59,8 @@ export type ProgressPayload =
       tokens_used: number;
       cost_usd: number | null;
     } & ContextUse)
+  /** What the run is asked for without a rule. */
+  | { event: "mode"; pid: number; uuid: string; mode: AskMode }
   | { event: "activity"; pid: number; uuid: string; activity: Activity }
   /** At each change of a descendant: its start, each step and call, its end. */
   | { event: "child"; pid: number; uuid: string; child: ChildState }

@@ -124,7 +124,7 @@ export type KernelApi = Pick<
   >;
   readonly asks: Pick<Kernel["asks"], "list" | "answer">;
   readonly calls: Pick<Kernel["calls"], "call" | "callBy">;
-  readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke">;
+  readonly capabilities: Pick<Kernel["capabilities"], "grant" | "revoke" | "allowUnasked" | "setMode">;
   readonly changes: Pick<Kernel["changes"], "refresh" | "isQuiet" | "undone">;
   readonly chats: Pick<Kernel["chats"], "send" | "takeBack" | "interrupt" | "setModel" | "compact" | "end">;
 };

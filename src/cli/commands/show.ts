@@ -1,5 +1,6 @@
 /** `rnix show`: prints all details of one process. */
 
+import { recordedMode } from "../../lib/ask-modes.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
@@ -29,8 +30,9 @@ export default defineCommand({
 });
 
 /** Rules of the run itself, revoked ones, and those of its ancestors. */
-function askedBy({ ask = [], ask_above = [], ask_mode }: ProcDetail["permissions"]): string[] {
-  return [...ask, ...ask_above, ...(ask_mode === undefined ? [] : [`the mode ${ask_mode}`])];
+function askedBy({ ask = [], ask_above = [], ...modes }: ProcDetail["permissions"]): string[] {
+  const mode = recordedMode(modes);
+  return [...ask, ...ask_above, ...(mode === "off" ? [] : [`the mode ${mode}`])];
 }
 
 function deniedBy({ deny, revoked = [], deny_above = [] }: ProcDetail["permissions"]): string[] {

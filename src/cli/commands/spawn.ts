@@ -82,6 +82,7 @@ export default defineCommand({
         cwd,
         detach: flags.detach || undefined,
         resume_on_restart: flags["resume-on-restart"] || undefined,
+        by_hand: io.byHand,
       };
       checkStdinFlags(flags, intentArgument);
       requireTrustedIntent(flags, intentArgument);

@@ -153,6 +153,7 @@ export class PlainView implements RunOutput {
       case "usage":
       case "message":
       case "checklist":
+      case "mode":
         break;
     }
   }

@@ -1,5 +1,6 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import type { ChecklistItem } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
@@ -44,6 +45,8 @@ export class RunState {
   /** The lists that plugins show, by plugin. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   receipt: Receipt | null = null;
+  /** What the run asks without a rule; null before it is known. */
+  mode: AskMode | null = null;
   /** When the view was opened. */
   readonly openedMs: number;
   readonly #isPlayed: boolean;
@@ -137,6 +140,9 @@ export class RunState {
         return [];
       case "notice":
         return this.notice(payload.text, now);
+      case "mode":
+        this.mode = payload.mode;
+        return [];
       // The input line shows those that wait, and the log's entries those that were read.
       case "message":
         return [];

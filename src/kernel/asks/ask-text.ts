@@ -1,5 +1,6 @@
 /** The texts of a question about a tool call, and the message about its verdict for the model. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 
@@ -65,6 +66,20 @@ export function refusedBy(call: AskedCall, { by, rules, text }: AskVerdict): Sys
     expiry: `${what} needs a person's yes (${rule}), and no answer came in time. ${next}`,
   }[by];
   return new SyscallError("PERMISSION", why, { device: call.path });
+}
+
+/** The error of a call that the mode plan refuses. Its message is for the model. */
+export function refusedByPlan(call: AskedCall): SyscallError {
+  const why = `${nameOf(call)} may change something, and the run is in the mode plan: it may only look. Say in your plan what you would do.`;
+  return new SyscallError("PERMISSION", why, { device: call.path });
+}
+
+/** What a model reads about another mode; "" for nothing. */
+export function modeNews(before: AskMode, after: AskMode): string {
+  if (before === after || (before !== "plan" && after !== "plan")) return "";
+  return after === "plan"
+    ? "The mode is plan: only look. Calls that change something are refused. End with a plan of what you would do: the user accepts it, or says what to change."
+    : "The mode is no longer plan: you may change things now.";
 }
 
 /** `Bash(git push)`, or the path of a file that is opened itself. */

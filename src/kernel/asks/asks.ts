@@ -6,6 +6,7 @@ import type { Clock, Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { Asked } from "../permission/ask-rights.ts";
+import { PLAN } from "../permission/ask-rules.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { OpenedFolder } from "../permission/opened-folders.ts";
 import type { LiveAsk, ProcessEvent } from "../process/event.ts";
@@ -14,7 +15,7 @@ import { answerWake } from "../process/process-info.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { SpawnOpts, Wake } from "../types.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
-import { askedText, refusedBy } from "./ask-text.ts";
+import { askedText, refusedBy, refusedByPlan } from "./ask-text.ts";
 import { Attendance } from "./attendance.ts";
 import { checkAnswers } from "./check-answers.ts";
 import { OpenQuestions, type Waiting } from "./open-questions.ts";
@@ -90,6 +91,7 @@ export class Asks {
   ): Promise<AskVerdict> {
     const inProject = this.#ports.asker !== undefined && proc.spec.opts.project.id !== "user";
     const request = permissionRequest(proc, grant, asked, opened, { inProject });
+    if (asked.rules.includes(PLAN) && request.earlier === undefined) throw refusedByPlan(request.call);
     const verdict = request.earlier ?? (await this.#decide(proc, request, signal));
     if (verdict.verdict === "no") throw refusedBy(request.call, verdict);
     grant.approve(asked, opened);
@@ -171,6 +173,12 @@ export class Asks {
     for (const { proc: asking, ask, settled } of this.#open.all())
       if (asking === proc && ask.call_id === callId)
         settled.reject(new SyscallError("CLOSED", "The call that asks is over."));
+    // A question of a suspended run that its call no longer needed.
+    const left = proc.stopped ? [] : [...proc.asks.values()].filter((ask) => ask.call_id === callId);
+    for (const ask of left) {
+      proc.asks.delete(ask.id);
+      this.#emit(proc, { type: "ask_closed", ask: liveAsk(proc, ask), verdict: null });
+    }
     const asked = proc.verdicts.get(callId) ?? [];
     const waitedMs = this.#waited.get(proc)?.get(callId) ?? 0;
     proc.verdicts.delete(callId);
@@ -368,11 +376,11 @@ export class Asks {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
       }
     }
-    this.#settleAllowed(rules.join(", "));
+    this.recheck(rules.join(", "));
   }
 
-  /** Settles the open questions that an answer to another one has decided. */
-  #settleAllowed(via: string): void {
+  /** Answers the open questions that need none any more. `via`: what has allowed their calls. */
+  recheck(via: string): void {
     for (const waiting of this.#open.all()) {
       const { proc: other, ask, grant } = waiting;
       if (!ask.call || !grant || waiting.isSettled) continue;
@@ -393,7 +401,7 @@ export class Asks {
     if (permissions === root.permissions) return;
     table.setPermissions(root, permissions);
     for (const one of table.tree(root)) await saveInfo(one);
-    this.#settleAllowed(folders.map(({ dir }) => dir).join(", "));
+    this.recheck(folders.map(({ dir }) => dir).join(", "));
   }
 
   /** The client that started the run has not attached in time. */

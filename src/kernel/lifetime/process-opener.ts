@@ -1,6 +1,8 @@
 /** Opens a new process: its conversation, mounts, tools and model. */
 
+import { recordedMode } from "../../lib/ask-modes.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
+import { modeNews } from "../asks/ask-text.ts";
 import type { ContextManager } from "../context-manager.ts";
 import type { Conversations } from "../conversation/conversations.ts";
 import { firstMessage } from "../conversation/first-message.ts";
@@ -75,6 +77,7 @@ export class ProcessOpener {
       undo.push(() => inboxes.clear(proc));
       inboxes.of(proc).putBack(saved.unread);
     }
+    await this.#announceMode(proc, saved);
     undo.push(() => this.#ports.mounts.clear(proc));
     if (saved) proc.images = saved.spawned.images ?? [];
     const { mounts = [] } = opts;
@@ -110,6 +113,15 @@ export class ProcessOpener {
     undo.push(() => inboxes.clear(proc));
     const ts = new Date(clock.now()).toISOString();
     await inboxes.of(proc).put({ kind: "input", ts, text, images });
+  }
+
+  /** Notifies the model of the mode plan, or of its end by a resume. */
+  async #announceMode(proc: Process, saved: SavedRun | undefined): Promise<void> {
+    const { clock, inboxes } = this.#ports;
+    const text = modeNews(recordedMode(saved?.info.permissions ?? {}), proc.permissions.askMode);
+    if (text === "" || proc.spec.kind !== "agent") return;
+    const ts = new Date(clock.now()).toISOString();
+    await inboxes.of(proc).put({ kind: "notice", ts, source: "kernel", text });
   }
 
   /** Shows the model its tools: of a resumed run as before. Returns notices for the user. */

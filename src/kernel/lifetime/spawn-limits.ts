@@ -40,7 +40,7 @@ export function permissionsOf(
   expected?: readonly string[],
 ): Permissions {
   const facts = { ...factsOf(namespace), expected };
-  const allow = opts.allow ?? agent.allowedTools;
+  const allow = [...(opts.allow ?? agent.allowedTools), ...(opts.unasked ?? [])];
   const deny = opts.deny ?? [];
   const folders = (opts.folders ?? []).map(realOrSame);
   const places = { ...facts, projectDir: opts.project.dir, cwd: opts.cwd, folders };

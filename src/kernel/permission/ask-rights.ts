@@ -1,7 +1,8 @@
 /** The part of a process's rights that says which calls a person decides. */
 
+import { type AskMode, stricterMode } from "../../lib/ask-modes.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
-import { type AskMode, type AskRights, askedBy, askedForOpened } from "./ask-rules.ts";
+import { type AskRights, askedBy, askedForOpened } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
 import { type Layer, textsOf } from "./coverage.ts";
 import { parseRule, type Rule } from "./rule.ts";
@@ -16,13 +17,16 @@ export interface Asked {
   isSearch: boolean;
 }
 
+type AskRecord = Pick<PermissionRecord, "ask" | "ask_above" | "ask_mode" | "ask_mode_above" | "always">;
+
 interface Parts {
   /** Its own ask rules, from its spawn and its agent. */
   own: Layer;
   /** The ask rules of all its ancestors. */
   above: Layer;
-  /** What is asked for without a rule, by its own spawn or an ancestor's. */
+  /** What is asked for without a rule: its own mode, and the strictest of its ancestors. */
   mode: AskMode;
+  modeAbove: AskMode;
   /** Rules that a person has allowed for the rest of the run, here or in an ancestor. */
   always: Layer;
   /** Rules that a person has allowed in the project. They are not saved, so that they can be withdrawn. */
@@ -31,60 +35,71 @@ interface Parts {
 
 /** Ask rules allow nothing: they only add a question. A child has those of its ancestors and its own. Immutable. */
 export class AskLayers {
-  static readonly NONE = new AskLayers({ own: [], above: [], mode: "off", always: [], alwaysInProject: [] });
+  static readonly NONE = AskLayers.from({});
 
   readonly #parts: Parts;
   readonly #rights: AskRights;
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    const { own, above, mode, always, alwaysInProject } = parts;
-    this.#rights = { rules: [...own, ...above], mode, always: [...always, ...alwaysInProject] };
+    const { own, above, mode, modeAbove, always, alwaysInProject } = parts;
+    this.#rights = {
+      rules: [...own, ...above],
+      mode: stricterMode(mode, modeAbove),
+      always: [...always, ...alwaysInProject],
+    };
   }
 
-  static from(record: PermissionRecord): AskLayers {
-    const { ask = [], ask_above = [], ask_mode = "off", always = [] } = record;
+  static from(record: AskRecord): AskLayers {
+    const { ask = [], ask_above = [], ask_mode = "off", ask_mode_above = "off", always = [] } = record;
     return new AskLayers({
       own: ask.map(parseRule),
       above: ask_above.map(parseRule),
       mode: ask_mode,
+      modeAbove: ask_mode_above,
       always: always.map(parseRule),
       alwaysInProject: [],
     });
   }
 
-  record(): Pick<PermissionRecord, "ask" | "ask_above" | "ask_mode" | "always"> {
-    const { own, above, mode, always } = this.#parts;
+  record(): AskRecord {
+    const { own, above, mode, modeAbove, always } = this.#parts;
     return {
       ...(own.length > 0 && { ask: textsOf(own) }),
       ...(above.length > 0 && { ask_above: textsOf(above) }),
       ...(mode !== "off" && { ask_mode: mode }),
+      ...(modeAbove !== "off" && { ask_mode_above: modeAbove }),
       ...(always.length > 0 && { always: textsOf(always) }),
     };
   }
 
-  /** The layers of a child without ask rules of its own. */
-  below(): AskLayers {
-    const { own, above } = this.#parts;
-    return own.length === 0 ? this : this.#with({ own: [], above: union(above, own) });
+  /** What its calls are asked for without a rule. */
+  get mode(): AskMode {
+    return this.#rights.mode;
   }
 
-  /** These layers below the parent's current ones: a stricter mode stays, and no ask rule is lost. */
+  /** The layers of a child without ask rules and a mode of its own. */
+  below(): AskLayers {
+    const { own, above, mode } = this.#parts;
+    if (own.length === 0 && mode === "off") return this;
+    return this.#with({ own: [], above: union(above, own), mode: "off", modeAbove: this.mode });
+  }
+
+  /** These layers below the parent's current ones: no mode is looser than the parent's, and no ask rule is lost. */
   within(parent: AskLayers): AskLayers {
-    const { mode, always, alwaysInProject } = this.#parts;
+    const { always, alwaysInProject } = this.#parts;
     const given = parent.below().#parts;
     return this.#with({
       above: given.above,
-      mode: mode === "off" ? given.mode : mode,
+      modeAbove: given.modeAbove,
       always: union(always, given.always),
       alwaysInProject: union(alwaysInProject, given.alwaysInProject),
     });
   }
 
-  /** Adds ask rules. A stricter mode stays. */
-  asking(rules: readonly Rule[], mode: AskMode): AskLayers {
-    const { own, mode: before } = this.#parts;
-    return this.#with({ own: union(own, rules), mode: before === "off" ? mode : before });
+  /** Adds ask rules, and takes another mode of its own if one is given. */
+  asking(rules: readonly Rule[], mode = this.#parts.mode): AskLayers {
+    return this.#with({ own: union(this.#parts.own, rules), mode });
   }
 
   /** Adds rules that a person has allowed: calls that they cover are not asked for. */
@@ -111,7 +126,7 @@ export class AskLayers {
 
   /** Nothing is ever asked for. */
   get #isEmpty(): boolean {
-    return this.#rights.rules.length === 0 && this.#rights.mode === "off";
+    return this.#rights.rules.length === 0 && this.mode === "off";
   }
 
   /** Its own ask rules and those of its ancestors. */

@@ -1,18 +1,22 @@
 /** Decides whether a person must be asked for a call that the rules allow. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import type { CallView } from "./call-view.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
+import { changesFolder, isEdit } from "./edit-commands.ts";
 import { isHarmless } from "./harmless-commands.ts";
 import type { Rule } from "./rule.ts";
 import { namesTool } from "./rule-reach.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
-/** What is asked for without a rule: nothing, or what changes something outside the project's files. */
-export type AskMode = "off" | "outside";
+/** The name of a mode in place of a rule. */
+export function modeName(mode: AskMode): string {
+  return `the mode ${mode}`;
+}
 
-/** The name of the mode in place of a rule. */
-export const OUTSIDE = "the mode outside";
+/** The mode plan refuses the call: no person is asked, and no "always" counts. */
+export const PLAN = modeName("plan");
 
 /** The ask rules of a process and of its ancestors, and the rules that a person has allowed. */
 export interface AskRights {
@@ -32,11 +36,19 @@ export function askedBy(all: AskRights, view: CallView): string[] {
   if (rights.rules.length === 0 && rights.mode === "off") return [];
   const { commandLine } = lineOf(view);
   if (commandLine) {
-    const found = commandLine.flatMap((command) => rulesFor(rights, view, command));
-    return [...new Set(found)];
+    const mayEdit = rights.mode === "edits" && !changesFolder(commandLine);
+    const found = commandLine.flatMap((command) =>
+      mayEdit && isEdit(command, view)
+        ? rulesFor({ ...rights, mode: "off" }, view, command)
+        : rulesFor(rights, view, command),
+    );
+    return found.includes(PLAN) ? [PLAN] : [...new Set(found)];
   }
+  if (rights.mode === "plan" && mayChange(view)) return [PLAN];
   const matching = rights.rules.filter((rule) => denies(rule, view)).map(({ text }) => text);
-  if (rights.mode === "outside" && isOutside(view)) matching.push(OUTSIDE);
+  // What only reads may reach a network, also in the mode plan.
+  if (rights.mode !== "off" && isOutside(view))
+    matching.push(modeName(rights.mode === "edits" ? "edits" : "outside"));
   return matching.length > 0 && coveredBy(rights.always, view) === null ? matching : [];
 }
 
@@ -68,7 +80,10 @@ function lineOf(view: CallView): { commandLine: readonly SimpleCommand[] | null 
 
 function rulesFor({ rules, mode, always }: AskRights, view: CallView, command: SimpleCommand): string[] {
   const matching = rules.filter((rule) => asksFor(rule, view, command)).map(({ text }) => text);
-  if (mode === "outside" && isOutsideTool(view) && !isHarmless(command)) matching.push(OUTSIDE);
+  if (mode !== "off" && isOutsideTool(view) && !isHarmless(command)) {
+    if (mode === "plan") return [PLAN];
+    matching.push(modeName(mode));
+  }
   return always.some((rule) => covers(rule, view, command)) ? [] : matching;
 }
 
@@ -80,6 +95,12 @@ function asksFor(rule: Rule, view: CallView, command: SimpleCommand): boolean {
 function covers(rule: Rule, view: CallView, command: SimpleCommand): boolean {
   if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
   return rule.name === view.tool?.name && rule.command.covers(command);
+}
+
+/** It is no tool that only reads, and writes files or acts outside. */
+function mayChange(view: CallView): boolean {
+  const isReadOnly = view.call.tool === null ? view.call.readOnly : view.tool?.readOnly;
+  return isReadOnly !== true && (view.kind === "path" || isOutside(view));
 }
 
 /** A tool for files is asked for outside the project and the folders that are open to it. */

@@ -174,6 +174,13 @@ export class CallView {
     return found;
   }
 
+  /** Whether this path of a command, with links resolved, is below the project's folder and not protected. */
+  isFileOfProject(text: string): boolean {
+    return this.#targetsOf(text).every(
+      (target) => (target.relative?.length ?? 0) > 0 && this.#protectionOf(target) === null,
+    );
+  }
+
   get #mayWritePath(): boolean {
     if (this.call.readOnly === true) return false;
     const tools = this.call.tool === null ? this.toolsThere : this.tool ? [this.tool] : [];
@@ -196,7 +203,11 @@ export class CallView {
     const { path, subject } = this.call;
     // Without a path, search tools use the working folder.
     const text = subject ?? path.slice((this.tool?.path ?? this.device).length).replace(/^\//, "");
-    if (text.includes("\0")) return [];
+    return text.includes("\0") ? [] : this.#targetsOf(text);
+  }
+
+  /** A path as written, and with links resolved. */
+  #targetsOf(text: string): readonly PathSegments[] {
     const project = projectOf(this.#facts);
     const written = resolve("/", this.#facts.cwd ?? project, text);
     const real = this.#facts.realPath ?? realTarget;

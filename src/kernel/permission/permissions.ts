@@ -1,9 +1,9 @@
 /** The rights of one process: which calls its rules allow. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import { type GuardedFolder, SyscallError } from "../../plugin/index.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
 import type { Asked } from "./ask-rights.ts";
-import type { AskMode } from "./ask-rules.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
@@ -105,13 +105,19 @@ export class Permissions {
     return this.#with({ above: parent.#limits, denyAbove: parent.#denials, asks, opened });
   }
 
-  /** Returns the same rights with more ask rules. A stricter mode stays. Fails as `of` does. */
-  asking(ask: readonly string[], mode: AskMode = "off"): Permissions {
+  /** What is asked for without a rule. */
+  get askMode(): AskMode {
+    return this.#parts.asks.mode;
+  }
+
+  /** Returns the same rights with more ask rules, and with this mode if it is given. Fails as `of` does. */
+  asking(ask: readonly string[], mode?: AskMode): Permissions {
     return this.#with({ asks: this.#parts.asks.asking(knownRules(ask, this.#facts), mode) });
   }
 
   /** Adds rules that a person has allowed: calls that they cover are not asked for. */
   allowAlways(rules: readonly string[], where: "run" | "project"): Permissions {
+    if (rules.length === 0) return this;
     return this.#grown({ asks: this.#parts.asks.allowing(rules.map(parseRule), where) });
   }
 

@@ -5,7 +5,9 @@ import type { Permissions } from "./permissions.ts";
 
 /** Adds the ask rules of a spawn or a resume, and what a person has allowed in the project. */
 export function withAsks(rights: Permissions, opts: SpawnOpts, ofAgent: readonly string[] = []): Permissions {
-  const { ask = [], askMode, alwaysAllowed = [] } = opts;
-  const asking = rights.asking([...ofAgent, ...ask], askMode);
-  return alwaysAllowed.length === 0 ? asking : asking.allowAlways(alwaysAllowed, "project");
+  const { ask = [], askMode, alwaysAllowed = [], unasked = [] } = opts;
+  return rights
+    .asking([...ofAgent, ...ask], askMode)
+    .allowAlways(unasked, "run")
+    .allowAlways(alwaysAllowed, "project");
 }

@@ -1,5 +1,6 @@
 /** The events of a process for attached clients, and what they say of it. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import type { ChecklistItem } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { ProcInfo, ToolCallRecord } from "../../store/runs/schema.ts";
@@ -103,6 +104,8 @@ export type ProcessEvent =
   | { type: "notice"; text: string }
   | ({ type: "message"; state: "queued" | "read" | "taken_back" } & UserMessage)
   | { type: "activity"; activity: Activity }
+  /** What the run is asked for without a rule. */
+  | { type: "mode"; mode: AskMode }
   | { type: "child"; child: ChildState }
   /** New output of a running call; `lines`: its whole lines so far. */
   | { type: "tool_output"; step: number; callId: string; text: string; lines: number }
@@ -110,8 +113,7 @@ export type ProcessEvent =
   | { type: "checklist"; plugin: string; items: readonly ChecklistItem[] }
   /** The process, or one below it, asks a person. */
   | { type: "ask"; ask: LiveAsk }
-  /** The question is over. Without a verdict: its call has ended, or its run was suspended. */
-  /** `parked`: the run is suspended and keeps the question. */
+  /** The question is over. Without a verdict its call has ended, or, if `parked`, its run is suspended and keeps it. */
   | { type: "ask_closed"; ask: LiveAsk; verdict: AskVerdict | null; parked?: boolean }
   | { type: "complete"; info: ProcInfo };
 

@@ -30,6 +30,7 @@ export const METHODS = {
   take_back_message: async () => (await import("./take-back-message.ts")).takeBackMessage,
   interrupt: async () => (await import("./interrupt.ts")).interrupt,
   set_model: async () => (await import("./set-model.ts")).setModel,
+  set_mode: async () => (await import("./set-mode.ts")).setMode,
   end_chat: async () => (await import("./end-chat.ts")).endChat,
   attach: async () => (await import("./attach.ts")).attach,
   attach_debug: async () => (await import("./attach-debug.ts")).attachDebug,

@@ -2,6 +2,7 @@
 
 import { existsSync } from "node:fs";
 import type { AttachedImage } from "../../kernel/types.ts";
+import { recordedMode } from "../../lib/ask-modes.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
@@ -51,7 +52,7 @@ export async function planReplay(
     allow: info.permissions.fixed ? info.permissions.allow[0] : undefined,
     deny: info.permissions.deny.length > 0 ? info.permissions.deny : undefined,
     ask: info.permissions.ask,
-    ask_mode: info.permissions.ask_mode ?? "off",
+    ask_mode: recordedMode(info.permissions),
     trust: request.trust,
     attended: request.attended,
     outputs: request.outputs,

@@ -73,6 +73,8 @@ export async function planResume(
     opts: {
       ...opts,
       env,
+      // What counts is the mode in the record, unless the user gives another.
+      askMode: request.ask_mode,
       // The folder of its records, even if RNIX_DATA_DIR has changed.
       project: { ...opts.project, dataDir: records.dataDir },
       provider: opts.provider && { ...opts.provider, because: "as before" },

@@ -14,7 +14,7 @@ import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../c
 import { driverNames } from "../../config/provider-needs.ts";
 import { loadProviders, type Providers } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
-import type { AskSetting } from "../../config/word-settings.ts";
+import { type AskSetting, modesOf } from "../../config/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type {
@@ -154,6 +154,7 @@ export async function planSpawn(
         mounts: servers.mounts,
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
         askMode: askModeOf(request, settings.words.ask, parent !== undefined),
+        unasked: request.unasked,
         alwaysAllowed,
         images: attached.images,
         effort: request.effort ?? agent.effort ?? parent?.effort,
@@ -272,13 +273,13 @@ export async function planChild(
  * mode of its parent.
  */
 function askModeOf(
-  { ask_mode, attended, chat }: PlacedSpawn,
+  { ask_mode, attended, chat, by_hand }: PlacedSpawn,
   setting: AskSetting,
   isChild: boolean,
 ): SpawnOpts["askMode"] {
   if (ask_mode !== undefined) return ask_mode;
   if (isChild || !attended) return "off";
-  return setting === "outside" || (setting === "chat" && chat) ? "outside" : "off";
+  return modesOf(setting)[chat || by_hand ? "byHand" : "spawned"];
 }
 
 /** A spawn from a process's shell always creates a child of that process. */

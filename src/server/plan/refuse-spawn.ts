@@ -10,6 +10,7 @@ import type { PlacedSpawn } from "./request-defaults.ts";
 export function refuseRequest(request: PlacedSpawn, { isInside }: { isInside: boolean }): void {
   if (isInside && request.trust) throw trustFromInside();
   if (isInside && request.resume_on_restart) throw restartFromInside();
+  if (isInside && request.unasked) throw unaskedFromInside();
   if (request.chat) refuseInChat(request, isInside);
 }
 
@@ -29,6 +30,10 @@ export function trustFromInside(): SyscallError {
     "PERMISSION",
     "--trust is for a person: it is refused inside a run. What the run may use was decided when it was spawned.",
   );
+}
+
+function unaskedFromInside(): SyscallError {
+  return new SyscallError("PERMISSION", "A run can't allow calls without a question: only the user can.");
 }
 
 function restartFromInside(): SyscallError {

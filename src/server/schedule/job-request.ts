@@ -16,6 +16,8 @@ const NOT_OF_JOBS = [
   "outputs",
   "attended",
   "chat",
+  "by_hand",
+  "unasked",
   "detach",
   "notices",
   "env_given",

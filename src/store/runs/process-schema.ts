@@ -1,6 +1,7 @@
 /** The schemas of a process: proc-info.json, process-meta.json and events.jsonl. */
 
 import { z } from "zod";
+import { ASK_MODES } from "../../lib/ask-modes.ts";
 import { EFFORTS } from "../../plugin/index.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { OpenAsk } from "./ask-schema.ts";
@@ -38,8 +39,9 @@ export const PermissionRecord = z.object({
   ask: z.array(z.string()).optional(),
   /** The ask rules of all its ancestors. */
   ask_above: z.array(z.string()).optional(),
-  /** What is asked for without a rule. */
-  ask_mode: z.enum(["outside"]).optional(),
+  /** What is asked for without a rule: the mode of the run, and the strictest of its ancestors. Absent: off. */
+  ask_mode: z.enum(ASK_MODES).optional(),
+  ask_mode_above: z.enum(ASK_MODES).optional(),
   /** Rules that a person has allowed for the rest of the run: these calls are not asked for. */
   always: z.array(z.string()).optional(),
   /** Folders outside of the project that a person has opened by a yes. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { type Call, type Facts, Permissions } from "../../../src/kernel/permission/permissions.ts";
+import type { AskMode } from "../../../src/lib/ask-modes.ts";
 import { callOf } from "./call-of.ts";
 
 const PROJECT = "/home/u/project";
@@ -34,7 +35,7 @@ interface Rules {
   allow?: string[];
   deny?: string[];
   ask?: string[];
-  mode?: "off" | "outside";
+  mode?: AskMode;
   always?: string[];
   project?: string[];
 }
@@ -302,6 +303,62 @@ describe("a folder outside of the project", () => {
   });
 });
 
+describe("a mode", () => {
+  const edits = [
+    "Bash(mkdir -p a/b)",
+    "Bash(touch a)",
+    "Bash(mv a b)",
+    "Bash(cp -r a b)",
+    "Bash(rm -f a)",
+    "Bash(mkdir a && touch a/b)",
+  ];
+  const risky = [
+    "Bash(npm test)",
+    "Bash(rm -r a)",
+    "Bash(rm -f ../a)",
+    "Bash(touch /tmp/a)",
+    "Bash(mv a .git/hooks/x)",
+    "Bash(cd .. && touch a)",
+    "Bash(touch $HOME/a)",
+    "Bash(mkdir .)",
+    "Bash(touch a; make)",
+    "Write(/tmp/a)",
+    "WebFetch",
+    "mcp__x__put",
+  ];
+  const looks = ["Read(a)", "Grep(a)", "Bash(ls)", "Bash(git log)", "mcp__x__get", "Complete"];
+  grid("off", { mode: "off" }, { allow: [...looks, ...edits, ...risky, "Write(a)"] });
+  grid("edits", { mode: "edits" }, { allow: [...looks, ...edits, "Write(a)"], ask: risky });
+  grid("outside", { mode: "outside" }, { allow: [...looks, "Write(a)"], ask: [...edits, ...risky] });
+  grid("plan", { mode: "plan" }, { allow: looks, ask: [...edits, ...risky, "Write(a)", "/dev/shell"] });
+  grid(
+    "plan refuses what was allowed before",
+    { mode: "plan", always: ["Write", "Bash(npm *)"] },
+    { ask: ["Write(a)", "Bash(npm test)"], allow: ["Read(a)"] },
+  );
+
+  test("plan refuses what changes something, and asks for what only reads from a network", () => {
+    const plan = of({ mode: "plan", ask: ["Bash"] });
+    const rules = (text: string): string[] | undefined => plan.asks(call(text))?.rules;
+    expect(rules("Write(a)")).toEqual(["the mode plan"]);
+    expect(rules("Bash(ls; make)")).toEqual(["the mode plan"]);
+    expect(rules("WebFetch")).toEqual(["the mode outside"]);
+    expect(rules("Bash(ls)")).toEqual(["Bash"]);
+  });
+
+  test("of a child is never looser than its parent's, and follows it where it has none of its own", () => {
+    const parent = of({ mode: "outside" });
+    const [own, none] = [parent.child(["*"], []).asking([], "edits"), parent.child(["*"], [])];
+    expect([own.askMode, none.askMode]).toEqual(["outside", "outside"]);
+    const looser = parent.asking([], "off");
+    expect([own.within(looser).askMode, none.within(looser).askMode]).toEqual(["edits", "off"]);
+    expect(none.within(parent.asking([], "plan")).askMode).toBe("plan");
+    const record = own.record();
+    expect(record).toMatchObject({ ask_mode: "edits", ask_mode_above: "outside" });
+    expect(Permissions.from(record, FACTS).askMode).toBe("outside");
+  });
+});
+
 describe("a child", () => {
   const parent = of({ ask: ["Bash(rm *)"], mode: "outside", always: ["Bash(make *)"] });
 
@@ -354,7 +411,7 @@ describe("the record", () => {
     expect(record).toMatchObject({
       ask: ["Write"],
       ask_above: ["Bash"],
-      ask_mode: "outside",
+      ask_mode_above: "outside",
       always: ["Bash(make *)"],
     });
     const restored = Permissions.from(record, FACTS);

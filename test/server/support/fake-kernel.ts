@@ -19,6 +19,7 @@ import type {
   Wake,
 } from "../../../src/kernel/types.ts";
 import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
+import type { AskMode } from "../../../src/lib/ask-modes.ts";
 import { Channel } from "../../../src/lib/channel.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/services.ts";
@@ -222,6 +223,15 @@ export class FakeKernel implements KernelApi {
     info.allowed_tools = [...new Set([...info.allowed_tools, ...rules])];
     info.permissions.deny = info.permissions.deny.filter((rule) => !rules.includes(rule));
     return { allowed: info.allowed_tools, denied: info.permissions.deny };
+  }
+
+  allowUnasked(pid: PID, rules: readonly string[]): void {
+    this.#get(pid).info.permissions.always = [...rules];
+  }
+
+  async setMode(pid: PID, mode: AskMode): Promise<AskMode> {
+    this.#get(pid).info.permissions.ask_mode = mode;
+    return mode;
   }
 
   async revoke(pid: PID, rules: readonly string[]): Promise<Rights> {

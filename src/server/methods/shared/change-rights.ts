@@ -7,7 +7,7 @@ import { SyscallError } from "../../../plugin/index.ts";
 import { type ProcRef, Target } from "../../../protocol/fields.ts";
 import type { Caller } from "../../connection/caller.ts";
 import type { Services } from "../../services.ts";
-import { findLiveRun, refOf } from "./find-run.ts";
+import { findLiveRun, refOf, requireLive } from "./find-run.ts";
 import { refuseInside } from "./refuse-inside.ts";
 
 /** Rules as in `allow` and `deny` of a spawn. */
@@ -16,12 +16,20 @@ export const RightsRequest = () => Target().extend({ tools: Rules().min(1) });
 /** `folders`: absolute; they are opened to the run beside its project. */
 export const AllowRequest = () =>
   Target()
-    .extend({ tools: Rules(), folders: z.array(z.string().max(4096)).max(20).optional() })
+    .extend({
+      tools: Rules(),
+      folders: z.array(z.string().max(4096)).max(20).optional(),
+      /** Calls of the tools need no question either, until the run ends. */
+      unasked: z.boolean().optional(),
+    })
     .refine(
       ({ tools, folders = [] }) => tools.length + folders.length > 0,
       "expected tools or folders, got none",
     );
-type RightsRequest = z.infer<ReturnType<typeof RightsRequest>> & { folders?: string[] };
+type RightsRequest = z.infer<ReturnType<typeof RightsRequest>> & {
+  folders?: string[];
+  unasked?: boolean;
+};
 
 /** What a run may use after the change: nothing of `denied_tools`, whatever is allowed. */
 interface RightsAnswer extends ProcRef {
@@ -42,19 +50,13 @@ export async function changeRights(
       `The rights of a run can't be changed from inside one (${unit}). Change them from your own terminal.`,
   );
   const found = await findLiveRun(services, request, "given or denied tools");
-  const { pid, exit_reason, state } = found.info;
-  if (!found.live) {
-    const ended = state === "suspended" ? "is suspended" : `has ended (${exit_reason})`;
-    throw new SyscallError(
-      "NOT_FOUND",
-      `PID ${pid} ${ended}: only the rights of a live run can be changed. \`rnix ps\` lists them.`,
-    );
-  }
+  const pid = requireLive(found, "the rights");
   const { capabilities } = services.kernel;
   const { allowed, denied } =
     how === "grant"
-      ? await capabilities.grant(found.pid, request.tools, undefined, request.folders?.map(realFolder))
-      : await capabilities.revoke(found.pid, request.tools);
+      ? await capabilities.grant(pid, request.tools, undefined, request.folders?.map(realFolder))
+      : await capabilities.revoke(pid, request.tools);
+  if (how === "grant" && request.unasked) capabilities.allowUnasked(pid, request.tools);
   return { ...refOf(found.info), allowed_tools: allowed, denied_tools: denied };
 }
 

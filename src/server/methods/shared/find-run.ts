@@ -41,6 +41,17 @@ export async function findLiveRun(system: Services, target: Target, toDo: string
   return found;
 }
 
+/** The PID of a live run; fails with NOT_FOUND for another: `what` of it can't be changed. */
+export function requireLive(found: FoundRun, what: string): PID {
+  if (found.live) return found.pid;
+  const { pid, exit_reason, state } = found.info;
+  const ended = state === "suspended" ? "is suspended" : `has ended (${exit_reason})`;
+  throw new SyscallError(
+    "NOT_FOUND",
+    `PID ${pid} ${ended}: only ${what} of a live run can be changed. \`rnix ps\` lists them.`,
+  );
+}
+
 /** Fails with INVALID for a supervisor and for a program: only agents have a conversation. */
 export function requireAgent({ info }: FoundRun, toDo: string): void {
   if (info.kind === "agent") return;

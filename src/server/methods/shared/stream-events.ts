@@ -49,6 +49,8 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     }
     case "activity":
       return progress({ event: "activity", ...ref, activity: event.activity });
+    case "mode":
+      return progress({ event: "mode", ...ref, mode: event.mode });
     case "child":
       return progress({ event: "child", ...ref, child: event.child });
     case "tool_output": {
