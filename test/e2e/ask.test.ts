@@ -95,6 +95,23 @@ describe.concurrent("a question at a terminal", () => {
   });
 });
 
+describe("rnix and an intent alone, at a terminal", () => {
+  test("asks what a conversation asks; rnix spawn keeps to the setting", async () => {
+    await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
+    machine.config({ ask: "chat" });
+    await using terminal = plainTerminal(machine, ["do it"]);
+    await terminal.until(/ask rule the mode outside|asked because/);
+    await answer(terminal, "n");
+    expect([(await terminal.done).code, machine.has("a")]).toEqual([0, false]);
+    await using script = plainTerminal(machine, ["spawn", "do it"]);
+    expect([(await script.done).code, machine.has("a")]).toEqual([0, true]);
+    machine.remove("a");
+    machine.config({ ask: "plan" });
+    await using planned = plainTerminal(machine, ["spawn", "do it"]);
+    expect([(await planned.done).code, machine.has("a")]).toEqual([0, false]);
+  });
+});
+
 describe("always in this project", () => {
   test("is shown by rnix trust --show, holds for the next run, and is withdrawn", async () => {
     await using machine = await Machine.playing({ "do it": [bash("make check; true"), says("done")] });
