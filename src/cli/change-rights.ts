@@ -17,7 +17,8 @@ export async function changeRights(
   if (tools.includes("")) throw usageError("TOOL: expected a tool, a pattern or a device path, got nothing");
   const to = target(io, pid);
   const folders = (flags.add ?? []).map((path) => absoluteFolder(io, "--add", path));
-  if (tools.length + folders.length === 0) throw usageError("TOOL is missing: expected a tool, or a folder with --add");
+  if (tools.length + folders.length === 0)
+    throw usageError("TOOL is missing: expected a tool, or a folder with --add");
   return withWire(io, async (wire) => {
     const rules = { ...to, tools: tools.flatMap(splitToolRules) };
     const answer =
