@@ -212,7 +212,7 @@ function isLater({ starting }: Process, prefix: string): boolean {
 function isLoadedLater(proc: Process, { required, waitMs }: MountRequest, prefix: string): boolean {
   if (required !== false || !maySearchTools(proc)) return false;
   const { resumes, shown = [] } = proc.preparation ?? {};
-  // A resumed run goes on with the tools that its model was shown.
+  // A resumed run continues with the tools that its model was shown.
   if (resumes ? shown.some((name) => name.startsWith(prefix)) : waitMs === undefined) return false;
   const { namespace, opts } = proc.spec;
   // A program that acts as the model reads its list of tools once, at its start.
