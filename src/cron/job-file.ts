@@ -13,13 +13,22 @@ import {
 import { type FileFacts, type FsPort, realFs } from "../store/files/fs-port.ts";
 import { CRON } from "./cron-folder.ts";
 import { StoredJob } from "./job.ts";
+import { NewestJobs, Version } from "./newest-jobs.ts";
 
 /** Deletions that are remembered, so that no run brings a job back. */
 const MAX_REMOVED = 1000;
 
 const Removed = z.object({ name: z.string(), id: z.string(), at: z.string(), by: z.enum(["user", "run"]) });
 
-const Jobs = z.lazy(() => z.object({ v: z.literal(1), jobs: z.array(StoredJob), removed: z.array(Removed) }));
+const Jobs = z.lazy(() =>
+  z.object({
+    v: z.literal(1),
+    jobs: z.array(StoredJob),
+    removed: z.array(Removed),
+    /** Absent in files of earlier versions of Rnix. */
+    version: Version.optional(),
+  }),
+);
 
 export type JobList = z.infer<typeof Jobs>;
 
@@ -32,6 +41,7 @@ export interface Seal {
 interface JobFilePorts {
   fs?: FsPort;
   seal: Seal;
+  userDataDir: string;
   /** A lock that several kernels share. */
   lock(path: string): Promise<{ release(): void }>;
 }
@@ -41,13 +51,14 @@ const FILE = "jobs.json";
 /**
  * The jobs of one project. Several kernels read and change it: changes are made under a lock and replace the file
  * atomically. The file is sealed with the user's key, because a project may come from elsewhere: jobs that this user has
- * not made never run.
+ * not made never run. The newest version is known in the user's own folder: jobs of an older one never run either.
  */
 export class JobFile {
   readonly path: string;
   readonly #dir: string;
   readonly #ports: JobFilePorts;
   readonly #fs: FsPort;
+  readonly #newest: NewestJobs;
   #seen: { facts: FileFacts | null; list: JobList } | undefined;
 
   constructor(dataDir: string, ports: JobFilePorts) {
@@ -55,6 +66,7 @@ export class JobFile {
     this.path = join(this.#dir, FILE);
     this.#ports = ports;
     this.#fs = ports.fs ?? realFs;
+    this.#newest = new NewestJobs(ports.userDataDir, this.#dir, this.#fs);
   }
 
   /** The jobs as they are on disk now. An unchanged file costs one `stat`. */
@@ -76,8 +88,13 @@ export class JobFile {
       const result = change(list);
       list.removed = list.removed.slice(-MAX_REMOVED);
       if (JSON.stringify(list) === before) return result;
+      const newest = (await this.#newest.here()) ?? list.version ?? { id: crypto.randomUUID(), n: 0 };
+      // First, so that a file without its number is one that was put there.
+      if (list.version === undefined || list.version.id !== newest.id) await this.#newest.write(newest);
+      list.version = { id: newest.id, n: newest.n + 1 };
       await replaceDocument(this.path, `${this.#ports.seal.seal(FILE, JSON.stringify(list))}\n`, this.#fs);
       if (made) await syncDirectory(dirname(this.#dir), this.#fs);
+      await this.#newest.write(list.version);
       this.#seen = { facts: this.#fs.stat(this.path), list };
       return result;
     } finally {
@@ -95,7 +112,12 @@ export class JobFile {
         `The jobs in ${this.path} were not made by you, or were changed outside of Rnix: none of them runs. Remove the file, then add your jobs again with rnix cron add.`,
       );
     }
-    return parseDocument(Jobs, text, this.path);
+    const list = parseDocument(Jobs, text, this.path);
+    if (await this.#newest.isNewest(list.version)) return list;
+    throw new SyscallError(
+      "PERMISSION",
+      `The jobs in ${this.path} are older than the last ones here: the file was put back, such as from a backup, and none of them runs. Put the newest file there, or remove it and add your jobs again with rnix cron add.`,
+    );
   }
 }
 

@@ -211,6 +211,84 @@ describe("a job", () => {
     expect(await schedules().of(caller()).list().catch(String)).toContain("not made by you");
   });
 
+  describe("of an older file that was put back", () => {
+    const dir = (): string => join(root, "p/.rnix/data/cron");
+    const file = (): string => join(dir(), "jobs.json");
+    const names = async (): Promise<unknown> =>
+      schedules()
+        .of(caller())
+        .list()
+        .then((jobs) => jobs.map(({ name }) => name), String);
+
+    /** The files with the job, and without it. */
+    async function versions(): Promise<Buffer[]> {
+      await schedules()
+        .of(caller())
+        .add(job({ name: "other" }));
+      await schedules().of(caller()).add(job());
+      const old = readFileSync(file());
+      await schedules().of(caller()).remove("nightly");
+      return [old, readFileSync(file())];
+    }
+
+    test("does not run, and the newest does", async () => {
+      const [old = "", newest = ""] = await versions();
+      const mine = schedules();
+      writeFileSync(file(), old);
+      expect(await names()).toContain("older than the last ones");
+      expect(
+        await mine
+          .of(caller())
+          .add(job({ name: "more" }))
+          .catch(String),
+      ).toContain("older than");
+      writeFileSync(file(), newest);
+      expect(await names()).toEqual(["other"]);
+    });
+
+    test("does not run after the newest was removed, nor beside new jobs", async () => {
+      const [old = "", newest = ""] = await versions();
+      rmSync(file());
+      expect(await names()).toEqual([]);
+      writeFileSync(file(), old);
+      expect(await names()).toContain("older than");
+      rmSync(file());
+      await schedules()
+        .of(caller())
+        .add(job({ name: "again" }));
+      for (const text of [old, newest]) {
+        writeFileSync(file(), text);
+        expect(await names()).toContain("older than");
+      }
+    });
+
+    test("does not run in another data folder, and the newest runs where it was moved or copied to", async () => {
+      const [old = "", newest = ""] = await versions();
+      const other = join(root, "q/.rnix/data/cron");
+      const there = async (): Promise<unknown> =>
+        schedules()
+          .of(caller(null, "q"))
+          .list()
+          .then((jobs) => jobs.map(({ name }) => name), String);
+      mkdirSync(other, { recursive: true });
+      writeFileSync(join(other, "jobs.json"), old);
+      expect(await there()).toContain("older than");
+      writeFileSync(join(other, "jobs.json"), newest);
+      expect(await there()).toEqual(["other"]);
+      await schedules()
+        .of(caller(null, "q"))
+        .add(job({ name: "more" }));
+      expect(await there()).toEqual(["other", "more"]);
+      expect(await names()).toEqual(["other"]);
+    });
+
+    test("is not known as the newest when its number was removed", async () => {
+      await versions();
+      rmSync(join(root, "user/cron/newest"), { recursive: true });
+      expect(await names()).toContain("older than");
+    });
+  });
+
   test("of another project is listed with all_projects only", async () => {
     await schedules().of(caller()).add(job());
     await schedules()

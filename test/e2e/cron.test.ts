@@ -111,7 +111,7 @@ describe.concurrent("a scheduled job", () => {
     });
     const made = await machine.run(["spawn", "make a job", "--allow", "Jobs", "--max-steps", "5"]);
     expect(made.stdout).toContain("made");
-    expect(made.stderr).toContain("may not give its child the file /etc/hosts");
+    expect(made.stderr).toContain("may not use the file /etc/hosts");
     const rows = await machine.rows((all) => all.some(({ state }) => state === "ran"));
     expect(machine.has("out.txt")).toBe(false);
     const shown = await machine.json(["show", rows[0]?.uuid ?? "", "--json"]);

@@ -85,6 +85,7 @@ export class CronWorld {
     return new JobFile(this.project.dataDir, {
       fs: this.fs,
       seal: this.#seal,
+      userDataDir: `${this.project.dir}-user`,
       lock: async () => ({ release: () => undefined }),
     });
   }
