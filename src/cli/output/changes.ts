@@ -1,6 +1,7 @@
 /** Prints what a run changed in files, and what was taken back. */
 
 import { relative, resolve } from "node:path";
+import { isOddName } from "../../lib/file-name.ts";
 import type { FileChange, RunDiff, UndoneFile, UndoReport } from "../../protocol/methods.ts";
 import type { Output } from "../io.ts";
 import { shellWord } from "../own-name.ts";
@@ -104,7 +105,9 @@ export function refusedText(report: UndoReport, cwd: string, style: Style): stri
     ({ path, reason }) => `${style.red("left alone")}  ${printable(path)}: ${printable(reason ?? "")}\n`,
   );
   // A name that can't be printed can't be typed, either.
-  const forcible = refused.filter(({ path, forcible: can }) => can && printable(path) === path);
+  const forcible = refused.filter(
+    ({ path, forcible: can }) => can && printable(path) === path && !isOddName(path),
+  );
   if (forcible.length > 0) {
     const how = redo ? " --redo" : to_step > 0 ? ` --to-step ${to_step}` : "";
     const names = forcible

@@ -4,6 +4,7 @@ import type { Stats } from "node:fs";
 import { lstat } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
 import { messageOf } from "../../lib/error-detail.ts";
+import { pathOf } from "../../lib/file-name.ts";
 import { innerPath } from "../../lib/inner-path.ts";
 import { eachParallel } from "../../lib/parallel.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -221,6 +222,7 @@ export class ChangeTracker {
       const ms = comparable ? await this.#changedAt(path, listing) : undefined;
       const stat = listing.stats.get(path);
       if (stat && this.#ports.isOutput(stat)) return;
+      await this.#useReported(path, change);
       if (ms === undefined || this.#writes.get(path)?.after || this.#ports.isOwn(ms)) {
         found.push({ t: "change", ts: this.#ts(), step, path, ...change });
       } else if (!call.quiet && this.#ports.mayHide(ms)) others.push(path);
@@ -231,6 +233,15 @@ export class ChangeTracker {
     }
     for (const change of found) change.folders = await this.#foldersOf(change);
     return found;
+  }
+
+  /** What a tool found before it wrote is what only the user's repository has, or nothing has. */
+  async #useReported(path: string, change: Pick<FoundChange, "before">): Promise<void> {
+    const reported = await this.#writes.get(path)?.before;
+    if (!reported?.oid) return;
+    const { before } = change;
+    if (isEntry(before) ? before.oid === reported.oid && before.kind === reported.kind : before?.oid === null)
+      change.before = reported;
   }
 
   /** Files that tools have reported and git does not list: ignored, outside of the work tree, or all without git. */
@@ -281,7 +292,7 @@ export class ChangeTracker {
     if (before !== null || after === null || isAbsolute(path)) return undefined;
     const made: string[] = [];
     for (let at = dirname(path); at !== "."; at = dirname(at)) {
-      const stat = await lstat(join(this.#ports.dir, at)).catch(() => null);
+      const stat = await lstat(pathOf(join(this.#ports.dir, at))).catch(() => null);
       if (!stat?.isDirectory() || !this.#ports.isOwn(stat.birthtimeMs)) break;
       made.push(at);
     }
@@ -293,7 +304,7 @@ export class ChangeTracker {
     const known = stats.get(path);
     if (known) return known.ctimeMs;
     for (let at = join(this.#ports.dir, path); at !== dirname(at); at = dirname(at)) {
-      const found = await lstat(at).catch(() => null);
+      const found = await lstat(pathOf(at)).catch(() => null);
       if (found) return found.isDirectory() ? found.mtimeMs : found.ctimeMs;
     }
     return undefined;

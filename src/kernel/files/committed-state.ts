@@ -3,7 +3,7 @@
 import type { FileState } from "../../store/changes/change-log.ts";
 import { blobName, type ObjectFormat } from "../../store/changes/object-store.ts";
 import { type FileStates, other } from "./file-states.ts";
-import type { IndexEntry } from "./git-work-tree.ts";
+import type { IndexEntry } from "./tree-scan.ts";
 
 const CONVERTED = "git converts it, and what was in the work tree was not kept";
 
@@ -16,17 +16,18 @@ interface Committed {
 
 /** Keeps the content that an entry of the index names, and returns its state. */
 export async function stateOfEntry(
-  { kind, oid, converted }: IndexEntry & { converted?: number },
+  { kind, oid, mode, converted }: IndexEntry & { converted?: number },
   { contents, format, states }: Committed,
 ): Promise<FileState> {
   if (kind === "other") return other("a submodule");
   const content = contents?.get(oid);
   if (content && (await blobName(format, content)) === oid) {
     const raw = converted === undefined || content.length === converted ? content : withReturns(content);
-    if (converted === undefined || raw.length === converted) return states.keep(kind, raw);
-    return { kind, oid: null, size: converted, lost: CONVERTED };
+    if (converted === undefined || raw.length === converted)
+      return { ...(await states.keep(kind, raw)), mode };
+    return { kind, oid: null, mode, size: converted, lost: CONVERTED };
   }
-  return { kind, oid: null, size: 0, lost: "git no longer has its former content, or it is too large" };
+  return { kind, oid: null, mode, size: 0, lost: "git no longer has its former content, or it is too large" };
 }
 
 /** As git writes text where lines end with CR and LF. */

@@ -3,6 +3,7 @@
 import { constants, type Stats } from "node:fs";
 import { lstat, open, readlink } from "node:fs/promises";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { pathOf } from "../../lib/file-name.ts";
 import { kindOf, readOpened, unlessSystemError } from "../../lib/regular-file.ts";
 import { formatSize } from "../../lib/size.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -47,10 +48,10 @@ export class FileStates {
    * kept.
    */
   async read(path: string): Promise<SeenFile | null> {
-    const found = await unlessSystemError(lstat(path));
+    const found = await unlessSystemError(lstat(pathOf(path)));
     if (found === null || found.isDirectory()) return null;
     if (found.isSymbolicLink())
-      return this.#kept("link", undefined, found, () => readlink(path, { encoding: "buffer" }));
+      return this.#kept("link", undefined, found, () => readlink(pathOf(path), { encoding: "buffer" }));
     if (!found.isFile()) return { state: other(kindOf(found)), usersName: null };
     const kind = found.mode & EXECUTABLE ? "exec" : "file";
     return this.#kept(kind, found.mode & PERMISSIONS, found, () => this.#content(path, found));
@@ -58,11 +59,12 @@ export class FileStates {
 
   /** What a file is, without its content. */
   async glance(path: string, lost: string): Promise<SeenFile | null> {
-    const found = await unlessSystemError(lstat(path));
+    const found = await unlessSystemError(lstat(pathOf(path)));
     if (found === null || found.isDirectory()) return null;
     if (!found.isFile() && !found.isSymbolicLink()) return this.read(path);
     const kind = found.isSymbolicLink() ? "link" : found.mode & EXECUTABLE ? "exec" : "file";
-    return { state: { kind, oid: null, size: found.size, lost }, usersName: null };
+    const mode = found.isSymbolicLink() ? undefined : found.mode & PERMISSIONS;
+    return { state: { kind, oid: null, size: found.size, mode, lost }, usersName: null };
   }
 
   /** Keeps a content that is known already. */
@@ -108,7 +110,7 @@ export class FileStates {
   }
 
   async #content(path: string, expected: Stats): Promise<Uint8Array> {
-    const handle = await open(path, OPEN);
+    const handle = await open(pathOf(path), OPEN);
     try {
       const found = await handle.stat();
       if (!found.isFile()) throw new SyscallError("INVALID", `it was replaced by ${kindOf(found)}`);

@@ -1,18 +1,35 @@
 /** Lists the files of a git work tree that differ from its index, and reads the contents that the index names. */
 
 import type { Stats } from "node:fs";
-import { lstat, mkdir, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
+import { bytesOf, isOddName, nameOf } from "../../lib/file-name.ts";
 import { innerPath } from "../../lib/inner-path.ts";
-import { unlessSystemError } from "../../lib/regular-file.ts";
-import type { ObjectFormat } from "../../store/changes/object-store.ts";
+import { eachParallel } from "../../lib/parallel.ts";
+import { blobName, type ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
+import { FileStates } from "./file-states.ts";
 import { parseBatch } from "./git-contents.ts";
 import { type CallOptions, Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
-import { openIndex, openRepository, type Repository, readIfThere, rootOf } from "./user-repository.ts";
+import { type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
+import {
+  indexBytes,
+  openIndex,
+  openRepository,
+  type Repository,
+  readIfThere,
+  rootOf,
+} from "./user-repository.ts";
 
 /** Maximum files that are read in parallel. */
 const STATS_AT_ONCE = 64;
+/** Up to this number of files whose times differ are compared here, and this number of bytes. */
+const MANY = 64;
+const MAX_COMPARED_BYTES = 16 * 1024 ** 2;
+/** Maximum names that git is asked about by name. */
+const MAX_ASKED = 500;
+/** The clock of a file system is coarser than ours. */
+const SLACK_MS = 25;
 /** How long git may read files into an index. */
 const TAKE_MS = 5_000;
 /** Maximum bytes of contents that one call of git returns. */
@@ -20,21 +37,16 @@ const MAX_CONTENT_BYTES = 64 * 1024 ** 2;
 
 export type WorkTreeOptions = GitOptions;
 
-/** A file as the index has it. */
-export interface IndexEntry {
-  kind: "file" | "exec" | "link" | "other";
-  /** The name of its content in the user's repository. */
-  oid: string;
-}
-
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
   files: Map<string, string>;
   /** What the system says of each; a deleted file has no entry. */
   stats: Map<string, Stats>;
   /** As the index has it; a file that is not in the index has no entry. */
-  entries: Map<string, IndexEntry>;
-  /** False when git could not read everything. */
+  entries: ReadonlyMap<string, IndexEntry | undefined>;
+  /** Whether a file is older than the first listing, and was not in it: it was ignored, or had another name. */
+  isOlder(path: string): "here" | "elsewhere" | false;
+  /** False when something could not be read. */
   complete: boolean;
 }
 
@@ -50,6 +62,12 @@ export class WorkTree {
   readonly #git: Git;
   readonly #userIgnore: UserIgnore;
   #ignored: string | undefined;
+  /** What the files were at the last listing. */
+  #scan: TreeScan | undefined;
+  /** The index is our own, of files as they are. */
+  #isTaken = false;
+  /** When the first listing was begun. */
+  readonly #begunMs = Date.now();
 
   private constructor(o: WorkTreeOptions, repository: Repository, git: Git, userIgnore: UserIgnore) {
     this.#o = o;
@@ -73,24 +91,87 @@ export class WorkTree {
     return this.#repository.format;
   }
 
-  /** Lists the files that are not ignored and differ from the index; null when git fails. `soon`: within 2 s. */
-  list(call: CallOptions = {}): Promise<Listing | null> {
+  /**
+   * Lists the files that are not ignored and differ from the index, or did once; null when that can't be known. git
+   * runs only for names that an ignore pattern may match. `soon`: within 2 s.
+   */
+  async list(call: CallOptions = {}): Promise<Listing | null> {
+    const isFirst = this.#scan === undefined;
+    const scan = this.#scan ?? (await this.#begin(call));
+    if (scan === null) return null;
+    if (!isFirst) await scan.again();
+    const { errors = "" } =
+      scan.unknown.size > 0 ? ((await this.#decide(scan, call)) ?? { errors: null }) : {};
+    if (errors === null) return null;
+    this.#scan = scan;
+    const listed = await this.#states([...scan.dirty.keys(), ...scan.untracked]);
+    if (isFirst) for (const { ino } of listed.stats.values()) scan.inodes.add(ino % 2 ** 32);
+    const isOlder = (path: string): ReturnType<Listing["isOlder"]> => {
+      if (scan.wasIgnored(path)) return "here";
+      const stat = listed.stats.get(path);
+      const isNew = !stat || stat.birthtimeMs === 0 || stat.birthtimeMs >= this.#begunMs - SLACK_MS;
+      return isNew || stat.isDirectory() || scan.inodes.has(stat.ino % 2 ** 32) ? false : "elsewhere";
+    };
+    return { ...listed, entries: scan.dirty, isOlder, complete: errors === "" && scan.complete };
+  }
+
+  /** Looks at all files for the first time. */
+  async #begin(call: CallOptions): Promise<TreeScan | null> {
     const { index, format, root } = this.#repository;
+    this.#ignored ??= await this.#git.within({ format }, (own) => this.#ignorePatterns(own, call));
+    const begun = await TreeScan.begin({
+      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored },
+      index: index && {
+        bytes: await indexBytes(index.handle),
+        mtimeMs: this.#isTaken ? Infinity : index.mtimeMs,
+      },
+    });
+    if (begun === null) return null;
+    const { scan, suspects } = begun;
+    const changed = await this.#changedOf(suspects, call);
+    if (changed === null) return null;
+    for (const { path, entry } of changed) scan.dirty.set(path, entry);
+    return scan;
+  }
+
+  /** Those whose content is not that of the index: git compares many of them. */
+  async #changedOf(suspects: readonly Suspect[], call: CallOptions): Promise<readonly Suspect[] | null> {
+    const { format, index, root } = this.#repository;
+    const bytes = suspects.reduce((sum, { size }) => sum + size, 0);
+    if (suspects.length > MANY || bytes > MAX_COMPARED_BYTES) {
+      const result = await this.#git.within({ format, index, root }, (own) => own.run(TRACKED, call));
+      if (result.exit.code !== 0 || result.cut) return null;
+      const found = new Set(namesIn(result.output));
+      return suspects.filter(({ path }) => found.has(path));
+    }
+    const states = new FileStates({
+      ...{ put: (content) => blobName(format, content), most: MAX_COMPARED_BYTES, format },
+    });
+    const changed: Suspect[] = [];
+    await eachParallel(suspects, STATS_AT_ONCE, async (suspect) => {
+      const seen = await states.read(join(this.#o.dir, suspect.path));
+      const { kind, oid } = suspect.entry;
+      if (seen?.state.kind !== kind || seen.usersName !== oid) changed.push(suspect);
+    });
+    return changed;
+  }
+
+  /** Asks git which of the unknown names are ignored. Returns null when it fails. */
+  #decide(scan: TreeScan, call: CallOptions): Promise<{ errors: string } | null> {
+    const { index, format, root } = this.#repository;
+    const prefix = innerPath(root, this.#o.dir) || "";
+    const within = prefix === "" ? "" : `${prefix}/`;
     return this.#git.within({ format, index, root }, async (own) => {
-      this.#ignored ??= await this.#ignorePatterns(own, call);
-      const patterns = join(own.dir, "ignored");
-      await writeFile(patterns, this.#ignored);
-      // Two programs side by side are faster than the one call of git that does both.
-      const [tracked, untracked] = await Promise.all([
-        own.run(TRACKED, call),
-        own.run([...UNTRACKED, `--exclude-from=${patterns}`], call),
-      ]);
-      const results = [tracked, untracked];
-      if (results.some(({ exit, cut }) => exit.code !== 0 || cut)) return null;
-      const entries = parseRaw(tracked.output.toString());
-      const paths = [...entries.keys(), ...untracked.output.toString().split("\0")].filter(Boolean);
-      const complete = results.every(({ errors }) => errors === "");
-      return { ...(await this.#states(new Set(paths))), entries: withoutAbsent(entries), complete };
+      await writeFile(join(own.dir, "info/exclude"), this.#ignored ?? "");
+      const o = { ...call, most: MAX_CONTENT_BYTES };
+      const { exit, output, errors, cut } = await own.run([...UNTRACKED, ...asked(scan.unknown)], o);
+      if (exit.code !== 0 || cut) return null;
+      const listed = (mark: string): string[] =>
+        namesIn(output).flatMap((line) =>
+          line.startsWith(`${mark} ${within}`) ? [line.slice(3 + within.length)] : [],
+        );
+      scan.decided(listed("??").filter(Boolean), listed("!!").filter(Boolean));
+      return { errors };
     });
   }
 
@@ -103,7 +184,7 @@ export class WorkTree {
     if (format !== "sha1") return false;
     await mkdir(objects, { recursive: true, mode: 0o700 });
     const taken = await this.#git.within({ format, index, root }, async (own) => {
-      const stdin = paths.map((path) => `${path}\0`).join("");
+      const stdin = Buffer.concat(paths.map((path) => bytesOf(`${path}\0`)));
       const o = { ...call, stdin, env: { GIT_OBJECT_DIRECTORY: objects }, timeoutMs: TAKE_MS };
       const how = (await packsMany(own, call)) ? ["-c", "core.bigFileThreshold=1"] : [];
       const { exit } = await own.run([...how, "update-index", "--add", "--remove", "-z", "--stdin"], o);
@@ -112,6 +193,8 @@ export class WorkTree {
     });
     if (taken === null) return false;
     await index?.handle.close();
+    this.#scan = undefined;
+    this.#isTaken = true;
     this.#repository = { ...this.#repository, index: taken };
     this.#objects = [...this.#objects, objects];
     return true;
@@ -126,6 +209,15 @@ export class WorkTree {
     const found = new Map<string, Uint8Array>();
     if (oids.length === 0) return Promise.resolve(found);
     return this.#git.within({ format, objects }, async (own) => {
+      // Most contents fit into one answer.
+      const all = await own.run(["cat-file", "--batch"], {
+        ...{ ...call, stdin: `${oids.join("\n")}\n`, most: MAX_CONTENT_BYTES },
+      });
+      if (!all.cut) {
+        for (const [oid, content] of parseBatch(all.output))
+          if (content.length <= most) found.set(oid, content);
+        return found;
+      }
       const sizes = await sizesOf(own, oids, call);
       const left = [...sizes].filter(([, size]) => size <= most);
       while (left.length > 0) {
@@ -150,9 +242,8 @@ export class WorkTree {
   async converted(call: CallOptions = {}): Promise<Map<string, number>> {
     const { format, index, root, objects } = this.#repository;
     const found = new Map<string, number>();
-    if (!index || objects.includes("\n")) return found;
+    if (!index || objects.includes("\n") || !(await this.#mayConvert(call))) return found;
     return this.#git.within({ format, index, root, objects: [objects] }, async (own) => {
-      if (!(await this.#mayConvert(own, call))) return found;
       const { output } = await own.run(["ls-files", "-z", "-s", "--debug"], {
         ...call,
         most: MAX_CONTENT_BYTES,
@@ -168,19 +259,12 @@ export class WorkTree {
     await this.#repository.index?.handle.close();
   }
 
-  async #mayConvert(own: OwnRepository, call: CallOptions): Promise<boolean> {
+  async #mayConvert(call: CallOptions): Promise<boolean> {
     const { config, attributes } = this.#repository;
     if (attributes?.trim()) return true;
-    if (
-      [config, this.#userIgnore.configs].some((text) => text && /autocrlf|attributesfile|include/i.test(text))
-    )
-      return true;
-    const env = { GIT_LITERAL_PATHSPECS: "0" };
-    const { output } = await own.run(["ls-files", "-z", "--", ":(top,glob)**/.gitattributes"], {
-      ...call,
-      env,
-    });
-    return output.length > 0;
+    const configs = [config, this.#userIgnore.configs];
+    if (configs.some((text) => text && /autocrlf|attributesfile|include/i.test(text))) return true;
+    return (this.#scan ?? (await this.#begin(call)))?.names(".gitattributes") ?? false;
   }
 
   /** Returns them in git's order: the user's own, those of `info/exclude`, then ours. */
@@ -206,18 +290,15 @@ export class WorkTree {
     return isAbsolute(named) && named !== "/dev/null" ? readIfThere(named) : null;
   }
 
-  async #states(paths: ReadonlySet<string>): Promise<Pick<Listing, "files" | "stats">> {
+  async #states(paths: readonly string[]): Promise<Pick<Listing, "files" | "stats">> {
     const files: Listing["files"] = new Map();
     const stats: Listing["stats"] = new Map();
-    const left = [...paths];
-    while (left.length > 0) {
-      const part = left.splice(-STATS_AT_ONCE);
-      const found = await Promise.all(part.map((path) => unlessSystemError(lstat(join(this.#o.dir, path)))));
-      part.forEach((path, i) => {
-        const stat = found[i];
-        files.set(path, stat ? versionOf(stat) : DELETED);
-        if (stat) stats.set(path, stat);
-      });
+    const slices = new TimeSlices();
+    for (const path of new Set(paths)) {
+      const stat = statOf(join(this.#o.dir, path));
+      files.set(path, stat ? versionOf(stat) : DELETED);
+      if (stat) stats.set(path, stat);
+      await slices.pause();
     }
     return { files, stats };
   }
@@ -233,33 +314,32 @@ async function packsMany(own: OwnRepository, call: CallOptions): Promise<boolean
 /** The version of a file that is not there. */
 export const DELETED = "not there";
 
-function versionOf({ mtimeMs, size, mode }: Stats): string {
-  return `${mtimeMs} ${size} ${mode}`;
+function versionOf({ ctimeMs, ino, size, mode }: Stats): string {
+  return `${ctimeMs} ${ino} ${size} ${mode}`;
 }
 
-// Both print paths relative to their folder. git reads neither objects nor HEAD, and runs nothing in a submodule.
-const TRACKED = ["diff-files", "--raw", "-z", "--no-renames", "--relative", "--ignore-submodules=dirty"];
-const UNTRACKED = ["ls-files", "-z", "-o", "--exclude-per-directory=.gitignore"];
+// git reads neither objects nor HEAD, and runs nothing in a submodule.
+const TRACKED = ["diff-files", "--name-only", "-z", "--no-renames", "--relative", "--ignore-submodules=all"];
+const UNTRACKED = [
+  ...["status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignored=matching"],
+  ...["--ignore-submodules=all", "--"],
+];
 
-const MODES: Record<string, IndexEntry["kind"]> = { "100644": "file", "100755": "exec", "120000": "link" };
-const UNMERGED = "000000";
-const ABSENT: IndexEntry = { kind: "other", oid: "" };
+/** The names, or the folders that hold them where there are too many, or their names are not UTF-8. */
+function asked(names: ReadonlySet<string>): string[] {
+  if (names.size > MAX_ASKED) return ["."];
+  return [...new Set([...names].map((name) => (isOddName(name) ? "." : name)))];
+}
 
-/** Parses `:<mode> <mode> <oid> <oid> <letter>\0<path>\0…`. A file with a conflict has a line more, without a mode. */
-function parseRaw(output: string): Map<string, IndexEntry> {
-  const parts = output.split("\0");
-  const found = new Map<string, IndexEntry>();
-  for (let i = 0; i + 1 < parts.length; i += 2) {
-    const [mode = "", , oid = ""] = (parts[i] ?? "").replace(/^:/, "").split(" ");
-    const path = parts[i + 1] ?? "";
-    if (mode !== UNMERGED) found.set(path, { kind: MODES[mode] ?? "other", oid });
-    else if (!found.has(path)) found.set(path, ABSENT);
+function namesIn(output: Buffer): string[] {
+  const names: string[] = [];
+  for (let at = 0; at < output.length; ) {
+    const end = output.indexOf(0, at);
+    if (end < 0) break;
+    names.push(nameOf(output.subarray(at, end)));
+    at = end + 1;
   }
-  return found;
-}
-
-function withoutAbsent(entries: Map<string, IndexEntry>): Map<string, IndexEntry> {
-  return new Map([...entries].filter(([, entry]) => entry !== ABSENT));
+  return names;
 }
 
 /** Parses `ls-files -s --debug`: `mode oid stage\tpath\0` and lines of which one has the size. */

@@ -4,6 +4,7 @@ import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { pathOf } from "../../lib/file-name.ts";
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY;
 const LINUX = process.platform === "linux";
@@ -26,8 +27,8 @@ export class OpenFolder {
     let at = new OpenFolder(await open(root, FOLDER), root);
     for (const part of parts) {
       try {
-        if (create) await mkdir(at.of(part)).catch(unlessThere);
-        const handle = await open(at.of(part), FOLDER | constants.O_NOFOLLOW);
+        if (create) await mkdir(pathOf(at.of(part))).catch(unlessThere);
+        const handle = await open(pathOf(at.of(part)), FOLDER | constants.O_NOFOLLOW);
         const next = new OpenFolder(handle, join(at.#path, part));
         await at.close();
         at = next;
@@ -48,7 +49,7 @@ export class OpenFolder {
   /** Removes the folder of this name if it is empty. */
   async removeEmpty(name: string): Promise<void> {
     try {
-      await rmdir(this.of(name));
+      await rmdir(pathOf(this.of(name)));
     } catch (thrown) {
       if (errnoOf(thrown) === undefined) throw thrown;
     }

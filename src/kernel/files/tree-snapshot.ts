@@ -3,12 +3,14 @@
 import { join } from "node:path";
 import { eachParallel } from "../../lib/parallel.ts";
 import type { ChangeDraft, FileState } from "../../store/changes/change-log.ts";
-import { sameState } from "../../store/changes/same-state.ts";
+import { sameMode, sameState } from "../../store/changes/same-state.ts";
 import { type FileStates, other, type SeenFile } from "./file-states.ts";
-import { DELETED, type IndexEntry, type Listing } from "./git-work-tree.ts";
+import { DELETED, type Listing } from "./git-work-tree.ts";
+import type { IndexEntry } from "./tree-scan.ts";
 
 /** Maximum files that are read in parallel. */
 export const MAX_PARALLEL = 16;
+const IGNORED = "git ignored it when the run began";
 const TOO_MANY = "too many files were not committed or ignored when the run began";
 
 interface SnapshotPorts {
@@ -78,10 +80,14 @@ export class TreeSnapshot {
       seen = { state: known.state ?? seen.state, usersName: null };
     const converted = this.#converted.get(path);
     const unkept = typeof converted === "number" && entry ? { ...entry, converted } : undefined;
+    const older = known === undefined && seen !== null ? listing.isOlder(path) : false;
+    const absent = older === "here" && seen ? { ...seen.state, oid: null, lost: IGNORED } : null;
     const before = known
       ? known.state
-      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? null);
-    const after = seen?.state ?? null;
+      : (unkept ?? (typeof converted === "number" ? null : converted) ?? entry ?? absent);
+    // Also a file that has replaced a known one.
+    const isMoved = seen !== null && listing.isOlder(path) === "elsewhere";
+    const after = seen && isMoved ? { ...seen.state, older: true } : (seen?.state ?? null);
     this.#known.set(path, { version, state: after, entry });
     if (isEntry(before)) return isIn(before, seen) ? undefined : { before, after };
     return sameState(before, after) ? undefined : { before, after };
@@ -104,5 +110,6 @@ export function isEntry(state: FileState | IndexEntry | null): state is IndexEnt
 }
 
 function isIn(entry: IndexEntry, seen: SeenFile | null): boolean {
-  return seen !== null && seen.state.kind === entry.kind && seen.usersName === entry.oid;
+  if (seen === null || seen.state.kind !== entry.kind || seen.usersName !== entry.oid) return false;
+  return sameMode(seen.state, entry);
 }

@@ -3,7 +3,7 @@
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
-import { openRegular, readRegular, unlessSystemError } from "../../lib/regular-file.ts";
+import { openRegular, readOpened, readRegular, unlessSystemError } from "../../lib/regular-file.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 
 const MAX_INDEX_BYTES = 256 * 1024 ** 2;
@@ -68,6 +68,10 @@ export async function openIndex(path: string): Promise<Repository["index"]> {
   if (found.size <= MAX_INDEX_BYTES) return { handle, mtimeMs: found.mtimeMs };
   await handle.close();
   throw new Error(`${path} has ${found.size} bytes, more than ${MAX_INDEX_BYTES}`);
+}
+
+export async function indexBytes(handle: FileHandle): Promise<Buffer> {
+  return readOpened("git's index", handle, (await handle.stat()).size, MAX_INDEX_BYTES);
 }
 
 /** Keeps the index's time: git compares contents of files written since then. */

@@ -7,6 +7,7 @@ import { GitDiff, type LineCounts } from "../../kernel/files/git-diff.ts";
 import { Git } from "../../kernel/files/git-repository.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { isOddName } from "../../lib/file-name.ts";
 import { isWithin } from "../../lib/inner-path.ts";
 import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
@@ -96,7 +97,7 @@ export class RunChanges {
     const counts = await countsOf(git, nets);
     const files = all.map(({ net, undone: gone }, i): FileChange => {
       const { path, before, after, steps } = net;
-      const problem = problemOf(net) ?? (isAbsolute(path) ? OUTSIDE : null);
+      const problem = problemOf(net) ?? (isAbsolute(path) ? OUTSIDE : isOddName(path) ? ODD_NAME : null);
       return {
         path,
         status: statusOf(before, after),
@@ -110,7 +111,9 @@ export class RunChanges {
     const ofSteps = valid.map(({ path }) => fileOf(history, path, chosen));
     const bySteps = await this.#bySteps(read, ofSteps);
     const shown = new Map(
-      valid.filter((net) => !isAbsolute(net.path) && isKept(net)).map((net) => [net.path, net]),
+      valid
+        .filter((net) => !isAbsolute(net.path) && !isOddName(net.path) && isKept(net))
+        .map((net) => [net.path, net]),
     );
     const patch = query.patch && git ? await git.patch(shown) : null;
     if (!git && all.length > 0)
@@ -242,6 +245,7 @@ function headOf({ info, history }: ReadRun): Pick<RunDiff, "pid" | "uuid" | "sou
 
 const NOT_COUNTED: LineCounts = { added: null, removed: null };
 const OUTSIDE = "it is outside of the project, so it is not part of the patch";
+const ODD_NAME = "its name is not UTF-8, so it is not part of the patch";
 
 const LOST: FileState = { kind: "other", oid: null, size: 0 };
 /** Is not counted. */

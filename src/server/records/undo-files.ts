@@ -6,6 +6,7 @@ import { isAbsolute, join } from "node:path";
 import { FileStates } from "../../kernel/files/file-states.ts";
 import { OpenFolder } from "../../kernel/files/open-folder.ts";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { pathOf } from "../../lib/file-name.ts";
 import { eachParallel } from "../../lib/parallel.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { UndoneFile } from "../../protocol/methods.ts";
@@ -117,6 +118,7 @@ export class UndoFiles {
     const other = [now, to, from].find((state) => state?.kind === "other");
     if (other) return refused(other.lost ?? "it is left alone");
     if (sameState(now, to)) return { done: was("unchanged"), now };
+    if (now && from?.older && !force) return refused("it is older than the run, which moved it here", true);
     if (to?.oid === null) return refused(`its former content was not kept: ${to.lost ?? "unknown"}`);
     if (!force) {
       if (mixed) return refused("another program changed it between two changes of the run", true);
@@ -160,7 +162,7 @@ export class UndoFiles {
     const folder = await OpenFolder.below(root, parts.slice(0, -1), file.to !== null);
     if (folder === null) return;
     try {
-      const target = folder.of(name);
+      const target = pathOf(folder.of(name));
       const seen = await lstat(target).catch(nullIfMissing);
       if (file.to === null || content === undefined) {
         await this.#requireStill(file.path, now);

@@ -11,8 +11,10 @@ export const FileState = z.object({
   oid: z.string().nullable(),
   /** Bytes. */
   size: z.number(),
-  /** The permissions of a file; absent: not known, git keeps only `exec`. */
+  /** The permissions of a file; absent: not known, the index keeps only `exec`. */
   mode: z.number().optional(),
+  /** The file is older than the run, and had another name when it began: it may be the user's only copy. */
+  older: z.boolean().optional(),
   /** Why the content was not kept. */
   lost: z.string().optional(),
 });

@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { bytesOf } from "../../lib/file-name.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder } from "../files/document.ts";
@@ -72,10 +73,10 @@ export class ObjectStore {
   /** Stores a list of names. */
   putTree(entries: readonly TreeEntry[]): Promise<string> {
     // git sorts a folder as if its name ended with a slash.
-    const key = ({ mode, name }: TreeEntry): Buffer => Buffer.from(mode === "40000" ? `${name}/` : name);
+    const key = ({ mode, name }: TreeEntry): Buffer => bytesOf(mode === "40000" ? `${name}/` : name);
     const sorted = entries.toSorted((a, b) => Buffer.compare(key(a), key(b)));
     const parts = sorted.flatMap(({ mode, name, oid }) => [
-      Buffer.from(`${mode} ${name}\0`),
+      bytesOf(`${mode} ${name}\0`),
       Buffer.from(oid, "hex"),
     ]);
     return this.#put("tree", Buffer.concat(parts));

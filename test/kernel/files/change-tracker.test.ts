@@ -216,7 +216,7 @@ describe("in a git work tree", () => {
     run.recordFails = false;
     rmSync(join(run.dir, "record"), { recursive: true });
     writeFileSync(join(run.dir, "record"), "");
-    run.write("a.txt", "again\n");
+    run.write("ignored.txt", "git has to decide\n");
     expect(await run.end()).toEqual(["base", "end"]);
     expect([run.tracker.complete, run.warnings[0]]).toEqual([false, "the disk is full"]);
   });

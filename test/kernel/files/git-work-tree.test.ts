@@ -27,6 +27,8 @@ class Repository implements AsyncDisposable {
   readonly scratch = join(this.dir, "record");
   readonly trap = join(this.dir, "trap.sh");
   env: Record<string, string> = { PATH: process.env.PATH ?? "", HOME: this.home };
+  /** The arguments of each git. */
+  readonly ran: string[] = [];
   readonly #sprung = join(this.dir, "sprung");
   readonly #children = programsIn(this.dir);
 
@@ -72,7 +74,10 @@ class Repository implements AsyncDisposable {
       untrusted: [this.root],
       env: this.env,
       scratch: this.scratch,
-      exec: (request) => this.#children.exec({ uuid: "test", spillDir: join(this.dir, "spill") }, request),
+      exec: (request) => {
+        this.ran.push(request.argv.slice(1).join(" "));
+        return this.#children.exec({ uuid: "test", spillDir: join(this.dir, "spill") }, request);
+      },
       ...more,
     });
   }
@@ -234,7 +239,81 @@ describe("the repository's configuration runs no program", () => {
   });
 });
 
+describe("git runs", () => {
+  test("only for a new name that a pattern may match, once for all of them", async () => {
+    await using repo = new Repository();
+    repo.write(".gitignore", "ignored.txt\n*.log\n/build/\n");
+    repo.write("venv/.gitignore", "*\n");
+    repo.write("venv/lib.py", "x");
+    repo.commit();
+    const tree = (await repo.open()) ?? expect.unreachable();
+    const list = async () => [...((await tree.list())?.files.keys() ?? [])].sort();
+    expect(await list()).toEqual([]);
+    repo.write("old.txt", "changed");
+    repo.write("new/file.txt", "new");
+    expect(await list()).toEqual(["new/file.txt", "old.txt"]);
+    expect(repo.ran).toEqual([]);
+    repo.write("build/out.o", "x");
+    repo.write("new/a.log", "x");
+    mkdirSync(join(repo.root, "log.log"));
+    expect(await list()).toEqual(["new/file.txt", "old.txt"]);
+    expect(repo.ran).toHaveLength(1);
+    repo.write("new/a.log", "y");
+    repo.write("build/more.o", "x");
+    expect(await list()).toEqual(["new/file.txt", "old.txt"]);
+    expect(repo.ran).toHaveLength(1);
+    repo.write("new/.gitignore", "file.txt\n!a.log\n");
+    expect(await list()).toEqual(["new/.gitignore", "new/a.log", "old.txt"]);
+    expect(repo.ran).toHaveLength(2);
+    await tree.close();
+  });
+
+  test("not for a file whose time alone is another", async () => {
+    await using repo = new Repository();
+    utimesSync(join(repo.root, "old.txt"), 1, 1);
+    const tree = (await repo.open()) ?? expect.unreachable();
+    expect([(await tree.list())?.files.size, repo.ran]).toEqual([0, []]);
+    await tree.close();
+  });
+});
+
 describe("a change is found", () => {
+  test.each([[2], [4]])(
+    "with an index of version %p, and of the files that are only to be added",
+    async (version) => {
+      await using repo = new Repository();
+      repo.write("deep/er/a.txt", "a");
+      repo.commit();
+      repo.write("later.txt", "x");
+      repo.git("add", "-N", "later.txt");
+      repo.git("update-index", "--index-version", String(version));
+      const files = repo.changed(() => {
+        change(repo)();
+        repo.write("later.txt", "y");
+        rmSync(join(repo.root, "deep/er/a.txt"));
+      });
+      const names = ["deep/er/a.txt", "later.txt", "new.txt", "old.txt"];
+      expect(await files).toEqual({ files: names, complete: true });
+    },
+  );
+
+  test("where a folder, a file and a link take each other's place", async () => {
+    await using repo = new Repository();
+    repo.write("elsewhere/same.txt", "same");
+    repo.write("loose", "x");
+    repo.commit();
+    const files = repo.changed(() => {
+      rmSync(join(repo.root, "old.txt"));
+      repo.write("old.txt/inner.txt", "x");
+      rmSync(join(repo.root, "deep"), { recursive: true });
+      symlinkSync("elsewhere", join(repo.root, "deep"));
+      rmSync(join(repo.root, "loose"));
+      mkdirSync(join(repo.root, "loose"));
+    });
+    const names = ["deep", "deep/same.txt", "loose", "old.txt", "old.txt/inner.txt"];
+    expect(await files).toEqual({ files: names, complete: true });
+  });
+
   test("also when it is staged or committed during the run", async () => {
     await using repo = new Repository();
     const files = repo.changed(() => {
@@ -455,6 +534,7 @@ describe("what can't be determined is reported as incomplete, and soon", () => {
     const tree = (await repo.open()) ?? expect.unreachable();
     rmSync(join(repo.root, ".gitignore"));
     Bun.spawnSync(["mkfifo", join(repo.root, ".gitignore")]);
+    repo.write("ignored/new.txt", "git has to decide");
     const began = performance.now();
     expect(await tree.list({ soon: true })).toBeNull();
     expect(performance.now() - began).toBeLessThan(6_000);

@@ -1,4 +1,6 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import { chmodSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { bash, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
@@ -24,4 +26,104 @@ test("an undo that takes nothing back leaves --redo alone, and names the command
   expect((await machine.run(["undo", uuid])).stdout).toContain("unchanged  b.txt");
   expect((await machine.run(["undo", uuid, "--redo"])).stdout).toContain("restored  a.txt");
   expect([machine.read("a.txt"), machine.read("b.txt")]).toEqual(["a\nrun\n", "b\n"]);
+});
+
+describe("undo never takes what the user had", () => {
+  /** `named`: the file that is left alone; `has`: what is still in it. */
+  const LEFT_ALONE: [what: string, commands: string[], named: string, has: string | null][] = [
+    ["the ignore file is emptied", [": > .gitignore; echo x >> .env"], ".env", null],
+    [
+      "it is removed, and the file replaced",
+      ["rm .gitignore", "echo x > n; cat .env >> n; mv n .env"],
+      ".env",
+      "SECRET",
+    ],
+    ["a pattern is negated", ["echo '!.env' >> .gitignore; touch .env; echo x >> .env"], ".env", null],
+    ["the file is moved", ["mv .env env.txt"], "env.txt", null],
+    ["moved, then changed", ["mv .env env.txt", "echo x >> env.txt"], "env.txt", null],
+    ["moved over a file of the repository", ["mv .env a.txt"], "a.txt", null],
+    ["its ignored folder is moved", ["mv data kept"], "kept/db", "rows"],
+    ["a file in a formerly ignored folder", ["echo > .gitignore; echo x >> data/db"], "data/db", null],
+    ["a branch without the ignore file", ["git checkout -q bare && echo x >> .env"], ".env", null],
+    ["a branch that has it as a file", ["git checkout -q -f tracks"], ".env", null],
+    ["its mode", [": > .gitignore; chmod 600 .env"], ".env", null],
+    [
+      "a repository in the tree that is one no longer",
+      ["rm -rf nested/.git; echo x >> nested/f"],
+      "nested/",
+      null,
+    ],
+  ];
+  test.each(LEFT_ALONE)("%s", async (_what, commands, named, has) => {
+    await using machine = new Machine({ git: true });
+    machine.write("a.txt", "a\n");
+    machine.commit("all");
+    machine.git("checkout", "-q", "-b", "tracks");
+    machine.write(".env", "of the branch\n");
+    machine.commit("tracks");
+    machine.git("checkout", "-q", "-b", "bare", "HEAD~");
+    machine.git("checkout", "-q", "-b", "work");
+    machine.write(".gitignore", "/.env\ndata/\n");
+    machine.commit("ignores");
+    const had = { ".env": "SECRET=1\n", "data/db": "rows\n", "nested/f": "mine\n" };
+    for (const [path, text] of Object.entries(had)) machine.write(path, text);
+    machine.git("init", "-q", "nested");
+    const uuid = await played(machine, ...commands);
+    const content = named === "nested/" ? "" : machine.read(named);
+    const { code, stderr } = await machine.run(["undo", uuid]);
+    if (has === null) expect([code, stderr]).toEqual([1, expect.stringContaining(`left alone  ${named}: `)]);
+    if (content !== "") expect(machine.read(named)).toContain(has ?? content);
+  });
+
+  test("a known file that the run has moved comes back, and its new name goes", async () => {
+    await using machine = new Machine({ git: true });
+    machine.write("a.txt", "a\n");
+    machine.write(".gitignore", "*.log\n");
+    machine.commit("all");
+    machine.write("mine.txt", "mine\n");
+    const uuid = await played(
+      machine,
+      "mv a.txt b.txt; mv mine.txt c.txt",
+      "mv c.txt d.txt; mkdir e; echo > e/f",
+    );
+    expect(await machine.run(["undo", uuid])).toMatchObject({ code: 0 });
+    expect(["a.txt", "mine.txt", "b.txt", "d.txt", "e"].map((path) => machine.has(path))).toEqual([
+      ...[true, true, false, false, false],
+    ]);
+  });
+
+  test("permissions come back, and a pure chmod is a change", async () => {
+    await using machine = new Machine({ git: true });
+    for (const path of ["private.txt", "script.sh", "only.txt"]) machine.write(path, "a\n");
+    machine.commit("all");
+    const modes = { "private.txt": 0o600, "script.sh": 0o750, "only.txt": 0o640 };
+    for (const [path, mode] of Object.entries(modes)) chmodSync(join(machine.project, path), mode);
+    const uuid = await played(
+      machine,
+      "rm private.txt; echo x > private.txt; rm script.sh; chmod 644 only.txt",
+    );
+    expect((await machine.run(["diff", uuid, "--stat"])).stdout).toContain("only.txt     mode");
+    expect(await machine.run(["undo", uuid])).toMatchObject({ code: 0 });
+    const now = Object.keys(modes).map((path) => [path, statSync(join(machine.project, path)).mode & 0o777]);
+    expect(Object.fromEntries(now)).toEqual(modes);
+  });
+
+  test("names that are not UTF-8 are as many files", async () => {
+    await using machine = new Machine({ git: true });
+    const names = ["'\\377'", "'\\376'", "'\\375x'"].map((name) => `$(printf ${name})`);
+    machine.write("a.txt", "a\n");
+    await machine.ok(["ps"]);
+    Bun.spawnSync(
+      ["sh", "-c", `for f in ${names.map((name) => `"${name}"`).join(" ")}; do echo old > "$f"; done`],
+      {
+        cwd: machine.project,
+      },
+    );
+    machine.commit("all");
+    const uuid = await played(machine, `echo 1 > "${names[0]}"; rm "${names[1]}"; echo 3 > "n${names[2]}"`);
+    const report = await machine.run(["undo", uuid, "--json"]);
+    const { files } = JSON.parse(report.stdout) as { files: { done: string }[] };
+    expect(files.map(({ done }) => done).sort()).toEqual(["recreated", "removed", "restored"]);
+    expect(machine.git("status", "--short")).toBe("");
+  });
 });
