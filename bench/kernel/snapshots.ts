@@ -75,7 +75,7 @@ export async function snapshots(rounds: number): Promise<Figure[]> {
 async function begin(project: string, record: string, children: Children): Promise<ChangeTracker> {
   const store = new ObjectStore({ dir: record, maxBytes: 1 << 28 });
   const tree = await WorkTree.open({
-    ...{ dir: project, untrusted: [project], env: ENV, scratch: record },
+    ...{ dir: project, untrusted: [project], env: ENV, scratch: record, now: Date.now },
     exec: (request) => children.exec({ uuid: "bench", spillDir: join(record, "spill") }, request),
   });
   const states = new FileStates({ put: (content) => store.put(content), most: 1 << 24, format: "sha1" });

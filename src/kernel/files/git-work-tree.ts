@@ -35,7 +35,9 @@ const TAKE_MS = 5_000;
 /** Maximum bytes of contents that one call of git returns. */
 const MAX_CONTENT_BYTES = 64 * 1024 ** 2;
 
-export type WorkTreeOptions = GitOptions;
+export interface WorkTreeOptions extends GitOptions {
+  now(): number;
+}
 
 /** A listing: a version by file, such as its modification time, that changes with its content. */
 export interface Listing {
@@ -67,10 +69,11 @@ export class WorkTree {
   /** The index is our own, of files as they are. */
   #isTaken = false;
   /** When the first listing was begun. */
-  readonly #begunMs = Date.now();
+  readonly #begunMs: number;
 
   private constructor(o: WorkTreeOptions, repository: Repository, git: Git, userIgnore: UserIgnore) {
     this.#o = o;
+    this.#begunMs = o.now();
     this.#repository = repository;
     this.#objects = [repository.objects];
     this.#git = git;
@@ -120,7 +123,7 @@ export class WorkTree {
     const { index, format, root } = this.#repository;
     this.#ignored ??= await this.#git.within({ format }, (own) => this.#ignorePatterns(own, call));
     const begun = await TreeScan.begin({
-      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored },
+      ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now },
       index: index && {
         bytes: await indexBytes(index.handle),
         mtimeMs: this.#isTaken ? Infinity : index.mtimeMs,

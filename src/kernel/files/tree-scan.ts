@@ -1,9 +1,11 @@
 /** Compares a git work tree with what it was, by the times of its files, as git's index has them, and of its folders. */
 
-import { type Dirent, lstatSync, readdirSync, readFileSync, type Stats } from "node:fs";
+import { type Dirent, lstatSync, readdirSync, type Stats } from "node:fs";
 import { dirname, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { nameOf, pathOf } from "../../lib/file-name.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 import { type IndexedFile, readIndex } from "./git-index.ts";
@@ -16,6 +18,7 @@ const LINK_TO_REPOSITORY = 0o160000;
 const TYPE = 0o170000;
 const PERMISSIONS = 0o7777;
 const EXECUTABLE = 0o100;
+const MAX_IGNORE_BYTES = 1024 ** 2;
 const IGNORE_FILE = ".gitignore";
 
 /** A file as the index has it. */
@@ -36,6 +39,7 @@ interface ScanOptions {
   index: { bytes: Buffer; mtimeMs: number } | null;
   /** Ignore patterns that are in no file of the work tree. */
   patterns: string;
+  now(): number;
 }
 
 /** A folder that is not ignored. */
@@ -247,7 +251,7 @@ export class TreeScan {
   #readFolder(folder: Folder): void {
     const at = this.#absolute(folder.path.slice(0, -1));
     const time = statOf(at)?.ctimeMs ?? 0;
-    folder.time = Date.now() - time < RECENT_MS ? 0 : time;
+    folder.time = this.#o.now() - time < RECENT_MS ? 0 : time;
     const known = new Set(folder.names);
     const entries = this.#entriesOf(at);
     if (entries.some(({ name }) => name === IGNORE_FILE) && this.#ignoresAll(folder)) return;
@@ -385,14 +389,13 @@ function headOf(path: string): Stats | undefined {
   return statOf(join(named.startsWith("/") ? "" : path, named, "HEAD")) ?? statOf(path);
 }
 
+/** "" for a file that is not there, null for one that can't be read. */
 function textOf(file: string): string | null {
-  const stat = statOf(file);
-  if (stat === undefined) return "";
-  if (!stat.isFile() || stat.size > 2 ** 20) return null;
+  if (statOf(file) === undefined) return "";
   try {
-    return readFileSync(pathOf(file), "utf8");
+    return readRegularSync(file, MAX_IGNORE_BYTES).toString();
   } catch (thrown) {
-    if (errnoOf(thrown) === undefined) throw thrown;
+    if (errnoOf(thrown) === undefined && !(thrown instanceof SyscallError)) throw thrown;
     return null;
   }
 }

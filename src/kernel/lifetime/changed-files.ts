@@ -3,10 +3,9 @@
 import { lstat, mkdtemp, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../lib/clock.ts";
-import { ChangeTracker } from "../files/change-tracker.ts";
+import type { ChangeTracker } from "../files/change-tracker.ts";
 import type { EffectWindows } from "../files/effect-windows.ts";
-import { FileStates } from "../files/file-states.ts";
-import { WorkTree, type WorkTreeOptions } from "../files/git-work-tree.ts";
+import type { WorkTreeOptions } from "../files/git-work-tree.ts";
 import type { OpenContexts } from "../files/open-context.ts";
 import type { Process } from "../process/process.ts";
 
@@ -96,6 +95,12 @@ export class ChangedFiles {
 
   async #track(proc: Process): Promise<ChangeTracker> {
     const { windows, clock, warn } = this.#p;
+    // A run that changes nothing needs none of it.
+    const [{ ChangeTracker }, { WorkTree }, { FileStates }] = await Promise.all([
+      import("../files/change-tracker.ts"),
+      import("../files/git-work-tree.ts"),
+      import("../files/file-states.ts"),
+    ]);
     const tree = await WorkTree.open(this.#options(proc)).catch(() => null);
     const { project, limits, outputs = [] } = proc.spec.opts;
     return ChangeTracker.begin(
@@ -140,6 +145,7 @@ export class ChangedFiles {
       untrusted: [project.dir, ...folders],
       env,
       scratch: proc.record.dir,
+      now: () => this.#p.clock.now(),
       exec: (request) => this.#p.contexts.execAlone(proc, request, "changes"),
     };
   }

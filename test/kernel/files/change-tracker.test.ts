@@ -70,7 +70,14 @@ class Tracked implements AsyncDisposable {
     const env = { PATH: process.env.PATH ?? "", HOME: this.dir };
     const exec = (request: Parameters<Children["exec"]>[1]) =>
       this.#children.exec({ uuid: "test", spillDir: join(this.dir, "spill") }, request);
-    const tree = await WorkTree.open({ dir: this.root, untrusted: [this.root], env, scratch, exec });
+    const tree = await WorkTree.open({
+      dir: this.root,
+      untrusted: [this.root],
+      env,
+      scratch,
+      now: Date.now,
+      exec,
+    });
     const put = (content: Uint8Array): Promise<string> => this.store.put(content);
     this.#tracker = await ChangeTracker.begin(
       {

@@ -74,6 +74,7 @@ class Repository implements AsyncDisposable {
       untrusted: [this.root],
       env: this.env,
       scratch: this.scratch,
+      now: Date.now,
       exec: (request) => {
         this.ran.push(request.argv.slice(1).join(" "));
         return this.#children.exec({ uuid: "test", spillDir: join(this.dir, "spill") }, request);
