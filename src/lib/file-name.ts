@@ -1,4 +1,4 @@
-/** Names of files as text, also those that are not UTF-8: an odd byte becomes a character of U+EF80 to U+EFFF. */
+/** Names of files as text. A byte that is no UTF-8 becomes a character of U+EF80 to U+EFFF. */
 
 import { isUtf8 } from "node:buffer";
 

@@ -239,7 +239,7 @@ export class TreeScan {
     if (folder.time !== time) folder.time = 0;
   }
 
-  /** Reads the folders that have changed, also those that are found meanwhile. */
+  /** Reads the folders that have changed, and the new ones among them. */
   async #read(): Promise<void> {
     for (const folder of this.#folders.values()) {
       if (folder.time !== 0 || folder.isGone) continue;
