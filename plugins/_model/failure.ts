@@ -97,7 +97,7 @@ const PERMANENT = [
 function adviceFor(kind: FailureKind, blame: Blame): string | undefined {
   switch (kind) {
     case REFUSED:
-      return `Check ${blame.keyVariable}, or the variable that api_key_env names in the provider's entry`;
+      return `Check ${blame.keyVariable}`;
     case UNKNOWN_MODEL:
       return `Check the model's name, "${blame.model}", and the address, ${blame.url} (${blame.urlVariable})`;
     case TOO_LONG:

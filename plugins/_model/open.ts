@@ -47,7 +47,10 @@ export interface Access {
 
 /** The model device of a driver that speaks HTTP. */
 export function openModel(context: OpenContext, { name, models, connect }: HttpDriver): VFSFile {
-  const connection = connect(settingsOf(context));
+  const settings = settingsOf(context);
+  const connection = connect(settings);
+  const { keyVariable, ...server } = connection.blame;
+  const who = { ...server, keyVariable: settings.key_source ?? keyVariable };
   const memo = new Memo<LanguageModelV4>();
   const reported = new Set<string>();
   const onLeftOut = (what: string): void => {
@@ -59,7 +62,7 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
   let onBytes = (): void => undefined;
   const model = new AiSdkModel(name, async (request, options) => {
     const key = await keyOf(context, { required: connection.needsKey });
-    const blame: Blame = { ...connection.blame, model: request.model, key };
+    const blame: Blame = { ...who, model: request.model, key };
     const streams = request.stream === true;
     return {
       model: await memo.get([request.model, key, streams], () =>
@@ -85,7 +88,7 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
   const list = async (signal: AbortSignal): Promise<ListedModel[]> => {
     const key = await keyOf(context, { required: connection.needsKey });
     const { listModels } = await import("./model-list.ts");
-    return listModels(connection.list(key), { ...connection.blame, model: "", key }, context.env, signal);
+    return listModels(connection.list(key), { ...who, model: "", key }, context.env, signal);
   };
   const listing = {
     answer: (request: LLMRequest, signal: AbortSignal) => model.answer(request, signal),

@@ -7,13 +7,15 @@ import { z } from "zod";
 /** The settings that a provider's entry gives its driver. */
 export interface Settings {
   base_url?: string;
+  /** Where the key comes from, for people: a variable, or a command. */
+  key_source?: string;
   extra: JSONObject;
 }
 
 /** The settings of the provider whose device is open. INVALID when its entry is wrong. */
 export function settingsOf(context: OpenContext): Settings {
   const result = Entry.safeParse(context.config ?? {});
-  if (result.success) return { base_url: result.data.base_url, extra: result.data.extra ?? {} };
+  if (result.success) return { ...result.data, extra: result.data.extra ?? {} };
   throw invalidEntry(result.error);
 }
 
@@ -52,5 +54,6 @@ const Entry = z.object({
         "expected an address that begins with http:// or https://. It comes from providers.yaml or from the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, …)",
     })
     .optional(),
+  key_source: z.string().optional(),
   extra: z.record(z.string(), z.json()).optional(),
 });

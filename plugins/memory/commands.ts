@@ -20,12 +20,14 @@ export const COMMANDS: CommandSpec[] = [
       show: {
         summary: "Show the entries of this project, of all projects, and your profile",
         example: "rnix memory show --profile",
+        example_about: "what agents know about you, in every project",
         ...ENTRIES,
         input: { action: "show" },
       },
       add: {
         summary: "Add an entry to the notes of this project",
         example: 'rnix memory add "The tests need a running Postgres"',
+        example_about: "every later run in this project knows it",
         args: [
           {
             name: "TEXT",
@@ -41,6 +43,7 @@ export const COMMANDS: CommandSpec[] = [
       rm: {
         summary: "Remove an entry",
         example: "rnix memory rm 1f3c5a7b9d",
+        example_about: "removes the entry with this id",
         args: [
           {
             name: "ENTRY",
@@ -56,6 +59,7 @@ export const COMMANDS: CommandSpec[] = [
       search: {
         summary: "Search entries and the conversations of past runs",
         example: "rnix memory search postgres --since 7d",
+        example_about: "what was said about postgres in the last week",
         args: [
           { name: "WORDS", summary: "what to search for", required: true, rest: "text", field: "query" },
         ],
@@ -76,6 +80,7 @@ export const COMMANDS: CommandSpec[] = [
       review: {
         summary: "List entries that wait for your decision, approve or reject them",
         example: "rnix memory review --approve 1f3c5a7b9d",
+        example_about: "lets agents see this entry",
         flags: {
           approve: { type: "string", summary: 'the id of an entry that agents may see, or "all"' },
           reject: { type: "string", summary: 'the id of an entry to remove, or "all"' },

@@ -25,6 +25,7 @@ export default definePlugin({
         list: {
           summary: "The tasks of a live or ended run, as its agents see them",
           example: "rnix tasks 3",
+          example_about: "every task of process 3, with its state and who works on it",
           args: [{ name: "PID", type: "run", summary: "the run; the project's last one by default" }],
           call: { path: "/dev/tasks" },
           output: {

@@ -11,6 +11,10 @@ interface Meant {
   to: string;
   /** The command for a word without further ones. */
   alone?: string;
+  /** It takes none of the words after it. */
+  takesNone?: true;
+  /** A line of the shell instead of a command. */
+  shell?: string;
 }
 
 const MEANT: readonly Meant[] = [
@@ -25,7 +29,20 @@ const MEANT: readonly Meant[] = [
   { words: "schedule", command: "cron add", to: "schedule a run", alone: "cron" },
   { words: "todo todos", command: "tasks", to: "see the tasks of a run" },
   { words: "remember", command: "memory add", to: "let agents remember something", alone: "memory" },
-  { words: "mcp", command: "tools", to: "see the tools of the MCP servers that mcp.yaml names" },
+  {
+    words: "mcp",
+    command: "tools --agent default",
+    to: "see the tools of the MCP servers that mcp.yaml names",
+    takesNone: true,
+  },
+  { words: "top htop", command: "ps", to: "see what runs", takesNone: true },
+  { words: "export", command: "log", to: "print a run; > FILE after it writes that to a file" },
+  {
+    words: "update upgrade self-update",
+    command: "",
+    shell: "git pull && npm run install:bin",
+    to: "update Rnix, in the folder of its source",
+  },
   { words: "sessions runs history", command: "ps -a", to: "list the runs" },
   { words: "fork branch", command: "resume --fork", to: "start a new run from the steps of another" },
   { words: "retry", command: "resume", to: "continue a run that was stopped or has failed" },
@@ -46,10 +63,15 @@ const MEANT: readonly Meant[] = [
   { words: "trace", command: "strace", to: "see the syscalls of a run" },
   { words: "grant", command: "allow", to: "give a run a tool" },
   { words: "revoke", command: "deny", to: "take a tool from a run" },
-  { words: "login auth configure onboard", command: "setup", to: "choose a provider and enter its key" },
-  { words: "settings", command: "config", to: "see every setting" },
+  {
+    words: "login auth configure onboard",
+    command: "setup",
+    to: "choose a provider and enter its key",
+    takesNone: true,
+  },
+  { words: "settings", command: "config", to: "see every setting", takesNone: true },
   { words: "rm clean prune", command: "gc", to: "remove old runs" },
-  { words: "example", command: "demo", to: "see a run without a key" },
+  { words: "example", command: "demo", to: "see a run without a key", takesNone: true },
 ];
 
 /** Languages that are written without spaces between words. */
@@ -73,7 +95,9 @@ export function isSentence(argument: string): boolean {
 export function meantCommand(name: string, args: readonly string[], more: readonly string[] = []): string {
   const quoted = quotedCommand(name);
   if (quoted !== undefined) return `; it was quoted. Without quotes:${line(quoted, args)}`;
-  if (PRINT_FLAGS.has(name)) return `; an intent needs no flag:${line("", args)}`;
+  // One word would be the name of a command.
+  if (PRINT_FLAGS.has(name))
+    return `; an intent needs no flag:${line(args.some(isSentence) ? "" : "spawn", args)}`;
   if (name.startsWith("-")) {
     const command = args.some(isSentence) ? "spawn" : "chat";
     return `; the command comes first:${line(command, [name, ...args])}`;
@@ -105,9 +129,10 @@ export function unquotedIntent(words: readonly string[]): string | undefined {
   return text.length > 2 && text.every((word) => WORD.test(word)) ? asSentence(name, args) : undefined;
 }
 
-function otherWord({ command, to, alone }: Meant, args: readonly string[]): string {
+function otherWord({ command, to, alone, takesNone, shell }: Meant, args: readonly string[]): string {
+  if (shell !== undefined) return `; to ${to}:\n  ${shell}`;
   if (args.length === 0 && alone !== undefined) return `; use:${line(alone, [])}`;
-  return `; to ${to}:${line(command, args)}`;
+  return `; to ${to}:${line(command, takesNone ? [] : args)}`;
 }
 
 /** The words as one argument, with the flags after it; undefined when one of them was quoted, or there is only one. */

@@ -14,6 +14,8 @@ const OTHER_NAME = "CLAUDE.md";
 interface ProjectDoc {
   file: string;
   text: string;
+  /** A CLAUDE.md beside it that has another text. */
+  unread?: string;
 }
 
 /**
@@ -24,8 +26,12 @@ interface ProjectDoc {
 export function loadProjectDoc(project: Project, cwd: string, notices: string[] = []): ProjectDoc | null {
   if (project.kind === "none") return null;
   for (const dir of foldersUpTo(project.dir, cwd)) {
-    const doc = read(join(dir, NAME), project) ?? readOther(join(dir, OTHER_NAME), project, notices);
-    if (doc) return doc;
+    const own = read(join(dir, NAME), project);
+    const other = readOther(join(dir, OTHER_NAME), project, own === null ? notices : []);
+    if (own === null && other === null) continue;
+    // One that only leads to AGENTS.md leaves nothing out.
+    const isSame = ["", own?.text, `@${NAME}`].includes(other?.text ?? "");
+    return own === null || isSame ? (own ?? other) : { ...own, unread: other?.file };
   }
   return null;
 }

@@ -52,14 +52,18 @@ export class Projects {
     return "damaged" in read ? this.#repair(read.damaged) : read.projects;
   }
 
-  /** Adds a new project; a known one costs one `stat`. Fails with TIMEOUT when the lock is held for a second. */
-  async remember(project: Project): Promise<void> {
+  /**
+   * Adds a new project; a known one costs one `stat`. Returns whether it is new. Fails with TIMEOUT when the lock is held
+   * for a second.
+   */
+  async remember(project: Project): Promise<boolean> {
     const entry = entryOf(project);
-    if (this.#has(entry)) return;
+    if (this.#has(entry)) return false;
     const lock = await this.#lock();
     try {
-      if (this.#has(entry)) return;
+      if (this.#has(entry)) return false;
       this.#write([...this.list(), entry]);
+      return true;
     } finally {
       lock.release();
     }

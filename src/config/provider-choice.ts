@@ -14,6 +14,7 @@ import {
   findProvider,
   keyNames,
   keyOf,
+  keyVariable,
   noKey,
   providerNamed,
   providerNames,
@@ -246,7 +247,7 @@ function choose(
     device: `${DEVICES}${provider.driver}`,
     plays: plays || undefined,
     model,
-    config: { base_url: url, extra },
+    config: { base_url: url, key_source: keySource(provider, request), extra },
     gateKey: `${provider.name}:${account.slice(7, 23)}`,
     concurrency: provider.concurrency ?? concurrency,
     requestsPerMinute: provider.requestsPerMinute,
@@ -261,6 +262,12 @@ function choose(
     },
     renewSecret: source && ((refused) => source.renew(refused)),
   };
+}
+
+/** What a person checks when the key is refused. */
+function keySource(provider: Provider, request: ProviderRequest): string | undefined {
+  const isPrinted = provider.keyCommand !== undefined && keyOf(provider, request) === undefined;
+  return isPrinted ? "api_key_command of the provider's entry" : keyVariable(provider, request);
 }
 
 /** Why there is no model: the provider is not on this machine, or offers none. */

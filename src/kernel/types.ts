@@ -198,7 +198,7 @@ export interface ProviderChoice {
   device: string;
   model: string;
   /** Handed to the driver as OpenContext.config. */
-  config: { base_url?: string; extra?: Record<string, unknown> };
+  config: { base_url?: string; key_source?: string; extra?: Record<string, unknown> };
   /** One gate per provider and key: never the key itself. */
   gateKey: string;
   concurrency?: number;

@@ -16,6 +16,8 @@ export interface CommandAction {
   summary: string;
   /** A command line. */
   example: string;
+  /** What the example does. By default the summary stands there again. */
+  example_about?: string;
   args?: CommandArgument[];
   /** By their names on the command line. `json` and `no-daemon` exist for all. */
   flags?: Record<string, CommandFlag>;

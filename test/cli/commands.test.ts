@@ -148,6 +148,15 @@ describe("every command", () => {
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
   });
 
+  test.each(COMMANDS)("%s: its examples have captions of their own", (words, command) => {
+    const captions = command.examples.map(({ about }) => about);
+    expect(new Set(captions).size).toBe(captions.length);
+    // Of a command with subcommands they may be those of the examples.
+    if (command.subcommands === undefined) expect(captions).not.toContain(command.about);
+    for (const caption of captions)
+      expect([words, caption]).toEqual([words, expect.not.stringMatching(/^(and|of|those) /)]);
+  });
+
   test.each(COMMANDS)("%s: its examples are valid command lines", async (words, command) => {
     for (const { line } of command.examples) {
       const [program, ...args] = lastCommandOf(line);

@@ -91,6 +91,7 @@ function report(): MorningReport {
         cost_usd: 0.25,
       },
     ],
+    interactive: { runs: 0, failed: 0, tokens_used: 0, cost_usd: null },
     asks: [],
     silent: [{ job_id: "s", last_success: null }],
   });
@@ -137,10 +138,18 @@ describe("the report of rnix morning", () => {
       jobs: [],
       rows: [],
       runs: [],
+      interactive: { runs: 0, failed: 0, tokens_used: 0, cost_usd: null },
       asks: [],
       silent: [],
     });
     expect(markdownText(empty)).toContain("Nothing has run.");
+    const watched = morningReport({
+      ...{ since_ms: 0, now_ms: NOW, jobs: [], rows: [], runs: [], asks: [], silent: [] },
+      interactive: { runs: 12, failed: 1, tokens_used: 4000, cost_usd: 0.5 },
+    });
+    expect(markdownText(watched)).toEndWith(
+      "0 done, 4.0k tokens, $0.50\n\n12 runs of yours at a terminal, 1 failed, 4.0k tokens, $0.50\n",
+    );
   });
 });
 

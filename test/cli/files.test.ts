@@ -193,6 +193,14 @@ describe("rnix plugins check", () => {
     expect(out).toContain(`${file}:1:`);
   });
 
+  test("an empty file, or one without a default export, is no plugin", async () => {
+    for (const text of ["", "// later\n", "export const a = 1;\n"]) {
+      writeFileSync(join(dir, "none.ts"), text);
+      const { code, out } = await run(["plugins", "check", "none.ts"]);
+      expect([text, code, out]).toEqual([text, 1, expect.stringContaining("It has no default export")]);
+    }
+  });
+
   test("runs nothing of an untrusted project without the user's yes", async () => {
     const mark = join(dir, "mark");
     const file = join(dir, "evil.ts");

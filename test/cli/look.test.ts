@@ -426,6 +426,7 @@ describe("rnix attach", () => {
       because: "",
       agent: "supervisor",
       chat: false,
+      attended: false,
       max_steps: null,
       context_window: null,
       started_at_ms: 0,
@@ -648,6 +649,15 @@ describe("rnix providers", () => {
       ]);
     },
   );
+
+  test("prints equal lines of several keys as one", async () => {
+    const { out } = await run(["providers"], answer([held(), held("m"), held()]));
+    expect(out.trimEnd().split("\n").slice(3)).toEqual([
+      "openai (2 keys, each): 2/16 running, 3 waiting, 12 of 50 requests this minute",
+      "openai: 2/16 running, 3 waiting, 12 of 50 requests this minute",
+      "  m on hold for 9 s",
+    ]);
+  });
 
   test("prints only the table when no provider was used, and only JSON with --json", async () => {
     expect((await run(["providers"], answer([]))).out.trimEnd().split("\n")).toHaveLength(2);

@@ -51,7 +51,13 @@ describe("a command line without a command", () => {
     [["jobs"], "rnix cron"],
     [["schedule", "fix it"], 'rnix cron add "fix it"'],
     [["todos"], "rnix tasks"],
-    [["mcp"], "rnix tools"],
+    [["mcp"], "rnix tools --agent default"],
+    [["mcp", "list"], "rnix tools --agent default"],
+    [["top"], "rnix ps"],
+    [["export"], "rnix log"],
+    [["export", "3"], "rnix log 3"],
+    [["update"], "git pull && npm run install:bin"],
+    [["auth", "login"], "rnix setup"],
     [["login"], "rnix setup"],
     [["tail", "3"], "rnix log -f 3"],
     [["spwan", "do it"], 'rnix spawn "do it"'],
@@ -60,6 +66,8 @@ describe("a command line without a command", () => {
     [["dameon stop"], "rnix daemon stop"],
     [["show 3"], "rnix show 3"],
     [["-p", "do it"], 'rnix "do it"'],
+    [["-p", "hello"], "rnix spawn hello"],
+    [["-p"], "rnix spawn"],
     [["--agnet", "coder", "do it"], 'rnix spawn --agnet coder "do it"'],
     [["--continue"], "rnix chat --continue"],
     [["--agent", "coder"], "rnix chat --agent coder"],
@@ -78,7 +86,7 @@ describe("a command line without a command", () => {
     const words =
       "run exec start ask prompt stop halt interrupt cancel abort end terminate status stat info inspect";
     const more =
-      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember mcp sessions";
+      "describe list ls jobs runs history fork branch retry restart talk revert rollback changes questions reply unpause follow watch tail trace schedule schedules todo todos remember mcp sessions top export";
     const last = "grant revoke login auth configure onboard settings rm clean prune example";
     for (const word of `${words} ${more} ${last}`.split(" ").filter((one) => !Object.hasOwn(COMMANDS, one))) {
       for (const args of [[], ["3"]]) {

@@ -37,7 +37,11 @@ describe("AGENTS.md", () => {
     const top = box.write("home/work/CLAUDE.md", "theirs");
     expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: top, text: "theirs" });
     const ours = box.write("home/work/AGENTS.md", "ours");
-    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: ours, text: "ours" });
+    expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: ours, text: "ours", unread: top });
+    for (const same of ["ours", "@AGENTS.md\n", ""]) {
+      box.write("home/work/CLAUDE.md", same);
+      expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: ours, text: "ours" });
+    }
     const near = box.write("home/work/a/CLAUDE.md", "near");
     expect(loadProjectDoc(box.project(), cwd)).toEqual({ file: near, text: "near" });
   });

@@ -103,7 +103,7 @@ describe("an untrusted project", () => {
         env: { ...KEYS, AWS_SECRET: "aws" },
       }),
     );
-    expect(choice.config).toEqual({ base_url: undefined, extra: undefined });
+    expect(choice.config).toEqual({ base_url: undefined, key_source: "OPENAI_API_KEY", extra: undefined });
     expect(await choice.secret()).toBe("sk-openai");
     const trusted = await resolveProvider(
       await request(

@@ -41,6 +41,17 @@ test("without a provider, a key or an answer the table of known models is there"
   expect(out.stderr).toContain("openai: the model server answered 401");
   expect(out.stderr).not.toContain(OPENAI_KEY);
   expect(refused.requests).toEqual([]);
+  // The variable that the provider's entry names, and no other.
+  machine.write(
+    `${machine.configDir}/providers.yaml`,
+    `providers:\n  work: { driver: openai-compatible, base_url: "${refused.openaiUrl}", api_key_env: WORK_KEY }\n`,
+  );
+  const named = await machine.run(["spawn", "hi", "--provider", "work", "--model", "m"], {
+    env: { WORK_KEY: "expired" },
+  });
+  expect(named.stderr).toContain("answered 401");
+  expect(named.stderr).toContain("Check WORK_KEY");
+  expect(named.stderr).not.toContain("OPENAI_API_KEY");
 
   expect(await machine.run(["models", "--provider", "opnai"])).toMatchObject({
     code: 64,

@@ -123,7 +123,7 @@ describe("rnix replay --export", () => {
     test(`writes a script as ${form} that replays the same, can be edited, and has no key`, async () => {
       await using machine = new Machine();
       const { uuid, fresh } = await recorded(machine);
-      const file = `fix.${form}`;
+      const file = `new/folder/fix.${form}`;
       const written = await machine.run(["replay", uuid, "--export", file]);
       expect({ code: written.code, out: written.stdout }).toEqual({ code: 0, out: "" });
       const text = machine.read(file);

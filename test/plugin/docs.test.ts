@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { contractSource } from "../../src/cli/contract-source.ts";
+import { eventOf } from "../../src/kernel/llm/answer-schema.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { SERVICES } from "../../src/plugin/host/wire.ts";
 import { CODES } from "../../src/plugin/index.ts";
@@ -150,3 +151,10 @@ function typeErrors(scratch: Scratch): string {
   const tsc = join(ROOT, "node_modules/.bin/tsc");
   return Bun.spawnSync([process.execPath, "--bun", tsc, "-p", scratch.dir]).stdout.toString();
 }
+
+test("each event of a model driver is shown as the kernel reads it", () => {
+  const [, table = ""] = /<!-- events: LLMEvent -->([\s\S]*?)<!-- \/events -->/.exec(text) ?? [];
+  const shown = [...table.matchAll(/`(\{"type".*?\})`/g)].flatMap(([, event]) => event ?? []);
+  expect(shown.length).toBe(8);
+  for (const event of shown) expect([event, eventOf(event).type]).toEqual([event, JSON.parse(event).type]);
+});

@@ -45,6 +45,7 @@ export function procInfo(more: Partial<ProcInfo> = {}): ProcInfo {
     exit_reason: null,
     suspended: null,
     chat: false,
+    attended: false,
     asks: [],
     resume_on_restart: false,
     supervised: null,

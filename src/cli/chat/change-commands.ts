@@ -17,15 +17,16 @@ const UNDO_MS = 10 * 60_000;
 export async function diff(chat: ChatActions, args: string): Promise<void> {
   const { uuid, files } = asked(chat, args);
   const found = await chat.link.request("diff", { uuid, files, patch: true }, { timeoutMs: DIFF_MS });
-  const notes = problemsText(found);
   const isShort = found.patch !== null && found.patch.split("\n").length <= PATCH_LINES;
   const text =
     isShort && found.patch !== null
       ? patchText(found.patch, chat.look)
       : `${statText(found, chat.io.stdout, chat.look)}\nrnix diff ${uuid} prints the patch`;
+  const notes = problemsText(found).split("\n").slice(0, -1);
+  const isUnchanged = found.files.length === 0;
   chat.printLines([
-    ...notes.split("\n"),
-    ...(found.files.length === 0 ? ["nothing was changed"] : text.split("\n")),
+    ...notes,
+    ...(isUnchanged ? ["The conversation has changed no files."] : text.split("\n")),
   ]);
 }
 

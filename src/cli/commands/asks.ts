@@ -19,7 +19,7 @@ export default defineCommand({
   lists: true,
   flags: { json },
   examples: [
-    { line: "rnix asks", about: "of all projects, the oldest first" },
+    { line: "rnix asks", about: "the questions of all projects, the oldest first" },
     { line: "rnix answer 1f3a9c02 yes", about: "answers one; a suspended run is resumed by it" },
   ],
   async run(io, flags) {

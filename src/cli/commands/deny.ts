@@ -13,7 +13,10 @@ export default defineCommand({
   flags: { json },
   examples: [
     { line: "rnix deny 3 Bash", about: "stops a running command; the model is given the reason" },
-    { line: "rnix deny 3 'Bash(git push *)' 'Write(secrets/**)'", about: "only these uses of them" },
+    {
+      line: "rnix deny 3 'Bash(git push *)' 'Write(secrets/**)'",
+      about: "takes only these uses of the tools",
+    },
   ],
   notes: [
     "The rule applies at once and for the rest of the run, until you allow the same rule again. Running tool calls that it denies are stopped; changes they have made stay.",

@@ -36,7 +36,7 @@ export function deviceCommand(spec: CommandSpec): Command {
 }
 
 function actionCommand(action: CommandAction): Command {
-  const { args = [], flags = {}, summary, example } = action;
+  const { args = [], flags = {}, summary, example, example_about = summary } = action;
   return defineCommand<Flags>({
     about: summary,
     args: args.map(({ name, summary: about, required, rest }) => ({
@@ -49,7 +49,7 @@ function actionCommand(action: CommandAction): Command {
       ...Object.fromEntries(Object.entries(flags).map(([name, flag]) => [name, flagOf(flag)])),
       ...COMMON,
     },
-    examples: [{ line: example, about: summary }],
+    examples: [{ line: example, about: example_about }],
     run: (io, values, given) => call(io, action, values, given),
   });
 }

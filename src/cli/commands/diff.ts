@@ -21,9 +21,9 @@ export default defineCommand({
     json,
   },
   examples: [
-    { line: "rnix diff 3", about: "as a patch, coloured on a terminal" },
+    { line: "rnix diff 3", about: "its changes as a patch, coloured on a terminal" },
     { line: "rnix diff 3 --stat", about: "files with added and removed lines, and the same by step" },
-    { line: "rnix diff 3 src > run.patch", about: "of the files below src, for git apply" },
+    { line: "rnix diff 3 src > run.patch", about: "a patch of the files below src, for git apply" },
     { line: "rnix diff 3 --step 4", about: "what step 4 changed" },
   ],
   notes: [
@@ -38,7 +38,9 @@ export default defineCommand({
       const query = { step: flags.step, from_step: flags["from-step"], files: changedFiles(io, files) };
       const patch = flags.json || !flags.stat;
       const diff = await wire.request("diff", { ...of, ...query, patch }, { timeoutMs: TIMEOUT_MS });
-      if (!flags.json) io.stderr.write(problemsText(diff));
+      const isUnchanged = diff.files.length === 0 && !flags.stat;
+      if (!flags.json)
+        io.stderr.write(`${problemsText(diff)}${isUnchanged ? "The run has changed no files.\n" : ""}`);
       return print(io, flags, diff, (style) =>
         flags.stat || diff.patch === null ? statText(diff, io.stdout, style) : patchText(diff.patch, style),
       );

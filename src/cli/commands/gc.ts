@@ -24,7 +24,7 @@ export default defineCommand({
   flags: { "dry-run": bool("print what would be removed, and remove nothing"), json },
   examples: [
     { line: "rnix gc --dry-run", about: "what would be removed, and why" },
-    { line: "rnix gc", about: "of every project, the oldest first" },
+    { line: "rnix gc", about: "removes runs of every project, the oldest first" },
   ],
   notes: [
     "The limits are retention_age, retention_runs and retention_size in ~/.config/rnix/config.yaml; see rnix config. The daemon collects by itself every retention_every.",

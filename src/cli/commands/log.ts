@@ -19,7 +19,7 @@ export default defineCommand({
   },
   examples: [
     { line: "rnix log", about: "what the last run has done so far, or did" },
-    { line: "rnix log 3 -f", about: "and what it does, until it ends" },
+    { line: "rnix log 3 -f", about: "run 3 so far, then what it does until it ends" },
   ],
   notes: ["--json prints one entry per line; docs/ci.md describes them."],
   run(io, flags, [pid]) {

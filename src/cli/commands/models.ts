@@ -25,7 +25,7 @@ export default defineCommand({
   },
   examples: [
     { line: "rnix models", about: "the models of every provider that can be used here" },
-    { line: "rnix models --provider anthropic", about: "those of one provider" },
+    { line: "rnix models --provider anthropic", about: "the models of one provider" },
   ],
   notes: [
     "Services with a key are asked for their own list. Without an answer, the models are those of the table of known models (docs/providers.md) and of providers.yaml.",

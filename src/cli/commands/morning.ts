@@ -19,8 +19,11 @@ export default defineCommand({
     json,
   },
   examples: [
-    { line: "rnix morning", about: "of all projects: jobs, other runs, and what waits for you" },
-    { line: "rnix morning --since 7d --markdown > week.md", about: "for a mail or a message" },
+    { line: "rnix morning", about: "what ran in all projects, and what waits for you" },
+    {
+      line: "rnix morning --since 7d --markdown > week.md",
+      about: "the last seven days as Markdown, for a mail or a message",
+    },
   ],
   notes: [
     "A job can send it: let its agent call rnix morning --markdown, with --allow 'Bash(rnix morning*)' and --deliver.",

@@ -21,7 +21,7 @@ export default defineCommand({
       line: "rnix providers",
       about: "what was found: keys in the environment and providers.yaml",
     },
-    { line: "rnix providers --probe", about: "and whether it works" },
+    { line: "rnix providers --probe", about: "sends a request to each usable one, to see whether it works" },
   ],
   run: (io, flags) =>
     withWire(io, async (wire) => {
@@ -63,10 +63,13 @@ function probeText(probe: ProviderWire["probe"]): string {
   return `${probe.ok ? "ok" : probe.code}, ${formatElapsed(probe.ms)}`;
 }
 
-/** One line for each key's queue and each held model; --json has the rest. */
+/** One line for each key's queue and each held model, equal ones as one; --json has the rest. */
 function queueLines(providers: readonly ProviderWire[]): string[] {
-  const lines = providers.flatMap(({ name, queues = [] }) =>
-    queues.flatMap((queue) => [`${name}: ${queueText(queue)}`, ...queue.holds.map(holdText)]),
+  const all = providers.flatMap(({ name, queues = [] }) =>
+    queues.map((queue) => [`${name}: ${queueText(queue)}`, ...queue.holds.map(holdText)].join("\n")),
+  );
+  const lines = [...Map.groupBy(all, (text) => text)].map(([text, equal]) =>
+    equal.length === 1 ? text : text.replace(":", ` (${equal.length} keys, each):`),
   );
   return lines.length === 0 ? [] : ["\n", ...lines.map((line) => `${line}\n`)];
 }

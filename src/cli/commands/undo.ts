@@ -27,7 +27,7 @@ export default defineCommand({
   examples: [
     { line: "rnix undo 3 --dry-run", about: "what would be restored, removed and created again" },
     { line: "rnix undo 3", about: "all changes of the run" },
-    { line: "rnix undo 3 src/a.ts", about: "of one file" },
+    { line: "rnix undo 3 src/a.ts", about: "the changes of one file" },
     { line: "rnix undo 3 --to-step 4", about: "keep what the first four steps changed" },
     { line: "rnix undo 3 --redo", about: "the last undo was a mistake" },
   ],

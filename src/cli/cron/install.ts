@@ -13,7 +13,7 @@ export const install = defineCommand({
   },
   examples: [
     { line: "rnix cron install", about: "shows a systemd user unit or a launchd agent, asks, and starts it" },
-    { line: "rnix cron install --print", about: "writes nothing" },
+    { line: "rnix cron install --print", about: "prints the unit and writes nothing" },
   ],
   notes: [
     "A running daemon hands its runs over to the service's. After an update of rnix at another path, install again.",

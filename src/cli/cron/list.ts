@@ -21,8 +21,8 @@ export const list = defineCommand({
   about: "List the jobs: state, next time, how the last run ended",
   flags: LIST_FLAGS,
   examples: [
-    { line: "rnix cron list", about: "of this project; below it, why a job is paused or blocked" },
-    { line: "rnix cron list --all-projects --json", about: "for programs" },
+    { line: "rnix cron list", about: "the jobs of this project; below it, why a job is paused or blocked" },
+    { line: "rnix cron list --all-projects --json", about: "the jobs of all projects, for programs" },
   ],
   run: listJobs,
 });

@@ -1,7 +1,7 @@
 /** Formats the report of `rnix morning`: for a terminal, and as Markdown. */
 
 import { localZone } from "../../lib/time-zone.ts";
-import { formatCost, formatCount, oneLine } from "../output/format.ts";
+import { formatCost, formatCount, oneLine, plural } from "../output/format.ts";
 import type { Style } from "../output/style.ts";
 import type { MorningReport } from "./morning.ts";
 import { instantText, shortTime } from "./when.ts";
@@ -49,7 +49,7 @@ function escaped(line: string): string {
 }
 
 function text(report: MorningReport, form: Form): string {
-  const { since, runs, tokens_used, cost_usd, jobs, other_runs, asks, attention } = report;
+  const { since, runs, tokens_used, cost_usd, jobs, other_runs, interactive, asks, attention } = report;
   const now = Date.parse(report.until);
   const parts = [
     `${runs.done} done`,
@@ -86,7 +86,15 @@ function text(report: MorningReport, form: Form): string {
       );
     }
   }
-  if (jobs.length + other_runs.length === 0) all += `${form.plain("Nothing has run.")}\n`;
+  if (interactive.runs > 0) {
+    const { runs, failed, tokens_used, cost_usd: cost } = interactive;
+    const facts = [
+      `${plural(runs, "run")} of yours at a terminal`,
+      ...(failed > 0 ? [`${failed} failed`] : []),
+    ];
+    all += `\n${form.plain([...facts, `${formatCount(tokens_used)} tokens`, ...[costText(cost)].filter(Boolean)].join(", "))}\n`;
+  }
+  if (jobs.length + other_runs.length + interactive.runs === 0) all += `${form.plain("Nothing has run.")}\n`;
   return all;
 }
 

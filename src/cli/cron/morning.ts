@@ -21,6 +21,8 @@ export interface MorningReport {
   /** Jobs that were due, failed ones first. */
   jobs: JobReport[];
   other_runs: RunReport[];
+  /** Conversations, and runs that a person started at a terminal: only counted. */
+  interactive: Morning["interactive"];
   /** Questions that wait for the user. */
   asks: {
     id: string;
@@ -60,13 +62,14 @@ const LINE = 300;
 /** Failures of one job that are listed, the newest. */
 const MAX_FAILURES = 3;
 
-export function morningReport({ since_ms, now_ms, jobs, rows, runs, asks, silent }: Morning): MorningReport {
+export function morningReport(morning: Morning): MorningReport {
+  const { since_ms, now_ms, jobs, rows, runs, interactive, asks, silent } = morning;
   const byJob = Map.groupBy(rows, ({ job_id }) => job_id);
   const known = new Map(jobs.map((job) => [job.id, job]));
   const jobReports = [...byJob].map(([id, own]) => jobReport(known.get(id), own));
   const others = runs.map(runReport);
   const count = (state: State): number => rows.filter((row) => row.state === state).length;
-  const used = [...rows, ...runs];
+  const used = [...rows, ...runs, interactive];
   return {
     since: new Date(since_ms).toISOString(),
     until: new Date(now_ms).toISOString(),
@@ -80,6 +83,7 @@ export function morningReport({ since_ms, now_ms, jobs, rows, runs, asks, silent
     cost_usd: costOf(used),
     jobs: jobReports.toSorted((a, b) => badness(b) - badness(a)),
     other_runs: others,
+    interactive,
     asks: asks.map((ask) => ({
       id: ask.request_id,
       agent: ask.agent,

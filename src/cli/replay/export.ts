@@ -1,7 +1,7 @@
 /** Writes a recorded run as a script. */
 
-import { existsSync, writeFileSync } from "node:fs";
-import { extname, resolve } from "node:path";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, extname, resolve } from "node:path";
 import type { ScriptEntry, ScriptHead, Target } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
 import { usageError } from "../exit.ts";
@@ -36,6 +36,7 @@ export async function exportScript(io: Io, wire: Wire, of: Target, path: string)
   if (existsSync(file)) throw usageError(`--export: ${path} exists already; remove it or name another file`);
   const recording = await recordingOf(wire, of);
   const text = await write(recording);
+  mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, text, { flag: "wx" });
   const { responses, unplayed } = recording;
   return { answers: responses.length, bytes: Buffer.byteLength(text), unplayed };

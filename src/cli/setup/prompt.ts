@@ -29,6 +29,8 @@ const ERASE_LINE = "\u0015";
 const END = "\u0004";
 /** Longer answers are mistakes, such as a pasted file. */
 const MAX_ANSWER = 4096;
+/** In fewer columns words are broken anyway. */
+const MIN_COLUMNS = 20;
 
 export class Prompt implements Disposable {
   readonly #io: Io;
@@ -67,8 +69,9 @@ export class Prompt implements Disposable {
     for (const off of this.#off) off();
   }
 
-  say(text: string): void {
-    this.#io.stderr.write(`${text}\n`);
+  /** `indent`: the column of further lines, so that a list stays one. */
+  say(text: string, indent = 0): void {
+    this.#io.stderr.write(`${this.#wrapped(text, indent)}\n`);
   }
 
   /** Waits for work, or fails with CANCELLED at Ctrl-C. */
@@ -78,7 +81,8 @@ export class Prompt implements Disposable {
 
   /** One line, trimmed. Fails with CANCELLED at Ctrl-C, and at Ctrl-D on an empty line. */
   async ask(question: string, { preset, hidden = false }: Question = {}): Promise<string> {
-    this.#io.stderr.write(`${question}${preset === undefined ? "" : ` [${preset}]`}: `);
+    const shown = `${question}${preset === undefined ? "" : ` [${preset}]`}:`;
+    this.#io.stderr.write(`${this.#wrapped(shown)} `);
     const { promise, resolve } = Promise.withResolvers<string>();
     this.#line = { text: "", hidden, done: resolve };
     try {
@@ -101,6 +105,7 @@ export class Prompt implements Disposable {
     for (const [index, { name, about = "" }] of items.entries()) {
       this.say(
         `  ${String(index + 1).padStart(2)}  ${printable(name).padEnd(width)}  ${printable(about)}`.trimEnd(),
+        width + 8,
       );
     }
     if (o.back) this.say("   0  back");
@@ -114,6 +119,16 @@ export class Prompt implements Disposable {
       if (item !== undefined) return item.value;
       this.say(`Expected a number from ${o.back ? 0 : 1} to ${items.length}, or a name of the list.`);
     }
+  }
+
+  /** In lines of whole words, as a terminal does not do by itself. */
+  #wrapped(text: string, indent = 0): string {
+    const { columns } = this.#io.stderr;
+    const room = columns - indent;
+    if (Bun.stringWidth(text) < columns || room < MIN_COLUMNS) return text;
+    const head = text.slice(0, indent);
+    const lines = Bun.wrapAnsi(text.slice(indent), room - 1).split("\n");
+    return `${head}${lines.join(`\n${" ".repeat(indent)}`)}`;
   }
 
   #cancel(): void {

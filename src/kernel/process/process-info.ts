@@ -57,6 +57,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     exit_code: exit?.code ?? null,
     exit_reason: exit?.reason ?? null,
     chat: spec.opts.chat ?? false,
+    attended: spec.opts.attended ?? false,
     suspended: exit?.suspended ? suspensionOf(exit.suspended, proc) : null,
     asks: [...proc.asks.values()],
     resume_on_restart: spec.opts.resumeOnRestart ?? false,

@@ -1,10 +1,11 @@
 /** Checks one plugin for `rnix plugins check FILE`. */
 
+import { readRegular } from "../../lib/regular-file.ts";
 import type { DiskPorts } from "./disk-plugin.ts";
 import { PluginWorker } from "./plugin-worker.ts";
 import { asProblem, type CheckReport, declaredBy } from "./report.ts";
 import { staticCheck } from "./static-check.ts";
-import type { FileDigest } from "./stock-files.ts";
+import { type FileDigest, MAX_SOURCE_BYTES } from "./stock-files.ts";
 import type { StockPlugins } from "./stock-plugins.ts";
 
 /** `rnix plugins check FILE`: reads the plugin, then loads it if `mayRun` allows what was read. Reports all problems. */
@@ -28,7 +29,10 @@ export async function checkPlugin(
     warnings: [],
   };
   if (code === null) return report;
-  if (!mayRun(files)) return { ...report, ok: report.problems.length === 0 };
+  if (!mayRun(files)) {
+    if (!(await hasDefault(file))) report.problems.push({ file, message: NO_PLUGIN });
+    return { ...report, ok: report.problems.length === 0 };
+  }
   report.loaded = true;
   try {
     const worker = await PluginWorker.start({ name, entry: file, code, ...ports });
@@ -43,4 +47,14 @@ export async function checkPlugin(
     report.problems.push(asProblem(thrown));
   }
   return report;
+}
+
+const NO_PLUGIN =
+  "It has no default export. Expected `export default defineTool({ … })` or `export default definePlugin({ … })`.";
+
+/** Whether the file exports what a plugin is made of. Modules of CommonJS are not judged without running them. */
+async function hasDefault(file: string): Promise<boolean> {
+  const text = (await readRegular(file, MAX_SOURCE_BYTES))?.toString() ?? "";
+  if (/\bexports\b/.test(text)) return true;
+  return new Bun.Transpiler({ loader: "tsx" }).scan(text).exports.includes("default");
 }

@@ -47,6 +47,7 @@ const Table = z.strictObject({
 const Action = z.strictObject({
   summary: line,
   example: line,
+  example_about: line.optional(),
   args: z.array(Argument).optional(),
   flags: z.record(name, Flag).optional(),
   call: z.union([z.strictObject({ tool: z.string() }), z.strictObject({ path: z.string() })], {

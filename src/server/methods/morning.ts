@@ -25,6 +25,15 @@ interface MorningRun
   ended_at_ms: number;
 }
 
+/** Runs that a person has watched: conversations, and runs from a terminal. */
+interface InteractiveRuns {
+  runs: number;
+  failed: number;
+  tokens_used: number;
+  /** null: no price is known. */
+  cost_usd: number | null;
+}
+
 /** A job without a successful run for longer than it was expected. */
 interface SilentJob {
   job_id: string;
@@ -46,7 +55,7 @@ export const morning = method({
       now_ms: now,
       jobs,
       rows: rows.map(shortened),
-      runs: await otherRuns(services, since_ms),
+      ...(await otherRuns(services, since_ms)),
       asks,
       silent: await silentJobs(services, jobs, now),
     };
@@ -62,23 +71,36 @@ function shortened({ result, reason, ...row }: LedgerRow): LedgerRow {
 }
 
 /** Ended and suspended runs of agents that neither a job nor another run has started. */
-async function otherRuns({ history, kernel }: Services, since_ms: number): Promise<MorningRun[]> {
+async function otherRuns(
+  { history, kernel }: Services,
+  since_ms: number,
+): Promise<{ runs: MorningRun[]; interactive: InteractiveRuns }> {
   const live = (): readonly ProcInfo[] => kernel.processes.listProcs();
   const { runs } = await history.list({ limit: MAX_LOOKED, newest: true, live });
-  return runs
-    .filter(
-      ({ kind, parent_uuid, job, chat, ended_at_ms, foreign, moved_from }) =>
-        kind === "agent" &&
-        parent_uuid === null &&
-        job === null &&
-        !chat &&
-        !foreign &&
-        moved_from === undefined &&
-        ended_at_ms !== null &&
-        ended_at_ms >= since_ms,
-    )
-    .slice(-MAX_RUNS)
-    .map(morningRun);
+  const ended = runs.filter(
+    ({ kind, parent_uuid, job, ended_at_ms, foreign, moved_from }) =>
+      kind === "agent" &&
+      parent_uuid === null &&
+      job === null &&
+      !foreign &&
+      moved_from === undefined &&
+      ended_at_ms !== null &&
+      ended_at_ms >= since_ms,
+  );
+  const watched = ended.filter(({ chat, attended }) => chat || attended);
+  const costs = watched.flatMap(({ cost_usd }) => cost_usd ?? []);
+  return {
+    runs: ended
+      .filter((run) => !watched.includes(run))
+      .slice(-MAX_RUNS)
+      .map(morningRun),
+    interactive: {
+      runs: watched.length,
+      failed: watched.filter(({ exit_code, suspended }) => !suspended && exit_code !== 0).length,
+      tokens_used: watched.reduce((sum, { tokens_used }) => sum + tokens_used, 0),
+      cost_usd: costs.length === 0 ? null : costs.reduce((sum, cost) => sum + cost, 0),
+    },
+  };
 }
 
 function morningRun(info: ProcInfo): MorningRun {

@@ -61,7 +61,8 @@ export interface SpawnPorts {
   /** The names of this type's mounts that all runs of the project share. */
   services(project: Project, type: string): string[];
   /** Adds the project to the list of known projects. */
-  remember(project: Project): Promise<void>;
+  /** Returns whether the project is new. */
+  remember(project: Project): Promise<boolean>;
 }
 
 /** Its notices: parts that are not trusted, skills without their tools. */
@@ -109,7 +110,7 @@ export async function planSpawn(
   const { project, handle, base, docFolder, sources, alwaysAllowed, lease } = grounds.workspace;
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
-  const projectDoc = loadProjectDoc(sources.project, docFolder, docNotices)?.text;
+  const doc = loadProjectDoc(sources.project, docFolder, docNotices);
   const mcp = await mcpMounts(agent, {
     sources,
     envs: [request.env, fileEnv],
@@ -135,7 +136,8 @@ export async function planSpawn(
     const environment = environmentOf(grounds, providers, devices, notices);
     requireCommands([...agent.checks, ...(request.check ?? [])], environment.env);
     prepareProject(project);
-    await ports.remember(project);
+    if ((await ports.remember(project)) && doc?.unread !== undefined)
+      notices.push(`${doc.unread} is not read, because ${doc.file} is`);
     return {
       agent,
       notices,
@@ -148,7 +150,7 @@ export async function planSpawn(
         // Its skills name files there.
         folders: base === null ? attached.folders : [...new Set([...attached.folders, base.dir])],
         ...environment,
-        projectDoc,
+        projectDoc: doc?.text,
         input: attached.text && new Secrets({ keys: environment.secrets }).hide(attached.text),
         parentPid: parent?.pid,
         mounts: servers.mounts,

@@ -9,10 +9,6 @@ const MAX_NAMED = 5;
 /** What is not known of the changes of a run. */
 export function notesOf({ source, files, others, gaps, complete }: ChangeHistory): string[] {
   const notes: string[] = [];
-  if (source === "none") {
-    notes.push("no call of the run may have changed files, or it was recorded by an older rnix");
-    return notes;
-  }
   if (source === "writes") {
     notes.push(
       "the project is in no git work tree, or git could not compare it: only what Write, Edit and tools like them changed is known, not what commands did",

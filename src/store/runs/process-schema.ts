@@ -139,6 +139,8 @@ export const ProcInfo = z.object({
     .default(null),
   /** After each answer it waits for a message of the user instead of ending. */
   chat: z.boolean().default(false),
+  /** A person at a terminal started or resumed it. */
+  attended: z.boolean().default(false),
   /** Its questions to a person that have no verdict yet. */
   asks: z.array(OpenAsk).default([]),
   /** It resumes automatically when rnix starts after a crash or a stop. */

@@ -113,6 +113,18 @@ test("without colour everything is there, without a style", async () => {
   await leave(terminal);
 });
 
+test("/diff of a conversation that has changed nothing is one plain sentence", async () => {
+  await using machine = new Machine();
+  await machine.model([{ text: "hello" }]);
+  await using terminal = await chat(machine);
+  terminal.type(`hi${ENTER}`);
+  await terminal.until((text) => /^hello$/m.test(text) && EMPTY_LINE.test(text));
+  terminal.type(`/diff${ENTER}`);
+  await terminal.until(/^The conversation has changed no files\.$/m);
+  expect(terminal.screen.text).not.toContain("note:");
+  await leave(terminal);
+});
+
 test("the bell rings for a turn that took longer than the setting", async () => {
   await using machine = new Machine();
   machine.config({ bell: "100ms" });
