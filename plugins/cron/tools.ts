@@ -12,7 +12,7 @@ export const TOOLS: ToolDef[] = [
   {
     name: "CronCreate",
     description:
-      "Schedule a job: a new run of an agent at each of its times. It knows only `intent`, has at most your rights and budgets, and ends after 7 days unless you say otherwise. Give one of cron, every, at, on_change, after.",
+      "Schedule a job: a new run of an agent at each of its times. It knows only `intent`, has at most your rights and budgets, runs at most every 5m, and ends after 7 days unless you say otherwise. Give one of cron, every, at, on_change, after.",
     input: {
       type: "object",
       properties: {

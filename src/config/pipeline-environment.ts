@@ -1,5 +1,7 @@
 /** Keeps the secrets of a pipeline from the programs of a run: only variables of a list reach them (`--base`). */
 
+import { secretsIn } from "../plugin/index.ts";
+
 const words = (...lines: string[]): string[] => lines.flatMap((line) => line.split(" "));
 
 /** Of the machine, the user's session and the network. */
@@ -44,6 +46,10 @@ const SECRET =
 const PASSWORD_IN_URL = /:\/\/[^/\s@]*@/;
 /** A shorter value may be a word. */
 const MIN_SECRET = 16;
+/** What a key can consist of. A word of a path has no "/", and is mostly lower case. */
+const WORD = /[A-Za-z0-9+_=-]{17,}/g;
+/** Random letters and digits change their kind at 62 % of the places, words in camel case at 30 %. */
+const RANDOM_CHANGES = 0.38;
 
 interface PipelineEnvironment {
   /** What programs get. */
@@ -61,8 +67,8 @@ export function pipelineEnvironment(
 ): PipelineEnvironment {
   const chosen = new Set(passed);
   const entries = Object.entries(env);
-  const secrets = entries.filter(
-    ([name, value]) => SECRET.test(name) && !LISTED.has(name) && isSecretValue(value),
+  const secrets = entries.flatMap(([name, value]) =>
+    secretsOf(name, value).map((secret) => [name, secret] as const),
   );
   const hidden = secrets.filter(([name]) => !chosen.has(name));
   const holds = (value: string): boolean => hidden.some(([, secret]) => value.includes(secret));
@@ -80,6 +86,23 @@ export function pipelineEnvironment(
 function isListed(name: string): boolean {
   if (LISTED.has(name)) return true;
   return !SECRET.test(name) && !STRICT.test(name) && (PREFIXES.test(name) || ENDS.test(name));
+}
+
+/** The secrets in a variable: the whole value by its name, or parts that look like keys, whatever the name is. */
+function secretsOf(name: string, value: string): string[] {
+  const found = [
+    ...secretsIn(value),
+    ...(LISTED.has(name) ? [] : (value.match(WORD)?.filter(isRandomWord) ?? [])),
+  ];
+  return SECRET.test(name) && !LISTED.has(name) && isSecretValue(value) ? [value, ...found] : found;
+}
+
+/** A key is random: its letters and digits change more often than in a name such as "FileCache2". */
+function isRandomWord(word: string): boolean {
+  const pairs = word.match(/[A-Za-z0-9](?=[A-Za-z0-9])/g)?.length ?? 0;
+  const changes = word.match(/[a-z](?=[A-Z0-9])|[A-Z](?=[a-z0-9])|[0-9](?=[A-Za-z])/g)?.length ?? 0;
+  const isMixed = /[a-z]/.test(word) && /[A-Z]/.test(word) && /[0-9]/.test(word);
+  return isMixed && pairs >= MIN_SECRET && changes / pairs > RANDOM_CHANGES;
 }
 
 function isSecretValue(value: string): boolean {

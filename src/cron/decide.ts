@@ -18,7 +18,7 @@ interface Situation {
   live: readonly LedgerRow[];
   /** Why no run may begin today; null: it may. */
   spent: string | null;
-  /** Why changed files may start no run now; null: they may. */
+  /** Why events may start no run now; null: they may. */
   tooOften: string | null;
 }
 

@@ -1,10 +1,12 @@
 /** What runs may do with jobs: never more than the run itself, and never against the user. */
 
+import { formatDuration } from "../lib/duration.ts";
 import { instantOf, isoOf } from "../lib/time-zone.ts";
 import { type JobRequest, SyscallError } from "../plugin/index.ts";
 import type { JobRights, StoredJob } from "./job.ts";
 import type { JobList } from "./job-file.ts";
 import type { CallingRun, JobCaller } from "./ports.ts";
+import { type ClockTrigger, isClockTrigger, timetableOf } from "./timetable.ts";
 
 const DAY_MS = 86_400_000;
 /** The end of a job that a run makes without one, and the latest that it may ask for. */
@@ -12,14 +14,24 @@ const DEFAULT_LIFE_MS = 7 * DAY_MS;
 const LONGEST_LIFE_MS = 30 * DAY_MS;
 /** Maximum jobs of runs in a project. */
 const MAX_OF_RUNS = 50;
+/** The least time between two instants of a job that a run makes, and between two of its starts by events. */
+export const LEAST_INTERVAL_MS = 5 * 60_000;
+/** Maximum tokens of its runs in a day. */
+const DAY_TOKENS = 1_000_000;
+/** Instants of a timetable that are compared. */
+const COMPARED = 64;
 
-/** What a job made by a run gets beside the request: the run's rights and an expiry. */
+/** What a job made by a run gets beside the request: the run's rights, an expiry, and tokens of a day. */
 export function rightsOf(
-  { expires_at }: Pick<JobRequest, "expires_at">,
+  {
+    expires_at,
+    trigger,
+    budget_per_day = DAY_TOKENS,
+  }: Pick<JobRequest, "expires_at" | "trigger" | "budget_per_day">,
   { rights, jobId }: CallingRun,
   { jobs }: JobList,
   now: number,
-): { rights: JobRights; expires_at: string } {
+): { rights: JobRights; expires_at: string; budget_per_day: number } {
   const own = jobs.find(({ id }) => id === jobId);
   if (jobId !== null && (own === undefined || own.held)) {
     throw new SyscallError(
@@ -39,7 +51,24 @@ export function rightsOf(
       `expires_at: a job made by a run ends at ${isoOf(latest)} at the latest, got ${expires_at}.`,
     );
   }
-  return { rights, expires_at: isoOf(Math.min(wanted, latest)) };
+  if (isClockTrigger(trigger)) requireInterval(trigger, now);
+  const tokens = Math.min(budget_per_day, DAY_TOKENS);
+  return { rights, expires_at: isoOf(Math.min(wanted, latest)), budget_per_day: tokens };
+}
+
+function requireInterval(trigger: ClockTrigger, now: number): void {
+  const table = timetableOf(trigger, now);
+  let last = table.next(now);
+  for (let n = 0; n < COMPARED && last !== null; n++) {
+    const next = table.next(last);
+    if (next !== null && next - last < LEAST_INTERVAL_MS) {
+      throw new SyscallError(
+        "PERMISSION",
+        `trigger: a job made by a run has at least ${formatDuration(LEAST_INTERVAL_MS)} between its times, got ${formatDuration(next - last)}. Only the user can make one that runs more often.`,
+      );
+    }
+    last = next;
+  }
 }
 
 /** Fails with INVALID for a name that is taken, with PERMISSION for what the user has decided otherwise. */

@@ -1,6 +1,6 @@
 /** Finds keys, tokens and passwords of known formats. */
 
-/** Names the kind of the first secret; null when there is none. */
+/** Names the kind of the first secret; null when there is none. Examples and placeholders are none. */
 export function findSecret(text: string): string | null {
   for (const format of FORMATS)
     for (const match of text.matchAll(format.pattern)) if (isSecret(match, format)) return format.name;
@@ -22,13 +22,24 @@ export function redactSecrets(text: string): string {
   );
 }
 
-function isSecret(match: RegExpMatchArray, { isReal = () => true }: Format): boolean {
-  return !isPlaceholder(match[0]) && isReal(match);
+/** Whatever has the form of a secret in the value of a variable, also where a text would be an example. */
+export function secretsIn(value: string): string[] {
+  return FORMATS.flatMap(({ pattern, inContext, isReal = () => true }) =>
+    [...value.matchAll(pattern)]
+      .filter((match) => !inContext || isReal(match))
+      .map((match) => match.groups?.secret ?? match[0]),
+  );
+}
+
+function isSecret(match: RegExpMatchArray, { inContext, isReal = () => true }: Format): boolean {
+  return (inContext === true || !isPlaceholder(match[0])) && isReal(match);
 }
 
 interface Format {
   name: string;
   pattern: RegExp;
+  /** Its group `secret` is the secret, and only `isReal` tells it from ordinary text. */
+  inContext?: true;
   /** Whether it can be one that works, and is no example. */
   isReal?: (match: RegExpMatchArray) => boolean;
 }
@@ -108,21 +119,33 @@ const FORMATS: readonly Format[] = [
   },
   {
     name: "an authorization header",
-    pattern: /\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+([A-Za-z0-9+/_.~-]{16,}=*)/gi,
-    isReal: (match) => isRandom(match[1] ?? "", 3.5) && !isOfExample(match),
+    pattern:
+      /\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+(?<secret>[A-Za-z0-9+/_.~-]{16,}=*)/gi,
+    inContext: true,
+    isReal: (match) => isRandom(match[1] ?? "", 3.5) && !isPlaceholder(match[0]) && !isOfExample(match),
   },
   {
     name: "an address with a password",
     pattern:
-      /\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@'"`<>]{0,80}:([^\s/@'"`<>]{8,120})@([^\s/:'"`<>?#]{1,200})/gi,
-    isReal: ([, password = "", host = ""]) => isForeignHost(host) && isRandom(password, 2.75),
+      /\b[a-z][a-z0-9+.-]{1,20}:\/\/([^\s/:@'"`<>]{0,80}):(?<secret>[^\s/@'"`<>]{4,120})@[^\s'"`<>?#]/gi,
+    inContext: true,
+    isReal: ([, user = "", password = ""]) => password !== user && isPassword(password),
+  },
+  {
+    name: "an address with a password",
+    pattern:
+      /:\/\/[^\s'"`<>]{1,300}[?&;](?:password|passwd|pwd|passphrase)=(?<secret>[^\s&;#'"`<>]{4,120})/gi,
+    inContext: true,
+    isReal: ([, password = ""]) => isPassword(password),
   },
   {
     name: "the value of a variable for secrets",
     pattern:
-      /\b[A-Z0-9_]{0,60}(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(?:_(?:KEY|VALUE|BASE|ID))?["']?\s{0,3}[:=]\s{0,3}["']?([A-Za-z0-9+/_-]{20,200}={0,2})(?![\w./({[-])/gi,
+      /\b[A-Z0-9_]{0,60}(?:SECRET|TOKEN|PASSWORD|PASSWD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)(?:_(?:KEY|VALUE|BASE|ID))?["']?\s{0,3}[:=]\s{0,3}["']?(?<secret>[A-Za-z0-9+/_-]{20,200}={0,2})(?![\w./({[-])/gi,
+    inContext: true,
     isReal: (match) => {
-      const [, value = ""] = match;
+      const [all, value = ""] = match;
+      if (isPlaceholder(all)) return false;
       const isMixed = /[a-z]/.test(value) && /[A-Z]/.test(value) && /\d.*\d/.test(value);
       return isMixed && isRandom(value, 3.9) && !isOfExample(match);
     },
@@ -161,8 +184,8 @@ function isOfExample({ index = 0, input = "" }: RegExpMatchArray): boolean {
   return /\bexample\.(?:com|org|net)\b|"example"/.test(input.slice(Math.max(0, index - 400), index + 400));
 }
 
-function isForeignHost(host: string): boolean {
-  return !/^(?:localhost|127\.|0\.0\.0\.0|\[|10\.|192\.168\.|host\.docker\.internal$|[a-z_-]+$)|\.(?:local|internal|test|invalid|localhost)$/i.test(
-    host,
-  );
+/** Not so the words that documentation writes in its place. */
+function isPassword(text: string): boolean {
+  const isWord = /^[a-z_-]*(?:pass|pw|secret|token|key|admin|root|guest|test|user|demo)[a-z_-]*$/i.test(text);
+  return !isWord && !isPlaceholder(text) && !/^[$%{[]/.test(text);
 }

@@ -114,6 +114,48 @@ describe("the environment of programs in a pipeline that does not trust its chec
   });
 });
 
+describe("a value that looks like a key reaches no program and is redacted, whatever its variable is named", () => {
+  const word = "k8Qw2Zr7Tn5Lx9Vb3Hd6Js1Pf4Mc0Yg8Ua2Ei7Ro5Wq9";
+  const KEYS: Record<string, string> = {
+    GitHub: `ghp_${word.slice(0, 36)}`,
+    "GitHub, fine-grained": `github_pat_${word.slice(0, 22)}_${word}${word}`.slice(0, 93),
+    GitLab: `glpat-${word.slice(0, 20)}`,
+    Slack: `xoxb-123456789012-${word.slice(0, 24)}`,
+    AWS: "AKIAQ3EGRTWXZ4NB7KLM",
+    "AWS, secret": word.slice(0, 40),
+    Stripe: `sk_live_${word.slice(0, 24)}`,
+    OpenAI: `sk-proj-${word}`,
+    Anthropic: `sk-ant-api03-${word}`,
+    Google: `AIza${word.slice(0, 35)}`,
+    npm: `npm_${word.slice(0, 36)}`,
+    "a JSON Web Token": `eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.${word}`,
+    "a private key": `-----BEGIN PRIVATE KEY-----\n${word}\n-----END PRIVATE KEY-----`,
+  };
+  test.each(Object.entries(KEYS))("%s", (_what, key) => {
+    for (const name of ["CI_X", "NODE_X", "APP_DIR", "XDG_X", "PATH"]) {
+      if (name === "PATH" && key === KEYS["AWS, secret"]) continue;
+      const { env, kept, secrets } = pipelineEnvironment({ [name]: `--with ${key}` });
+      expect([env, kept]).toEqual([{}, [name]]);
+      expect(secrets.some((secret) => key.includes(secret) && secret.length > 15)).toBe(true);
+    }
+  });
+
+  test("a password in an address is redacted", () => {
+    const { secrets } = pipelineEnvironment({ CI_DB: "postgres://app:tr0ub4dor@db.acme.io/shop" });
+    expect(secrets).toContain("tr0ub4dor");
+  });
+
+  test.each([
+    "feature/JIRA-1234-AddThingToCloudFormationStack2",
+    "8f2a4c6e0b1d3f5a7c9e8f2a4c6e0b1d3f5a7c9e",
+    "/opt/hostedtoolcache/Java_Temurin-Hotspot_jdk/17.0.12-7/x64",
+    "github_aeb1c3d2-1111-4f5e-8a77-0123456789ab",
+    "-Dorg.gradle.jvmargs=-Xmx2048m -XX:MaxMetaspaceSize=512m",
+  ])("%s is none", (value) => {
+    expect(pipelineEnvironment({ CI_X: value })).toEqual({ env: { CI_X: value }, kept: [], secrets: [] });
+  });
+});
+
 test("the note names at most 40 variables, those that look like secrets first", () => {
   const env = some(...Array.from({ length: 50 }, (_, i) => `A${i}`), "Z_TOKEN");
   const [note = ""] = keptNotice(pipelineEnvironment(env).kept);

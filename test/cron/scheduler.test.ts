@@ -430,6 +430,19 @@ test("changed files start a job at most 60 times an hour", async () => {
   expect(world.rows()[60]?.reason).toContain("60 times in an hour");
 });
 
+test("events start a job that a run made at most every five minutes", async () => {
+  const creator = { kind: "run", uuid: "u1", agent: "default" } as const;
+  const job = await world.add({ trigger: { on_change: ["src/**"] }, creator });
+  world.takes = () => ({ ms: 5_000 });
+  const scheduler = await world.start();
+  for (let change = 1; change <= 7; change++) {
+    await scheduler.accept(job, { cause: `change ${change} x`, queued: true });
+    await world.pass(MINUTE);
+  }
+  expect(world.states()).toEqual(["ran", ...Array(4).fill("skipped"), "ran", "skipped"]);
+  expect(world.rows()[1]?.reason).toContain("at most every 5m");
+});
+
 test("the budgets of a day bound each run, and skip the rest", async () => {
   await world.add({ trigger: { every: "6h" }, budget_per_day: 1000 });
   world.takes = () => ({ ms: MINUTE, end: { tokensUsed: 500 } });

@@ -112,9 +112,23 @@ function table(rows: readonly (readonly [string, string])[]): string {
 
 /** Text of a model or a program as one line that is no markup. */
 function inline(text: string): string {
-  return printable(text)
+  const line = printable(text)
     .replaceAll(/\s+/g, " ")
     .replaceAll(/[\\`*_[\]<>#|!]/g, "\\$&");
+  return withoutAddresses(line);
+}
+
+/** No address becomes a link by itself. */
+function withoutAddresses(text: string): string {
+  return text
+    .replaceAll("://", ":\\//")
+    .replaceAll(/\bwww\./gi, "$&\u200b")
+    .replaceAll(/(?<=\w)@(?=\w)/g, "@\u200b");
+}
+
+/** No link, picture or definition of one: its reader's browser would ask the address, and a text could hide where it leads. */
+function inert(text: string): string {
+  return withoutAddresses(text.replaceAll(/\](?=\\*[([:])/g, "] ").replaceAll(/</g, "&lt;"));
 }
 
 function code(text: string): string {
@@ -132,9 +146,9 @@ function longestTicks(text: string): number {
   return Math.max(0, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
 }
 
-/** As a quotation: its Markdown is shown as such, and none of it leaves the quotation. */
+/** As a quotation: its Markdown is shown as such, none of it leaves the quotation, and none of it is a link. */
 function quoted(text: string, most: number): string {
   const shown =
     text.length > most ? `${text.slice(0, most)}\n\n… (${text.length - most} more characters)` : text;
-  return printable(shown).trim().replaceAll(/^/gm, "> ").replaceAll(/</g, "&lt;");
+  return inert(printable(shown)).trim().replaceAll(/^/gm, "> ");
 }

@@ -5,12 +5,12 @@ import { Machine } from "../support/machine.ts";
 const CHECK = 'echo "src/a.ts:3:4: error: bad, 100%"; echo "::set-output name=x::y"; sleep 0.1; exit 1';
 
 /** A machine whose script answers with Markdown that tries to leave its place. */
-function machineWithScript(): Machine {
+function machineWithScript(answer = "done <b>\n\n# Heading\n\n::error::told by the model"): Machine {
   const machine = new Machine();
   machine.write("src/a.ts", "x\n");
   machine.write(
     "script.yaml",
-    `responses:\n  - tool_calls: [{ name: Write, input: { path: new.txt, content: x } }]\n  - text: ${JSON.stringify("done <b>\n\n# Heading\n\n::error::told by the model")}\n`,
+    `responses:\n  - tool_calls: [{ name: Write, input: { path: new.txt, content: x } }]\n  - text: ${JSON.stringify(answer)}\n`,
   );
   return machine;
 }
@@ -48,6 +48,20 @@ describe("the reports of a run in a pipeline", () => {
     expect(JSON.parse(machine.read("q.json"))).toMatchObject([
       { description: "error: bad, 100%", location: { path: "src/a.ts", lines: { begin: 3 } } },
     ]);
+  });
+
+  test("no text of the model is a link or a picture in the summary", async () => {
+    const links = [
+      "![x](https://evil.io/?d=1) [y](https://evil.io) [z] [r][1] ![p][1] [1] ![1] [esc\\](https://evil.io)",
+      "https://evil.io/a HTTP://evil.io www.evil.io ftp://evil.io jane@evil.io <https://evil.io> <jane@evil.io>",
+      "<img src='https://evil.io/x.png'> [a](<https://evil.io>) [b]\n(https://evil.io) [![i](//evil.io/i)](//evil.io)",
+      "[1]: https://evil.io\n[z]: //evil.io 'x'\n\n- [l]: https://evil.io\n\n`a[0](x)` **bold**",
+    ];
+    await using machine = machineWithScript(links.join("\n\n"));
+    await machine.ok([...SPAWN, "--summary", "s.md", "x"]);
+    const html = Bun.markdown.html(machine.read("s.md"), { autolinks: true });
+    expect(html.match(/<(?:a|img)\b[^>]*>/g) ?? []).toEqual([]);
+    expect(html).toContain("<strong>bold</strong>");
   });
 
   test("a run that completes, and one that never begins", async () => {

@@ -87,6 +87,11 @@ export const SECRETS: readonly string[] = [
   `Authorization: Bearer ${mixed(40)}`,
   `curl -H "authorization: Basic ${mixed(32)}=" https://api.acme.io`,
   `postgres://app:${mixed(18)}@db.prod.acme.io:5432/shop`,
+  "The database: mysql://app:hunter2@db/shop",
+  "redis://:s3cr3t@10.0.0.7:6379/0 is the cache of the tests.",
+  "DSN=amqp://mq:Winter2024@broker.example.com//",
+  "git clone https://jane:Tr0ub4dor@git.acme.io/shop.git",
+  "jdbc:postgresql://db.acme.io/shop?user=app&password=Winter2024",
   `DB_PASSWORD="${mixed(28)}"`,
   `client_secret: ${mixed(40)}`,
 ];

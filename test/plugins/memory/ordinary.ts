@@ -29,6 +29,8 @@ export const ORDINARY: Readonly<Record<string, readonly string[]>> = {
     "DATABASE_URL=postgres://postgres:postgres@localhost:5432/app",
     "Connect with mysql://app:app-password@db:3306/shop inside of compose.",
     "redis://:password@localhost:6379/0 works for development.",
+    "Set DATABASE_URL=postgres://USER:PASSWORD@HOST/NAME, or https://user:$TOKEN@git.acme.io for CI.",
+    "The page is http://localhost:3000/@scope/pkg, and ssh://git@git.acme.io:2222/x.git is its source.",
     "The token in the header is `Authorization: Bearer <token>`.",
     "curl -H 'Authorization: Bearer $TOKEN' https://api.example.com/v1/items",
     "POST your credentials to https://auth.example.com/token; the answer has the access token.",
