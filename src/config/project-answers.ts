@@ -1,4 +1,4 @@
-/** What a person has allowed in every run of a project, by the answer "always in this project". */
+/** Which lines of `allow_always` in a project's config.yaml a person has written by an answer: these need no other trust. */
 
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -7,9 +7,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { FileCache, folderIdentity, jsonOf, writeAtomic } from "./file.ts";
 import type { Project } from "./project.ts";
 
-const VERSION = 1;
-/** Maximum rules of one project. */
-const MAX_RULES = 500;
+const VERSION = 2;
 
 const AnswersFile = z.lazy(() =>
   z.object({
@@ -17,17 +15,11 @@ const AnswersFile = z.lazy(() =>
     project: z.string(),
     /** Identifies the folder: the answers do not count for another folder at the same path. */
     folder: z.string(),
-    allowed: z.array(z.object({ rule: z.string().max(1_000), since: z.string() })).max(MAX_RULES),
+    rules: z.array(z.string()),
   }),
 );
 
-/** A rule whose calls are not asked for in this project. */
-interface AllowedRule {
-  rule: string;
-  since: string;
-}
-
-/** The answers of one project, in the user's data folder beside its trust, never in the project. */
+/** The answers for one project, in the user's data folder beside its trust, never in the project. */
 export class ProjectAnswers {
   readonly #file: string;
   readonly #project: Project;
@@ -38,58 +30,29 @@ export class ProjectAnswers {
   }
 
   /** Empty without a project, and in a folder that has replaced the one that was answered for. */
-  get allowed(): readonly AllowedRule[] {
+  get rules(): readonly string[] {
     if (this.#project.kind === "none") return [];
     const file = files.get(this.#file);
-    return file === null || file.folder !== folderIdentity(this.#project.dir) ? [] : file.allowed;
+    return file === null || file.folder !== folderIdentity(this.#project.dir) ? [] : file.rules;
   }
 
-  get rules(): string[] {
-    return this.allowed.map(({ rule }) => rule);
-  }
-
-  /** `now`: unix ms. Fails with EXHAUSTED when the project has too many. */
-  allow(rules: readonly string[], now: number): void {
-    const before = this.allowed;
-    const fresh = rules.filter((rule) => !before.some((one) => one.rule === rule));
-    if (fresh.length === 0) return;
-    if (before.length + fresh.length > MAX_RULES) {
-      throw new SyscallError(
-        "EXHAUSTED",
-        `${this.#project.dir} has ${before.length} allowed rules, and at most ${MAX_RULES} are kept. \`rnix trust --show\` lists them, \`rnix trust --ask-again RULE\` withdraws one.`,
-      );
-    }
-    const since = new Date(now).toISOString();
-    this.#write([...before, ...fresh.map((rule) => ({ rule, since }))]);
-  }
-
-  /** Asks for these calls again. Returns the rules that were not allowed. */
-  withdraw(rules: readonly string[]): string[] {
-    const before = this.allowed;
-    const left = before.filter(({ rule }) => !rules.includes(rule));
-    if (left.length < before.length) this.#write(left);
-    return rules.filter((rule) => !before.some((one) => one.rule === rule));
-  }
-
-  /** Asks for everything again. */
-  clear(): void {
-    rmSync(this.#file, { force: true });
-  }
-
-  #write(allowed: readonly AllowedRule[]): void {
-    if (allowed.length === 0) {
-      this.clear();
+  /** No rules: no answers are left. */
+  set(rules: readonly string[]): void {
+    if (rules.length === 0) {
+      rmSync(this.#file, { force: true });
       return;
     }
     const { dir } = this.#project;
-    const file = { v: VERSION, project: dir, folder: folderIdentity(dir), allowed };
+    const file = { v: VERSION, project: dir, folder: folderIdentity(dir), rules: [...new Set(rules)] };
     writeAtomic(this.#file, `${JSON.stringify(file, null, 2)}\n`);
   }
 }
 
-const files = new FileCache((text, file): z.infer<typeof AnswersFile> => {
+/** A file of an older version counts as none: its calls are asked for again. */
+const files = new FileCache((text, file): z.infer<typeof AnswersFile> | null => {
   const parsed = AnswersFile.safeParse(jsonOf(text));
   if (parsed.success) return parsed.data;
+  if (z.object({ v: z.literal(1) }).safeParse(jsonOf(text)).success) return null;
   throw new SyscallError(
     "INVALID",
     `${file}: expected the answers of version ${VERSION}; it may have been written by a newer rnix. Remove it to be asked again.`,

@@ -8,7 +8,8 @@ import { type ConfigSources, refuseEscape } from "./config-sources.ts";
 import { SETTINGS, type Setting, type SettingKey, type SettingValues } from "./defaults.ts";
 import type { Project } from "./project.ts";
 import { asksTrust, classOf } from "./project-keys.ts";
-import { formatLimit, limit, strict } from "./values.ts";
+import { alwaysPart } from "./trust.ts";
+import { formatLimit, limit, list, strict } from "./values.ts";
 import {
   askedWords,
   shownWord,
@@ -27,6 +28,8 @@ export interface Settings {
   values: SettingValues;
   /** The settings that are words. */
   words: WordValues;
+  /** Rules whose calls no person is asked for, of the user and of the project, each with its place. */
+  allowAlways: AlwaysRule[];
   /** The settings of each plugin, by its name: the project's keys over the user's. */
   plugins: Record<string, Record<string, unknown>>;
   /** What was left out because the project is not trusted, for the user to read. */
@@ -34,7 +37,13 @@ export interface Settings {
   /** What trust is asked for in the project's file, trusted or not. */
   asked: AskedSetting[];
   /** File, line and column of each setting that a file has. */
-  sources: ReadonlyMap<SettingKey | WordKey, string>;
+  sources: ReadonlyMap<Key, string>;
+}
+
+export interface AlwaysRule {
+  rule: string;
+  /** File, line and column. */
+  source: string;
 }
 
 /** A key of a project's config.yaml that counts once the project is trusted. */
@@ -48,7 +57,7 @@ interface AskedSetting {
 
 /** One row of `rnix config`. */
 export interface SettingLine {
-  key: SettingKey | WordKey;
+  key: Key;
   value: string;
   default: string;
   /** "default", or the file with line and column. */
@@ -72,16 +81,21 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
       ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
       : null;
   const values = defaultValues();
-  const sources = new Map<SettingKey | WordKey, string>();
+  const sources = new Map<Key, string>();
   if (user) apply(values, sources, user);
   const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
-  const asked = own === null ? [] : askedSettings(own, values, yours);
+  const yourRules = user ? alwaysRules(user) : [];
+  const asked = own === null ? [] : [...askedSettings(own, values, yours), ...askedRules(own, yourRules)];
   const withheld = asked.filter(({ file, key, value }) => trust?.allowsPart(file, key, value) !== true);
   const refused = new Set(withheld.map(({ key }) => key));
   if (own) apply(values, sources, own, refused);
   return {
     values: checked(values),
     words: own ? withWords(yours, own.value.words, refused) : yours,
+    allowAlways: [
+      ...yourRules,
+      ...(own ? alwaysRules(own) : []).filter(({ rule }) => !refused.has(alwaysPart(rule))),
+    ],
     plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
     withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
     asked,
@@ -92,11 +106,19 @@ export async function loadSettings(configSources: SettingsSources): Promise<Sett
 /** The defaults alone, for a command that has no file to read. */
 export function defaultSettings(): Settings {
   const values = checked(defaultValues());
-  return { values, words: WORD_DEFAULTS, plugins: {}, withheld: [], asked: [], sources: new Map() };
+  return {
+    values,
+    words: WORD_DEFAULTS,
+    allowAlways: [],
+    plugins: {},
+    withheld: [],
+    asked: [],
+    sources: new Map(),
+  };
 }
 
 /** The rows of `rnix config`: every setting with its value, default and source. */
-export function describeSettings({ values, words, sources }: Settings): SettingLine[] {
+export function describeSettings({ values, words, allowAlways, sources }: Settings): SettingLine[] {
   const ofWords = WORD_KEYS.map((key): SettingLine => {
     const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
     const source = sources.get(key) ?? "default";
@@ -113,7 +135,15 @@ export function describeSettings({ values, words, sources }: Settings): SettingL
       scope: setting.scope,
     };
   });
-  return [...ofLimits, ...ofWords];
+  const always: SettingLine = {
+    key: ALLOW_ALWAYS,
+    value: `[${allowAlways.map(({ rule }) => JSON.stringify(rule)).join(", ")}]`,
+    default: "[]",
+    source: sources.get(ALLOW_ALWAYS) ?? "default",
+    about: "rules whose calls no person is asked for, such as Bash(make *)",
+    scope: "run",
+  };
+  return [...ofLimits, ...ofWords, always];
 }
 
 /** Whether `limit` is larger than `than`. null is no limit. */
@@ -124,6 +154,24 @@ export function isBeyond(limit: Limit | undefined, than: Limit | undefined): boo
 
 /** The key of config.yaml below which plugins have their settings. */
 const CONFIG_PLUGINS = "plugins";
+
+/** The key of config.yaml with the rules whose calls no person is asked for. */
+export const ALLOW_ALWAYS = "allow_always";
+/** Maximum rules of one file. */
+export const MAX_ALWAYS = 500;
+
+const Rules = z.lazy(() =>
+  list(
+    "rules",
+    z
+      .string()
+      .max(1_000)
+      .regex(
+        /^(?:\*|\/\S+|[A-Za-z_*][\w.:*-]*(?:\(.*\S.*\))?)$/s,
+        "expected a rule such as Read or Bash(git *)",
+      ),
+  ).max(MAX_ALWAYS),
+);
 
 const Plugins = z.lazy(() =>
   z.record(z.string(), z.record(z.string(), z.unknown()), {
@@ -139,8 +187,10 @@ export const ConfigFile = z.lazy(() =>
   strict({
     ...Object.fromEntries(KEYS.map((key) => [key, limit(SETTINGS[key]).optional()])),
     ...wordSchema(),
+    [ALLOW_ALWAYS]: Rules.optional(),
     plugins: Plugins.optional(),
-  }).transform(({ plugins, ask, on_ask, ...numbers }) => ({
+  }).transform(({ plugins, ask, on_ask, allow_always, ...numbers }) => ({
+    allow_always: Rules.optional().parse(allow_always),
     plugins: Plugins.optional().parse(plugins),
     words: WordFile.parse({ ask, on_ask }),
     numbers: Object.entries(numbers).flatMap(([key, value]) =>
@@ -151,6 +201,7 @@ export const ConfigFile = z.lazy(() =>
 
 type ConfigFile = Checked<typeof ConfigFile>;
 type Values = Map<SettingKey, Limit>;
+type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS;
 
 /** `project`: whose file it is; null for the user's. */
 async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
@@ -171,11 +222,11 @@ async function readConfig(file: string, project: Project | null): Promise<Config
 /** Overwrites `values` with the numbers of this file, except the `refused` keys. */
 function apply(
   values: Values,
-  sources: Map<SettingKey | WordKey, string>,
+  sources: Map<Key, string>,
   { value, text }: ConfigFile,
   refused: ReadonlySet<string> = new Set(),
 ): void {
-  const note = (key: SettingKey | WordKey): void => {
+  const note = (key: Key): void => {
     const { line, column } = text.position([key], "key");
     sources.set(key, `${text.file}:${line}:${column}`);
   };
@@ -184,6 +235,9 @@ function apply(
     values.set(key, number);
     note(key);
   }
+  const rules = value.allow_always;
+  if (rules && !(rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)))))
+    note(ALLOW_ALWAYS);
   for (const key of WORD_KEYS) if (value.words[key] !== undefined && !refused.has(key)) note(key);
 }
 
@@ -205,6 +259,25 @@ function askedSettings(
   if (value.plugins === undefined) return numbers;
   const says = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
   return [...numbers, { file, key: CONFIG_PLUGINS, value: value.plugins, says }];
+}
+
+function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): AlwaysRule[] {
+  return allow_always.map((rule, i) => {
+    const { line, column } = text.position([ALLOW_ALWAYS, i]);
+    return { rule, source: `${text.file}:${line}:${column}` };
+  });
+}
+
+/** Each rule of a project is trusted by itself; one that the user has as well needs no trust. */
+function askedRules(own: ConfigFile, yours: readonly AlwaysRule[]): AskedSetting[] {
+  return alwaysRules(own)
+    .filter(({ rule }) => !yours.some((one) => one.rule === rule))
+    .map(({ rule }) => ({
+      file: own.text.file,
+      key: alwaysPart(rule),
+      value: rule,
+      says: `${ALLOW_ALWAYS}: ${rule}`,
+    }));
 }
 
 function mergePlugins(

@@ -11,7 +11,7 @@ import { filesOfLine } from "./named-files.ts";
 import { loadProviders } from "./providers.ts";
 import { loadSettings } from "./settings.ts";
 import { projectSkills } from "./skills.ts";
-import type { Trust, TrustItem } from "./trust.ts";
+import { alwaysPart, type Trust, type TrustItem } from "./trust.ts";
 
 /** A plugin of the project, which was read and not run. */
 interface PluginFiles {
@@ -53,9 +53,16 @@ function pluginItem(trust: Trust, { name, files, takes = [] }: PluginFiles): Tru
 
 async function configItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {
   const { asked } = await loadSettings(sources);
-  return asked.map(({ file, key, value, says }) =>
-    trust.parts({ kind: "config", name: key, what: says, file }, { [key]: value }),
-  );
+  return asked.map(({ file, key, value, says }) => {
+    const isRule = typeof value === "string" && key === alwaysPart(value);
+    const item = {
+      kind: isRule ? "always" : "config",
+      name: isRule ? value : key,
+      what: says,
+      file,
+    } as const;
+    return trust.parts(item, { [key]: value });
+  });
 }
 
 async function providerItems(sources: ConfigSources, trust: Trust): Promise<TrustItem[]> {

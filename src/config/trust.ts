@@ -6,6 +6,7 @@ import { SyscallError } from "../plugin/index.ts";
 import { digestFile, digestText, entriesIn, fileError, folderIdentity, writeAtomic } from "./file.ts";
 import { type NamedFiles, SCRIPTS, scriptsOf } from "./named-files.ts";
 import type { Project } from "./project.ts";
+import { ProjectAnswers } from "./project-answers.ts";
 import { readTrust, recordFile, TRUST_VERSION, type TrustRecord } from "./trust-record.ts";
 
 /** Decides whether a project's content may run code or redirect a key. */
@@ -20,7 +21,17 @@ export interface TrustView {
   allowsNamed(named: NamedFiles): boolean;
 }
 
-type TrustKind = "plugin" | "config" | "provider" | "mcp" | "init" | "agent" | "checks" | "skill" | "scripts";
+type TrustKind =
+  | "plugin"
+  | "config"
+  | "always"
+  | "provider"
+  | "mcp"
+  | "init"
+  | "agent"
+  | "checks"
+  | "skill"
+  | "scripts";
 
 /** One item that needs trust. */
 export interface TrustItem {
@@ -56,6 +67,7 @@ export class Trust implements TrustView {
   readonly #file: string;
   readonly #project: Project;
   readonly #hasRuns: boolean;
+  readonly #answers: ProjectAnswers;
   /** Folders from which the names of files count. */
   readonly #roots: readonly string[];
   #record: TrustRecord | null;
@@ -73,6 +85,7 @@ export class Trust implements TrustView {
     this.#roots = [...(definitions === undefined ? [] : [definitions]), project.dir];
     this.#file = recordFile(userDataDir, project.id);
     this.#project = project;
+    this.#answers = new ProjectAnswers(userDataDir, project);
     this.#record = project.kind === "none" ? null : readTrust(this.#file);
   }
 
@@ -97,6 +110,7 @@ export class Trust implements TrustView {
   }
 
   allowsPart(file: string, part: string, value: unknown): boolean {
+    if (this.#isAnswer(part, value)) return true;
     // A followed file is trusted as a whole: a run may have changed another part of it.
     return this.follows && part !== SCRIPTS
       ? this.#has(this.#key(file), digestFile(file))
@@ -153,7 +167,20 @@ export class Trust implements TrustView {
 
   revoke(): void {
     rmSync(this.#file, { force: true });
+    this.#answers.set([]);
     this.#record = null;
+  }
+
+  /** The user has changed this file through rnix: in a followed folder it stays trusted if it was. */
+  rewritten(file: string, before: string | null, after: string): void {
+    const record = this.#record;
+    const key = this.#key(file);
+    const known = record?.digests[key];
+    if (!record?.follow || known !== (before === null ? undefined : digestText(before))) return;
+    this.#replace({
+      ...record,
+      digests: { ...record.digests, [key]: after === "" ? MISSING : digestText(after) },
+    });
   }
 
   /** Kernels with an active run in this followed project, including kernels that died with one. */
@@ -208,7 +235,13 @@ export class Trust implements TrustView {
     if (!same) this.#replace({ ...record, digests, distrusted });
   }
 
-  #state({ digests, followed }: TrustItem): ReviewedItem["state"] {
+  /** A line of `allow_always` that a person has answered. */
+  #isAnswer(part: string, value: unknown): boolean {
+    return part === alwaysPart(value) && this.#answers.rules.some((rule) => rule === value);
+  }
+
+  #state({ kind, name, digests, followed }: TrustItem): ReviewedItem["state"] {
+    if (kind === "always" && this.#isAnswer(alwaysPart(name), name)) return "trusted";
     const entries = Object.entries(this.follows ? followed : digests);
     if (entries.length > 0 && entries.every(([key, digest]) => this.#has(key, digest))) return "trusted";
     if (this.follows && !this.isReplaced) return "by a run";
@@ -261,6 +294,11 @@ export class Trust implements TrustView {
     this.#record = record;
     writeAtomic(this.#file, `${JSON.stringify(record, null, 2)}\n`);
   }
+}
+
+/** The part of a config.yaml that one rule of `allow_always` is: each is trusted by itself. */
+export function alwaysPart(rule: unknown): string {
+  return `allow_always ${String(rule)}`;
 }
 
 /** For one run with `--trust`. Nothing is recorded. */

@@ -7,8 +7,13 @@ import { namedKeys, userEnv } from "../config/environment.ts";
 import { readText } from "../config/file.ts";
 import { type Env, homeNotice, thisUser, userPaths } from "../config/paths.ts";
 import { findProject, type Project } from "../config/project.ts";
-import { ProjectAnswers } from "../config/project-answers.ts";
-import { describeSettings, loadSettings, type SettingLine, type Settings } from "../config/settings.ts";
+import {
+  type AlwaysRule,
+  describeSettings,
+  loadSettings,
+  type SettingLine,
+  type Settings,
+} from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
@@ -59,7 +64,10 @@ export interface TrustReview {
   project: Project;
   trust: Trust;
   /** What is not asked for in the project, as a person has answered. */
-  answers: ProjectAnswers;
+  /** What is not asked for here, by the user's file and the project's. */
+  always: AlwaysRule[];
+  /** Removes rules from the project's file; returns those that it does not have. */
+  askAgain(rules: readonly string[]): Promise<string[]>;
   items: ReviewedItem[];
   /** Plugins of the project that can't be read: they are not loaded, trusted or not. */
   problems: string[];
@@ -85,8 +93,12 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
     const problems = plugins.flatMap(({ name, problems }) =>
       problems.map(({ message }) => `plugin ${name}: ${message}`),
     );
-    const answers = new ProjectAnswers(dataDir, project);
-    return { project, trust, answers, items: trust.review(items), problems };
+    const { allowAlways: always } = await loadSettings(sources);
+    const askAgain = async (rules: readonly string[]): Promise<string[]> => {
+      const { withdrawAlways } = await import("../config/always-rules.ts");
+      return withdrawAlways(dataDir, project, rules);
+    };
+    return { project, trust, always, askAgain, items: trust.review(items), problems };
   } finally {
     await host.close();
   }

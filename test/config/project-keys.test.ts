@@ -97,7 +97,10 @@ const withheldProviders = async (sources: ConfigSources): Promise<unknown> =>
 /** One for each key that does more than inform: to show that it does nothing until it is trusted. */
 const ATTACKS: Record<string, Attack> = Object.fromEntries([
   ...projectKeyRows()
-    .filter(({ file, key }) => file === ".rnix/config.yaml" && key !== "plugins" && !isAtItsMaximum(key))
+    .filter(
+      ({ file, key }) =>
+        file === ".rnix/config.yaml" && !["plugins", "allow_always"].includes(key) && !isAtItsMaximum(key),
+    )
     .map(({ file, key, class: kind }) => [
       `${file} ${key}`,
       {
@@ -107,6 +110,15 @@ const ATTACKS: Record<string, Attack> = Object.fromEntries([
         said: withheldSettings,
       },
     ]),
+  [
+    ".rnix/config.yaml allow_always",
+    {
+      files: { ".rnix/config.yaml": "allow_always: [Bash, 'Write(/etc/**)']\n" },
+      effect: async (sources: ConfigSources) =>
+        (await loadSettings(sources)).allowAlways.map(({ rule }) => rule),
+      said: withheldSettings,
+    },
+  ],
   [
     ".rnix/config.yaml plugins",
     {

@@ -124,16 +124,47 @@ describe("always in this project", () => {
     };
     expect(await run()).toContain("p  Yes, and always Bash(make check *) in this project");
     const shown = await machine.run(["trust", "--show"]);
-    expect(shown.stdout).toMatch(/always allowed here.*\n {2}Bash\(make check \*\) {2}since \d{4}-/);
+    expect(shown.stdout).toMatch(
+      /always allowed here.*\n {2}Bash\(make check \*\) {2}.*\/\.rnix\/config\.yaml:2:5/,
+    );
+    expect(machine.read(".rnix/config.yaml")).toBe("allow_always:\n  - Bash(make check *)\n");
+    expect((await machine.run(["diff", "1"])).stdout).not.toContain("config.yaml");
     expect(await machine.json(["trust", "--show", "--json"])).toMatchObject({
       always_allowed: [{ rule: "Bash(make check *)" }],
     });
     expect(await run()).not.toContain("needs your answer");
     const again = await machine.run(["trust", "--ask-again", "Bash(make check *)"]);
     expect([again.code, again.stderr]).toEqual([0, expect.stringContaining("asked for again in")]);
+    expect(machine.has(".rnix/config.yaml")).toBe(false);
     expect(await run()).toContain("needs your answer");
     await machine.ok(["trust", "--revoke"]);
     expect((await machine.run(["trust", "--show"])).stdout).not.toContain("always allowed");
+    machine.remove(".rnix/config.yaml");
+  });
+
+  test("a line that the project brings counts once it is trusted; one of the user's file counts at once", async () => {
+    await using machine = await Machine.playing({ "do it": [bash("make check; true"), says("done")] });
+    machine.write(".rnix/config.yaml", "# ours\nallow_always:\n  - Bash(make check *) # the checks\n");
+    const refused = async (): Promise<boolean> => {
+      await machine.run(["spawn", "do it", "--ask-mode", "outside", "--on-ask", "deny"]);
+      const [last] = ((await machine.json(["ps", "-a", "--json"])) as { pid: number }[]).toReversed();
+      return (await machine.run(["log", String(last?.pid)])).stdout.includes("asked: no");
+    };
+    expect(await refused()).toBe(true);
+    const { stdout } = await machine.run(["trust", "--show"]);
+    expect(stdout).toMatch(/new +allow_always: Bash\(make check \*\)/);
+    await machine.ok(["trust", "--yes"]);
+    expect(await refused()).toBe(false);
+    await machine.ok(["trust", "--ask-again", "Bash(make check *)"]);
+    expect(machine.read(".rnix/config.yaml")).toContain("# ours");
+    expect(await refused()).toBe(true);
+    machine.config({ allow_always: ["Bash(make *)"] });
+    expect(await refused()).toBe(false);
+    const again = await machine.run(["trust", "--ask-again", "Bash(make *)"]);
+    expect([again.code, again.stderr]).toEqual([64, expect.stringContaining("your own rule: remove it at")]);
+    machine.config({ allow_always: ["Bash("] });
+    expect((await machine.run(["config"])).stderr).toContain("expected a rule such as Read or Bash(git *)");
+    machine.config({});
   });
 });
 

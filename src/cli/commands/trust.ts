@@ -19,7 +19,7 @@ export default defineCommand({
     follow: bool("also trust what you change in the folder later; never what a run changes"),
     revoke: bool("withdraw all trust in this project"),
     show: bool("only print the parts and whether they are trusted, and what is not asked for"),
-    "ask-again": list("withdraw an answer of always in this project; RULE is as --show prints it", "RULE"),
+    "ask-again": list("remove a rule of always in this project; RULE is as --show prints it", "RULE"),
     json,
   },
   examples: [
@@ -50,7 +50,6 @@ export default defineCommand({
     if (flags.show) return EXIT.ok;
     if (flags.revoke) {
       review.trust.revoke();
-      review.answers.clear();
       io.stderr.write(`${review.project.dir} is not trusted any more\n`);
       return EXIT.ok;
     }
@@ -58,10 +57,14 @@ export default defineCommand({
   },
 });
 
-function askAgain(io: Io, { project, answers }: TrustReview, rules: readonly string[]): number {
-  const unknown = answers.withdraw(rules);
+async function askAgain(io: Io, review: TrustReview, rules: readonly string[]): Promise<number> {
+  const { project, always } = review;
+  const unknown = await review.askAgain(rules);
+  const yours = always.find(({ rule }) => unknown.includes(rule));
+  if (yours)
+    throw usageError(`--ask-again: ${visible(yours.rule)} is your own rule: remove it at ${yours.source}`);
   if (unknown.length > 0) {
-    const allowed = answers.rules.map(visible).join(", ") || "none";
+    const allowed = always.map(({ rule }) => visible(rule)).join(", ") || "none";
     throw usageError(
       `--ask-again: ${unknown.map(visible).join(", ")} is asked for already; always allowed: ${allowed}`,
     );
@@ -100,7 +103,7 @@ async function asked(io: Io, question: string): Promise<boolean> {
   return agreed(io, question);
 }
 
-function show(io: Io, { project, trust, answers, items, problems }: TrustReview): void {
+function show(io: Io, { project, trust, always, items, problems }: TrustReview): void {
   for (const problem of problems) io.stderr.write(`${problem.split("\n").map(visible).join("\n")}\n`);
   io.stdout.write(`${project.dir}${followed(trust)}\n`);
   if (items.length === 0) io.stdout.write("nothing here needs trust\n");
@@ -111,10 +114,9 @@ function show(io: Io, { project, trust, answers, items, problems }: TrustReview)
     if (more.length > 0) io.stdout.write(`${visible(name)} binds ${more.map(visible).join(", ")}\n`);
   }
   if (commands.length > 0) io.stdout.write(NOT_COVERED);
-  if (answers.allowed.length > 0)
-    io.stdout.write("\nalways allowed here, by your answers (rnix trust --ask-again RULE):\n");
-  for (const { rule, since } of answers.allowed)
-    io.stdout.write(`  ${visible(rule)}  since ${since.slice(0, 10)}\n`);
+  if (always.length > 0)
+    io.stdout.write("\nalways allowed here, without a question (rnix trust --ask-again RULE):\n");
+  for (const { rule, source } of always) io.stdout.write(`  ${visible(rule)}  ${visible(source)}\n`);
 }
 
 function followed({ follows, isReplaced }: TrustReview["trust"]): string {
@@ -141,8 +143,8 @@ const COLUMNS: Column<ReviewedItem>[] = [
   { title: "FILE", value: ({ file }) => visible(file), flexible: 24, wrapped: true },
 ];
 
-function asJson({ project, trust, answers, items, problems }: TrustReview): object {
+function asJson({ project, trust, always, items, problems }: TrustReview): object {
   const shown = items.map(({ followed: _, ...item }) => item);
   const { follows: follow, since } = trust;
-  return { project: project.dir, follow, since, items: shown, always_allowed: answers.allowed, problems };
+  return { project: project.dir, follow, since, items: shown, always_allowed: always, problems };
 }

@@ -370,10 +370,14 @@ export class Asks {
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
+      // The line is the user's, and no change of the run.
+      const resume = this.#ports.pauseEffects(proc);
       try {
         await asker?.allowInProject(project, rules);
       } catch (thrown) {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
+      } finally {
+        resume();
       }
     }
     this.recheck(rules.join(", "));

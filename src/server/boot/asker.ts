@@ -1,10 +1,9 @@
 /** What the server does for questions to a person: it stores what is always allowed, and notifies the user's hook. */
 
-import { ProjectAnswers } from "../../config/project-answers.ts";
+import { allowAlways } from "../../config/always-rules.ts";
 import { loadSettings } from "../../config/settings.ts";
 import type { Asker } from "../../kernel/asks/asks.ts";
 import type { LiveAsk } from "../../kernel/process/event.ts";
-import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";
 import { askOf } from "../methods/shared/stream-events.ts";
 import type { Notifier } from "../notify/notifier.ts";
@@ -13,21 +12,13 @@ import type { Workspaces } from "../plan/workspace.ts";
 interface AskerPorts {
   userDataDir: string;
   workspaces: Pick<Workspaces, "at" | "projectOf">;
-  clock: Clock;
   notifier: Pick<Notifier, "notify">;
   /** The project folder of a live process. */
   projectOf(pid: number): string;
   logger: Logger;
 }
 
-export function serverAsker({
-  userDataDir,
-  workspaces,
-  clock,
-  notifier,
-  projectOf,
-  logger,
-}: AskerPorts): Asker {
+export function serverAsker({ userDataDir, workspaces, notifier, projectOf, logger }: AskerPorts): Asker {
   const notify = async (ask: LiveAsk, project: string): Promise<void> => {
     const { sources } = await workspaces.at({ cwd: project, env: {} });
     const { on_ask: target } = (await loadSettings(sources)).words;
@@ -40,7 +31,7 @@ export function serverAsker({
       );
     },
     async allowInProject({ dir }, rules) {
-      new ProjectAnswers(userDataDir, workspaces.projectOf({ cwd: dir, env: {} })).allow(rules, clock.now());
+      await allowAlways(userDataDir, workspaces.projectOf({ cwd: dir, env: {} }), rules);
     },
   };
 }

@@ -80,7 +80,6 @@ export function startKernel(
     asker: serverAsker({
       userDataDir: user.dataDir,
       workspaces,
-      clock,
       notifier,
       projectOf: (pid) => port.kernel.processes.identity(pid).project,
       logger,

@@ -107,7 +107,7 @@ export async function planSpawn(
 ): Promise<SpawnPlan> {
   const grounds = await groundsOf(request, unit, ports, known);
   const { parent, settings, agent, fileEnv } = grounds;
-  const { project, handle, base, docFolder, sources, alwaysAllowed, lease } = grounds.workspace;
+  const { project, handle, base, docFolder, sources, lease } = grounds.workspace;
   const attached = await readAttachments(ports.clock, request.add ?? [], request.input);
   const docNotices: string[] = [];
   const doc = loadProjectDoc(sources.project, docFolder, docNotices);
@@ -157,7 +157,7 @@ export async function planSpawn(
         deny: agent.deny.length > 0 ? [...agent.deny, ...(request.deny ?? [])] : request.deny,
         askMode: askModeOf(request, settings.words.ask, parent !== undefined),
         unasked: request.unasked,
-        alwaysAllowed,
+        alwaysAllowed: settings.allowAlways.map(({ rule }) => rule),
         images: attached.images,
         effort: request.effort ?? agent.effort ?? parent?.effort,
         sandbox: isUnconfined ? "unconfined" : "none",

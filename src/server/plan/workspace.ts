@@ -5,7 +5,6 @@ import { join, relative } from "node:path";
 import type { ConfigSources } from "../../config/config-sources.ts";
 import type { Env, UserPaths } from "../../config/paths.ts";
 import { findProject, type Project } from "../../config/project.ts";
-import { ProjectAnswers } from "../../config/project-answers.ts";
 import type { Settings } from "../../config/settings.ts";
 import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
 import type { ProjectHandle } from "../../kernel/types.ts";
@@ -45,8 +44,6 @@ export interface Workspace {
   base: BaseRevision | null;
   /** Where the instructions of the folder are read: below `sources.project`. */
   docFolder: string;
-  /** Rules that a person has allowed in every run of the project. */
-  alwaysAllowed: readonly string[];
   /** What processes have of the project. `trusted`: the user trusts a part of it, or all of it only this time. */
   handle: ProjectHandle;
   sources: ConfigSources;
@@ -92,7 +89,6 @@ export class Workspaces {
       project,
       base,
       docFolder: base === null ? where.cwd : join(base.dir, relative(project.dir, cwd)),
-      alwaysAllowed: new ProjectAnswers(user.dataDir, project).rules,
       handle: {
         ...{ id: project.id, dir: project.dir, dataDir: project.dataDir },
         trusted: where.trustAll === true || given.since !== null,
