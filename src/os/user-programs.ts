@@ -1,6 +1,7 @@
 /** Programs that the user runs from a command's terminal: an editor in its place, or a short one for its output. */
 
 import { SyscallError } from "../plugin/index.ts";
+import { signal } from "./signal.ts";
 import { spawnError } from "./spawn-error.ts";
 
 type Environment = Record<string, string | undefined>;
@@ -68,6 +69,43 @@ export async function resultOf(
   const texts = await Promise.all([started.stdout, started.stderr].map((one) => new Response(one).text()));
   await started.exited;
   return { code: started.exitCode, output: texts.join("").trim() };
+}
+
+/** A command of the user that runs. */
+export interface RunningShell {
+  /** Its exit code, when it has ended; null when a signal ended it. Its programs in the background may live on. */
+  readonly done: Promise<number | null>;
+  /** Ends it with all its programs: SIGTERM, then SIGKILL. */
+  end(): void;
+}
+
+/** How long a command that was asked to end may take, and how long the end of its output is waited for. */
+const GRACE_MS = 2000;
+const REST_MS = 200;
+
+/** Runs a line in the user's shell, without a terminal and without input. `onText` gets its output and its errors. */
+export function startShell(
+  line: string,
+  { cwd, env, onText }: { cwd: string; env: Environment; onText(text: string): void },
+): RunningShell {
+  const argv = [env.SHELL || "/bin/sh", "-c", line];
+  const started = start(argv, cwd, env, () =>
+    // A session of its own, so that its programs can be ended together.
+    Bun.spawn(argv, { cwd, env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }),
+  );
+  const reading = [started.stdout, started.stderr].map(async (stream) => {
+    const decoder = new TextDecoder();
+    for await (const bytes of stream) onText(decoder.decode(bytes, { stream: true }));
+  });
+  const done = started.exited.then(async () => {
+    await Promise.race([Promise.allSettled(reading), Bun.sleep(REST_MS)]);
+    return started.exitCode;
+  });
+  const end = (): void => {
+    signal(-started.pid, "SIGTERM");
+    setTimeout(() => signal(-started.pid, "SIGKILL"), GRACE_MS).unref();
+  };
+  return { done, end };
 }
 
 function bounded({ cwd, env, timeoutMs, maxBytes }: BoundedRun) {

@@ -178,7 +178,7 @@ class ChatTerminal {
     const line = this.#line;
     const is = (...keys: KeyId[]): boolean => keys.some((key) => matchesKey(data, key));
     if (is("escape")) {
-      if (!chat.unwatch()) chat.stop();
+      if (!chat.endShell() && !chat.unwatch()) chat.stop();
       return true;
     }
     if (is("ctrl+o")) {
@@ -208,7 +208,7 @@ class ChatTerminal {
       chat.picker.key("\x1b");
       return;
     }
-    if (this.#line.endSearch() || chat.interrupted()) return;
+    if (this.#line.endSearch() || chat.endShell() || chat.interrupted()) return;
     const now = realClock.monotonic();
     if (!this.#line.isEmpty) this.#line.take(true);
     else if (now - this.#lastCtrlC < TWICE_MS) chat.leave();

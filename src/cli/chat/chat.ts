@@ -26,6 +26,7 @@ import { type Choice, Picker } from "./picker.ts";
 import type { CommandFolders } from "./prompt-commands.ts";
 import { readTyped } from "./read-typed.ts";
 import type { RunSession } from "./run-session.ts";
+import { shellLine, UserShell } from "./user-shell.ts";
 
 const SIGTERM = 1;
 const SIGINT = 3;
@@ -56,6 +57,7 @@ export class Chat implements ChatActions {
   readonly #parts: ChatParts;
   readonly #composer: Composer;
   readonly #conversation: Conversation;
+  readonly #shell: UserShell;
   readonly #commands: ChatCommand[];
   readonly #done = Promise.withResolvers<number>();
   #picker: OpenPicker | null = null;
@@ -79,6 +81,11 @@ export class Chat implements ChatActions {
       print,
       showPast: (uuid) => this.#showPast(uuid),
       report: (work) => this.#report(work),
+    });
+    this.#shell = new UserShell({
+      ...parts,
+      cwd: this.options.cwd ?? this.io.cwd,
+      print: (lines) => this.#conversation.commit(["", ...lines(this.columns)]),
     });
     this.#commands = chatCommands(this);
   }
@@ -129,7 +136,12 @@ export class Chat implements ChatActions {
   }
 
   asideLines(columns: number): string[] {
-    return this.#aside?.lines(columns) ?? [];
+    return [...(this.#aside?.lines(columns) ?? []), ...this.#shell.lines(columns)];
+  }
+
+  /** Ends the user's own command. Returns false when none runs. */
+  endShell(): boolean {
+    return this.#shell.end();
   }
 
   print(text: string): void {
@@ -154,6 +166,11 @@ export class Chat implements ChatActions {
       isPath,
     );
     line.take(true);
+    const shell = typed.kind === "message" ? shellLine(text) : null;
+    if (shell !== null) {
+      this.#report(this.#shell.run(shell));
+      return;
+    }
     if (typed.kind === "unknown") {
       const near = typed.nearest === undefined ? "/help lists all" : `did you mean /${typed.nearest}?`;
       this.print(`unknown command /${typed.name}; ${near}`);
@@ -295,6 +312,7 @@ export class Chat implements ChatActions {
   }
 
   async close(): Promise<void> {
+    this.#shell.end();
     await this.#aside?.close().catch(() => undefined);
     await this.#conversation.close();
     await this.link.close();
@@ -316,7 +334,8 @@ export class Chat implements ChatActions {
 
   #deliver(message: Outgoing, when: When): Promise<void> {
     this.#quitAsked = false;
-    return this.#conversation.deliver(message, when);
+    const { text, giveBack } = this.#shell.take();
+    return this.#conversation.deliver({ ...message, text: message.text + text, returned: giveBack }, when);
   }
 
   /** Prints why something did not work. */

@@ -107,6 +107,7 @@ export class Conversation {
       await this.#deliver(message, when);
     } catch (error) {
       this.#p.line.putBefore(message.draft);
+      message.returned?.();
       throw error;
     }
   }

@@ -21,12 +21,15 @@ export interface Outgoing {
   text: string;
   /** The files that are sent with it, absolute. Looked for when it is sent. */
   files(): Promise<string[]>;
+  /** The model will not read it: it returns to the line. */
+  returned?(): void;
 }
 
-interface Entry extends WaitingMessage {
+type Sent = Pick<Outgoing, "draft" | "returned">;
+
+interface Entry extends WaitingMessage, Sent {
   /** null until it is known. */
   seq: number | null;
-  draft: Draft;
   /** The beginning of what the model gets; undefined for a message of another client. */
   begin: string | undefined;
 }
@@ -49,7 +52,7 @@ const MAX_REMEMBERED = 200;
 export class Outbox {
   readonly #ports: OutboxPorts;
   #entries: Entry[] = [];
-  readonly #sent = new Map<number, Draft>();
+  readonly #sent = new Map<number, Sent>();
   #sending: Promise<unknown> = Promise.resolve();
 
   constructor(ports: OutboxPorts) {
@@ -62,12 +65,13 @@ export class Outbox {
 
   /** Resolves when it is on disk. If that fails the message leaves the queue; the caller puts it back into the line. */
   async send(message: Outgoing, when: When): Promise<void> {
-    const { draft, text } = message;
+    const { draft, text, returned } = message;
     const entry: Entry = {
       seq: null,
       shown: draft.shown.trim(),
       when,
       draft,
+      returned,
       begin: text.slice(0, BEGIN_CHARS),
     };
     this.#entries.push(entry);
@@ -90,14 +94,14 @@ export class Outbox {
     if (known !== undefined && state !== "queued") this.#remove(known);
     if (known !== undefined || state !== "queued") return;
     // The model was interrupted before it had read it, or another client has sent it.
-    const draft = this.#sent.get(seq) ?? { shown: withoutAttachments(text), pastes: new Map() };
-    this.#entries.push({ seq, shown: draft.shown.trim(), when, draft, begin: undefined });
+    const sent = this.#sent.get(seq) ?? { draft: { shown: withoutAttachments(text), pastes: new Map() } };
+    this.#entries.push({ ...sent, seq, shown: sent.draft.shown.trim(), when, begin: undefined });
     this.#ports.changed();
   }
 
   /** What the user has typed, for the transcript: without the contents of attached files and long pastes. */
   shownText({ seq, text }: Pick<MessageEvent, "seq" | "text">): string {
-    const shown = this.#sent.get(seq)?.shown.trim() ?? withoutAttachments(text);
+    const shown = this.#sent.get(seq)?.draft.shown.trim() ?? withoutAttachments(text);
     return firstLines(shown.split("\n"), SHOWN_LINES).join("\n");
   }
 
@@ -110,11 +114,12 @@ export class Outbox {
     const waiting = this.#entries.flatMap(({ seq }) => (seq === null ? [] : [seq]));
     const taken: Draft[] = [];
     for (const seq of [...new Set([...returned, ...waiting])]) {
-      const draft = this.#sent.get(seq);
-      if (draft === undefined) continue;
+      const sent = this.#sent.get(seq);
+      if (sent === undefined) continue;
       try {
         await this.#ports.takeBack(seq);
-        taken.push(draft);
+        taken.push(sent.draft);
+        sent.returned?.();
       } catch {
         // The model has just read it: it is in the transcript.
       }
@@ -140,12 +145,13 @@ export class Outbox {
    * the run is resumed, if it has not ended. What is being sent is the caller's, who knows whether it arrived.
    */
   clear({ hasEnded }: { hasEnded: boolean }): { unread: Draft | null; kept: number } {
-    const sent = this.#entries.filter(({ seq }) => seq !== null).map(({ draft }) => draft);
+    const sent = this.#entries.filter(({ seq }) => seq !== null);
     const left = hasEnded ? sent : [];
+    for (const { returned } of left) returned?.();
     const kept = sent.length - left.length;
     this.#entries = [];
     this.#ports.changed();
-    return { unread: left.length === 0 ? null : joined(left), kept };
+    return { unread: left.length === 0 ? null : joined(left.map(({ draft }) => draft)), kept };
   }
 
   /** The message that the server is about to answer for. */
@@ -158,7 +164,7 @@ export class Outbox {
 
   #number(entry: Entry, seq: number): void {
     entry.seq = seq;
-    this.#sent.set(seq, entry.draft);
+    this.#sent.set(seq, entry);
     const oldest = this.#sent.keys().next().value;
     if (this.#sent.size > MAX_REMEMBERED && oldest !== undefined) this.#sent.delete(oldest);
   }
@@ -169,8 +175,8 @@ export class Outbox {
   }
 }
 
-/** Attached files stand behind the text, each in its frame. */
+/** Attached files and outputs of the user's commands stand behind the text, each in its frame. */
 export function withoutAttachments(text: string): string {
-  const at = text.search(/\n\n<(?:file|image)(?:-\w+)? path="/);
+  const at = text.search(/\n\n<(?:(?:file|image)(?:-\w+)? path|command(?:-\w+)? line)="/);
   return at < 0 ? text : text.slice(0, at);
 }
