@@ -31,7 +31,7 @@ export const MEMORY_COMMIT: ToolDef = {
   },
   subject: "target",
   defer: true,
-  annotations: { idempotentHint: true },
+  annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 };
 
 export const MEMORY_PROFILE: ToolDef = {
@@ -40,7 +40,7 @@ export const MEMORY_PROFILE: ToolDef = {
     "Remember who the user is: role, preferences, expertise. It counts in all projects. Store what the user has said, not what you guess.",
   input: { type: "object", properties: CHANGE, required: ["action"], additionalProperties: false },
   defer: true,
-  annotations: { idempotentHint: true },
+  annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 };
 
 export const MEMORY_RECALL: ToolDef = {

@@ -22,7 +22,7 @@ export const SKILL_MANAGE: ToolDef = {
   },
   subject: "name",
   defer: true,
-  annotations: { destructiveHint: false },
+  annotations: { destructiveHint: false, openWorldHint: false },
 };
 
 export interface SkillRequest {

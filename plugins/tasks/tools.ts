@@ -26,7 +26,7 @@ export const TASK_CREATE = {
     required: ["subject"],
     additionalProperties: false,
   },
-  annotations: { idempotentHint: true },
+  annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 } as const satisfies ToolDef;
 
 export const TASK_UPDATE = {
@@ -51,7 +51,7 @@ export const TASK_UPDATE = {
     required: ["id"],
     additionalProperties: false,
   },
-  annotations: { idempotentHint: true },
+  annotations: { destructiveHint: false, idempotentHint: true, openWorldHint: false },
 } as const satisfies ToolDef;
 
 export const TASK_LIST = {

@@ -107,7 +107,7 @@ describe("a call that an ask rule matches waits for a person", () => {
       tool: "Bash",
       subject: "make",
       rules: ["Bash"],
-      always: ["Bash(make)"],
+      always: ["Bash(make *)"],
     });
     expect(ask.questions[0]?.options.map(({ id }) => id)).toEqual(["yes", "always", "no"]);
     expect(ran).toEqual([]);
@@ -523,7 +523,7 @@ describe("what a driver opens", () => {
     Object.assign(devices, fs("", [`${h.project}/secret/key`, `${h.project}/src/a`]));
     const { info } = await h.run("go", { ask: ["Read(secret/**)"] });
     expect(JSON.parse(info.result ?? "")).toEqual([
-      "A person has to allow it (ask rule Read(secret/**)).",
+      "A person has to allow it, because of the ask rule Read(secret/**).",
       null,
     ]);
   });

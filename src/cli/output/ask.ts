@@ -51,7 +51,7 @@ export function askedLines({ call, questions }: AskUser): readonly string[] {
 export function whyLines({ call }: AskUser): string[] {
   if (!call) return [];
   return [
-    `ask rule ${call.rules.map(printable).join(", ")}`,
+    `asked because ${(call.why ?? call.rules.map((rule) => `of the ask rule ${rule}`)).map(printable).join("; ")}`,
     ...(call.opened === undefined ? [] : [`the file is ${printable(call.opened)}`]),
     ...(call.reason === undefined ? [] : [`the model says: ${printable(call.reason)}`]),
   ];

@@ -31,7 +31,7 @@ export interface PermissionRequest extends AskRequest {
 export function permissionRequest(
   proc: Process,
   grant: FileGrant,
-  { rules }: Asked,
+  { rules, why }: Asked,
   opened: string | undefined,
   o: { inProject: boolean },
 ): PermissionRequest {
@@ -47,6 +47,7 @@ export function permissionRequest(
     subject: proc.secrets.hide(subject ?? (tool === null ? path : text)),
     input: text.length <= MAX_INPUT ? JSON.parse(proc.secrets.hide(text)) : {},
     rules,
+    why: why.map((text) => proc.secrets.hide(text)),
     ...(isNew && { opened }),
     ...(reason && { reason: proc.secrets.hide(reason) }),
     ...(opens && { opens }),

@@ -1,9 +1,12 @@
 /** The texts of a question about a tool call, and the message about its verdict for the model. */
 
 import type { AskMode } from "../../lib/ask-modes.ts";
+import { ASK_MODES } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import { modeName } from "../permission/ask-rules.ts";
 
+const MODES = ASK_MODES.map(modeName);
 /** Maximum characters of a command line or path in a verdict and in a message. */
 const MAX_QUOTED = 500;
 
@@ -55,7 +58,8 @@ export function permissionQuestion(call: AskedCall, o: { inProject: boolean }): 
 /** The error of a refused call. Its message is for the model. */
 export function refusedBy(call: AskedCall, { by, rules, text }: AskVerdict): SyscallError {
   const what = nameOf(call);
-  const rule = `ask rule ${rules.join(", ")}`;
+  const isByMode = call.why !== undefined && MODES.some((mode) => rules.includes(mode));
+  const rule = isByMode ? `asked because ${call.why?.join("; ")}` : `ask rule ${rules.join(", ")}`;
   const next = "Continue without it, and say in your answer what is left to do.";
   const why = {
     user: text

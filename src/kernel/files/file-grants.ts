@@ -95,7 +95,7 @@ function refusalOf(
   const asked = permissions.asksForOpened(call, also);
   const left = asked && grant.unapproved(asked, opened);
   if (!left) return null;
-  return left.isSearch ? `A person has to allow it (ask rule ${left.rules.join(", ")}).` : left;
+  return left.isSearch ? `A person has to allow it, because ${left.why.join("; ")}.` : left;
 }
 
 function firstRefusal(proc: Process, grant: FileGrant): string | undefined {

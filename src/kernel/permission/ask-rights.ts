@@ -2,7 +2,7 @@
 
 import { type AskMode, stricterMode } from "../../lib/ask-modes.ts";
 import type { PermissionRecord } from "../../store/runs/schema.ts";
-import { type AskRights, askedBy, askedForOpened } from "./ask-rules.ts";
+import { type AskPorts, type AskRights, askedBy, askedForOpened, type Match } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
 import { type Layer, textsOf } from "./coverage.ts";
 import { parseRule, type Rule } from "./rule.ts";
@@ -11,6 +11,8 @@ import { parseRule, type Rule } from "./rule.ts";
 export interface Asked {
   /** The ask rules that match. */
   rules: string[];
+  /** Why, as clauses that follow "asked because". */
+  why: string[];
   /** The files that the call means, absolute. */
   targets: string[];
   /** The call is a search: files that it may not read without a yes are left out. */
@@ -111,17 +113,27 @@ export class AskLayers {
   }
 
   /** Returns what a person must be asked about a call; null when nothing. */
-  asks(view: () => CallView): Asked | null {
+  asks(view: () => CallView, ports: Omit<AskPorts, "rules" | "mode">): Asked | null {
     if (this.#isEmpty) return null;
     const call = view();
-    return asked(askedBy(this.#rights, call), call);
+    return asked(askedBy(this.#rights, call, { ...ports, rules: this.#rights.rules }), call);
   }
 
   /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
-  asksForOpened(view: () => CallView, also: readonly string[]): Asked | null {
+  asksForOpened(
+    view: () => CallView,
+    also: readonly string[],
+    ports: Omit<AskPorts, "rules" | "mode">,
+  ): Asked | null {
     if (this.#isEmpty) return null;
     const call = view();
-    return asked([...askedBy(this.#rights, call), ...askedForOpened(this.#rights, also, call)], call);
+    const found = askedBy(this.#rights, call, { ...ports, rules: this.#rights.rules });
+    return asked([...found, ...askedForOpened(this.#rights, also, call)], call);
+  }
+
+  /** Its ask rules and its mode, with those of its ancestors. */
+  get rights(): AskRights {
+    return this.#rights;
   }
 
   /** Nothing is ever asked for. */
@@ -144,12 +156,14 @@ export class AskLayers {
   }
 }
 
-function asked(rules: readonly string[], view: CallView): Asked | null {
-  if (rules.length === 0) return null;
+function asked(matches: readonly Match[], view: CallView): Asked | null {
+  if (matches.length === 0) return null;
   // Read only now: targets look at the disk.
   const { targets, tool } = view;
   const paths = targets.map(({ absolute }) => `/${absolute.join("/")}`);
-  return { rules: [...new Set(rules)], targets: [...new Set(paths)], isSearch: tool?.filters === true };
+  const rules = [...new Set(matches.map(({ rule }) => rule))];
+  const why = [...new Set(matches.map((match) => match.why))];
+  return { rules, why, targets: [...new Set(paths)], isSearch: tool?.filters === true };
 }
 
 /** The rules of both lists, each once. */

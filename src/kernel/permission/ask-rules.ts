@@ -2,9 +2,11 @@
 
 import type { AskMode } from "../../lib/ask-modes.ts";
 import type { CallView } from "./call-view.ts";
+import { fitsPattern } from "./command-kinds.ts";
 import { coveredBy, deniedTo, denies, type Layer } from "./coverage.ts";
 import { changesFolder, isEdit } from "./edit-commands.ts";
 import { isHarmless } from "./harmless-commands.ts";
+import { assignsMore, type Need, needsOf } from "./line-needs.ts";
 import type { Rule } from "./rule.ts";
 import { namesTool } from "./rule-reach.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
@@ -26,30 +28,102 @@ export interface AskRights {
   always: Layer;
 }
 
+/** One reason why a person is asked. */
+export interface Match {
+  /** The ask rule, or the name of the mode. */
+  rule: string;
+  /** A clause that follows "asked because". */
+  why: string;
+}
+
+/** The other rules of the process, for the files that a command reads and writes. */
+export interface AskPorts {
+  /** Whether a deny rule matches the call. */
+  denies(view: CallView): boolean;
+  /** Whether the rules allow the call. */
+  allows(view: CallView): boolean;
+  /** Its ask rules, and its mode. */
+  rules: Layer;
+  mode: AskMode;
+}
+
 /**
- * Returns the ask rules that match the call and that no "always" has answered; empty when there is nothing to ask. A
- * call that can't be decided is asked for. Of a command line each command is decided by itself.
+ * Returns why a person is asked about the call, where no "always" has answered; empty when there is nothing to ask. A call
+ * that can't be decided is asked for. Of a command line each command is decided by itself.
  */
-export function askedBy(all: AskRights, view: CallView): string[] {
+export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "mode">): Match[] {
   const rights = { ...all, rules: all.rules.filter((rule) => mayName(rule, view.call.tool)) };
   // Most runs have ask rules for a few tools only: a command line is not parsed for these.
   if (rights.rules.length === 0 && rights.mode === "off") return [];
-  const { commandLine } = lineOf(view);
-  if (commandLine) {
-    const mayEdit = rights.mode === "edits" && !changesFolder(commandLine);
-    const found = commandLine.flatMap((command) =>
-      mayEdit && isEdit(command, view)
-        ? rulesFor({ ...rights, mode: "off" }, view, command)
-        : rulesFor(rights, view, command),
-    );
-    return found.includes(PLAN) ? [PLAN] : [...new Set(found)];
+  const { rules, mode, always } = rights;
+  if (view.kind === "command" && view.call.tool !== null) {
+    const { commandLine } = lineOf(view);
+    const needs = mode === "off" || !isOutsideTool(view) ? [] : needsIn(view, always, { ...ports, mode });
+    if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];
+    if (commandLine === null && coveredBy(always, view) !== null) return [];
+    const found =
+      commandLine?.flatMap((command) =>
+        isAnswered(always, view, { command })
+          ? []
+          : rules.filter((rule) => asksFor(rule, view, command)).map(ofRule),
+      ) ?? rules.filter((rule) => denies(rule, view)).map(ofRule);
+    return [...found, ...needs.map(({ why }) => ofMode(mode, why))];
   }
-  if (rights.mode === "plan" && mayChange(view)) return [PLAN];
-  const matching = rights.rules.filter((rule) => denies(rule, view)).map(({ text }) => text);
+  if (mode === "plan" && mayChange(view)) return [ofPlan(view)];
+  const matching = rules.filter((rule) => denies(rule, view)).map(ofRule);
   // What only reads may reach a network, also in the mode plan.
-  if (rights.mode !== "off" && isOutside(view))
-    matching.push(modeName(rights.mode === "edits" ? "edits" : "outside"));
-  return matching.length > 0 && coveredBy(rights.always, view) === null ? matching : [];
+  if (mode !== "off" && isOutside(view)) matching.push(ofMode(mode, whyOutside(view)));
+  return matching.length > 0 && coveredBy(always, view) === null ? matching : [];
+}
+
+function ofRule({ text }: Rule): Match {
+  return { rule: text, why: `of the ask rule ${text}` };
+}
+
+function ofMode(mode: AskMode, why: string): Match {
+  return { rule: modeName(mode === "edits" ? "edits" : "outside"), why };
+}
+
+function ofPlan({ tool, call }: CallView): Match {
+  return { rule: PLAN, why: `\`${tool?.name ?? call.path}\` may change something in the mode plan` };
+}
+
+function whyOutside({ call, tool, kind }: CallView): string {
+  if (tool === undefined) return `it opens ${call.path} itself`;
+  if (kind === "path")
+    return `\`${tool.name}\` ${tool.readOnly ? "reads" : "changes"} a file outside the project`;
+  return `\`${tool.name}\` may ${tool.readOnly ? "reach the network" : "change something outside the project"}`;
+}
+
+/** Returns what a person has to decide of a command line in a mode, and these rules don't answer. */
+export function needsIn(view: CallView, always: Layer, ports: AskPorts): Need[] {
+  // The mode plan refuses what changes something: no "always" counts.
+  const isPlan = ports.mode === "plan";
+  const answers = isPlan ? [] : always;
+  const needs = needsOf(view, (file, access) => {
+    if (access === "write" && isPlan) return "in the mode plan";
+    if (coveredBy(always, file) !== null) return null;
+    if (!file.isInFolders) return "outside the project";
+    const asking = ports.rules.find((rule) => rule.kind !== "all" && denies(rule, file));
+    if (asking) return `for which there is the ask rule ${asking.text}`;
+    if (access === "write" ? ports.allows(file) : !ports.denies(file)) return null;
+    return `which ${access === "write" ? "Write may not change" : "a rule denies"}`;
+  });
+  const mayEdit = ports.mode === "edits" && !changesFolder(view.commandLine ?? []);
+  return needs.filter(
+    (need) => !(mayEdit && need.command && isEdit(need.command, view)) && !isAnswered(answers, view, need),
+  );
+}
+
+/** Whether these rules allow this command of a line, or the whole line. */
+export function isAnswered(always: Layer, view: CallView, { command }: Pick<Need, "command">): boolean {
+  return always.some((rule) => {
+    if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
+    if (command === undefined || rule.name !== view.tool?.name) return false;
+    // What it reads and writes by `<` and `>` is decided as a file.
+    const isWhole = command.words.length > 0 && rule.command.coversWords(command) && !assignsMore(command);
+    return isWhole && (rule.command.isExact || fitsPattern(command.words) || isHarmless(command));
+  });
 }
 
 /** Returns the ask rules of these tools that match the opened file, and that no "always" has answered. */
@@ -57,12 +131,12 @@ export function askedForOpened(
   { rules, always }: AskRights,
   tools: readonly string[],
   view: CallView,
-): string[] {
+): Match[] {
   const matching = rules.filter((rule) => deniedTo([rule], tools, view) !== undefined);
   if (matching.length === 0) return [];
   const allowed = always.filter((rule) => rule.kind === "pattern").filter(({ name }) => tools.includes(name));
   const covered = view.targets.every((target) => allowed.some(({ path }) => path.covers(target)));
-  return covered ? [] : matching.map(({ text }) => text);
+  return covered ? [] : matching.map(ofRule);
 }
 
 /** Whether the rule can match a call of this tool. null: a device is opened itself. */
@@ -78,23 +152,9 @@ function lineOf(view: CallView): { commandLine: readonly SimpleCommand[] | null 
   return { commandLine: mayEvaluateCode(view.commandLine) ? null : view.commandLine };
 }
 
-function rulesFor({ rules, mode, always }: AskRights, view: CallView, command: SimpleCommand): string[] {
-  const matching = rules.filter((rule) => asksFor(rule, view, command)).map(({ text }) => text);
-  if (mode !== "off" && isOutsideTool(view) && !isHarmless(command)) {
-    if (mode === "plan") return [PLAN];
-    matching.push(modeName(mode));
-  }
-  return always.some((rule) => covers(rule, view, command)) ? [] : matching;
-}
-
 function asksFor(rule: Rule, view: CallView, command: SimpleCommand): boolean {
   if (rule.kind !== "pattern") return denies(rule, view);
   return rule.name === view.tool?.name && rule.command.mayBe(command);
-}
-
-function covers(rule: Rule, view: CallView, command: SimpleCommand): boolean {
-  if (rule.kind !== "pattern") return coveredBy([rule], view) !== null;
-  return rule.name === view.tool?.name && rule.command.covers(command);
 }
 
 /** It is no tool that only reads, and writes files or acts outside. */

@@ -83,6 +83,17 @@ export class CallView {
     this.tool = tool && isAtOrBelow(call.path, tool.path) ? tool : undefined;
   }
 
+  /** The call of another tool for a file, which is relative to this folder. */
+  forFile(tool: string, subject: string, cwd: string): CallView {
+    const path = this.#facts.tools.find((known) => known.name === tool)?.path ?? "";
+    return new CallView({ tool, path, subject }, { ...this.#facts, cwd }, this.#opened);
+  }
+
+  /** The folder in which its command starts. Absolute. */
+  get cwd(): string {
+    return this.#facts.cwd ?? projectOf(this.#facts);
+  }
+
   get kind(): SubjectKind | undefined {
     return this.tool && subjectKind(this.tool);
   }

@@ -2,8 +2,14 @@
 
 import { fitsWithin, matchText, matchWild } from "./glob.ts";
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
-import { namesIn, type Word } from "./shell-lexer.ts";
-import { parseCommandLine, type SimpleCommand } from "./shell-words.ts";
+import { MARK, namesIn, type Word } from "./shell-lexer.ts";
+import {
+  hasSubstitution,
+  parseCommandLine,
+  readsFile,
+  type SimpleCommand,
+  writesFile,
+} from "./shell-words.ts";
 
 /** Programs that run their remaining words as a command. */
 const WRAPPERS = namesIn(
@@ -43,12 +49,22 @@ export class CommandPattern {
 
   /** Returns true when an allow pattern covers one command of a line. Unknown parts count against the command. */
   covers(command: SimpleCommand): boolean {
-    if (uncoverable(command) !== null) return false;
+    return uncoverable(command) === null && this.coversWords(command);
+  }
+
+  /** The same, whatever the command assigns, and wherever it is, its input comes from and its output goes. */
+  coversWords(command: SimpleCommand): boolean {
+    if (uncoverableWords(command) !== null) return false;
     return this.#forms.some((form) => {
       // A file read with `<` is an additional word that the pattern does not name.
-      if (command.reads && form.at(-1) !== "*") return false;
+      if (readsFile(command) && form.at(-1) !== "*") return false;
       return matchWords(form, command.words, (wanted, word) => !word.dynamic && covered(wanted, word.text));
     });
+  }
+
+  /** Without a star, it covers one command only. */
+  get isExact(): boolean {
+    return this.#forms.every((form) => form.every((word) => !word.includes("*")));
   }
 
   /** Returns true when this pattern covers every command that the other covers. */
@@ -87,7 +103,7 @@ export function deniesLine(pattern: CommandPattern, line: CommandLine): boolean 
 /** Returns why no pattern can cover this line, as one sentence; null when one could. */
 export function whyUncoverable(line: CommandLine): string | null {
   if (line === null) {
-    return "No pattern covers this line: only lists and pipes of simple commands without substitutions are covered.";
+    return "No pattern covers this line: only lists and pipes of simple commands are covered.";
   }
   for (const command of line) {
     const reason = uncoverable(command);
@@ -98,7 +114,13 @@ export function whyUncoverable(line: CommandLine): string | null {
 
 function uncoverable(command: SimpleCommand): string | null {
   if (command.assigns) return "sets a variable";
-  if (command.writes) return "writes to a file by `>`";
+  if (command.compound) return "is part of a loop or condition, or has a here-document";
+  if (hasSubstitution(command)) return "has a substitution";
+  if (writesFile(command)) return "writes to a file by `>`";
+  return uncoverableWords(command);
+}
+
+function uncoverableWords(command: SimpleCommand): string | null {
   if (command.words[0]?.dynamic) return "the shell names by an expansion";
   const builtin = evaluatingBuiltin(command);
   return builtin === null ? null : `the shell's \`${builtin}\` may evaluate: give it plain arguments`;
@@ -189,7 +211,7 @@ function named(words: readonly Word[]): (readonly Word[])[] {
       ];
 }
 
-const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true }];
+const UNKNOWN: readonly Word[] = [{ text: "", dynamic: true, splits: true, form: MARK.unknown }];
 
 /** Returns the name without its folder, in lower case: on some file systems `RM` and `rm` are one program. */
 function programName(word: Word | undefined): string | undefined {

@@ -18,12 +18,12 @@ const EDITORS: ReadonlyMap<string, RegExp> = new Map([
 const MOVERS: ReadonlySet<string> = new Set(["cd", "pushd", "popd", "chdir"]);
 
 export function changesFolder(line: readonly SimpleCommand[]): boolean {
-  return line.some(({ words: [first] }) => first === undefined || first.dynamic || MOVERS.has(first.text));
+  return line.some(({ words: [first] }) => first && (first.dynamic || MOVERS.has(first.text)));
 }
 
 /** Returns true when each word is known, and each path is below the project's folder and not protected. */
 export function isEdit(command: SimpleCommand, view: CallView): boolean {
-  if (command.assigns || command.writes || command.reads || evaluatingBuiltin(command) !== null) return false;
+  if (command.assigns || evaluatingBuiltin(command) !== null) return false;
   const [first, ...args] = command.words;
   const options = first === undefined || first.dynamic ? undefined : EDITORS.get(first.text);
   if (options === undefined) return false;

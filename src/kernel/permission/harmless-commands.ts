@@ -1,50 +1,249 @@
-/** Shell commands that only read: the mode `outside` does not ask for them. */
+/** What one simple command does, as far as its words show: the files that it reads, or why it may do more. */
 
+import { whyOf } from "./command-kinds.ts";
+import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
 import { evaluatingBuiltin } from "./shell-builtins.ts";
-import { namesIn, type Word } from "./shell-lexer.ts";
-import type { SimpleCommand } from "./shell-words.ts";
+import { beginsAsOption, isExpanded, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { mayBeOption, type Variables } from "./word-values.ts";
 
-/** Programs that read and print, whatever their arguments are. */
-const READERS = namesIn(
-  `: base64 basename cat cd cksum cmp comm cut df dirname dirs du echo expand false file fold grep egrep fgrep groups head
-  hexdump id join jq ls md5sum nl nproc od paste printf pwd readlink realpath rev seq sha1sum sha256sum sha512sum sleep
-  stat strings tac tail test tr true tty type uname unexpand wc which whoami xxd [`,
-);
-
-/** Programs that only read without these options. */
-const READERS_UNLESS: ReadonlyMap<string, RegExp> = new Map([
-  ["date", /^(?:-[a-zA-Z]*s|--set)/],
-  ["diff", /^--to-file/],
-  ["env", /./],
-  ["find", /^-(?:exec|execdir|ok|okdir|delete|fprint|fprint0|fprintf|fls)$/],
-  ["hostname", /./],
-  ["rg", /^--(?:pre|hostname-bin)/],
-  ["sort", /^(?:-[a-zA-Z]*[oT]|--output|--compress-program|--temporary)/],
-  ["tree", /^-[a-zA-Z]*o/],
-  ["uniq", /^[^-]/],
-  ["xxd", /^-[a-zA-Z]*r/],
-]);
-
-/** Subcommands of git that only read. Their options may not name a program or an output file. */
-const GIT_READERS = namesIn(
-  "blame cat-file describe diff diff-tree grep log ls-files ls-tree merge-base rev-list rev-parse shortlog show status",
-);
-const GIT_WRITES = /^(?:--output|-o$|--ext-diff|--textconv|-O|--open-files-in-pager|--paginate|-p$)/;
-
-/** Returns true when the command only reads, as far as its words show. */
-export function isHarmless(command: SimpleCommand): boolean {
-  if (command.assigns || command.writes || evaluatingBuiltin(command) !== null) return false;
-  const [first, ...args] = command.words;
-  if (first === undefined || first.dynamic) return false;
-  if (first.text === "git") return isGitReader(args);
-  const unless = READERS_UNLESS.get(first.text);
-  // What an expansion becomes is not known: it may be one of the options.
-  if (unless) return args.every((word) => !word.dynamic && !unless.test(word.text));
-  return READERS.has(first.text);
+/** Files that a command reads. `lists`: it prints only names of them. */
+export interface Reads {
+  files: readonly Word[];
+  /** The folder in which it runs (`git -C`). */
+  folder?: Word;
+  /** It reads what the command before it prints as names of files. */
+  takesNames?: true;
 }
 
-function isGitReader([subcommand, ...args]: readonly Word[]): boolean {
-  if (subcommand === undefined || subcommand.dynamic || !GIT_READERS.has(subcommand.text)) return false;
-  // `git log -p` shows a patch; as an option of git itself, before the subcommand, it starts a pager.
-  return args.every((word) => !word.dynamic && (word.text === "-p" || !GIT_WRITES.test(word.text)));
+/** Why a command may do more than read: a clause that follows "because". */
+export interface MayAct {
+  why: string;
+}
+
+/** Returns what the command reads when it does nothing else. */
+export function effectOf(command: SimpleCommand, variables: Variables): Reads | MayAct {
+  const { words } = command;
+  const evaluating = evaluatingBuiltin(command);
+  if (evaluating !== null) return { why: `the shell's \`${evaluating}\` may run what its arguments say` };
+  const [first] = words;
+  if (first === undefined) return { files: [] };
+  if (first.dynamic) return { why: "the name of a program comes from an expansion" };
+  if (first.text === "git") return gitEffect(words, variables);
+  const found = harmlessProgram(words.slice(0, 1).map(({ text }) => text));
+  if (!found) return { why: whyOf(words) };
+  return programEffect(found.program, found.name, words.slice(1), variables);
+}
+
+/** Whether the command does nothing but read, by its words alone. */
+export function isHarmless(command: SimpleCommand): boolean {
+  return !("why" in effectOf(command, new Map()));
+}
+
+/** Git's own options before the subcommand. */
+const GIT_OPTIONS = namesIn("--no-pager --no-optional-locks -P");
+
+function gitEffect([, ...args]: readonly Word[], variables: Variables): Reads | MayAct {
+  let folder: Word | undefined;
+  let at = 0;
+  for (; args[at]?.text.startsWith("-") && !args[at]?.dynamic; at++) {
+    const option = args[at]?.text ?? "";
+    if (option === "-C" && folder === undefined && args[at + 1]) folder = args[++at];
+    else if (!GIT_OPTIONS.has(option)) break;
+  }
+  const texts = ["git", ...args.slice(at, at + 2).map(({ text, dynamic }) => (dynamic ? null : text))];
+  const found = harmlessProgram(texts);
+  if (!found) return { why: whyOf([wordOf("git"), ...args.slice(at)]) };
+  const effect = programEffect(found.program, found.name, args.slice(at + found.length - 1), variables);
+  return "why" in effect || !folder ? effect : { files: [...effect.files, folder], folder };
+}
+
+/** A program of the table with these arguments. */
+function programEffect(
+  program: Program,
+  name: string,
+  args: readonly Word[],
+  variables: Variables,
+): Reads | MayAct {
+  const { operands, most } = program;
+  if (operands === "find") return findEffect(program, args, variables);
+  const read = readArguments(program, args, variables, operands === "wrapped" || operands === "xargs");
+  const isBare = args.length === 0 && program.words.size > 0;
+  if (isVersionOnly(program) && (isBare || "option" in read || read.rest.length > 0))
+    return { why: whyOf([wordOf(name), ...args]) };
+  if ("option" in read) return { why: `\`${read.option}\` of \`${name}\` is not known to be harmless` };
+  const { rest, files, scripts, isPlain } = read;
+  if (operands === "wrapped") {
+    const inner = rest.slice(Number.isFinite(most) ? most : 0);
+    // In the shell itself, it would change the folder of the next commands.
+    if (inner[0]?.text === "cd") return { why: `\`${name} cd\` may change the folder` };
+    return effectOf(commandOf(inner), variables);
+  }
+  if (operands === "xargs") {
+    const inner = effectOf(commandOf([...rest, NAMES]), variables);
+    return "why" in inner ? inner : { files: inner.files.filter((file) => file !== NAMES), takesNames: true };
+  }
+  if (rest.length > most) return { why: `\`${name}\` with these operands may change something` };
+  if (name === "date" && rest.some(({ form }) => !form.startsWith("+")))
+    return { why: "`date` may set the clock" };
+  if (operands === "text" || operands === "cd") return { files };
+  if (operands === "files") return { files: [...files, ...(rest.length > 0 ? rest : [HERE])] };
+  const script = scripts.length > 0 || !isPlain ? undefined : rest[0];
+  const texts = script ? [...scripts, script] : scripts;
+  if (operands !== "pattern") {
+    const unknown = texts.find(({ text, dynamic }) => dynamic || !isHarmlessScript(operands, text));
+    if (unknown || texts.length === 0)
+      return { why: `a script of \`${name}\` may write files or run programs` };
+  }
+  const named = script ? rest.slice(1) : rest;
+  return { files: [...files, ...(named.length > 0 ? named : [HERE])] };
+}
+
+interface Arguments {
+  /** Operands. */
+  rest: Word[];
+  /** Values of options that are files. */
+  files: Word[];
+  /** Values of options that are the pattern or script. */
+  scripts: Word[];
+  /** Every option is known, so that the first operand is known. */
+  isPlain: boolean;
+}
+
+/** Takes options apart. `stops`: the first operand ends them. */
+function readArguments(
+  { short, words, anyOption, most }: Program,
+  args: readonly Word[],
+  variables: Variables,
+  stops: boolean,
+): Arguments | { option: string } {
+  const read: Arguments = { rest: [], files: [], scripts: [], isPlain: true };
+  let ended = false;
+  const left = [...args];
+  for (let arg = left.shift(); arg; arg = left.shift()) {
+    const { form } = arg;
+    if (ended || form === "-" || !mayBeOption(arg, variables)) {
+      read.rest.push(arg);
+      ended ||= stops;
+    } else if (form === "--") {
+      ended = true;
+    } else if (!form.startsWith("-")) {
+      if (!anyOption) return { option: "an expansion" };
+      read.rest.push(arg);
+      read.isPlain = false;
+    } else {
+      // Some programs take an option after the last operand for a file.
+      if (Number.isFinite(most) && read.rest.length > 0) return { option: form };
+      const [, name = "", value] = /^(--[^=]*)(?:=(.*))?$/s.exec(form) ?? [];
+      const isWord = name !== "" || (short.size === 0 && words.size > 0);
+      const problem = isWord
+        ? takeWord(words.get(name || form), name || form, value)
+        : takeLetters(form.slice(1));
+      if (problem !== null) return { option: problem };
+    }
+  }
+  return read;
+
+  function take(kind: Value, value: Word | undefined): void {
+    if (value === undefined) return;
+    if (kind === "@") read.files.push(value);
+    if (kind === "@" || kind === "!") read.scripts.push(value);
+  }
+
+  function takeWord(kind: Value | undefined, name: string, value: string | undefined): string | null {
+    if (kind === undefined) {
+      if (!anyOption) return name;
+      read.isPlain = false;
+      if (value !== undefined) read.files.push(wordOf(value));
+      return null;
+    }
+    if (kind === "^") read.scripts.push(wordOf(name));
+    if (kind === "%" && !isHarmlessFormat(value)) return name;
+    if (kind === "" && value !== undefined) return name;
+    if (kind === ":" || kind === "@" || kind === "!")
+      take(kind, value === undefined ? left.shift() : wordOf(value));
+    return null;
+  }
+
+  function takeLetters(letters: string): string | null {
+    for (const [i, letter] of [...letters].entries()) {
+      const kind = short.get(letter);
+      const rest = letters.slice(i + 1);
+      if (kind === undefined) {
+        if (!anyOption) return `-${letter}`;
+        // An unknown option may have a file as its value.
+        if (/[/.]/.test(rest)) read.files.push(wordOf(rest));
+      } else if (kind === "?") return null;
+      else if (kind !== "") {
+        take(kind, rest === "" ? left.shift() : wordOf(rest));
+        return null;
+      }
+    }
+    return null;
+  }
+}
+
+/** A format of git that asks for no signature, which a program checks, and is no name that a repository can define. */
+function isHarmlessFormat(format: string | undefined): boolean {
+  if (format === undefined) return false;
+  if (/%[-+ ]?G|signature/i.test(format)) return false;
+  return /%/.test(format) || /^(?:oneline|short|medium|full|fuller|reference|raw|email)$/.test(format);
+}
+
+/** Scripts that only print or replace, as far as they are this simple. */
+function isHarmlessScript(program: "sed" | "awk", script: string): boolean {
+  if (program === "sed") return script.split(";").every((part) => SED.test(part.trim())) || SED.test(script);
+  if (
+    /[|<>@`\\]/.test(script.replaceAll(/"(?:[^"\\]|\\[nt"])*"/g, (text) => (/[|<>@`]/.test(text) ? "|" : "")))
+  )
+    return false;
+  const called = [...script.matchAll(/([A-Za-z_]\w*)\s*\(/g)].map(([, name = ""]) => name);
+  return (
+    called.every((name) => AWK.has(name)) && !/\b(?:getline|system|include|load|extension)\b/.test(script)
+  );
+}
+
+const SED =
+  /^(?:(?:\d+|\$|\/[^/\\\n]*\/)(?:,(?:\d+|\$|\/[^/\\\n]*\/))?\s*)?(?:[pdq=]|s([/|#,])(?:(?!\1)[^\\\n]|\\[^\n])*\1(?:(?!\1)[^\\\n]|\\[^\n])*\1[gpiI0-9]*)$/;
+const AWK = namesIn(
+  "print printf if for while length substr index split tolower toupper int sprintf gsub sub match",
+);
+
+function findEffect(program: Program, args: readonly Word[], variables: Variables): Reads | MayAct {
+  const first = args.findIndex((arg) => /^[-(!]/.test(arg.form));
+  const at = first < 0 ? args.length : first;
+  const files = args.slice(0, at);
+  if (files.some((arg) => mayBeOption(arg, variables) || arg.splits))
+    return { why: "`find` with an argument that the shell expands may run programs" };
+  const rest = args.slice(at);
+  for (let i = 0; i < rest.length; i++) {
+    const { form } = rest[i] ?? NAMES;
+    if (form === "-exec") {
+      const end = rest.findIndex((arg, j) => j > i && (arg.form === ";" || arg.form === "+"));
+      const inner = rest.slice(i + 1, end).map((arg) => (arg.text.includes("{}") ? FOUND : arg));
+      const effect = end < 0 ? { why: "`find -exec` has no end" } : effectOf(commandOf(inner), variables);
+      if ("why" in effect) return effect;
+      files.push(...effect.files.filter((file) => file !== FOUND));
+      i = end;
+    } else if (beginsAsOption(form) && !program.words.has(form)) {
+      const what = form.startsWith("-") ? `\`${form}\`` : "an argument that the shell expands";
+      return { why: `${what} of \`find\` is not known to be harmless` };
+    }
+  }
+  return { files: files.length > 0 ? files : [HERE] };
+}
+
+/** The folder in which it runs. */
+const HERE = wordOf(".");
+/** Names of files that another program lists. */
+const NAMES: Word = { text: "", dynamic: true, splits: true, form: `${MARK.glob}*` };
+
+/** The same of `find`: they begin with a folder. */
+const FOUND: Word = { ...NAMES, form: `./${MARK.glob}*` };
+
+function commandOf(words: Word[]): SimpleCommand {
+  return { words, assigns: false, assigned: [], files: [], after: ";", inner: 0, compound: false };
+}
+
+function wordOf(form: string): Word {
+  return { text: form, dynamic: isExpanded(form), splits: false, form };
 }

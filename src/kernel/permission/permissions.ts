@@ -253,22 +253,31 @@ export class Permissions {
     const refusal = this.refusal(call);
     if (refusal !== null) return refusal;
     const asked = this.asks(call);
-    return asked && `A person has to decide it (ask rule ${asked.rules.join(", ")}): call ${name} itself.`;
+    return asked && `A person has to decide it, because ${asked.why.join("; ")}: call ${name} itself.`;
   }
 
   /** Returns what a person must be asked about a covered call; null when nothing. */
   asks(call: Call): Asked | null {
-    return this.#parts.asks.asks(() => this.#view(call));
+    return this.#parts.asks.asks(() => this.#view(call), this.#askPorts);
   }
 
   /** The same for a file that its driver has opened. `also`: other tools whose ask rules count. */
   asksForOpened(call: Call & { opened: string }, also: readonly string[]): Asked | null {
-    return this.#parts.asks.asksForOpened(() => this.#view(call), also);
+    return this.#parts.asks.asksForOpened(() => this.#view(call), also, this.#askPorts);
   }
 
   /** Returns the rules that "always" would allow for this call, as they are shown to the person; empty for none. */
   suggestAlways(call: Call): string[] {
-    return suggestRules(this.#view(call));
+    const { rules, mode } = this.#parts.asks.rights;
+    return suggestRules(this.#view(call), { ...this.#askPorts, rules, mode });
+  }
+
+  /** What decides the files of a command. */
+  get #askPorts() {
+    return {
+      denies: (view: CallView) => this.#denials.some((rule) => denies(rule, view)),
+      allows: (view: CallView) => "rule" in this.#decide(view),
+    };
   }
 
   /**

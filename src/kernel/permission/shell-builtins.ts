@@ -1,11 +1,11 @@
 /** Which shell builtins may run code that their arguments hold. A pattern that names one would allow any command. */
 
-import { namesIn, type Word } from "./shell-lexer.ts";
+import { MARK, namesIn, type Word } from "./shell-lexer.ts";
 import type { SimpleCommand } from "./shell-words.ts";
 
 /** All builtins of bash and dash, and the additional ones of other POSIX shells. Any other name is a program. */
 const BUILTINS = namesIn(
-  `. : [ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo
+  `. : [ [[ alias bg bind break builtin caller cd chdir command compgen complete compopt continue declare dirs disown echo
   enable eval exec exit export false fc fg float getopts hash help history integer jobs kill let local logout mapfile
   nameref popd print printf pushd pwd read readarray readonly repeat return set shift shopt source suspend test times
   trap true type typeset ulimit umask unalias unset wait whence`,
@@ -18,7 +18,10 @@ const NUMERIC = namesIn("break continue exit return shift wait");
 
 /** Operators of `test` that compare texts or check files. `-v`, `-R` and arithmetic ones evaluate names. */
 const UNARY = namesIn("-a -b -c -d -e -f -g -h -k -n -p -r -s -u -w -x -z -G -L -N -O -S");
-const BINARY = namesIn("= == != < > -ef -nt -ot");
+const BINARY = namesIn("= == != =~ < > -ef -nt -ot");
+
+const NUMBERS = namesIn("-eq -ne -lt -le -gt -ge");
+const NUMBER = new RegExp(`^[0-9${MARK.number}]+$`);
 
 /**
  * Returns the builtin that may evaluate an argument of this command as code, or null. An argument that the shell expands
@@ -37,7 +40,15 @@ function isPlain(name: string, args: readonly Word[]): boolean {
   if (name === "printf") return isPlainPrintf(args);
   if (name === "test") return isPlainTest(args);
   if (name === "[") return isPlainTest(args.slice(0, -1)) && args.at(-1)?.text === "]";
+  if (name === "[[") return isPlainTest(args.slice(0, -1).map((word) => ({ ...word, splits: false })));
+  // `-x` evaluates PS4.
+  if (name === "set") return /^(?: [-+](?:[eu]+|[eu]*o (?:pipefail|errexit|nounset)))+$/.test(textOf(args));
   return false;
+}
+
+/** The arguments as one text; "" where the shell expands one. */
+function textOf(args: readonly Word[]): string {
+  return args.every(isStatic) ? args.map(({ text }) => ` ${text}`).join("") : "";
 }
 
 /** `-v` evaluates a name, and bash's `%n` sets a variable, PATH for one. The format must be known. */
@@ -51,12 +62,18 @@ function isPlainPrintf(args: readonly Word[]): boolean {
 
 /** At most four arguments, so that POSIX says which of them is the operator. */
 function isPlainTest(args: readonly Word[]): boolean {
+  const [first, second, third] = args;
+  // Some shells evaluate other operands of these.
+  if (args.length === 3 && isOperator(second, NUMBERS)) return isNumber(first) && isNumber(third);
   if (args.length > 4 || args.some((word) => word.splits)) return false;
-  const [first, second] = args;
   if (args.length <= 1) return true;
   if (args.length === 3 && isOperator(second, BINARY)) return true;
   if (isStatic(first) && first.text === "!") return isPlainTest(args.slice(1));
   return args.length === 2 && isOperator(first, UNARY);
+}
+
+function isNumber(word: Word | undefined): boolean {
+  return word !== undefined && NUMBER.test(word.form);
 }
 
 function isOperator(word: Word | undefined, known: ReadonlySet<string>): boolean {
@@ -67,11 +84,14 @@ function isStatic(word: Word | undefined): word is Word {
   return word !== undefined && !word.dynamic;
 }
 
-/** Variables whose values the shell itself runs. */
-const CODE_VARIABLE = /^(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4])(?:\[.*\])?\+?=/s;
+/** Names of variables whose values the shell itself runs. */
+const CODE_VARIABLE = /(?:^|[^A-Z0-9_])(?:BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4])(?![A-Za-z0-9_])/;
 /** A text that an evaluating builtin could run as a command. */
 const CODE = /`|\$[({[]/;
-const DECLARATIONS = namesIn("declare export local readonly typeset");
+/** Builtins that set variables whose names are arguments. */
+const SETTERS = namesIn(
+  "declare export getopts let local mapfile printf read readarray readonly typeset unset",
+);
 
 /**
  * Returns true when the line may run a command that its words do not show: by a variable that the shell runs, or by an
@@ -79,12 +99,19 @@ const DECLARATIONS = namesIn("declare export local readonly typeset");
  */
 export function mayEvaluateCode(line: readonly SimpleCommand[]): boolean {
   const evaluating = line.filter((command) => evaluatingBuiltin(command) !== null);
-  const assigned = line.flatMap(({ assignments }) => assignments);
-  const declared = evaluating.flatMap(({ words: [first, ...args] }) =>
-    first && DECLARATIONS.has(first.text) ? args.map(({ text }) => text) : [],
-  );
-  if ([...assigned, ...declared].some((text) => CODE_VARIABLE.test(text))) return true;
+  const assigned = line.flatMap((command) => command.assigned.map(({ text }) => text));
+  if (assigned.some((text) => CODE_VARIABLE.test(text.replace(/\+?=.*/s, "")))) return true;
+  const set = evaluating.filter(({ words: [first] }) => first && SETTERS.has(first.text));
+  const names = set.flatMap(({ words: [, ...args] }) => args);
+  // A variable may hold the name: `x=PS4; read $x < file`.
+  if (
+    names.some(({ text, form, dynamic }) => CODE_VARIABLE.test(text) || (dynamic && !STATIC_NAME.test(form)))
+  )
+    return true;
   // An assignment is enough: bash evaluates its subscript, and the values of RANDOM, OPTIND and others.
   const evaluated = evaluating.flatMap(({ words }) => words.map(({ text }) => text));
   return [...assigned, ...evaluated].some((text) => CODE.test(text));
 }
+
+/** `NAME=` at the start of an argument. */
+const STATIC_NAME = /^[A-Za-z_][A-Za-z0-9_]*\+?=/;

@@ -12,38 +12,105 @@ export interface Word {
   dynamic: boolean;
   /** It may expand to no argument or to several: an unquoted expansion, or `"$@"`. */
   splits: boolean;
+  /** Its text with a mark for each expansion: see MARK. */
+  form: string;
+  /** The commands of its substitutions, one list for each. */
+  runs?: readonly (readonly SimpleCommand[])[];
+}
+
+/** What stands in a word's form for an expansion. No line may contain these characters. */
+export const MARK = {
+  /** On both sides of a variable's name. */
+  variable: "\u0001",
+  /** Anything. */
+  unknown: "\u0002",
+  /** A number. */
+  number: "\u0005",
+  /** Before a character that matches files, or that begins several words. */
+  glob: "\u0003",
+  /** On both sides of the index of a substitution in `runs`. */
+  substitution: "\u0004",
+} as const;
+
+const MARKS = Object.values(MARK).join("");
+const MARKED = new RegExp(`[${MARKS}]`);
+const OPTION_START = new RegExp(`^[-${MARKS}]`);
+
+/** Whether the shell expands some part of the form. */
+export function isExpanded(form: string): boolean {
+  return MARKED.test(form);
+}
+
+/** Whether the form begins with "-", or with what the shell expands. */
+export function beginsAsOption(form: string): boolean {
+  return OPTION_START.test(form);
+}
+
+/** One program that the line runs. */
+export interface SimpleCommand {
+  words: Word[];
+  /** Begins with assignments, `FOO=x git …`, which can change what the name runs; or the variable of a loop. */
+  assigns: boolean;
+  /** Assignments, `FOO=x`. */
+  assigned: Word[];
+  /** Files of redirections. /dev/null and other descriptors do not count. */
+  files: { word: Word; access: "read" | "write" }[];
+  /** The operator before it: `&&`, or `|` when it reads what the one command before it prints. */
+  after: string;
+  /** In how many substitutions it is. */
+  inner: number;
+  /** It is part of a loop or a condition, or has a here-document. */
+  compound: boolean;
 }
 
 export class NotUnderstood extends Error {}
 
 export type Token =
   | { kind: "word"; word: Word; quoted: boolean; assignment: boolean }
-  | { kind: "separator" }
+  | { kind: "separator"; operator: string }
   /** `&` directly before `>`: bash redirects both streams, dash ends the command and redirects. */
   | { kind: "both" }
   | { kind: "open" | "close" }
   | { kind: "redirect"; operator: string }
+  /** The text after `<<` or `<<<` names no file. */
+  | { kind: "text" }
   | { kind: "end" };
+
+/** `${x%.ts}` and others whose word is plain text. */
+const PLAIN_BRACES = /^\{#?([A-Za-z_][A-Za-z0-9_]*|[0-9])(?:(?::?[-+]|%%?|##?)[\w.,:/*? -]*)?\}/;
+/** Arithmetic without names, which the shell would evaluate. */
+const PLAIN_ARITHMETIC = /^\(\([0-9\s+*/%-]+\)\)/;
 
 /** Longest first. `&>` is read as two tokens, `both` and `>`. */
 const OPERATORS = ["<<<", "<<-", "&&", "||", "|&", ">>", ">&", ">|", "<&", "<>", "<<"] as const;
 const SEPARATORS = new Set(["&&", "||", "|&", "|", "&", ";", "\n"]);
 const REDIRECTS = new Set([">>", ">&", ">|", "<>", ">", "<", "<&"]);
+const ALONE = /(?:\{|\[\[?)(?=[ \t\n;&|()<>]|$)/y;
 const META = " \t\n;&|()<>";
 /** Unquoted, these may change a word, or expand it to several. */
 const EXPANDS = "*?[{";
 const NAME_FIRST = /[A-Za-z_]/;
 const NAME = /[A-Za-z0-9_]/;
+/** Maximum characters of an expansion in braces, and of arithmetic. */
+const MAX_BRACES = 200;
+const SUBSTITUTION = new RegExp(`${MARK.substitution}(\\d+)${MARK.substitution}`, "g");
 /** `$?`, `$#`, `$1` …: one letter long. */
 const SPECIAL = "?#$!-@*0123456789";
+
+/** Parses the commands of a substitution, up to its end. */
+export type Substitute = (lexer: Lexer, end: "close" | "end") => readonly SimpleCommand[];
 
 /** Splits a line into tokens as a shell does. */
 export class Lexer {
   readonly #line: string;
+  readonly #substitute: Substitute;
   #at = 0;
+  /** Here-documents whose lines have not been read. */
+  #documents: { end: string; isLiteral: boolean; stripsTabs: boolean }[] = [];
 
-  constructor(line: string) {
+  constructor(line: string, substitute: Substitute) {
     this.#line = line;
+    this.#substitute = substitute;
   }
 
   next(): Token {
@@ -82,14 +149,52 @@ export class Lexer {
     }
     if (operator === ")") return { kind: "close" };
     if (operator === ";" && (next === ";" || next === "&")) throw new NotUnderstood(); // of `case`
-    if (SEPARATORS.has(operator)) return { kind: "separator" };
-    if (!REDIRECTS.has(operator)) throw new NotUnderstood(); // Here-documents and here-strings.
+    if (operator === "\n") this.#readDocuments();
+    if (SEPARATORS.has(operator)) return { kind: "separator", operator };
+    if (operator.startsWith("<<")) return this.#text(operator);
+    if (!REDIRECTS.has(operator)) throw new NotUnderstood();
     if (next === "(") throw new NotUnderstood(); // Process substitution.
     return { kind: "redirect", operator };
   }
 
+  /** Reads the word after `<<<`, or the end of a here-document, whose lines follow the line. */
+  #text(operator: string): Token {
+    const start = this.#at;
+    const token = this.next();
+    if (token.kind !== "word") throw new NotUnderstood();
+    if (operator === "<<<") {
+      if (token.word.runs) throw new NotUnderstood();
+      return { kind: "text" };
+    }
+    const { text: end, dynamic } = token.word;
+    if (dynamic || end === "" || /[\n\\$`]/.test(this.#line.slice(start, this.#at)))
+      throw new NotUnderstood();
+    this.#documents.push({ end, isLiteral: token.quoted, stripsTabs: operator === "<<-" });
+    return { kind: "text" };
+  }
+
+  /** Skips the lines of here-documents. Of one whose end is not quoted, the shell expands the lines. */
+  #readDocuments(): void {
+    for (const { end, isLiteral, stripsTabs } of this.#documents.splice(0)) {
+      for (;;) {
+        if (this.#at >= this.#line.length) throw new NotUnderstood();
+        const newline = this.#line.indexOf("\n", this.#at);
+        const stop = newline < 0 ? this.#line.length : newline;
+        const text = this.#line.slice(this.#at, stop);
+        this.#at = Math.min(stop + 1, this.#line.length);
+        if ((stripsTabs ? text.replace(/^\t+/, "") : text) === end) break;
+        if (!isLiteral && /\\$|`|\$[({[]/.test(text)) throw new NotUnderstood();
+      }
+    }
+  }
+
+  /** The end of the line, or of a substitution: no here-document may be open. */
+  finish(): void {
+    if (this.#documents.length > 0) throw new NotUnderstood();
+  }
+
   #word(): Token {
-    const word: Word = { text: "", dynamic: false, splits: false };
+    const word = plainWord("");
     let quoted = false;
     const start = this.#at;
     for (;;) {
@@ -98,7 +203,7 @@ export class Lexer {
       this.#at++;
       if (char === "'") {
         quoted = true;
-        word.text += this.#singleQuoted();
+        append(word, plainWord(this.#singleQuoted()));
       } else if (char === '"') {
         quoted = true;
         append(word, this.#doubleQuoted());
@@ -106,15 +211,16 @@ export class Lexer {
         const next = this.#take();
         if (next !== "\n") {
           quoted = true;
-          word.text += next;
+          append(word, plainWord(next));
         }
       } else if (char === "`") {
-        throw new NotUnderstood();
+        append(word, this.#backticks(false));
       } else if (char === "$") {
         append(word, this.#dollar(false));
       } else {
         const expands = (EXPANDS.includes(char) && !this.#isAlone(start)) || isTilde(char, word.text);
-        append(word, { text: char, dynamic: expands, splits: expands });
+        const form = char === "~" ? MARK.unknown : `${MARK.glob}${char}`;
+        append(word, expands ? { text: char, dynamic: true, splits: true, form } : plainWord(char));
       }
     }
     return this.#finishWord(start, word, quoted);
@@ -134,12 +240,10 @@ export class Lexer {
     return { kind: "word", word, quoted, assignment };
   }
 
-  /** `{` alone is a group and `[` a command. */
+  /** `{` alone is a group, `[` and `[[` are commands. */
   #isAlone(start: number): boolean {
-    const char = this.#line[start];
-    if (this.#at !== start + 1 || (char !== "{" && char !== "[")) return false;
-    const next = this.#line[this.#at];
-    return next === undefined || META.includes(next);
+    ALONE.lastIndex = start;
+    return ALONE.test(this.#line);
   }
 
   #singleQuoted(): string {
@@ -151,16 +255,16 @@ export class Lexer {
   }
 
   #doubleQuoted(): Word {
-    const word: Word = { text: "", dynamic: false, splits: false };
+    const word = plainWord("");
     for (;;) {
       const char = this.#take();
       if (char === '"') return word;
-      if (char === "`") throw new NotUnderstood();
-      if (char === "\\") {
+      if (char === "`") append(word, this.#backticks(true));
+      else if (char === "\\") {
         const next = this.#take();
-        if (next !== "\n") word.text += '$`"\\'.includes(next) ? next : `\\${next}`;
+        if (next !== "\n") append(word, plainWord('$`"\\'.includes(next) ? next : `\\${next}`));
       } else if (char === "$") append(word, this.#dollar(true));
-      else word.text += char;
+      else append(word, plainWord(char));
     }
   }
 
@@ -168,33 +272,49 @@ export class Lexer {
   #dollar(inQuotes: boolean): Word {
     this.#skipContinuations();
     const next = this.#line[this.#at];
-    if (next === undefined) return { text: "$", dynamic: false, splits: false };
-    if (next === "(" || next === "[") throw new NotUnderstood();
+    if (next === undefined) return plainWord("$");
+    if (next === "[") throw new NotUnderstood();
+    if (next === "(") return this.#parentheses(inQuotes);
     if (next === "{") return this.#braced(inQuotes);
     if (!inQuotes && (next === "'" || next === '"')) throw new NotUnderstood();
     if (NAME_FIRST.test(next)) {
-      this.#skipName();
-      return { text: "", dynamic: true, splits: !inQuotes };
+      const start = this.#at;
+      while (NAME.test(this.#line[this.#at] ?? "")) this.#at++;
+      return expansion(!inQuotes, variableMark(this.#line.slice(start, this.#at)));
     }
     if (SPECIAL.includes(next)) {
       this.#at++;
-      return { text: "", dynamic: true, splits: !inQuotes || next === "@" };
+      return expansion(!inQuotes || next === "@", "?#$!".includes(next) ? MARK.number : MARK.unknown);
     }
-    return { text: "$", dynamic: false, splits: false };
+    return plainWord("$");
   }
 
-  /** Reads `${name}`; anything else in braces can run commands. */
+  /** Reads `${name}`, or what removes or replaces a part by plain text; anything else in braces can run commands. */
   #braced(inQuotes: boolean): Word {
-    this.#at++;
-    const first = this.#line[this.#at] ?? "";
-    if (NAME_FIRST.test(first)) this.#skipName();
-    else if (/[0-9]/.test(first)) this.#at++;
-    if (this.#take() !== "}") throw new NotUnderstood();
-    return { text: "", dynamic: true, splits: !inQuotes };
+    const [whole, name] = PLAIN_BRACES.exec(this.#line.slice(this.#at, this.#at + MAX_BRACES)) ?? [];
+    if (whole === undefined || name === undefined) throw new NotUnderstood();
+    this.#at += whole.length;
+    return expansion(!inQuotes, whole === `{${name}}` ? variableMark(name) : MARK.unknown);
   }
 
-  #skipName(): void {
-    while (NAME.test(this.#line[this.#at] ?? "")) this.#at++;
+  /** Reads the commands of `$(…)`, or plain arithmetic. */
+  #parentheses(inQuotes: boolean): Word {
+    if (/^\((?:\\\n)*\(/.test(this.#line.slice(this.#at, this.#at + MAX_BRACES))) {
+      const [whole] = PLAIN_ARITHMETIC.exec(this.#line.slice(this.#at, this.#at + MAX_BRACES)) ?? [];
+      if (whole === undefined) throw new NotUnderstood();
+      this.#at += whole.length;
+      return expansion(!inQuotes, MARK.number);
+    }
+    this.#at++;
+    return substitution(this.#substitute(this, "close"), !inQuotes);
+  }
+
+  #backticks(inQuotes: boolean): Word {
+    const end = this.#line.indexOf("`", this.#at);
+    const text = this.#line.slice(this.#at, end);
+    if (end < 0 || text.includes("\\")) throw new NotUnderstood();
+    this.#at = end + 1;
+    return substitution(this.#substitute(new Lexer(text, this.#substitute), "end"), !inQuotes);
   }
 
   /** `$\<newline>(` is `$(` to a shell. */
@@ -210,10 +330,33 @@ export class Lexer {
   }
 }
 
+function plainWord(text: string): Word {
+  return { text, dynamic: false, splits: false, form: text };
+}
+
+function expansion(splits: boolean, form: string): Word {
+  return { text: "", dynamic: true, splits, form };
+}
+
+function variableMark(name: string): string {
+  return `${MARK.variable}${name}${MARK.variable}`;
+}
+
+function substitution(commands: readonly SimpleCommand[], splits: boolean): Word {
+  return { ...expansion(splits, `${MARK.substitution}0${MARK.substitution}`), runs: [commands] };
+}
+
 function append(word: Word, part: Word): void {
+  const { runs = [] } = word;
   word.text += part.text;
   word.dynamic ||= part.dynamic;
   word.splits ||= part.splits;
+  // A part has at most one substitution, or is a whole quoted text.
+  word.form += part.form.replace(
+    SUBSTITUTION,
+    (_, index: string) => `${MARK.substitution}${Number(index) + runs.length}${MARK.substitution}`,
+  );
+  if (part.runs) word.runs = [...runs, ...part.runs];
 }
 
 /** A home folder: at the start of a word, or of a part of an assignment. */

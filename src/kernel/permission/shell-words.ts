@@ -1,32 +1,23 @@
 /** Parses a shell command line into simple commands. */
 
-import { Lexer, NotUnderstood, type Token, type Word } from "./shell-lexer.ts";
+import { Lexer, NotUnderstood, type SimpleCommand, type Substitute, type Word } from "./shell-lexer.ts";
 
-/** One program that the line runs. */
-export interface SimpleCommand {
-  words: Word[];
-  /** Begins with assignments, `FOO=x git …`: they can change what the name runs. */
-  assigns: boolean;
-  /** The texts of assignments, `FOO=x`. */
-  assignments: string[];
-  /** Its output goes to a file (`>`, `>>`, `&>`, `<>`). /dev/null and other descriptors do not count. */
-  writes: boolean;
-  /** It reads a file by `<`. */
-  reads: boolean;
-}
+export type { SimpleCommand } from "./shell-lexer.ts";
 
 const MAX_LINE = 100_000;
 const MAX_DEPTH = 100;
 
 /**
  * Returns all simple commands of a line, or null when some part is not supported. It must find every command that any
- * POSIX shell would run. Lists, pipes, groups and subshells are supported. Command and process substitution,
- * here-documents, compound commands, functions and `${…}` beyond a plain name are not.
+ * POSIX shell would run, those of command substitutions included, which follow the command that they are part of.
+ * Supported are lists, pipes, groups, loops, `if`, here-documents, and `${…}` with plain text. `case`, functions,
+ * process substitution and arithmetic with names are not.
  */
 export function parseCommandLine(line: string): SimpleCommand[] | null {
   if (line.length > MAX_LINE || hasControl(line)) return null;
   try {
-    return new Parser(new Lexer(line)).parse();
+    const commands = parse(new Lexer(line, substituteAt(0)), "end", 0);
+    return commands.flatMap(withInner);
   } catch (thrown) {
     if (thrown instanceof NotUnderstood) return null;
     throw thrown;
@@ -42,20 +33,58 @@ function hasControl(line: string): boolean {
   return false;
 }
 
-/** Words that start or continue a compound command where a command's name is expected. */
-const RESERVED = new Set(
-  "if then else elif fi do done case esac while until for select function coproc in [[ ]]".split(" "),
-);
+/** Parses a list of commands up to this token. */
+function parse(lexer: Lexer, end: "close" | "end", depth: number): SimpleCommand[] {
+  if (depth > MAX_DEPTH) throw new NotUnderstood();
+  const commands = new Parser(lexer, end).parse();
+  lexer.finish();
+  return commands;
+}
+
+/** The command, and behind it those of its substitutions. */
+function withInner(command: SimpleCommand): SimpleCommand[] {
+  const words = [...command.words, ...command.assigned, ...command.files.map(({ word }) => word)];
+  const inner = words.flatMap(({ runs = [] }) => runs.flat().flatMap(withInner));
+  return [command, ...inner.map((part) => ({ ...part, inner: part.inner + 1 }))];
+}
+
+/** The parser of a substitution: a line in a line, down to a depth. */
+function substituteAt(depth: number): Substitute {
+  return (lexer, end) => parse(lexer, end, depth + 1);
+}
+
+/** Words of compound commands that are not supported, where a command's name is expected. */
+const UNSUPPORTED = new Set("case esac select function coproc in ]]".split(" "));
+
+/** An open group: a bracket, or the last word of a compound command. */
+type Group = "(" | "{" | "if" | "then" | "else" | "loop" | "do";
+
+/** Words that open, continue or close a compound command: the group that must be open before, and the one after. */
+const KEYWORDS: ReadonlyMap<string, { from: readonly (Group | null)[]; to: Group | null }> = new Map([
+  ["{", { from: [null], to: "{" }],
+  ["}", { from: ["{"], to: null }],
+  ["if", { from: [null], to: "if" }],
+  ["then", { from: ["if"], to: "then" }],
+  ["elif", { from: ["then"], to: "if" }],
+  ["else", { from: ["then"], to: "else" }],
+  ["fi", { from: ["then", "else"], to: null }],
+  ["while", { from: [null], to: "loop" }],
+  ["until", { from: [null], to: "loop" }],
+  ["do", { from: ["loop"], to: "do" }],
+  ["done", { from: ["do"], to: null }],
+]);
 
 /** Assembles tokens into commands. */
 class Parser {
   readonly #lexer: Lexer;
+  readonly #end: "close" | "end";
   readonly #commands: SimpleCommand[] = [];
-  /** The closing tokens of open groups. */
-  readonly #open: ("(" | "{")[] = [];
+  readonly #open: Group[] = [];
+  #after = ";";
 
-  constructor(lexer: Lexer) {
+  constructor(lexer: Lexer, end: "close" | "end") {
     this.#lexer = lexer;
+    this.#end = end;
   }
 
   parse(): SimpleCommand[] {
@@ -66,41 +95,39 @@ class Parser {
     return this.#commands;
   }
 
-  /** Reads up to and with the next separator. False at the end of the line. */
+  /** Reads up to and with the next separator. False at the end of the line or the substitution. */
   #command(): boolean {
-    const command: SimpleCommand = {
-      words: [],
-      assigns: false,
-      assignments: [],
-      writes: false,
-      reads: false,
-    };
-    /** After `)`, `}` or `&>`: only redirections may follow. */
+    let command = this.#fresh();
+    /** After `)`, `}`, `done`, `fi` or `&>`: only redirections may follow. */
     let closed = false;
     for (;;) {
       const token = this.#lexer.next();
-      const empty = command.words.length === 0 && !command.assigns;
       switch (token.kind) {
         case "end":
+          if (this.#end !== "end") throw new NotUnderstood();
           this.#finish(command);
           return false;
         case "separator":
           this.#finish(command);
+          // Of a group it is not known which of its commands prints, and whether it ran to its end.
+          this.#after = closed ? ";" : token.operator;
           return true;
         case "open":
-          if (!empty || closed || command.writes || command.reads) throw new NotUnderstood();
+          if (!isEmpty(command) || closed) throw new NotUnderstood();
           this.#enter("(");
           break;
         case "close":
           this.#finish(command);
-          this.#leave("(");
-          command.words = [];
-          command.assignments = [];
-          command.assigns = command.writes = command.reads = false;
+          if (this.#open.length === 0 && this.#end === "close") return false;
+          if (this.#open.pop() !== "(") throw new NotUnderstood();
+          command = this.#fresh();
           closed = true;
           break;
         case "redirect":
           this.#redirect(command, token.operator);
+          break;
+        case "text":
+          command.compound = true;
           break;
         case "both":
           // A word after the file belongs to this command in bash, and is a command in dash.
@@ -111,32 +138,68 @@ class Parser {
           if (command.words.length > 0) command.words.push(token.word);
           else if (token.assignment) {
             command.assigns = true;
-            command.assignments.push(token.word.text);
-          } else closed = this.#first(command, token);
+            command.assigned.push(token.word);
+          } else if (token.quoted || command.assigns) {
+            if (!token.quoted && (KEYWORDS.has(token.word.text) || UNSUPPORTED.has(token.word.text)))
+              throw new NotUnderstood();
+            command.words.push(token.word);
+          } else closed = this.#first(command, token.word);
           break;
       }
     }
   }
 
-  /** Reads a word where a command's name is expected. Returns true when it closed a group. */
-  #first(command: SimpleCommand, token: Token & { kind: "word" }): boolean {
-    const { text } = token.word;
-    if (token.quoted) {
-      command.words.push(token.word);
+  #fresh(): SimpleCommand {
+    const compound = this.#open.some((group) => group !== "(" && group !== "{");
+    return { words: [], assigns: false, assigned: [], files: [], after: this.#after, inner: 0, compound };
+  }
+
+  /** Reads an unquoted word where a command's name is expected. Returns true when it closed a group. */
+  #first(command: SimpleCommand, word: Word): boolean {
+    const { text, dynamic } = word;
+    if (text === "!" && !dynamic) return false; // Only negates the exit status.
+    const keyword = dynamic ? undefined : KEYWORDS.get(text);
+    if (keyword) {
+      if (!isEmpty(command)) throw new NotUnderstood();
+      if (!keyword.from.includes(null)) {
+        const open = this.#open.pop();
+        if (!keyword.from.some((group) => group === open)) throw new NotUnderstood();
+      }
+      if (keyword.to === null) return true;
+      this.#enter(keyword.to);
+      command.compound ||= keyword.to !== "{";
       return false;
     }
-    if (text === "!" && !command.assigns) return false; // Only negates the exit status.
-    if (text === "{" && !command.assigns) {
-      this.#enter("{");
+    if (text === "for" && !dynamic) {
+      if (!isEmpty(command)) throw new NotUnderstood();
+      this.#for();
+      command.compound = true;
       return false;
     }
-    if (text === "}" && !command.assigns) {
-      this.#leave("{");
-      return true;
-    }
-    if (RESERVED.has(text)) throw new NotUnderstood();
-    command.words.push(token.word);
+    if (UNSUPPORTED.has(text)) throw new NotUnderstood();
+    command.words.push(word);
     return false;
+  }
+
+  /** Reads `NAME in WORDS;` of a loop. Its variable counts as an assignment of each word. */
+  #for(): void {
+    const name = this.#lexer.next();
+    if (name.kind !== "word" || name.quoted || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name.word.form))
+      throw new NotUnderstood();
+    const loop = { ...this.#fresh(), assigns: true, compound: true };
+    const word = this.#lexer.next();
+    if (word.kind !== "word" || word.quoted || word.word.form !== "in") throw new NotUnderstood();
+    for (;;) {
+      const token = this.#lexer.next();
+      if (token.kind === "separator" && (token.operator === ";" || token.operator === "\n")) break;
+      if (token.kind !== "word") throw new NotUnderstood();
+      const { text, form } = token.word;
+      const [before, after] = [`${name.word.text}=${text}`, `${name.word.text}=${form}`];
+      loop.assigned.push({ ...token.word, text: before, form: after });
+    }
+    this.#commands.push(loop);
+    this.#after = ";";
+    this.#enter("loop");
   }
 
   #redirect(command: SimpleCommand, operator: string): void {
@@ -149,21 +212,36 @@ class Parser {
     const duplicates = operator === ">&" || operator === "<&";
     if (duplicates && known && /^(?:[0-9]+|-)$/.test(text)) return;
     if (duplicates && (dynamic || /[$`]/.test(text))) throw new NotUnderstood(); // bash expands it twice, quoted or not.
-    if (operator === "<") command.reads = true;
-    else command.writes = true;
+    command.files.push({ word: target.word, access: operator === "<" ? "read" : "write" });
   }
 
   #finish(command: SimpleCommand): void {
-    const { words, assigns, writes, reads } = command;
-    if (words.length > 0 || assigns || writes || reads) this.#commands.push({ ...command });
+    const [first] = command.words;
+    // To a shell without `[[`, what is not plain words is something else.
+    if (first?.form === "[[" && (command.words.at(-1)?.form !== "]]" || command.files.length > 0))
+      throw new NotUnderstood();
+    if (!isEmpty(command)) this.#commands.push(command);
   }
 
-  #enter(bracket: "(" | "{"): void {
-    this.#open.push(bracket);
+  #enter(group: Group): void {
+    this.#open.push(group);
     if (this.#open.length > MAX_DEPTH) throw new NotUnderstood();
   }
+}
 
-  #leave(bracket: "(" | "{"): void {
-    if (this.#open.pop() !== bracket) throw new NotUnderstood();
-  }
+function isEmpty({ words, assigns, files }: SimpleCommand): boolean {
+  return words.length === 0 && !assigns && files.length === 0;
+}
+
+export function readsFile({ files }: SimpleCommand): boolean {
+  return files.some(({ access }) => access === "read");
+}
+
+export function writesFile({ files }: SimpleCommand): boolean {
+  return files.some(({ access }) => access === "write");
+}
+
+/** Whether the shell runs commands for its text. */
+export function hasSubstitution({ words, assigned, files }: SimpleCommand): boolean {
+  return [...words, ...assigned, ...files.map(({ word }) => word)].some(({ runs }) => runs !== undefined);
 }

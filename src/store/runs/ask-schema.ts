@@ -37,6 +37,8 @@ const AskedCall = z.object({
   opened: z.string().optional(),
   /** The ask rules that match. */
   rules: z.array(z.string()),
+  /** Why it is asked: clauses that follow "asked because". Absent in older records. */
+  why: z.array(z.string()).optional(),
   /** The model's own reason, if the call has one. */
   reason: z.string().optional(),
   /** The folder that a yes opens to the run, which is outside of its project. */

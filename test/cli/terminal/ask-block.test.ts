@@ -197,7 +197,7 @@ describe("the lines", () => {
     expect(askLines(permission(), freshAsk(permission()), size, LOOK)).toEqual([
       "? coder (agent of process 3) needs your answer - 1 of 2",
       "  Bash git push",
-      "  ask rule Bash",
+      "  asked because of the ask rule Bash",
       "  the model says: publish it",
       "> 1 Yes",
       "  2 Always Bash(git push *)  until this run ends",

@@ -2,18 +2,18 @@ import { describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseCommandLine } from "../../../src/kernel/permission/shell-words.ts";
+import { parseCommandLine, readsFile, writesFile } from "../../../src/kernel/permission/shell-words.ts";
 
 /** Commands as text, with what makes them special behind. `~` before a word: the shell expands it. */
 function shown(line: string): string[] | null {
   const commands = parseCommandLine(line);
   if (commands === null) return null;
-  return commands.map(({ words, assigns, writes, reads }) =>
+  return commands.map((command) =>
     [
-      words.map((word) => (word.dynamic ? `~${word.text}` : word.text)).join("|"),
-      assigns && "assigns",
-      writes && "writes",
-      reads && "reads",
+      command.words.map((word) => (word.dynamic ? `~${word.text}` : word.text)).join("|"),
+      command.assigns && "assigns",
+      writesFile(command) && "writes",
+      readsFile(command) && "reads",
     ]
       .filter((part) => part !== false)
       .join(" +"),
@@ -145,34 +145,61 @@ describe("redirections and assignments are recorded", () => {
   }
 });
 
+describe("the commands of substitutions, loops, conditions and here-documents are found", () => {
+  const cases: [string, string[]][] = [
+    ["git $(rm x)", ["git|~", "rm|x"]],
+    ['git "a$(rm x; ls)"', ["git|~a", "rm|x", "ls"]],
+    ["git $\\\n(rm x)", ["git|~", "rm|x"]],
+    ['git `rm x` "`ls`"', ["git|~|~", "rm|x", "ls"]],
+    ["git $(echo $(rm x))", ["git|~", "echo|~", "rm|x"]],
+    ["x=$(rm x)", [" +assigns", "rm|x"]],
+    ["git log > $(rm x)", ["git|log +writes", "rm|x"]],
+    ["git $((1+1))", ["git|~"]],
+    [`git "\${x:-y}" \${#x} \${f%.ts}`, ["git|~|~|~"]],
+    ["git <<EOF\na $x\nEOF\nrm x", ["git", "rm|x"]],
+    ["git <<'EOF' > out\n$(rm x)\nEOF", ["git +writes"]],
+    ["git <<-EOF\n\tEOF", ["git"]],
+    ["git <<< x", ["git"]],
+    ["if git log; then rm x; elif ls; then :; else mv a b; fi", ["git|log", "rm|x", "ls", ":", "mv|a|b"]],
+    ["while true; do rm x; done", ["true", "rm|x"]],
+    ["until git log; do rm x; done | cat", ["git|log", "rm|x", "cat"]],
+    ["for f in *; do rm $f; done", [" +assigns", "rm|~"]],
+    ["for f in $(ls) b\ndo\nrm $f\ndone > out", [" +assigns", "ls", "rm|~", " +writes"]],
+    ["[[ -f x ]] && rm x", ["[[|-f|x|]]", "rm|x"]],
+  ];
+  for (const [line, commands] of cases) {
+    test(`${JSON.stringify(line)} is ${JSON.stringify(commands)}`, () =>
+      expect(shown(line)).toEqual(commands));
+  }
+});
+
 describe("a line that could hide a command is refused", () => {
   const lines = [
-    "git $(rm x)",
-    'git "$(rm x)"',
-    "git $\\\n(rm x)",
-    "git `rm x`",
-    'git "`rm x`"',
     "git <(rm x)",
     "git >(rm x)",
     "git log > >(rm x)",
-    "git $((1+1))",
     "git $[1+1]",
     `git \${x:-$(rm y)}`,
     `git \${x@P}`,
     `git \${!x}`,
-    `git "\${x:-y}"`,
     "git $'a\\nb'",
     'git $"a"',
     "git <<EOF\n$(rm x)\nEOF",
-    "git <<-EOF\nEOF",
-    "git <<< x",
+    "git <<EOF\na",
+    "git <<EOF\na\\\nEOF",
+    "git $(git <<EOF)\nEOF",
+    "git $(rm x",
+    "git `rm x",
+    "git $((x))",
+    "for f in a; rm x",
+    "for ((;;)); do rm x; done",
+    "if git log; rm x; fi",
+    "while git log; rm x; done",
+    "done",
+    "for f in a; do rm x; fi",
     "git < /dev/tcp/example.com/80",
     "git > /dev/udp/example.com/80",
-    "if git log; then rm x; fi",
-    "while true; do rm x; done",
-    "for f in *; do rm $f; done",
     "case x in x) rm y;; esac",
-    "until git log; do rm x; done",
     "select x in a; do rm x; done",
     "function git { rm x; }",
     "git() { rm x; }; git log",
@@ -233,7 +260,7 @@ describe("a real shell never runs more than the parser found", () => {
     "'mark' 1; \"mark\" 2; m\\ark 3",
     "mark {a,b}; mark $x; mark *",
     "x=1; mark 2",
-    ...randomLines(4_000),
+    ...randomLines(8_000),
   ];
   const understood = lines.filter((line) => parseCommandLine(line) !== null);
 
@@ -242,7 +269,9 @@ describe("a real shell never runs more than the parser found", () => {
       const ran = await marksRun(shell, understood);
       expect(understood.length).toBeGreaterThan(500);
       expect(ran.filter((marks) => marks > 0).length).toBeGreaterThan(200);
-      const missed = understood.filter((line, i) => (ran[i] ?? 0) > marksSeen(line));
+      // A loop runs its commands several times, and braces may run a substitution several times.
+      const mayRepeat = (line: string): boolean => /\bdo\b|\{/.test(line) && marksSeen(line) > 0;
+      const missed = understood.filter((line, i) => (ran[i] ?? 0) > marksSeen(line) && !mayRepeat(line));
       expect(missed).toEqual([]);
     });
   }
@@ -324,6 +353,8 @@ function randomLines(count: number): string[] {
       "x=",
       "[1]=",
     ],
+    ...["$(", "$(mark 1)", "`", "$((1))", "\n", "<<E\n", "E\n", "[[ ", " ]]", '"$(', ')"'],
+    ...["if ", "; then ", "; else ", "; fi", "for x in a b; do ", "while ", "; do ", "; done", "done", "fi"],
     ...[
       ">/dev/null ",
       " 2>/dev/null",

@@ -1,0 +1,153 @@
+/** What of a command line a person has to decide in the mode `outside`, and why. */
+
+import { resolve } from "node:path";
+import type { CallView } from "./call-view.ts";
+import { effectOf, type Reads } from "./harmless-commands.ts";
+import { mayEvaluateCode } from "./shell-builtins.ts";
+import { namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { fileOf, isListing, type Variables, variablesOf } from "./word-values.ts";
+
+/** One reason to ask: a clause that follows "because". Only a rule for the whole tool answers one without a part. */
+export interface Need {
+  why: string;
+  /** The command that may act. */
+  command?: SimpleCommand;
+  /** The call of Read or Write that the line equals. */
+  file?: CallView;
+  /** It only reads, a file that may be any. */
+  isRead?: boolean;
+}
+
+/** Returns why the file of this call of Read or Write has to be decided by a person; null when it has not. */
+export type FileJudge = (file: CallView, access: "read" | "write") => string | null;
+
+/** Variables that change only how programs print, and names that no program reads. */
+const PRINTING = namesIn("CI NO_COLOR FORCE_COLOR CLICOLOR LANG LANGUAGE TZ COLUMNS LINES TERM");
+const PLACEHOLDERS = namesIn(
+  `FOO BAR BAZ VAR NAME VALUE FILE FILES DIR NUM COUNT TOTAL SUM INDEX LINE DATE NOW TODAY MSG MESSAGE TEXT KEY VERSION TAG
+  BRANCH COMMIT HASH SHA RESULT STATUS CODE OUT OUTPUT START END`,
+);
+/** Names in lower case that shells and other programs read. */
+const LOWER = namesIn(
+  "auto_resume histchars http_proxy https_proxy ftp_proxy all_proxy no_proxy path cdpath fpath manpath mailpath",
+);
+
+/** Whether it sets a variable that may change what a program does. */
+export function assignsMore({ assigned }: SimpleCommand): boolean {
+  return assigned.some(({ form }) => !isPrinting(form.replace(/=.*/s, "")));
+}
+
+function isPrinting(name: string): boolean {
+  return PRINTING.has(name) || /^LC_[A-Z]+$/.test(name);
+}
+
+/** Returns what is left to decide when nothing has been allowed: empty when the line only reads. */
+export function needsOf(view: CallView, judge: FileJudge): Need[] {
+  const line = view.commandLine;
+  if (line === null) return [{ why: "the command line is not understood as a whole" }];
+  if (mayEvaluateCode(line)) return [{ why: "the line may run what a variable holds" }];
+  const walk = new Walk(view, judge, variablesOf(line), line);
+  return line.flatMap((command) => walk.step(command));
+}
+
+/** Files that are the command's own streams. */
+const INPUTS = namesIn("/dev/null /dev/stdin");
+const OUTPUTS = namesIn("/dev/stdout /dev/stderr");
+
+/** Goes through the commands of a line and follows the folder in which each of them runs. */
+class Walk {
+  readonly #view: CallView;
+  readonly #judge: FileJudge;
+  readonly #variables: Variables;
+  readonly #line: readonly SimpleCommand[];
+  /** All folders in which a command may run; null: any. */
+  #folders: string[] | null;
+  /** The one folder in which the next command runs, after `cd DIR &&`. */
+  #here: string | null = null;
+
+  constructor(view: CallView, judge: FileJudge, variables: Variables, line: readonly SimpleCommand[]) {
+    this.#view = view;
+    this.#judge = judge;
+    this.#variables = variables;
+    this.#line = line;
+    const repeats = line.some((command) => command.compound && command.words[0]?.text === "cd");
+    this.#folders = repeats ? null : [view.cwd];
+  }
+
+  step(command: SimpleCommand): Need[] {
+    if (command.inner === 0 && command.after !== "&&") this.#here = null;
+    const folders = this.#here !== null && command.inner === 0 ? [this.#here] : this.#folders;
+    const needs = command.assigned.flatMap((word) => this.#assignment(word, command));
+    const effect = effectOf(command, this.#variables);
+    const [program] = command.words;
+    if ("why" in effect) needs.push({ why: effect.why, command });
+    else if (effect.takesNames && !this.#readsListing(command)) {
+      needs.push({ why: "`xargs` reads names that another program prints", command });
+    } else {
+      needs.push(...this.#reads(effect, folders, program?.text ?? "the line"));
+      if (program?.text === "cd") this.#enter(command, folders);
+    }
+    for (const { word, access } of command.files) {
+      needs.push(...this.#file(word, access, folders, access === "read" ? "`<`" : "`>`"));
+    }
+    return needs;
+  }
+
+  #assignment(word: Word, command: SimpleCommand): Need[] {
+    const name = /^([A-Za-z_][A-Za-z0-9_]*)\+?=/.exec(word.form)?.[1];
+    if (name === undefined) return [{ why: "it sets an element of an array" }];
+    const isPlain =
+      isPrinting(name) || PLACEHOLDERS.has(name) || /^(?:[A-Z][0-9]?|[a-z_][a-z0-9_]*)$/.test(name);
+    if (!isPlain || LOWER.has(name)) return [{ why: `it sets the variable ${name}`, command }];
+    return [];
+  }
+
+  /** Whether the commands before it in its pipe print names of files. */
+  #readsListing(command: SimpleCommand): boolean {
+    const line = this.#line.filter(({ inner }) => inner === command.inner);
+    const end = line.indexOf(command);
+    let first = end;
+    while (line[first]?.after === "|") first--;
+    return isListing(line.slice(first, end));
+  }
+
+  #reads({ files, folder }: Reads, folders: readonly string[] | null, program: string): Need[] {
+    const start = folder ? fileOf(folder, this.#variables) : ".";
+    const inside = start === null ? null : (folders?.map((dir) => resolve(dir, start)) ?? null);
+    return files.flatMap((word) =>
+      this.#file(word, "read", word === folder ? folders : inside, `\`${program}\``),
+    );
+  }
+
+  #file(word: Word, access: "read" | "write", folders: readonly string[] | null, by: string): Need[] {
+    const file = fileOf(word, this.#variables);
+    const isRead = access === "read";
+    // A folder is no file to write.
+    const isKnown = file !== null && (access === "read" || !word.dynamic) && !/^~/.test(file);
+    if (!isKnown || (folders === null && !file.startsWith("/")))
+      return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
+    if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];
+    for (const folder of folders ?? ["/"]) {
+      const view = this.#view.forFile(access === "read" ? "Read" : "Write", file, folder);
+      const why = this.#judge(view, access);
+      const shown = file.startsWith(".") ? resolve(folder, file) : file;
+      if (why !== null) return [{ why: `${by} ${access}s ${shown}, ${why}`, file: view, isRead }];
+    }
+    return [];
+  }
+
+  /** Follows `cd`: it may fail, or run in a subshell. */
+  #enter({ words, inner }: SimpleCommand, folders: readonly string[] | null): void {
+    if (inner > 0) return;
+    const [target, ...more] = words.slice(1).filter(({ text }) => !/^-[PLe]$/.test(text));
+    const dir = target && more.length === 0 && target.text !== "-" ? fileOf(target, this.#variables) : null;
+    if (dir === null || target?.dynamic || folders === null || this.#folders === null) {
+      this.#folders = null;
+      this.#here = null;
+      return;
+    }
+    const entered = folders.map((folder) => resolve(folder, dir));
+    this.#folders = [...new Set([...this.#folders, ...entered])];
+    this.#here = entered.length === 1 ? (entered[0] ?? null) : null;
+  }
+}
