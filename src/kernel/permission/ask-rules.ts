@@ -56,7 +56,7 @@ export function askedBy(all: AskRights, view: CallView, ports: Omit<AskPorts, "m
   // Most runs have ask rules for a few tools only: a command line is not parsed for these.
   if (rights.rules.length === 0 && rights.mode === "off") return [];
   const { rules, mode, always } = rights;
-  if (view.kind === "command" && view.call.tool !== null) {
+  if (view.runsCommand && view.call.tool !== null) {
     const { commandLine } = lineOf(view);
     const needs = mode === "off" || !isOutsideTool(view) ? [] : needsIn(view, always, { ...ports, mode });
     if (mode === "plan" && needs.some(({ isRead }) => !isRead)) return [ofPlan(view)];

@@ -98,6 +98,11 @@ export class CallView {
     return this.tool && subjectKind(this.tool);
   }
 
+  /** Whether its subject is run by a shell. Other texts are only compared with patterns as command lines are. */
+  get runsCommand(): boolean {
+    return this.kind === "command" && this.tool?.subject === "command";
+  }
+
   get commandLine(): CommandLine {
     this.#line ??= { read: readCommandLine(this.call.subject) };
     return this.#line.read;

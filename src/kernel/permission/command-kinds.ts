@@ -121,7 +121,7 @@ function knownOptions(title: readonly string[]): ReadonlySet<string> | undefined
 }
 
 /** Words that a rule can hold as they are, and that a terminal shows. */
-const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}]+$/u;
+export const PLAIN = /^[^\s*()?[\]{}"'`$\\\p{C}]+$/u;
 
 /** The pattern that "always" offers for a command: its title with any arguments, or this very line; null for none. */
 export function alwaysPattern(words: readonly Word[]): string | null {

@@ -2,7 +2,7 @@
 
 import { type AskPorts, isAnswered, needsIn } from "./ask-rules.ts";
 import type { CallView } from "./call-view.ts";
-import { alwaysPattern } from "./command-kinds.ts";
+import { alwaysPattern, PLAIN } from "./command-kinds.ts";
 import { coveredBy } from "./coverage.ts";
 import { patternToOpen } from "./opened-folders.ts";
 import { parseRule } from "./rule.ts";
@@ -17,9 +17,9 @@ const MAX_RULES = 3;
 export function suggestRules(view: CallView, ports: AskPorts): string[] {
   const { tool } = view.call;
   if (tool === null || view.tool === undefined) return [];
-  if (view.kind !== "command" || view.tool.subject === undefined) {
-    const rules = view.kind === "path" && view.tool.subject !== undefined ? fileRules(view) : [tool];
-    return coveredBy(rules.map(parseRule), view) === null ? [] : rules;
+  if (!view.runsCommand) {
+    const rules = ruleOf(view, tool);
+    return rules.length === 0 || coveredBy(rules.map(parseRule), view) === null ? [] : rules;
   }
   const needs = needsIn(view, [], ports);
   // Asked for by a rule although it only reads: its commands are what can be allowed.
@@ -39,6 +39,13 @@ export function suggestRules(view: CallView, ports: AskPorts): string[] {
     needsIn(view, parsed, ports).length === 0 &&
     (needs.length > 0 || (view.commandLine ?? []).every((command) => isAnswered(parsed, view, { command })));
   return isCovered ? rules : [];
+}
+
+function ruleOf(view: CallView, tool: string): string[] {
+  if (view.tool?.subject === undefined) return [tool];
+  if (view.kind === "path") return fileRules(view);
+  const { subject = "" } = view.call;
+  return PLAIN.test(subject) ? [`${tool}(${subject})`] : [];
 }
 
 function fileRules(view: CallView): string[] {
