@@ -18,8 +18,10 @@ const MEMORY_MS = 30_000;
 const CACHE_KIB = 8 * 1024;
 /** A file of another version is removed when it was not written for this time. */
 const UNUSED_MS = 7 * 24 * 60 * 60 * 1000;
-/** Of the tables, in the file. */
-const MADE = 1;
+/** Of the file: its tables, and that it is not mapped into memory. */
+const MADE = 2;
+/** Where a file says how it is written and read, and what says: without the other process's memory. */
+const [FORM_AT, FORM] = [18, [1, 1]];
 
 interface IndexFileOptions {
   dataDir: string;
@@ -59,7 +61,7 @@ export class IndexFile {
   constructor(options: IndexFileOptions) {
     this.#options = options;
     this.#folder = join(options.dataDir, INDEX_FOLDER);
-    this.#path = join(this.#folder, `${options.name}-v${options.version}.db`);
+    this.#path = join(this.#folder, `${options.name}-v${options.version}.${MADE}.db`);
   }
 
   /** Whether the database is only in memory, because no file can be written. */
@@ -109,7 +111,18 @@ export class IndexFile {
   /** The file may have been deleted, and the disk may have space again. */
   #isCurrent({ ino, openedAt, hasDataDir }: OpenDatabase): boolean {
     if (ino === null) return !hasDataDir === !this.#hasDataDir() && performance.now() - openedAt < MEMORY_MS;
-    return inodeOf(this.#path) === ino;
+    return inodeOf(this.#path) === ino && this.#isHarmless();
+  }
+
+  /**
+   * Whether the database can be used without harm. In its other form it would map a file beside it into memory, and any
+   * program that truncates that file would end the daemon. A pipe beside it would block.
+   */
+  #isHarmless(): boolean {
+    const beside = statOf(`${this.#path}-journal`);
+    if (beside !== undefined && !beside.isFile()) return false;
+    const form = this.#bytesOf(this.#path, FORM_AT, FORM.length);
+    return form.length === 0 || FORM.every((byte, i) => form[i] === byte);
   }
 
   /** Undefined where no file can be made or written. */
@@ -164,7 +177,8 @@ export class IndexFile {
     const db = new Database(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     try {
       db.run(`PRAGMA busy_timeout = ${BUSY_MS}`);
-      db.run("PRAGMA journal_mode = WAL");
+      db.run("PRAGMA journal_mode = TRUNCATE");
+      db.run("PRAGMA mmap_size = 0");
       // A power loss may take the last changes, but leaves no damaged file.
       db.run("PRAGMA synchronous = NORMAL");
       db.run(`PRAGMA cache_size = -${CACHE_KIB}`);
@@ -189,19 +203,26 @@ export class IndexFile {
   #isOurs(): boolean {
     const ino = inodeOf(this.#path);
     if (ino === null) return false;
-    const beside = [this.#sealPath, `${this.#path}-wal`, `${this.#path}-shm`].map((path) => statOf(path));
-    if (beside.some((found) => found !== undefined && !found.isFile())) return false;
-    return this.#seal() === this.#sealOf(ino);
+    const seal = statOf(this.#sealPath);
+    if (seal !== undefined && !seal.isFile()) return false;
+    return this.#isHarmless() && this.#seal() === this.#sealOf(ino);
   }
 
   /** The first bytes of the seal; "" where there is none. */
   #seal(): string {
+    return new TextDecoder().decode(this.#bytesOf(this.#sealPath, 0, SEAL_BYTES));
+  }
+
+  /** Fewer at the end of the file; none where there is no file. */
+  #bytesOf(path: string, from: number, length: number): Uint8Array {
+    const bytes = new Uint8Array(length);
     try {
-      const bytes = new Uint8Array(SEAL_BYTES);
-      const got = withFile(realFs, this.#sealPath, "read", (fd) => realFs.read(fd, bytes, 0));
-      return new TextDecoder().decode(bytes.subarray(0, got));
+      return bytes.subarray(
+        0,
+        withFile(realFs, path, "read", (fd) => realFs.read(fd, bytes, from)),
+      );
     } catch (error) {
-      if (errnoOf(error) !== undefined) return "";
+      if (errnoOf(error) !== undefined) return bytes.subarray(0, 0);
       throw error;
     }
   }
@@ -228,7 +249,8 @@ export class IndexFile {
   }
 
   #remove(): void {
-    for (const path of [this.#path, `${this.#path}-wal`, `${this.#path}-shm`, this.#sealPath])
+    const beside = ["-journal", "-wal", "-shm"].map((end) => `${this.#path}${end}`);
+    for (const path of [this.#path, ...beside, this.#sealPath])
       nodeFs.rmSync(path, { force: true, recursive: true });
   }
 }

@@ -282,7 +282,7 @@ describe("the index", () => {
     await put(one, "a.md", "alpha");
     const path = file(one.dir);
     await one.index.close();
-    for (const name of [path, `${path}.seal`, `${path}-wal`, `${path}-shm`]) {
+    for (const name of [path, `${path}.seal`, `${path}-journal`]) {
       rmSync(name, { force: true });
       expect(Bun.spawnSync(["mkfifo", name]).success).toBe(true);
       const again = place({ dir: one.dir, limits: { requestMs: 5_000 } });
