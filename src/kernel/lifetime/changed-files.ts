@@ -38,13 +38,15 @@ export class ChangedFiles {
     return this.#p.windows.begin(proc, "call");
   }
 
-  /** Before the first call of a step that is not read-only. */
-  async begin(proc: Process): Promise<void> {
+  /** Before the first call of a step that is not read-only. `onlyReads`: it is not expected to change files. */
+  async begin(proc: Process, onlyReads: boolean): Promise<void> {
     const known = this.#trackers.get(proc);
-    if (known) return (await known).next(proc.step, { signal: proc.signal });
-    const tracker = this.#track(proc);
+    const tracker = known ?? this.#track(proc);
     this.#trackers.set(proc, tracker);
-    await tracker;
+    // A failure is that of the first call that may change files.
+    if (onlyReads) await tracker.catch(() => undefined);
+    else if (known) await (await known).next(proc.step, { signal: proc.signal });
+    else await tracker;
   }
 
   /** After the calls of a step; nothing waits for it. */

@@ -2,8 +2,9 @@
 
 import { whyOf } from "./command-kinds.ts";
 import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harmless-programs.ts";
-import { evaluatingBuiltin } from "./shell-builtins.ts";
+import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { beginsAsOption, isExpanded, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { parseCommandLine, writesFile } from "./shell-words.ts";
 import { mayBeOption, type Variables } from "./word-values.ts";
 
 /** Files that a command reads. `lists`: it prints only names of them. */
@@ -37,6 +38,16 @@ export function effectOf(command: SimpleCommand, variables: Variables): Reads | 
 /** Whether the command does nothing but read, by its words alone. */
 export function isHarmless(command: SimpleCommand): boolean {
   return !("why" in effectOf(command, new Map()));
+}
+
+/** Whether the commands of a line do nothing but read, wherever it runs and whatever its variables hold. */
+export function onlyReads(line: string): boolean {
+  const commands = parseCommandLine(line);
+  if (commands === null || mayEvaluateCode(commands)) return false;
+  return commands.every((command) => {
+    const effect = effectOf(command, new Map());
+    return !command.assigns && !writesFile(command) && !("why" in effect) && !effect.takesNames;
+  });
 }
 
 /** Git's own options before the subcommand. */

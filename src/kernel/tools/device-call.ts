@@ -114,7 +114,8 @@ function isOfProc(path: string): boolean {
   return path.startsWith("/proc/");
 }
 
-function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
+/** The text of the call that its tool is about. */
+export function subjectOf(target: ProcessTool, call: ToolCall): string | undefined {
   const field = target.tool.subject ?? target.tool.path;
   if (field === undefined) return undefined;
   const value = call.input[field];

@@ -8,9 +8,17 @@ import { instructionText } from "../asks/ask-text.ts";
 import type { Asks } from "../asks/asks.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
+import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import { type CallState, callDevice, type DeviceCallPorts, devicePath, stateOf } from "./device-call.ts";
+import {
+  type CallState,
+  callDevice,
+  type DeviceCallPorts,
+  devicePath,
+  stateOf,
+  subjectOf,
+} from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
 import { awaitMounts, deferredTools, toolNamed } from "./tool-catalog.ts";
@@ -27,7 +35,7 @@ export interface ToolCallPorts extends DeviceCallPorts {
   drain: Drain;
   /** Finds out which files the calls change. */
   changes: {
-    begin(proc: Process): Promise<void>;
+    begin(proc: Process, onlyReads: boolean): Promise<void>;
     call(proc: Process): () => void;
     settle(proc: Process): void;
   };
@@ -114,17 +122,18 @@ const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
 export class StepCalls {
   readonly #ports: ToolCallPorts;
   readonly #proc: Process;
-  /** When the calls so far may change something: the journal is durable, and changed files can be detected. */
-  #prepared: Promise<unknown> | undefined;
+  /** When the calls so far are not read-only: the journal is durable. */
+  #durable: Promise<unknown> | undefined;
+  /** When the calls so far may change files: these changes can be detected. */
+  #compared: Promise<unknown> | undefined;
 
   constructor(ports: ToolCallPorts, proc: Process) {
     this.#ports = ports;
     this.#proc = proc;
   }
 
-  /** A call that is not read-only was made. */
   get mayHaveChangedFiles(): boolean {
-    return this.#prepared !== undefined;
+    return this.#compared !== undefined;
   }
 
   async run(call: ToolCall): Promise<ToolCallRecord> {
@@ -204,7 +213,7 @@ export class StepCalls {
     });
     if (!isReadOnly(target)) {
       if (!repeatable) proc.acted = true;
-      await this.#beforeEffect(repeatable);
+      await this.#beforeEffect(repeatable, isReadingCommand(target, call));
     }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
@@ -223,11 +232,14 @@ export class StepCalls {
    * Makes the journal durable before a call may change something. One fdatasync per step is enough, unless a call must
    * not be repeated: then its start must be durable too. Parallel calls continue in the order of the answer.
    */
-  async #beforeEffect(repeatable: boolean): Promise<void> {
+  async #beforeEffect(repeatable: boolean, onlyReads: boolean): Promise<void> {
     const { record } = this.#proc;
-    if (!this.#prepared) this.#prepared = Promise.all([record.sync(), this.#ports.changes.begin(this.#proc)]);
-    else if (!repeatable) this.#prepared = Promise.all([this.#prepared, record.sync()]);
-    await this.#prepared;
+    const { changes } = this.#ports;
+    const begun = onlyReads && !this.#compared ? changes.begin(this.#proc, true) : undefined;
+    if (!onlyReads) this.#compared ??= changes.begin(this.#proc, false);
+    if (!this.#durable) this.#durable = record.sync();
+    else if (!repeatable) this.#durable = Promise.all([this.#durable, record.sync()]);
+    await Promise.all([this.#durable, begun ?? this.#compared]);
   }
 
   async #callDevice(call: ToolCall, target: ProcessTool, path: string): Promise<CallResult> {
@@ -273,6 +285,16 @@ interface CallResult {
   result?: string;
   kept?: KeptRef;
   error?: SyscallError;
+}
+
+/**
+ * Whether a call of Bash runs commands that only read. Nothing is compared for it, and it waits for the run's first
+ * snapshot only; if it changes files after all, the next comparison finds that.
+ */
+function isReadingCommand(target: ProcessTool, call: ToolCall): boolean {
+  if (target.entry.isStock !== true || !target.entry.path.startsWith("/dev/shell")) return false;
+  const line = subjectOf(target, call);
+  return line !== undefined && onlyReads(line);
 }
 
 function notStarted({ work }: Process, { name }: ToolCall): SyscallError {

@@ -437,6 +437,20 @@ describe("in a git work tree", () => {
   });
 });
 
+test("what happens beside commands that only read is found after all", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write("a.txt", "a\n");
+  machine.write("cat", "#!/bin/sh\necho more >> b.txt\n");
+  chmodSync(join(machine.project, "cat"), 0o755);
+  machine.write("b.txt", "b\n");
+  machine.commit("all");
+  const reader = { PATH: `${machine.project}:${machine.env.PATH}` };
+  await machine.play({ go: [bash("cat a.txt; wc -l a.txt"), says("done")] });
+  const { code } = await machine.run(["spawn", "go", "--no-daemon"], { env: reader });
+  expect([code, machine.read("b.txt")]).toEqual([0, "b\nmore\n"]);
+  expect((await undo(machine)).done).toEqual({ "b.txt": "restored" });
+});
+
 describe("outside git", () => {
   test("what Write and Edit changed is taken back, and the rest is said", async () => {
     await using machine = new Machine();
