@@ -9,6 +9,7 @@ import { IndexFile } from "../files/index-file.ts";
 import { TimeSlices } from "../files/time-slice.ts";
 import { bootId } from "./boot-id.ts";
 import { ChangedRuns } from "./changed-runs.ts";
+import { isClosed } from "./closed-record.ts";
 import { Coalesced } from "./coalesced.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { INFO } from "./run-files.ts";
@@ -246,7 +247,11 @@ export class RunIndex implements RunLists {
       total,
       open: open.map(({ row }) => row),
       damaged: unread.map(({ uuid, code, message }) => ({ uuid, error: errorOf(code, message) })),
-      changed: [...runs.filter(isChanged).map(({ row }) => row.uuid), ...table.takeDoubtful()],
+      // The row of a closed run is open if its record changed while it was read.
+      changed: [
+        ...[...runs, ...open.filter(({ row }) => isClosed(row))].filter(isChanged).map(({ row }) => row.uuid),
+        ...table.takeDoubtful(),
+      ],
     };
   }
 
@@ -307,8 +312,10 @@ export class RunIndex implements RunLists {
 
   /** The state of the folder before it is read. */
   #begun(): TableState {
+    // Before the folder is looked at: this process may have to wait in between.
+    const now = Date.now();
     const stepsMs = this.#ports.fs.stat(join(this.#records.dataDir, "steps"))?.mtimeMs ?? 0;
-    const isSettled = Date.now() - stepsMs > SETTLED_MS;
+    const isSettled = now - stepsMs > SETTLED_MS;
     return {
       journal: this.#journal.since(null).position,
       stepsMs: isSettled ? stepsMs : UNSETTLED,

@@ -414,6 +414,21 @@ test("a kill at any disk operation of a change leaves no page that is wrong", as
   }
 });
 
+test("a record that is written again while a listing reads it is on its page", async () => {
+  const dir = temporaryFolder(memoryFolder);
+  new RunStore(dir).create(uuidOf(1)).info(ended(1));
+  let changes = 1;
+  const fs = fsWith({
+    open: (path, mode) => {
+      if (mode === "read" && basename(path) === "proc-info.json" && changes-- > 0)
+        utimesSync(path, new Date(), new Date(Date.now() + 1_000));
+      return realFs.open(path, mode);
+    },
+  });
+  const { rows, open } = await (await new RunStore(dir, fs).index()).page({});
+  expect([rows.map(({ uuid }) => uuid), open]).toEqual([[uuidOf(1)], []]);
+});
+
 test("two kernels and their listings at once: each listing has what was there before it", async () => {
   const dir = temporaryFolder(memoryFolder);
   const stores = [new RunStore(dir), new RunStore(dir)];
