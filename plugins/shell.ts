@@ -20,7 +20,7 @@ const BASH: ToolDef = {
   op: "bash",
   subject: "command",
   description:
-    "Run a shell command in the working folder; returns stdout and stderr. Each call is a new shell without input. When it ends or times out, its background processes end too.",
+    "Run a shell command in the working folder; returns stdout and stderr. Each call is a new shell without input. When it ends or times out, its `&` processes end too.",
   input: {
     type: "object",
     properties: {
@@ -31,6 +31,11 @@ const BASH: ToolDef = {
         description: "Default and maximum: the tool time limit, usually 120000.",
       },
       description: { type: "string" },
+      run_in_background: {
+        type: "boolean",
+        description:
+          "Returns at once with a unit's id; you are told when it ends. For servers and long builds.",
+      },
     },
     required: ["command"],
     additionalProperties: false,
@@ -44,7 +49,7 @@ const BASH: ToolDef = {
 export default definePlugin({
   name: "shell",
   api: 1,
-  needs: ["exec"],
+  needs: ["exec", "units"],
   devices: {
     "/dev/shell": {
       tools: [BASH],
@@ -66,6 +71,8 @@ const MEMORY_CHARS = 64 * 1024;
 interface Command {
   command: string;
   timeoutMs?: number;
+  /** It becomes a background unit of this description. */
+  background?: string;
 }
 
 class ShellFile implements VFSFile {
@@ -89,7 +96,14 @@ class ShellFile implements VFSFile {
         "/dev/shell: a command is running. Read its output to the end first.",
       );
     }
-    const { command, timeoutMs } = parse(typeof data === "string" ? data : new TextDecoder().decode(data));
+    const { command, timeoutMs, background } = parse(
+      typeof data === "string" ? data : new TextDecoder().decode(data),
+    );
+    this.#at = 0;
+    if (background !== undefined) {
+      this.#answer = await this.#startUnit(command, background, timeoutMs);
+      return;
+    }
     const { exec, env, call } = this.#context;
     if (!exec)
       throw new SyscallError("UNAVAILABLE", "/dev/shell: programs can't be started here (no exec service).");
@@ -101,7 +115,6 @@ class ShellFile implements VFSFile {
       Math.floor(Math.min(timeoutMs ?? call?.deadlineMs ?? DEFAULT_TIMEOUT_MS, most)),
     );
     this.#answer = undefined;
-    this.#at = 0;
     this.#child = await exec({
       // One pipe for both streams keeps their order. On the same line, so that line numbers in errors are right.
       argv: [shellOf(env), "-c", "--", `exec 2>&1; ${command}`],
@@ -111,6 +124,25 @@ class ShellFile implements VFSFile {
     });
     // The call was cancelled while the command started.
     if (this.#closed) await this.close();
+  }
+
+  async #startUnit(command: string, description: string, timeoutMs: number | undefined): Promise<string> {
+    const { units, env, cwd } = this.#context;
+    if (!units)
+      throw new SyscallError(
+        "UNAVAILABLE",
+        "/dev/shell: only a run can have background units. Leave run_in_background out.",
+      );
+    const argv = [shellOf(env), "-c", "--", command];
+    const { id } = await units.start({
+      kind: "local_bash",
+      command,
+      argv,
+      cwd,
+      description,
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    });
+    return `Started in the background as unit ${id}. You are told when it ends; DaemonOutput ${id} reads its output until then, DaemonStop ${id} ends it.`;
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
@@ -292,21 +324,26 @@ async function collect(child: Child, output: Output): Promise<ExitInfo> {
 function parse(text: string): Command {
   const value = objectOf(text);
   if (value === undefined) return { command: checked(text) };
-  const { command, timeout_ms: timeoutMs } = value;
+  const { command, timeout_ms: timeoutMs, run_in_background: inBackground, description } = value;
   if (typeof command !== "string") {
     throw new SyscallError(
       "INVALID",
       '/dev/shell expects {"command": "…", "timeout_ms"?: …} or the command itself.',
     );
   }
-  if (timeoutMs === undefined) return { command: checked(command) };
+  const background = inBackground === true ? (textOf(description) ?? command.slice(0, 80)) : undefined;
+  if (timeoutMs === undefined) return { command: checked(command), background };
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {
     throw new SyscallError(
       "INVALID",
       `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`,
     );
   }
-  return { command: checked(command), timeoutMs };
+  return { command: checked(command), timeoutMs, background };
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
 }
 
 function objectOf(text: string): Record<string, unknown> | undefined {

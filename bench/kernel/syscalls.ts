@@ -47,6 +47,9 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     jobOf: () => null,
     treeDir: () => undefined,
     checklist: () => undefined,
+    units: () => {
+      throw new SyscallError("UNAVAILABLE", "This kernel runs no units.");
+    },
     windows: { begin: () => () => undefined },
     changes: { writing: async () => undefined, written: () => undefined },
   });

@@ -90,6 +90,11 @@ export const SETTINGS = {
   },
   spawn_depth: { ...run("count", 5, "processes below processes"), none: true, max: 100 },
   live_children: { ...run("count", 16, "processes below one run at the same time"), none: true, max: 10_000 },
+  live_units: {
+    ...run("count", 16, "background units of one process at the same time"),
+    none: true,
+    max: 1000,
+  },
   live_processes: {
     ...user("count", 10_000, "processes of the daemon at the same time, of all projects"),
     unlimited: true,

@@ -52,6 +52,7 @@ import { hasCorrespondent } from "./tools/message-tools.ts";
 import { appendTools } from "./tools/tool-catalog.ts";
 import { WaitingCalls } from "./tools/waiting-calls.ts";
 import type { SuspendCause, Wake } from "./types.ts";
+import { Units } from "./units/units.ts";
 
 // The parts of the kernel in five tiers. A tier uses the tiers above it in this file, and none below it.
 
@@ -113,10 +114,20 @@ export function buildIo(ports: KernelPorts, core: Core) {
     clock,
     warn: core.warn,
   });
+  const units = new Units({
+    children: ports.children,
+    clock,
+    uuid: ports.uuid,
+    inboxes,
+    emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", op, snapshot }),
+    beginEffects: (proc) => windows.begin(proc, "program"),
+    warn: core.warn,
+  });
   const openContexts: OpenContexts = new OpenContexts({
     ...ports,
     windows,
     changes,
+    units: (proc) => units.service(proc),
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
     llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
     log,
@@ -181,6 +192,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
   const mail = new WaitingRunMail({ runs: ports.runs, wake: (uuid) => ports.mailed?.(uuid) });
   return {
     openContexts,
+    units,
     files,
     mounts,
     waiting,
@@ -210,13 +222,13 @@ type Io = ReturnType<typeof buildIo>;
 export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
   const { children, clock } = ports;
   const { contexts, ctx, debug, inboxes, table, warn } = core;
-  const { asks, changes, devices, files, mounts } = io;
+  const { asks, changes, devices, files, mounts, units } = io;
   const { saveInfo } = core;
   const signals = new SignalManager({ table, children, debug, clock, warn, saveInfo });
   const groups = new ProcGroupManager({ table, signals, debug, saveInfo });
   const concurrency = new ConcurrencyManager({ table, debug, ctx, clock, warn });
   const { threads, coroutines } = concurrency;
-  const holders = { mounts, messages: inboxes, groups, signals, threads, coroutines };
+  const holders = { mounts, units, messages: inboxes, groups, signals, threads, coroutines };
   const reap = { table, contexts, children, holders, warn };
   return {
     signals,
@@ -234,7 +246,7 @@ export function buildProcesses(ports: KernelPorts, core: Core, io: Io) {
       saveInfo,
       warn,
     }),
-    runner: new ProcessRunner({ ...ports, ...core, files, mounts, changes, reap }),
+    runner: new ProcessRunner({ ...ports, ...core, files, mounts, changes, units, reap }),
     builder: new ProcessBuilder({
       ...ports,
       ...core,
@@ -319,7 +331,7 @@ export type Agents = ReturnType<typeof buildAgents>;
 function loopPorts(
   { callbacks, children, clock, random }: KernelPorts,
   { ctx, debug, inboxes, saveInfo, showNewTools, table, warn, watchers }: Core,
-  { asks, changes, drain, files, openContexts, waiting }: Io,
+  { asks, changes, drain, files, openContexts, units, waiting }: Io,
   parts: Pick<LoopPorts, "gate" | "suspend"> & { runner: ProcessRunner },
 ): LoopPorts {
   const { gate, runner, suspend } = parts;
@@ -348,6 +360,7 @@ function loopPorts(
       watchers,
     },
     contexts: openContexts,
+    units,
     drain,
     endChildren: (proc) => runner.endChildren(proc),
     onStep: (proc) => {

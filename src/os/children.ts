@@ -13,11 +13,11 @@ import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
-import { COOKIE, type ProcessTable } from "./process-table.ts";
+import { COOKIE, type Identity, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
-import { type Spawned, spawn } from "./spawn.ts";
+import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
 import { type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
@@ -61,11 +61,25 @@ export interface ChildrenOptions {
   onFault?(error: SyscallError): void;
 }
 
+/** A program of a background unit. It ends with `end`, with `close`, or by itself. */
+export interface UnitChild {
+  pid: number;
+  /** null when it ended too early to read it. */
+  identity: Promise<Identity | null>;
+  exited(): Promise<{ code: number | null; signal: string | null }>;
+  /** Resolves when nothing of it runs any more. */
+  gone: Promise<boolean>;
+  end(): Promise<void>;
+}
+
 interface Program {
   child: RunningChild;
   owner: ProgramOwner;
-  life: "call" | "process" | "shared";
+  life: "call" | "process" | "shared" | "unit";
 }
+
+/** Programs that do not end with their process: their users or their unit decide. */
+const OUTLIVES_PROCESS: ReadonlySet<Program["life"]> = new Set(["shared", "unit"]);
 
 /**
  * All programs of a kernel; no other code starts programs. Each has its own session and group, two cookies in its
@@ -113,6 +127,15 @@ export class Children {
     return handle(child, false);
   }
 
+  /** Starts the program of a background unit: it prints into the open file `output`, and has no stdin. */
+  startUnit(owner: ProgramOwner & { unit: string }, request: Omit<SpawnRequest, "life">): UnitChild {
+    if (this.#closing)
+      throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
+    const child = this.#start(owner, { ...request, life: "process" }, "unit");
+    const { pid, identity, gone } = child;
+    return { pid, identity, gone, exited: () => child.exited(), end: () => child.end() };
+  }
+
   /** Ends the programs of one tool call. */
   async endCall(uuid: string, call: string): Promise<void> {
     this.#shared.leave(uuid, call);
@@ -121,10 +144,10 @@ export class Children {
     );
   }
 
-  /** Ends all programs of a process except shared ones. */
+  /** Ends all programs of a process except shared ones and those of its units. */
   async endOwner(uuid: string): Promise<void> {
     this.#shared.leave(uuid);
-    await this.#end((entry) => entry.owner.uuid === uuid && entry.life !== "shared");
+    await this.#end((entry) => entry.owner.uuid === uuid && !OUTLIVES_PROCESS.has(entry.life));
   }
 
   /** Cancels the grace period of a process's programs: they are killed without it, now or when they are ended. */
@@ -182,7 +205,11 @@ export class Children {
     await Promise.all([...this.#programs.values()].filter(which).map((entry) => entry.child.end()));
   }
 
-  #start(owner: ProgramOwner, request: ExecRequest, life: Program["life"]): RunningChild {
+  #start(
+    owner: ProgramOwner & { unit?: string },
+    request: SpawnRequest,
+    life: Program["life"],
+  ): RunningChild {
     const argv = [...request.argv];
     const cwd = checked(request);
     this.#started += 1;
@@ -192,7 +219,7 @@ export class Children {
     const given = this.#o.ownProgram?.onPath(request.env ?? {}) ?? request.env ?? {};
     const env = environment(given, { uuid: owner.uuid, callKey }, id);
     const at = new Date().toISOString();
-    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, mark, argv, cwd, at });
+    this.#ledger.intent({ id, uuid: owner.uuid, call: owner.call, unit: owner.unit, mark, argv, cwd, at });
 
     let child: RunningChild | undefined;
     let start: { started: Spawned; marked: boolean };

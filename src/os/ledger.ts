@@ -15,6 +15,8 @@ interface IntentLine {
   id: string;
   uuid: string;
   call?: string;
+  /** Of a background unit: its id. A run that resumes may adopt it. */
+  unit?: string;
   mark: ProcessTag;
   argv: string[];
   cwd: string;

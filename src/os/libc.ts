@@ -24,6 +24,8 @@ interface Libc {
   pipe(): { read: number; write: number } | null;
   /** Returns true when a read would return at once, with bytes, the end or an error. */
   readable(fd: number): boolean;
+  /** Gives the blocks of the first bytes of a file back, without moving what follows; false when not supported. */
+  punchHole(fd: number, bytes: number): boolean;
 }
 
 /** Opens the library at the first call, in about 2 ms; null where it is not available. */
@@ -38,6 +40,8 @@ const WNOHANG = 1;
 const O_CLOEXEC = 0o2000000;
 const SOL_SOCKET = 1;
 const POLLIN = 1;
+const KEEP_SIZE = 1;
+const PUNCH_HOLE = 2;
 const MEMFD_CREATE = process.arch === "arm64" ? 279 : 319;
 const MFD_CLOEXEC = 1;
 const HIDDEN = "*".charCodeAt(0);
@@ -53,6 +57,7 @@ const SYMBOLS = {
   getsid: { args: ["i32"], returns: "i32" },
   // memfd_create(2) by its number: older C libraries do not name it.
   syscall: { args: ["i64", "ptr", "u64"], returns: "i64" },
+  fallocate: { args: ["i32", "i32", "i64", "i64"], returns: "i32" },
   getsockopt: { args: ["i32", "i32", "i32", "ptr", "ptr"], returns: "i32" },
 } as const;
 
@@ -116,5 +121,6 @@ function load(name: string): Libc | null {
       polled[1] = POLLIN;
       return symbols.poll(ptr(polled), 1n, 0) === 1;
     },
+    punchHole: (fd, bytes) => symbols.fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0n, BigInt(bytes)) === 0,
   };
 }

@@ -29,22 +29,49 @@ export interface Exit {
 
 type Environment = Record<string, string>;
 
+/** A request of the kernel itself. */
+export interface SpawnRequest extends ExecRequest {
+  /** An open file that gets stdout and stderr, instead of our pipes: the program can outlive this process. */
+  output?: number;
+}
+
 /** Output of a program that ends within this time is read after its end. */
 const SHORT_MS = 10;
 
 /** Starts a program in its own session and group. The request must be complete: there are no defaults. */
 export function spawn(
-  request: ExecRequest,
+  request: SpawnRequest,
   cwd: string,
   env: Environment,
   onTerminal: (data: Uint8Array) => void,
 ): Spawned {
   try {
+    if (request.output !== undefined) return spawnWithFile(request.argv, request.output, cwd, env);
     return request.pty ? spawnWithTerminal(request, cwd, env, onTerminal) : spawnWithPipes(request, cwd, env);
   } catch (cause) {
     if (cause instanceof SyscallError) throw cause;
     throw spawnError(cause, request.argv, cwd, env.PATH);
   }
+}
+
+function spawnWithFile(argv: string[], output: number, cwd: string, env: Environment): Spawned {
+  const proc = Bun.spawn(argv, {
+    cwd,
+    env,
+    detached: true,
+    stdin: "ignore",
+    stdout: output,
+    stderr: output,
+  });
+  return {
+    pid: proc.pid,
+    exited: exitOf(proc),
+    streams: [],
+    terminalClosed: Promise.resolve(),
+    stdin: null,
+    pipes: [],
+    release() {},
+  };
 }
 
 function spawnWithPipes(request: ExecRequest, cwd: string, env: Environment): Spawned {

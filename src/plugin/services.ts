@@ -8,6 +8,7 @@ import type { Schedule } from "./schedule.ts";
 import type { Search } from "./search.ts";
 import type { Store } from "./store.ts";
 import type { ToolService } from "./tool.ts";
+import type { Units } from "./units.ts";
 
 /** The services of the kernel. A plugin names those it uses in `needs`; the others are undefined. */
 export interface Services {
@@ -27,4 +28,6 @@ export interface Services {
   schedule: Schedule;
   ask: Ask;
   llm: Llm;
+  /** The background units of the process. */
+  units: Units;
 }

@@ -2,7 +2,7 @@
 
 import type { Activity, ChildState } from "../kernel/process/event.ts";
 import type { AskMode } from "../lib/ask-modes.ts";
-import type { ChecklistItem } from "../plugin/index.ts";
+import type { ChecklistItem, DaemonSnapshot } from "../plugin/index.ts";
 import type { AskClosed, AskUser, AskVerdict } from "./ask.ts";
 import type { DamagedLines } from "./fields.ts";
 import type { Receipt } from "./receipt.ts";
@@ -87,6 +87,8 @@ export type ProgressPayload =
     }
   /** The list that a plugin shows of the run's whole tree, in place of its last one. */
   | { event: "checklist"; pid: number; uuid: string; plugin: string; items: readonly ChecklistItem[] }
+  /** A background unit: `added`, `removed`, `event`, or its new status. */
+  | { event: "unit"; pid: number; uuid: string; op: string; snapshot: DaemonSnapshot }
   | { event: "notice"; pid: number; uuid: string; text: string };
 
 /** A tool call in the log. While it is `running`, it has no result and no duration. */

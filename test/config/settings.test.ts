@@ -38,6 +38,7 @@ describe("the defaults", () => {
       check_attempts: 3,
       spawn_depth: 5,
       live_children: 16,
+      live_units: 16,
       live_processes: 10_000,
       loop_threshold: 25,
       shell_memory: 64 * 1024,

@@ -10,6 +10,7 @@ import { type LogEntry, LogText, stepTitle } from "./log.ts";
 import type { RunOutput } from "./run-output.ts";
 import { type Style, styleOf } from "./style.ts";
 import { resumeCommand } from "./suspension.ts";
+import { unitLine } from "./unit-line.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;
@@ -145,6 +146,11 @@ export class PlainView implements RunOutput {
       case "notice":
         this.notice(payload.text);
         break;
+      case "unit": {
+        const line = unitLine(payload.op, payload.snapshot);
+        if (line !== null) this.notice(line);
+        break;
+      }
       case "child":
         this.#child(payload.child);
         break;

@@ -5,6 +5,7 @@ import type { ChecklistItem } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
+import { unitLine } from "../output/unit-line.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunCalls } from "./run-calls.ts";
 import { RunClock } from "./run-clock.ts";
@@ -143,6 +144,10 @@ export class RunState {
       case "mode":
         this.mode = payload.mode;
         return [];
+      case "unit": {
+        const line = unitLine(payload.op, payload.snapshot);
+        return line === null ? [] : this.notice(line, now);
+      }
       // The input line shows those that wait, and the log's entries those that were read.
       case "message":
         return [];

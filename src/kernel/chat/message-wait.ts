@@ -6,10 +6,12 @@ import { formatDuration } from "../../lib/duration.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { SuspendCause, Wake } from "../types.ts";
+import type { Units } from "../units/units.ts";
 
 export interface MessageWaitPorts {
   clock: Clock;
   inboxes: Inboxes;
+  units: Pick<Units, "isBusy" | "onIdle">;
   /** Suspends the run. */
   suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
 }
@@ -18,20 +20,23 @@ export interface MessageWaitPorts {
 type WaitEnd = "message" | "request" | "stopped";
 
 /**
- * Waits until a message with a number above `after` is in the inbox, or until the loop has another request. The clock of
- * the process stands still meanwhile, and nothing polls. Without an attached client for `chat_idle`, the run is
- * suspended until a message comes.
+ * Waits until a message with a number above `after` is in the inbox, or until the loop has another request: also when the
+ * last background unit is over. Nothing polls. Where it is the user's turn, the clock of the process stands still. Without
+ * an attached client for `chat_idle`, the run is suspended until a message comes, unless units live. `forUnits`: the
+ * answer is given, and only units keep the run alive; its time limit counts on.
  */
 export async function waitForMessage(
-  { clock, inboxes, suspend }: MessageWaitPorts,
+  { clock, inboxes, suspend, units }: MessageWaitPorts,
   proc: Process,
   after: number,
+  forUnits: boolean,
 ): Promise<WaitEnd> {
   const inbox = inboxes.of(proc);
   if (proc.stopped) return "stopped";
   if (inbox.beginsTurn(after)) return "message";
   if (proc.compacting || proc.modelChange) return "request";
-  if (proc.spec.opts.chat && proc.spec.opts.untilAnswer) {
+  if (forUnits && !units.isBusy(proc)) return "request";
+  if (proc.spec.opts.chat && proc.spec.opts.untilAnswer && !units.isBusy(proc)) {
     suspend(proc, "the chat waits for its next message", { on: "message" });
     return "stopped";
   }
@@ -40,7 +45,7 @@ export async function waitForMessage(
   let idle: { cancel(): void } | undefined;
   const watch = (): void => {
     idle?.cancel();
-    if (proc.watchers.isAttended) return;
+    if (proc.watchers.isAttended || units.isBusy(proc)) return;
     const why = `no message came for ${formatDuration(ms)}`;
     idle = clock.timer(ms, () => suspend(proc, why, { on: "message" }));
   };
@@ -48,12 +53,14 @@ export async function waitForMessage(
   inbox.onArrival(() => void (inbox.beginsTurn(after) && over.resolve("message")));
   proc.onRequest = () => over.resolve("request");
   proc.watchers.onChange = watch;
-  proc.beginWait();
+  units.onIdle(proc, () => over.resolve("request"));
+  if (!forUnits) proc.beginWait();
   watch();
   try {
     return await over.promise;
   } finally {
     proc.endWait();
+    units.onIdle(proc, undefined);
     idle?.cancel();
     proc.watchers.onChange = undefined;
     proc.onRequest = undefined;

@@ -64,9 +64,14 @@ export class Turns {
     return this.#proc.chatEnded && inbox.finish(() => inbox.beginsTurn(after));
   }
 
+  /** What ended its turn is taken back: the next model call needs no message. */
+  reopen(): void {
+    this.#waitAfter = undefined;
+  }
+
   /** Waits for a message. Returns false if the run must stop, is paused, or something else is asked of the loop. */
-  async wait(): Promise<boolean> {
-    const end = await waitForMessage(this.#ports, this.#proc, this.#waitAfter ?? 0);
+  async wait({ forUnits = false } = {}): Promise<boolean> {
+    const end = await waitForMessage(this.#ports, this.#proc, this.#waitAfter ?? 0, forUnits);
     if (end !== "message" || this.#proc.paused) return false;
     this.#waitAfter = undefined;
     return true;

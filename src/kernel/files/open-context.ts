@@ -13,6 +13,7 @@ import {
   type OpenContext,
   type Services,
   SyscallError,
+  type Units as UnitService,
 } from "../../plugin/index.ts";
 import { pluginFolders } from "../../store/files/plugin-folders.ts";
 import { PluginStore, recoveredText } from "../../store/plugin-store.ts";
@@ -49,6 +50,8 @@ interface OpenContextPorts
     writing(proc: Process, file: string): Promise<void>;
     written(proc: Process, file: string): void;
   };
+  /** The service `units`. */
+  units(proc: Process): UnitService;
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
   /** Shows output of a running call; `skipped`: lines before it that were left out. */
@@ -139,6 +142,7 @@ export class OpenContexts {
       const jobId = this.#ports.jobOf(proc);
       services.schedule = this.#ports.schedule?.({ project, cwd, env, run, jobId });
     }
+    if (entry.needs.includes("units") && proc.pid !== 0) services.units = this.#ports.units(proc);
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("llm"))
       services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };

@@ -258,7 +258,9 @@ export function requireSpace(draft: InboxDraft, held: readonly InboxDraft[], pid
   const isInput = draft.kind === "input";
   const most = isInput ? INPUT_BYTES : ENTRY_BYTES;
   if (sizeOf(draft) > most) throw tooLong(sizeOf(draft), most);
-  const others = held.filter(({ kind }) => kind !== "input");
+  // A unit limits its events itself, and its end must not be lost.
+  if (draft.kind === "unit") return;
+  const others = held.filter(({ kind }) => kind !== "input" && kind !== "unit");
   if (isInput && held.length - others.length >= MAX_INPUTS) {
     throw new SyscallError(
       "EXHAUSTED",

@@ -29,7 +29,8 @@ export function userText(entries: readonly InboxEntry[]): string {
 /** Only the user's own input has no frame. */
 function formatEntry(entry: InboxEntry): string {
   if (entry.kind === "input") return entry.text;
-  return entry.kind === "message" ? formatMessage(entry) : reminder(formatNotice(entry));
+  if (entry.kind === "message") return formatMessage(entry);
+  return reminder(entry.kind === "unit" ? escaped(entry.text) : formatNotice(entry));
 }
 
 /** Formats the result of ReadMessages. */

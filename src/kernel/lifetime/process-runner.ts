@@ -13,6 +13,7 @@ import type { ProcessTable } from "../process/process-table.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
 import type { ExitStatus, ProcInfo } from "../types.ts";
 import { SIGTERM } from "../types.ts";
+import type { Units } from "../units/units.ts";
 import type { ChangedFiles } from "./changed-files.ts";
 import { PendingRecords } from "./pending-records.ts";
 import { type ReapPorts, reapProcess } from "./reap.ts";
@@ -33,6 +34,7 @@ interface ProcessRunnerPorts extends Pick<KernelPorts, "callbacks" | "runsIn"> {
   mounts: MountManager;
   changes: ChangedFiles;
   children: Children;
+  units: Pick<Units, "end">;
   reap: Omit<ReapPorts, "task">;
   watchers: Pick<ProcessEvents, "doing" | "ended">;
   warn(source: string, text: string): void;
@@ -118,12 +120,13 @@ export class ProcessRunner {
    * part is logged and the next one follows, because callers wait for the end.
    */
   async #finish(proc: Process, ran: RunOutcome): Promise<void> {
-    const { callbacks, children, files, mounts, watchers } = this.#ports;
+    const { callbacks, children, files, mounts, units, watchers } = this.#ports;
     watchers.doing(proc, "end", "ending");
     await this.endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
       failed(namedError(thrown, "ChangedFiles", proc.pid)),
     );
+    await this.#attempt(proc, "units", () => units.end(proc));
     await this.#attempt(proc, "programs", () => children.endOwner(proc.uuid));
     // A program may have spawned more children. From here on there are no new ones.
     proc.ending = true;

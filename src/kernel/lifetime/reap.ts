@@ -8,7 +8,7 @@ import type { ProcessTable } from "../process/process-table.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 
 /** In the order in which they are cleared. */
-export type HolderName = "mounts" | "messages" | "groups" | "signals" | "threads" | "coroutines";
+export type HolderName = "mounts" | "units" | "messages" | "groups" | "signals" | "threads" | "coroutines";
 
 export type Holders = Record<HolderName, ResourceHolder>;
 
@@ -73,6 +73,7 @@ function steps(ports: ReapPorts, proc: Process): Step[] {
     ["task", () => ports.task(proc)], // 3
     // Background programs and mounts end between 3 and 4. A program that would not go holds nothing of the process.
     ["programs", () => children.endOwner(proc.uuid)],
+    ["units", () => holders.units.clear(proc)],
     ["mounts", () => holders.mounts.clear(proc)],
     ...holderSteps(holders, proc), // 4 to 9
     ["context", () => contexts.ctxFree(proc.ctxId)], // 10

@@ -47,6 +47,7 @@ export function countResources({ holders, ...parts }: ResourceOwners) {
     budgets: parts.budget.live,
     reservations: parts.budget.reserved.reservations,
     asks: parts.asks.size,
+    units: holders.units.size,
     programs: parts.programs.list().length,
   };
 }

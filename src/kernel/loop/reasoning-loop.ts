@@ -19,6 +19,7 @@ import { broken, type RunOutcome } from "../process/verdict.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
 import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import type { Units } from "../units/units.ts";
 import { type CheckPorts, Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
@@ -32,6 +33,7 @@ export interface LoopPorts extends ModelCallPorts, TurnPorts, CheckPorts {
   inboxes: Inboxes;
   waiting: WaitingCalls;
   tools: ToolCallPorts;
+  units: Pick<Units, "isBusy" | "onIdle" | "list">;
   onStep(proc: Process): void;
 }
 
@@ -240,7 +242,22 @@ class ReasoningLoop implements AskEvents {
     if (this.#proc.modelChange) await this.#changeModel();
     if (this.#proc.compacting) await this.#compactor.beforeStep(() => this.#next.build());
     if (await this.#turns.mayEnd()) return this.end.checked({ kind: "finished" });
+    if (this.end.isHeld) return this.#awaitUnits();
     return (await this.#turns.wait()) ? "message" : undefined;
+  }
+
+  /** The answer is given, and units of the run still live: their signals are its next messages. */
+  async #awaitUnits(): Promise<"message" | RunOutcome | undefined> {
+    const { units, watchers, inboxes } = this.#ports;
+    const proc = this.#proc;
+    if (!units.isBusy(proc) && inboxes.of(proc).isEmpty) return this.end.release();
+    const live = units.list(proc).map(({ id }) => id);
+    watchers.doing(
+      proc,
+      "unit",
+      `waiting for background ${live.length === 1 ? "unit" : "units"} ${live.join(", ")}`,
+    );
+    return (await this.#turns.wait({ forUnits: true })) ? "message" : undefined;
   }
 
   /** Takes the model that the user has chosen. If it can't be used, the run keeps its own. */

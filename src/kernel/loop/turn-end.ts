@@ -11,6 +11,7 @@ import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
 import { awaitMounts } from "../tools/tool-catalog.ts";
 import type { ExitReason } from "../types.ts";
+import type { Units } from "../units/units.ts";
 import type { Checks } from "./checks.ts";
 import type { FinalAnswer } from "./final-answer.ts";
 import type { StepRecorder } from "./step-recorder.ts";
@@ -19,6 +20,7 @@ interface TurnEndPorts {
   ctx: ContextManager;
   inboxes: Inboxes;
   watchers: ProcessEvents;
+  units: Pick<Units, "isBusy">;
   saveInfo(proc: Process): Promise<void>;
 }
 
@@ -42,6 +44,8 @@ export class TurnEnd {
   readonly #parts: TurnEndParts;
   /** The result is the final answer, and its checks run. */
   #isAnswered = false;
+  /** The final answer, while units of the run still live. */
+  #held: string | undefined;
 
   constructor(ports: TurnEndPorts, proc: Process, parts: TurnEndParts) {
     this.#ports = ports;
@@ -49,8 +53,22 @@ export class TurnEnd {
     this.#parts = parts;
   }
 
+  /** The run would have ended, and waits for its units. */
+  get isHeld(): boolean {
+    return this.#held !== undefined;
+  }
+
+  /** Every unit is over and the model has read all of it: ends the run with the answer that was held. */
+  async release(): Promise<RunOutcome | undefined> {
+    const answer = this.#held ?? "";
+    this.#held = undefined;
+    this.#parts.turns.reopen();
+    return this.#conclude(answer);
+  }
+
   /** The model is asked again: its last answer is no longer the result. */
   reopen(): void {
+    this.#held = undefined;
     this.#isAnswered = false;
     // What an interruption left as the result is not the last word.
     this.#proc.partial = false;
@@ -60,9 +78,9 @@ export class TurnEnd {
   ends({ content, tool_calls, stop_reason, stop_word }: LLMAnswer): boolean {
     const { completion, spec } = this.#proc;
     if (spec.opts.chat) return false;
-    if (completion !== null) return this.#parts.finalAnswer.isLast(completion);
+    if (completion !== null) return !this.#waitsForUnits() && this.#parts.finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
-    if (!this.#ports.inboxes.of(this.#proc).isEmpty) return false;
+    if (!this.#ports.inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
     if ([...this.#proc.starting.values()].some(({ isPromised }) => isPromised)) return false;
     const isCut =
       cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
@@ -102,6 +120,11 @@ export class TurnEnd {
     const proc = this.#proc;
     if (proc.spec.opts.chat) return this.#endTurn(proc.completion ?? "");
     const inbox = this.#ports.inboxes.of(proc);
+    if (inbox.inputs.length === 0 && this.#waitsForUnits()) {
+      const answer = proc.completion ?? "";
+      proc.completion = null;
+      return this.#hold(answer);
+    }
     if (inbox.inputs.length === 0) {
       const outcome = await this.checked(finished);
       if (outcome?.kind !== "finished" || (await inbox.finish(() => inbox.inputs.length > 0))) return outcome;
@@ -179,9 +202,22 @@ export class TurnEnd {
     this.#proc.turnOver = true;
     await awaitMounts(this.#proc, (_prefix, { isPromised }) => isPromised);
     const inbox = this.#ports.inboxes.of(this.#proc);
+    if (inbox.isEmpty && this.#waitsForUnits()) return this.#hold(answer);
     if (!inbox.isEmpty || (this.#parts.checks.isLast && !(await inbox.finish()))) return undefined;
     const outcome = await this.checked(this.#parts.finalAnswer.take(answer));
     return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
+  }
+
+  /** A unit that lives, or whose end the model has not read, keeps the run alive. */
+  #waitsForUnits(): boolean {
+    return this.#ports.units.isBusy(this.#proc);
+  }
+
+  #hold(answer: string): undefined {
+    this.#held = answer;
+    this.#proc.result = answer;
+    this.#proc.partial = false;
+    this.#parts.turns.end();
   }
 
   /** The answer to the user's message is complete. The chat waits for the next one. */

@@ -1,7 +1,7 @@
 /** The events of a process for attached clients, and what they say of it. */
 
 import type { AskMode } from "../../lib/ask-modes.ts";
-import type { ChecklistItem } from "../../plugin/index.ts";
+import type { ChecklistItem, DaemonSnapshot } from "../../plugin/index.ts";
 import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
 import type { ProcInfo, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { PID } from "../types.ts";
@@ -11,7 +11,7 @@ export interface Activity {
   /**
    * `start`: before the first step; `model`: a model call; `slot`, `retry`: a wait before a model call; `tool`: tool calls;
    * `check`: a check at the end; `compact`: a compaction; `paused`: a signal paused it; `input`: a chat waits for a
-   * message; `ask`: a question waits for an answer; `end`: it is ending or being suspended.
+   * message; `unit`: the answer is given and background units still run; `ask`: a question waits for an answer; `end`: it is ending or being suspended.
    */
   kind:
     | "start"
@@ -23,6 +23,7 @@ export interface Activity {
     | "compact"
     | "paused"
     | "input"
+    | "unit"
     | "ask"
     | "end";
   /** For people: "Bash npm test", "3 calls: Read, Grep, Bash", "waiting for a free slot of openai". One line. */
@@ -111,6 +112,8 @@ export type ProcessEvent =
   | { type: "tool_output"; step: number; callId: string; text: string; lines: number }
   /** The list that a plugin shows of the whole tree. */
   | { type: "checklist"; plugin: string; items: readonly ChecklistItem[] }
+  /** A background unit of the process changed; `op` as in the seed. */
+  | { type: "unit"; op: string; snapshot: DaemonSnapshot }
   /** The process, or one below it, asks a person. */
   | { type: "ask"; ask: LiveAsk }
   /** The question is over. Without a verdict its call has ended, or, if `parked`, its run is suspended and keeps it. */

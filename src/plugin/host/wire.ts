@@ -86,7 +86,9 @@ export interface DriverAnswers {
 
 /** The methods that a driver in a Worker calls in the kernel's thread: of its context, its programs and its services. */
 export interface RemoteMethods
-  extends Required<Pick<Services, "store" | "tools" | "history" | "search" | "schedule" | "ask" | "llm">> {
+  extends Required<
+    Pick<Services, "store" | "tools" | "history" | "search" | "schedule" | "ask" | "llm" | "units">
+  > {
   context: Pick<OpenContext, "spill" | "inbox" | "changing" | "access" | "secret">;
   child: Pick<Child, "write" | "end" | "read" | "exited" | "kill">;
 }
@@ -114,6 +116,7 @@ export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyo
     },
     ask: { ask: true },
     llm: { ask: true },
+    units: { start: true, list: true, stop: true, output: true },
   };
 
 /** What a driver asks of the system, through the context of one open file. */
@@ -154,6 +157,7 @@ export const SERVICES = [
   "schedule",
   "ask",
   "llm",
+  "units",
 ] as const satisfies readonly (keyof Services)[];
 
 /** A position in a plugin's source. Line and column count from 1. */

@@ -74,6 +74,7 @@ export class HostServices {
       schedule: offered("schedule"),
       ask: offered("ask"),
       llm: offered("llm"),
+      units: offered("units"),
     };
     for (const service of SERVICES) if (context[service] === undefined) delete context[service];
     return context;

@@ -26,6 +26,8 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     /** The failed attempt of the checks that it reports. */
     checks: z.array(CheckResult).optional(),
   }),
+  /** From a background unit: `ended` once, with its end; else lines of its stream. */
+  z.object({ ...Arrived, kind: z.literal("unit"), unit: z.string(), ended: z.boolean(), text: z.string() }),
   /** From the user: a message to a run, and the text that a run is resumed with. */
   z.object({
     ...Arrived,

@@ -5,6 +5,7 @@ import { CHANGES } from "../changes/object-store.ts";
 import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { ProcInfo } from "./schema.ts";
+import type { UnitDraft } from "./unit-schema.ts";
 
 export const STEPS = "steps.jsonl";
 export const JOURNAL = "step.journal";
@@ -12,6 +13,9 @@ export const EVENTS = "events.jsonl";
 export const INFO = "proc-info.json";
 export const META = "process-meta.json";
 export const SPILL = "spill";
+export const UNITS = "units.jsonl";
+/** The folder of the units' output. */
+export const UNIT_OUTPUT = "units";
 
 /** Returns the text of a proc-info.json in this data folder, without the fields that reading adds. */
 export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): string {
@@ -22,6 +26,11 @@ export function sealedInfo(info: ProcInfo, dataDir: string, seal: RecordSeal): s
 /** Returns a line of changes.jsonl. */
 export function sealedChange(draft: ChangeDraft, seal: RecordSeal): string {
   return seal.seal(CHANGES, versioned(draft));
+}
+
+/** Returns a line of units.jsonl. */
+export function sealedUnit(draft: UnitDraft, seal: RecordSeal): string {
+  return seal.seal(UNITS, versioned(draft));
 }
 
 /** Returns one line of JSON with its schema version. */

@@ -8,11 +8,11 @@ import type { FsPort } from "../files/fs-port.ts";
 import { RESULTS } from "./blob-store.ts";
 import { INBOX } from "./inbox-log.ts";
 import { CLAIM } from "./run-claim.ts";
-import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS } from "./run-files.ts";
+import { EVENTS, INFO, JOURNAL, META, SPILL, STEPS, UNIT_OUTPUT, UNITS } from "./run-files.ts";
 
 /** Files that are written in place, so no other name may share them. Symbolic links in their place are never opened. */
-const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX, CHANGES];
-const FOLDERS = [RESULTS, SPILL, SNAPSHOTS, "plugins"];
+const FILES = [INFO, META, STEPS, JOURNAL, EVENTS, INBOX, CHANGES, UNITS];
+const FOLDERS = [RESULTS, SPILL, SNAPSHOTS, UNIT_OUTPUT, "plugins"];
 
 /**
  * Checks an existing run's folder before it is written to. Fails with INVALID when a write would go elsewhere: through

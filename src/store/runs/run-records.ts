@@ -18,8 +18,9 @@ import { UUID } from "./own-run.ts";
 import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { located } from "./relocate.ts";
-import { EVENTS, INFO, JOURNAL, META, STEPS } from "./run-files.ts";
+import { EVENTS, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import type { UnitLine } from "./unit-schema.ts";
 import { deliveredBy, type UnreadMessages, unreadMessages } from "./unread-messages.ts";
 
 interface Page {
@@ -138,6 +139,12 @@ export class RunRecords {
   async changes(uuid: string): Promise<LogPage<ChangeLine>> {
     const { ChangeLine } = await import("../changes/change-log.ts");
     return this.#log(uuid, CHANGES, ChangeLine, ALL);
+  }
+
+  /** The background units of the run, in order. */
+  async units(uuid: string): Promise<LogPage<UnitLine>> {
+    const { UnitLine: Line } = await import("./unit-schema.ts");
+    return this.#log(uuid, UNITS, Line, ALL);
   }
 
   /** Reads the journal of the open step. Entries of a recorded step are ignored. */

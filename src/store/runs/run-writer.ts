@@ -13,8 +13,21 @@ import { isClosed } from "./closed-record.ts";
 import { EventLog } from "./event-log.ts";
 import { INBOX, InboxLog, type InboxState } from "./inbox-log.ts";
 import type { RecordSeal } from "./record-seal.ts";
-import { INFO, JOURNAL, META, SPILL, STEPS, sealedChange, sealedInfo, versioned } from "./run-files.ts";
+import {
+  INFO,
+  JOURNAL,
+  META,
+  SPILL,
+  STEPS,
+  sealedChange,
+  sealedInfo,
+  sealedUnit,
+  UNIT_OUTPUT,
+  UNITS,
+  versioned,
+} from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
+import type { UnitDraft } from "./unit-schema.ts";
 
 export interface RunLimits {
   /** Maximum lines of events.jsonl; later events are counted and dropped. */
@@ -79,6 +92,7 @@ export class RunWriter {
   #blobStore: BlobStore | undefined;
   #changeLog: AppendLog | undefined;
   #objectStore: ObjectStore | undefined;
+  #unitLog: AppendLog | undefined;
   #inbox: InboxLog | undefined;
   readonly #limits: RunLimits;
   /** Number of journal entries, to detect one that was added during a sync. */
@@ -123,6 +137,11 @@ export class RunWriter {
   /** The absolute folder for program output that exceeds memory. Made on first use. */
   get spillDir(): string {
     return join(this.dir, SPILL);
+  }
+
+  /** The absolute folder for the output of background units. Made on first use. */
+  get unitDir(): string {
+    return join(this.dir, UNIT_OUTPUT);
   }
 
   /** The inbox of the run. Made on first use: most runs receive no message. */
@@ -227,6 +246,11 @@ export class RunWriter {
     this.#changes.append(...drafts.map((draft) => sealedChange(draft, this.#seal)));
   }
 
+  /** Records what becomes of a background unit. Written at once, and durable with the next `sync`. */
+  unit(draft: UnitDraft): void {
+    this.#units.append(sealedUnit(draft, this.#seal));
+  }
+
   /** The contents of files before and after the run's changes. */
   get objects(): ObjectStore {
     const { dir } = this;
@@ -291,6 +315,11 @@ export class RunWriter {
     return this.#journalLog;
   }
 
+  get #units(): AppendLog {
+    this.#unitLog ??= this.#log(UNITS, {});
+    return this.#unitLog;
+  }
+
   get #changes(): AppendLog {
     this.#changeLog ??= this.#log(CHANGES, {});
     return this.#changeLog;
@@ -328,6 +357,7 @@ export class RunWriter {
         this.#stepLog?.sync(),
         this.#blobStore?.sync(),
         this.#changeLog?.sync(),
+        this.#unitLog?.sync(),
         this.#syncNames(),
       ] as const;
       // Wait for all, also when one fails: no sync is left running.

@@ -79,6 +79,7 @@ class Observed {
       children: { endOwner: async (uuid) => this.#of(uuid, "programs") },
       holders: {
         mounts: this.#holder("mounts"),
+        units: this.#holder("units"),
         messages: this.#holder("messages", 5),
         groups: this.#holder("groups", 6),
         signals: this.#holder("signals", 7),

@@ -32,6 +32,8 @@ export function toStreamEvent(ref: ProcRef, event: ProcessEvent, dropped = 0): S
     }
     case "notice":
       return progress({ event: "notice", ...ref, text: event.text });
+    case "unit":
+      return progress({ event: "unit", ...ref, op: event.op, snapshot: event.snapshot });
     case "checklist": {
       const { plugin, items } = event;
       return progress({ event: "checklist", ...ref, plugin, items });

@@ -1,0 +1,17 @@
+/** A background unit in one line. */
+
+import type { DaemonSnapshot } from "../../plugin/index.ts";
+
+/** What a change of a unit is shown as; null for one that is not shown. */
+export function unitLine(op: string, snapshot: DaemonSnapshot): string | null {
+  const { id, kind, description } = snapshot;
+  if (op === "added") return `unit ${id} [${kind}] started: ${description}`;
+  if (op !== "completed" && op !== "failed" && op !== "killed") return null;
+  return `unit ${id} [${kind}] ${op}${exitText(snapshot)}: ${description}`;
+}
+
+function exitText(snapshot: DaemonSnapshot): string {
+  if (snapshot.kind === "local_bash" && snapshot.metadata.exit_code !== null)
+    return `, exit code ${snapshot.metadata.exit_code}`;
+  return snapshot.kind === "monitor" ? `, ${snapshot.metadata.event_count} lines` : "";
+}

@@ -1,0 +1,195 @@
+/** A unit that is a command: `local_bash`, and `monitor`, whose lines are events. */
+
+import type { Clock, Timer } from "../lib/clock.ts";
+import type { Daemon, DaemonSnapshot, DaemonStatus, UnitRequest } from "../plugin/index.ts";
+import { EventBatcher } from "./event-batcher.ts";
+import type { OutputFile } from "./output-file.ts";
+import { newEventSignal, newLifecycleSignal, type Signal } from "./signal.ts";
+import { isTerminal } from "./snapshot.ts";
+
+/** The program of a unit: started by this kernel, or adopted from one that has crashed. */
+export interface UnitProgram {
+  /** Resolves when nothing of it runs any more. `code` null: a signal ended it, or it is unknown. */
+  exited(): Promise<{ code: number | null; signal: string | null }>;
+  /** TERM, the grace, KILL, to the whole group. */
+  kill(): Promise<void>;
+}
+
+/** What a unit is made of. */
+interface CommandUnitFacts {
+  id: string;
+  agentId: string;
+  request: Pick<UnitRequest, "kind" | "command" | "description" | "persistent" | "timeoutMs" | "stallMs">;
+  startedAtMs: number;
+}
+
+interface CommandUnitOptions extends CommandUnitFacts {
+  program: UnitProgram;
+  file: OutputFile;
+  clock: Clock;
+  emit(signal: Signal): void;
+  /** Records its end. The end is announced when this has settled. */
+  record(snapshot: DaemonSnapshot): Promise<void>;
+  /** Removes keys from what is shown. */
+  hide(text: string): string;
+  onFault(what: string, thrown: unknown): void;
+}
+
+/** How often the file is looked at. */
+const LOOK_MS = 100;
+/** Lines that `output` of a monitor shows. */
+const RECENT_LINES = 200;
+/** Characters of a line that is not finished yet. */
+const MAX_OPEN_LINE = 64 * 1024;
+
+export class CommandUnit implements Daemon {
+  /** Resolves when its lifecycle signal was emitted. Never rejects. */
+  readonly done: Promise<void>;
+  readonly #o: CommandUnitOptions;
+  readonly #decoder = new TextDecoder();
+  readonly #batcher: EventBatcher | undefined;
+  readonly #recent: string[] = [];
+  #openLine = "";
+  #events = 0;
+  #status: DaemonStatus = "running";
+  #exitCode: number | null = null;
+  #endedAtMs: number | null = null;
+  #killed: "asked" | "timeout" | "disk" | null = null;
+  #look: Timer | undefined;
+  readonly #deadline: Timer | undefined;
+
+  constructor(o: CommandUnitOptions) {
+    this.#o = o;
+    const { clock, request } = o;
+    if (request.kind === "monitor") {
+      this.#batcher = new EventBatcher({
+        clock,
+        stallMs: request.stallMs,
+        emit: (text) => this.#event(text),
+      });
+    }
+    if (request.timeoutMs !== undefined) {
+      this.#deadline = clock.timer(request.timeoutMs, () => void this.#end("timeout"));
+    }
+    this.#watch();
+    this.done = this.#finish().catch((thrown) => o.onFault(`The end of unit ${o.id}`, thrown));
+  }
+
+  snapshot(): DaemonSnapshot {
+    const ended_at = this.#endedAtMs === null ? null : new Date(this.#endedAtMs).toISOString();
+    const now = { ...firstSnapshot(this.#o), status: this.#status, ended_at };
+    if (now.kind === "monitor") {
+      const said = { event_count: this.#events, recent_lines: [...this.#recent] };
+      return { ...now, metadata: { ...now.metadata, ...said } };
+    }
+    const output = isTerminal(this.#status) ? this.#tail() : "";
+    return { ...now, metadata: { ...now.metadata, exit_code: this.#exitCode, output } };
+  }
+
+  async kill(): Promise<void> {
+    await this.#end("asked");
+  }
+
+  output(): string {
+    return this.#o.request.kind === "monitor" ? this.#recent.join("\n") : this.#tail();
+  }
+
+  async #end(why: "asked" | "timeout" | "disk"): Promise<void> {
+    this.#killed ??= why;
+    await this.#o.program.kill();
+  }
+
+  #tail(): string {
+    try {
+      return this.#o.hide(this.#o.file.tail());
+    } catch (thrown) {
+      this.#o.onFault(`The output of unit ${this.#o.id}`, thrown);
+      return "";
+    }
+  }
+
+  #watch(): void {
+    this.#look = this.#o.clock.timer(LOOK_MS, () => {
+      try {
+        this.#take();
+        if (!this.#o.file.bound()) void this.#end("disk");
+      } catch (thrown) {
+        this.#o.onFault(`The output of unit ${this.#o.id}`, thrown);
+      }
+      this.#watch();
+    });
+  }
+
+  /** Reads what the program has printed since the last look. */
+  #take(): void {
+    if (!this.#batcher) return;
+    const { data, skipped } = this.#o.file.look();
+    if (skipped > 0) this.#line(`[${skipped} bytes skipped]`);
+    const text = this.#o.hide(this.#decoder.decode(data, { stream: true }));
+    const lines = (this.#openLine + text).split("\n");
+    this.#openLine = (lines.pop() ?? "").slice(-MAX_OPEN_LINE);
+    for (const line of lines) this.#line(line);
+  }
+
+  #line(line: string): void {
+    this.#events++;
+    this.#recent.push(line.slice(0, MAX_OPEN_LINE));
+    if (this.#recent.length > RECENT_LINES) this.#recent.shift();
+    this.#batcher?.add(line);
+  }
+
+  #event(text: string, closing = false): void {
+    this.#o.emit(newEventSignal(this, text, closing, this.#o.clock.now()));
+  }
+
+  /** The output is durable before the end is recorded, and the end recorded before it is announced. */
+  async #finish(): Promise<void> {
+    const { clock, emit, file, program, record } = this.#o;
+    const { code } = await program.exited();
+    this.#look?.cancel();
+    this.#deadline?.cancel();
+    this.#attempt(() => this.#takeRest());
+    this.#attempt(() => file.finish());
+    this.#exitCode = code;
+    this.#endedAtMs = clock.now();
+    this.#status = this.#killed !== null ? "killed" : code === 0 ? "completed" : "failed";
+    await record(this.snapshot()).catch((thrown) =>
+      this.#o.onFault(`The record of unit ${this.#o.id}`, thrown),
+    );
+    emit(newLifecycleSignal(this, this.#status, clock.now()));
+  }
+
+  #takeRest(): void {
+    this.#take();
+    if (!this.#batcher) return;
+    if (this.#openLine !== "") this.#line(this.#openLine);
+    this.#openLine = "";
+    this.#event(this.#batcher.close() ?? "", true);
+  }
+
+  #attempt(part: () => void): void {
+    try {
+      part();
+    } catch (thrown) {
+      this.#o.onFault(`The output of unit ${this.#o.id}`, thrown);
+    }
+  }
+}
+
+/** The snapshot of a unit that has just been started. */
+export function firstSnapshot({ id, agentId, request, startedAtMs }: CommandUnitFacts) {
+  const { command, description, persistent = false } = request;
+  const common = {
+    id,
+    status: "running" as const,
+    description,
+    agent_id: agentId,
+    started_at: new Date(startedAtMs).toISOString(),
+    ended_at: null,
+  };
+  if (request.kind === "monitor") {
+    const metadata = { command, event_count: 0, persistent, recent_lines: [] };
+    return { ...common, kind: "monitor" as const, metadata };
+  }
+  return { ...common, kind: "local_bash" as const, metadata: { command, exit_code: null, output: "" } };
+}

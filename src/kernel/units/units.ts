@@ -1,0 +1,293 @@
+/** The background units of all processes: starts, ends and records them, and delivers their signals. */
+
+import { closeSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { CommandUnit, firstSnapshot, type UnitProgram } from "../../daemons/command-unit.ts";
+import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
+import { generateID } from "../../daemons/kind.ts";
+import { OutputFile } from "../../daemons/output-file.ts";
+import type { Signal } from "../../daemons/signal.ts";
+import type { Clock } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
+import type { Children } from "../../os/children.ts";
+import { libc } from "../../os/libc.ts";
+import {
+  type Daemon,
+  type DaemonKind,
+  type DaemonSnapshot,
+  SyscallError,
+  type UnitRequest,
+  type Units as UnitService,
+} from "../../plugin/index.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import type { ResourceHolder } from "../process/resource-holder.ts";
+import { signalText } from "./wording.ts";
+
+/** Snapshots of ended units that are kept in memory, per process. */
+const MAX_ENDED = 200;
+
+interface UnitsPorts {
+  children: Pick<Children, "startUnit">;
+  clock: Clock;
+  uuid(): string;
+  inboxes: Pick<Inboxes, "put">;
+  /** Reports a change of a unit to the clients of its process. */
+  emit(proc: Process, change: Change): void;
+  /** What the programs of units change until the returned function is called is the run's. */
+  beginEffects(proc: Process): () => void;
+  warn(source: string, text: string): void;
+}
+
+/** The units of one process. */
+interface Owned {
+  state: DaemonState;
+  /** Units that have ended, oldest first. */
+  ended: Map<string, { snapshot: DaemonSnapshot; daemon: Daemon }>;
+  pumping: Promise<void> | undefined;
+  /** Called when the last unit is over and announced. */
+  onIdle: (() => void) | undefined;
+}
+
+export class Units implements ResourceHolder {
+  readonly #ports: UnitsPorts;
+  readonly #owned = new Map<Process, Owned>();
+
+  constructor(ports: UnitsPorts) {
+    this.#ports = ports;
+  }
+
+  get size(): number {
+    return this.#owned.size;
+  }
+
+  /** Whether units live, or a signal of one is not in the inbox yet. */
+  isBusy(proc: Process): boolean {
+    const owned = this.#owned.get(proc);
+    return (
+      owned !== undefined &&
+      (owned.state.len() > 0 || owned.state.hasPending() || owned.pumping !== undefined)
+    );
+  }
+
+  /** Live units, and with `terminal` those that have ended. */
+  list(
+    proc: Process,
+    { kind, terminal = false }: { kind?: DaemonKind; terminal?: boolean } = {},
+  ): DaemonSnapshot[] {
+    const owned = this.#owned.get(proc);
+    if (!owned) return [];
+    const live = kind === undefined ? owned.state.snapshot() : owned.state.snapshotByKind(kind);
+    if (!terminal) return live;
+    const over = [...owned.ended.values()].map(({ snapshot }) => snapshot);
+    return [...over.filter((snapshot) => kind === undefined || snapshot.kind === kind), ...live];
+  }
+
+  /** The service `units` of a process. */
+  service(proc: Process): UnitService {
+    return {
+      start: async (request) => this.start(proc, request),
+      list: async (filter) => this.list(proc, filter),
+      stop: (id) => this.stop(proc, id),
+      output: (id) => this.output(proc, id),
+    };
+  }
+
+  /** Starts a command as a unit. Its first line on disk is written before it runs. */
+  start(proc: Process, request: UnitRequest): DaemonSnapshot {
+    this.#requireRoom(proc);
+    const { clock, uuid } = this.#ports;
+    const owned = this.#ownedBy(proc);
+    const id = generateID(request.kind, uuid());
+    const startedAtMs = clock.now();
+    const path = join(proc.record.unitDir, `${id}.out`);
+    mkdirSync(proc.record.unitDir, { recursive: true, mode: 0o700 });
+    const made = { id, agentId: proc.uuid, request, startedAtMs };
+    proc.record.unit({ t: "started", ts: this.#ts(), snapshot: firstSnapshot(made) });
+    const { program, opened } = this.#program(proc, id, path, request);
+    const unit = new CommandUnit({
+      ...made,
+      program,
+      file: opened,
+      clock,
+      emit: (signal) => owned.state.emit(signal),
+      record: async (snapshot) => {
+        proc.record.unit({ t: "ended", ts: this.#ts(), snapshot });
+        await proc.record.sync();
+      },
+      hide: (text) => proc.secrets.hide(text),
+      onFault: (what, thrown) => this.#ports.warn(`PID ${proc.pid}`, `${what}: ${messageOf(thrown)}`),
+    });
+    owned.state.register(unit);
+    return unit.snapshot();
+  }
+
+  async stop(proc: Process, id: string): Promise<DaemonSnapshot> {
+    const owned = this.#owned.get(proc);
+    const over = owned?.ended.get(id);
+    if (over) throw new SyscallError("CLOSED", `Unit ${id} has already ended: ${over.snapshot.status}.`);
+    if (!owned) throw daemonNotFound(id);
+    const before = owned.state.get(id)?.snapshot();
+    // The end of a program that ignores TERM takes the whole grace: the caller does not wait for that.
+    void owned.state.stop(id).catch((thrown) => this.#ports.warn(`PID ${proc.pid}`, messageOf(thrown)));
+    if (!before) throw daemonNotFound(id);
+    return before;
+  }
+
+  async output(proc: Process, id: string): Promise<{ snapshot: DaemonSnapshot; text: string }> {
+    const owned = this.#owned.get(proc);
+    const daemon = owned?.state.get(id) ?? owned?.ended.get(id)?.daemon;
+    if (!daemon) throw daemonNotFound(id);
+    return { snapshot: daemon.snapshot(), text: await daemon.output() };
+  }
+
+  /** Calls `f` when no unit lives and every signal is in the inbox. */
+  onIdle(proc: Process, f: (() => void) | undefined): void {
+    const owned = this.#owned.get(proc);
+    if (owned) owned.onIdle = f;
+  }
+
+  /** Ends all units of a process, and resolves when their ends are recorded. */
+  async end(proc: Process): Promise<void> {
+    const owned = this.#owned.get(proc);
+    if (!owned) return;
+    const live = owned.state.snapshot().map(({ id }) => owned.state.get(id));
+    await Promise.all(live.map((daemon) => daemon?.kill()));
+    await Promise.all(live.map((daemon) => (daemon instanceof CommandUnit ? daemon.done : undefined)));
+    await owned.pumping;
+  }
+
+  clear(proc: Process): void {
+    this.#owned.delete(proc);
+  }
+
+  #requireRoom(proc: Process): void {
+    const most = proc.spec.opts.limits.live_units;
+    const live = this.#owned.get(proc)?.state.len() ?? 0;
+    if (most === null || live < most) return;
+    throw new SyscallError(
+      "EXHAUSTED",
+      `Process ${proc.pid} has ${live} live units, and the limit is ${most} (live_units). Stop one with DaemonStop, or wait for the end of one.`,
+    );
+  }
+
+  #ownedBy(proc: Process): Owned {
+    const known = this.#owned.get(proc);
+    if (known) return known;
+    const owned: Owned = {
+      state: new DaemonState(() => this.#wake(proc, owned)),
+      ended: new Map(),
+      pumping: undefined,
+      onIdle: undefined,
+    };
+    owned.state.subscribe((change) => this.#ports.emit(proc, change));
+    this.#owned.set(proc, owned);
+    return owned;
+  }
+
+  /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
+  #program(
+    proc: Process,
+    id: string,
+    path: string,
+    request: UnitRequest,
+  ): { program: UnitProgram; opened: OutputFile } {
+    const { children, beginEffects } = this.#ports;
+    const { limits, env, cwd } = proc.spec.opts;
+    const exitFile = `${path.slice(0, -".out".length)}.exit`;
+    const output = OutputFile.create(path);
+    const over = beginEffects(proc);
+    try {
+      const child = children.startUnit(
+        { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace },
+        {
+          argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...request.argv],
+          cwd: request.cwd ?? cwd,
+          env,
+          output,
+        },
+      );
+      void child.identity.then((identity) => {
+        if (identity) proc.record.unit({ t: "program", ts: this.#ts(), id, ...identity });
+      });
+      const exited = child.gone.then(over, over).then(() => child.exited());
+      return {
+        program: {
+          exited: async () => ({ ...(await exited), code: exitCode(exitFile) ?? (await exited).code }),
+          kill: () => child.end(),
+        },
+        opened: new OutputFile({
+          path,
+          maxBytes: limits.shell_disk,
+          release: (fd, bytes) => libc()?.punchHole(fd, bytes) ?? false,
+        }),
+      };
+    } catch (thrown) {
+      over();
+      throw thrown;
+    } finally {
+      closeSync(output);
+    }
+  }
+
+  #wake(proc: Process, owned: Owned): void {
+    owned.pumping ??= this.#pump(proc, owned).finally(() => {
+      owned.pumping = undefined;
+      if (owned.state.hasPending()) this.#wake(proc, owned);
+      else if (owned.state.len() === 0) owned.onIdle?.();
+    });
+  }
+
+  /** Writes every queued signal into the inbox, which wakes the process. Only then a unit that has ended is evicted. */
+  async #pump(proc: Process, owned: Owned): Promise<void> {
+    while (owned.state.hasPending()) {
+      for (const signal of owned.state.drainSignals()) await this.#deliver(proc, owned, signal);
+    }
+  }
+
+  async #deliver(proc: Process, owned: Owned, signal: Signal): Promise<void> {
+    const { daemonId: unit, lifecycle } = signal;
+    const text = signalText(signal);
+    try {
+      await this.#ports.inboxes.put(proc, {
+        kind: "unit",
+        ts: this.#ts(),
+        unit,
+        ended: lifecycle !== undefined,
+        text,
+      });
+      if (lifecycle) proc.record.unit({ t: "announced", ts: this.#ts(), id: unit });
+    } catch (thrown) {
+      // An ending process reads nothing more; its record has the end of the unit.
+      if (!(thrown instanceof SyscallError && thrown.code === "CLOSED"))
+        this.#ports.warn(`PID ${proc.pid}`, `signal of unit ${unit}: ${messageOf(thrown)}`);
+    }
+    if (lifecycle) this.#evict(owned, unit);
+  }
+
+  #evict(owned: Owned, id: string): void {
+    const daemon = owned.state.get(id);
+    if (!daemon) return;
+    owned.ended.set(id, { snapshot: daemon.snapshot(), daemon });
+    const [oldest] = owned.ended.keys();
+    if (owned.ended.size > MAX_ENDED && oldest !== undefined) owned.ended.delete(oldest);
+    owned.state.evict(id);
+  }
+
+  #ts(): string {
+    return new Date(this.#ports.clock.now()).toISOString();
+  }
+}
+
+/** Writes the exit code of "$@" into the first argument. A signal to the group ends the program, not the wrapper. */
+const WRAPPER = 'trap : TERM INT HUP; f=$1; shift; "$@"; c=$?; echo "$c" >"$f"; exit "$c"';
+
+/** What the wrapper has written; null when it was killed first. */
+function exitCode(file: string): number | null {
+  try {
+    const code = Number.parseInt(readFileSync(file, "utf8"), 10);
+    return Number.isInteger(code) ? code : null;
+  } catch {
+    return null; // Killed before it could write.
+  }
+}
