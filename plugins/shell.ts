@@ -10,9 +10,11 @@ import {
   type OpenContext,
   SyscallError,
   type ToolDef,
+  type UnitRequest,
   type VFSFile,
 } from "rnix/plugin";
 import { cancelled, throwIfAborted } from "./_lib/cancelled.ts";
+import { CommandOutput, collect } from "./_lib/command-output.ts";
 import { isObject } from "./_lib/is-object.ts";
 
 const BASH: ToolDef = {
@@ -45,6 +47,30 @@ const BASH: ToolDef = {
   annotations: { destructiveHint: true, openWorldHint: true },
 };
 
+const MONITOR: ToolDef = {
+  name: "Monitor",
+  op: "monitor",
+  subject: "command",
+  description:
+    "Watch a command in the background, such as `tail -f log` or a loop: each line that it prints is an event for you. Lines that come together are one event. It lives as long as you, unless you give timeout_ms.",
+  input: {
+    type: "object",
+    properties: {
+      command: { type: "string", minLength: 1 },
+      description: { type: "string" },
+      persistent: { type: "boolean", description: "It has no time limit." },
+      timeout_ms: { type: "integer", minimum: 1 },
+    },
+    required: ["command"],
+    additionalProperties: false,
+  },
+  defer: true,
+  annotations: { destructiveHint: true, openWorldHint: true },
+};
+
+/** A monitor that prints nothing for this long reports that, once. */
+const STALL_MS = 600_000;
+
 /** /dev/shell (seeds 2.4): a write runs one command, and reads return its output. */
 export default definePlugin({
   name: "shell",
@@ -52,7 +78,7 @@ export default definePlugin({
   needs: ["exec", "units"],
   devices: {
     "/dev/shell": {
-      tools: [BASH],
+      tools: [BASH, MONITOR],
       factory: (_subpath, _flags, context) => new ShellFile(context),
     },
   },
@@ -62,17 +88,11 @@ export default definePlugin({
 const DEFAULT_TIMEOUT_MS = 120_000;
 /** The part of the call's deadline for ending the command and answering: at most a tenth of it. */
 const MARGIN_MS = 1_000;
-/** Characters of output that are shown from its beginning and from its end. */
-const HEAD_CHARS = 10_000;
-const TAIL_CHARS = 20_000;
-/** Output up to this size is kept in memory; a larger one is in the file of `exec`. */
-const MEMORY_CHARS = 64 * 1024;
-
 interface Command {
   command: string;
   timeoutMs?: number;
-  /** It becomes a background unit of this description. */
-  background?: string;
+  /** It becomes a background unit. */
+  unit?: Pick<UnitRequest, "kind" | "description" | "persistent">;
 }
 
 class ShellFile implements VFSFile {
@@ -96,12 +116,12 @@ class ShellFile implements VFSFile {
         "/dev/shell: a command is running. Read its output to the end first.",
       );
     }
-    const { command, timeoutMs, background } = parse(
+    const { command, timeoutMs, unit } = parse(
       typeof data === "string" ? data : new TextDecoder().decode(data),
     );
     this.#at = 0;
-    if (background !== undefined) {
-      this.#answer = await this.#startUnit(command, background, timeoutMs);
+    if (unit !== undefined) {
+      this.#answer = await this.#startUnit(command, unit, timeoutMs);
       return;
     }
     const { exec, env, call } = this.#context;
@@ -126,23 +146,28 @@ class ShellFile implements VFSFile {
     if (this.#closed) await this.close();
   }
 
-  async #startUnit(command: string, description: string, timeoutMs: number | undefined): Promise<string> {
+  async #startUnit(
+    command: string,
+    unit: NonNullable<Command["unit"]>,
+    timeoutMs: number | undefined,
+  ): Promise<string> {
     const { units, env, cwd } = this.#context;
-    if (!units)
+    if (!units) {
       throw new SyscallError(
         "UNAVAILABLE",
         "/dev/shell: only a run can have background units. Leave run_in_background out.",
       );
-    const argv = [shellOf(env), "-c", "--", command];
+    }
     const { id } = await units.start({
-      kind: "local_bash",
+      ...unit,
       command,
-      argv,
+      argv: [shellOf(env), "-c", "--", command],
       cwd,
-      description,
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(unit.kind === "monitor" && { stallMs: STALL_MS }),
     });
-    return `Started in the background as unit ${id}. You are told when it ends; DaemonOutput ${id} reads its output until then, DaemonStop ${id} ends it.`;
+    const told = unit.kind === "monitor" ? "Its lines come to you as events" : "You are told when it ends";
+    return `Started in the background as unit ${id}. ${told}; DaemonOutput ${id} reads its output, DaemonStop ${id} ends it.`;
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {
@@ -167,7 +192,7 @@ class ShellFile implements VFSFile {
 
   /** Collects the output until the command ends or the signal fires. */
   async #finish(child: Child, signal: AbortSignal): Promise<string> {
-    const output = new Output((text) => this.#context.output(text));
+    const output = new CommandOutput((text) => this.#context.output(text));
     const aborted = Promise.withResolvers<"aborted">();
     const onAbort = (): void => aborted.resolve("aborted");
     signal.addEventListener("abort", onAbort, { once: true });
@@ -196,7 +221,7 @@ class ShellFile implements VFSFile {
   }
 
   /** A cancelled call tells what the command had printed. */
-  #withOutput(reason: SyscallError, output: Output): SyscallError {
+  #withOutput(reason: SyscallError, output: CommandOutput): SyscallError {
     const shown = output.shown(undefined, false);
     if (shown === "") return reason;
     return new SyscallError(reason.code, reason.message, { cause: reason, output: shown });
@@ -210,7 +235,7 @@ class ShellFile implements VFSFile {
     }
   }
 
-  async #describe(output: Output, exit: ExitInfo): Promise<string> {
+  async #describe(output: CommandOutput, exit: ExitInfo): Promise<string> {
     const file = exit.outputFile ?? (await this.#save(output));
     if (exit.timedOut) return this.#text(output, file, timedOut(this.#timeoutMs), exit.droppedBytes);
     if (exit.signal !== null) {
@@ -221,7 +246,7 @@ class ShellFile implements VFSFile {
   }
 
   /** Saves an output that is truncated here but was too small for a file of `exec`. */
-  async #save(output: Output): Promise<string | undefined> {
+  async #save(output: CommandOutput): Promise<string | undefined> {
     if (!output.truncated || output.inMemory === undefined) return undefined;
     try {
       return await this.#context.spill(
@@ -235,7 +260,7 @@ class ShellFile implements VFSFile {
     }
   }
 
-  #text(output: Output, file: string | undefined, end: string, dropped = 0): string {
+  #text(output: CommandOutput, file: string | undefined, end: string, dropped = 0): string {
     const lines = [output.shown(file, dropped === 0)];
     if (dropped > 0) lines.push(`[The output was too large for the file: ${dropped} bytes are lost.]`);
     if (end !== "") lines.push(end);
@@ -244,103 +269,42 @@ class ShellFile implements VFSFile {
   }
 }
 
-/** The output of a command: all of it while it is small, then its beginning and end. */
-class Output {
-  readonly #decoders = { 1: new TextDecoder(), 2: new TextDecoder() };
-  #head = "";
-  #tail = "";
-  #length = 0;
-  readonly #show: (text: string) => void;
-
-  /** `show` gets the output while the command runs. */
-  constructor(show: (text: string) => void) {
-    this.#show = show;
-  }
-
-  /** Each stream has its own decoder: a piece of one may arrive within a character of the other. */
-  add(fd: 1 | 2, data: Uint8Array): void {
-    this.#add(this.#decoders[fd].decode(data, { stream: true }));
-  }
-
-  addRemark(text: string): void {
-    this.#add(`\n[${text}]\n`);
-  }
-
-  end(): void {
-    this.#add(this.#decoders[1].decode());
-    this.#add(this.#decoders[2].decode());
-  }
-
-  /** Whether there is more output than is shown. */
-  get truncated(): boolean {
-    return this.#length > HEAD_CHARS + TAIL_CHARS;
-  }
-
-  get inMemory(): string | undefined {
-    return this.#length <= MEMORY_CHARS ? this.#head + this.#tail : undefined;
-  }
-
-  /** `isComplete`: the file holds all of the output. */
-  shown(file: string | undefined, isComplete: boolean): string {
-    const text = this.#head + this.#tail;
-    if (!this.truncated) return text.replace(/\n$/, "");
-    const head = trimPair(text.slice(0, HEAD_CHARS));
-    const tail = text.slice(-TAIL_CHARS).replace(/\n$/, "");
-    const where =
-      file === undefined
-        ? "The rest was not saved."
-        : `${isComplete ? "The whole output" : "What was saved of it"} is in ${file}`;
-    return `${head}\n[… ${this.#length - HEAD_CHARS - TAIL_CHARS} of ${this.#length} characters left out here. ${where} …]\n${tail}`;
-  }
-
-  #add(text: string): void {
-    if (text !== "") this.#show(text);
-    this.#length += text.length;
-    const room = HEAD_CHARS - this.#head.length;
-    this.#head += text.slice(0, Math.max(0, room));
-    this.#tail += text.slice(Math.max(0, room));
-    // Truncated now and then, not for each piece.
-    if (this.#tail.length > 2 * MEMORY_CHARS) this.#tail = this.#tail.slice(-MEMORY_CHARS);
-  }
-}
-
-async function collect(child: Child, output: Output): Promise<ExitInfo> {
-  for (;;) {
-    try {
-      const piece = await child.read();
-      if (piece === null) break;
-      output.add(piece.fd, piece.data);
-    } catch (thrown) {
-      // A part of the output is lost; the output after it can be read.
-      if (!(thrown instanceof SyscallError) || thrown.code !== "EXHAUSTED") throw thrown;
-      output.addRemark(thrown.message);
-    }
-  }
-  output.end();
-  return child.exited();
-}
-
 /** `{op, command, …}` of the tool, or the command itself if the text is not a JSON object. */
 function parse(text: string): Command {
   const value = objectOf(text);
   if (value === undefined) return { command: checked(text) };
-  const { command, timeout_ms: timeoutMs, run_in_background: inBackground, description } = value;
+  const { command, timeout_ms: timeoutMs } = value;
   if (typeof command !== "string") {
     throw new SyscallError(
       "INVALID",
       '/dev/shell expects {"command": "…", "timeout_ms"?: …} or the command itself.',
     );
   }
-  const background = inBackground === true ? (textOf(description) ?? command.slice(0, 80)) : undefined;
-  if (timeoutMs === undefined) return { command: checked(command), background };
+  const unit = unitOf(value, command);
+  if (timeoutMs === undefined) return { command: checked(command), unit };
   if (typeof timeoutMs !== "number" || !(timeoutMs >= 1)) {
     throw new SyscallError(
       "INVALID",
       `/dev/shell: timeout_ms must be a number of at least 1, not ${JSON.stringify(timeoutMs)}.`,
     );
   }
-  return { command: checked(command), timeoutMs, background };
+  if (unit?.persistent)
+    throw new SyscallError(
+      "INVALID",
+      "/dev/shell: a persistent monitor has no timeout_ms. Leave one of them out.",
+    );
+  return { command: checked(command), timeoutMs, unit };
 }
+
+function unitOf(value: Record<string, unknown>, command: string): Command["unit"] {
+  const given = textOf(value.description);
+  const description = given ?? command.slice(0, MAX_DESCRIPTION);
+  if (value.op === MONITOR.op) return { kind: "monitor", description, persistent: value.persistent === true };
+  return value.run_in_background === true ? { kind: "local_bash", description } : undefined;
+}
+
+/** Characters of a command that describe its unit where nothing else does. */
+const MAX_DESCRIPTION = 80;
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value.trim() !== "" ? value.trim() : undefined;
@@ -376,9 +340,4 @@ let cachedShell: { path: string; shell: string } | undefined;
 
 function timedOut(ms: number): string {
   return `[timed out after ${ms} ms: the command and its child processes were ended; the output until then is above]`;
-}
-
-/** The text without half a surrogate pair at its end. */
-function trimPair(text: string): string {
-  return /[\uD800-\uDBFF]$/.test(text) ? text.slice(0, -1) : text;
 }

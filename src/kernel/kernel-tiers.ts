@@ -127,7 +127,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     ...ports,
     windows,
     changes,
-    units: (proc) => units.service(proc),
+    units: (proc, tool) => units.service(proc, tool),
     ask: (proc, callId, signal) => asks.service(proc, callId, signal),
     llm: async (proc, callId, request, signal) => (await pluginRequests()).ask(proc, callId, request, signal),
     log,

@@ -50,8 +50,8 @@ interface OpenContextPorts
     writing(proc: Process, file: string): Promise<void>;
     written(proc: Process, file: string): void;
   };
-  /** The service `units`. */
-  units(proc: Process): UnitService;
+  /** The service `units`, for a call of this tool. */
+  units(proc: Process, tool: string | undefined): UnitService;
   /** Emits an event to the clients that watch the process. */
   progress(proc: Process, tool: string, text: string): void;
   /** Shows output of a running call; `skipped`: lines before it that were left out. */
@@ -142,7 +142,7 @@ export class OpenContexts {
       const jobId = this.#ports.jobOf(proc);
       services.schedule = this.#ports.schedule?.({ project, cwd, env, run, jobId });
     }
-    if (entry.needs.includes("units") && proc.pid !== 0) services.units = this.#ports.units(proc);
+    if (entry.needs.includes("units") && proc.pid !== 0) services.units = this.#ports.units(proc, call?.tool);
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("llm"))
       services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };

@@ -83,10 +83,13 @@ export class Units implements ResourceHolder {
     return [...over.filter((snapshot) => kind === undefined || snapshot.kind === kind), ...live];
   }
 
-  /** The service `units` of a process. */
-  service(proc: Process): UnitService {
+  /** The service `units` of a process, for a call of this tool. A command of any other than Bash needs its right. */
+  service(proc: Process, tool: string | undefined): UnitService {
     return {
-      start: async (request) => this.start(proc, request),
+      start: async (request) => {
+        if (tool !== SHELL_TOOL) requireCommand(proc, request.command);
+        return this.start(proc, request);
+      },
       list: async (filter) => this.list(proc, filter),
       stop: (id) => this.stop(proc, id),
       output: (id) => this.output(proc, id),
@@ -277,6 +280,14 @@ export class Units implements ResourceHolder {
   #ts(): string {
     return new Date(this.#ports.clock.now()).toISOString();
   }
+}
+
+/** Rules of this tool hold for every command. */
+const SHELL_TOOL = "Bash";
+
+function requireCommand(proc: Process, command: string): void {
+  const refused = proc.permissions.toolRefusal(SHELL_TOOL, command);
+  if (refused !== null) throw new SyscallError("PERMISSION", refused);
 }
 
 /** Writes the exit code of "$@" into the first argument. A signal to the group ends the program, not the wrapper. */

@@ -20,7 +20,8 @@ function lastMessage(request: LLMRequest | undefined): string {
   return request?.messages.at(-1)?.content ?? "";
 }
 
-const background = (command: string) => ["Bash", { command, run_in_background: true }] as [string, object] as never;
+const background = (command: string) =>
+  ["Bash", { command, run_in_background: true }] as [string, object] as never;
 
 test("a command in the background answers at once, and its end wakes the agent", async () => {
   await using h = harness(
@@ -34,4 +35,113 @@ test("a command in the background answers at once, and its end wakes the agent",
   expect(woken).toContain("built");
   const { records } = await h.runs.steps(info.uuid);
   expect(records.map(({ action }) => action)).toEqual(["tool_call", "text", "complete"]);
+});
+
+test("the end of a unit reaches a working agent between two tool calls", async () => {
+  await using h = harness(
+    script(
+      calls(background("exit 0")),
+      calls([
+        "Bash",
+        {
+          command: "until grep -q announced .rnix/data/steps/*/units.jsonl; do sleep 0.02; done",
+        },
+      ]),
+      calls(["Bash", { command: "true" }]),
+      says("done"),
+    ),
+  );
+  const { info } = await h.run("build");
+  expect(info.exit_code).toBe(0);
+  const told = h.requests.findIndex(({ messages }) =>
+    messages.some(({ content }) => content.includes("completed, exit code 0")),
+  );
+  expect(told).toBeGreaterThan(0);
+  expect(told).toBeLessThan(3);
+});
+
+test("an agent reads, lists and stops its units; an ended one can be read, and stopped without effect", async () => {
+  let id = "";
+  const answers: Model = (request) => {
+    const turn = request.messages.filter(({ role }) => role === "assistant").length;
+    id = /unit (b[0-9a-z]{8})/.exec(request.messages.map(({ content }) => content).join("\n"))?.[1] ?? id;
+    const unit = { daemon_id: id };
+    const script = [
+      calls(background("trap '' TERM; echo ready; while :; do sleep 0.1; done")),
+      calls(["DaemonList", {}], ["DaemonList", { kind: "monitor" }]),
+      calls(["DaemonStop", unit]),
+      says("stopped it"),
+      calls(
+        ["DaemonStop", unit],
+        ["DaemonOutput", unit],
+        ["DaemonList", {}],
+        ["DaemonList", { include_terminal: true }],
+      ),
+      calls(["DaemonStop", { daemon_id: "b00000000" }], ["DaemonOutput", { daemon_id: "b00000000" }]),
+      says("done"),
+    ];
+    return script[turn] ?? says("more");
+  };
+  await using h = harness(answers);
+  const { info } = await h.run("serve");
+  expect(info.exit_code).toBe(0);
+  const { records } = await h.runs.steps(info.uuid);
+  const results = records.flatMap(({ tool_calls }) =>
+    tool_calls.map(({ result, error_code }) => result ?? error_code ?? ""),
+  );
+  expect(results[1]).toMatch(/^- b[0-9a-z]{8} \[local_bash\/running\] /);
+  expect(results[2]).toBe("no daemons");
+  expect(results[3]).toContain("terminating");
+  expect(results[4]).toContain("has already ended: killed");
+  expect(results[5]).toContain("---\nready");
+  expect(results[6]).toBe("no daemons");
+  expect(results[7]).toContain("local_bash/killed");
+  expect(records.at(-2)?.tool_calls.map(({ error_code }) => error_code)).toEqual(["NOT_FOUND", "NOT_FOUND"]);
+});
+
+test("a monitor's lines are events, and its end follows them", async () => {
+  await using h = harness(
+    script(
+      calls([
+        "Monitor",
+        { command: "for i in 1 2 3; do echo line $i; done; exit 2", description: "three lines" },
+      ]),
+      says("watching"),
+      says("seen"),
+    ),
+  );
+  const { info } = await h.run("watch");
+  expect(info.result).toBe("seen");
+  const woken = h.requests.slice(2).map(lastMessage).join("\n");
+  expect(woken).toMatch(/unit m[0-9a-z]{8} \[monitor\] events:\nline 1\nline 2\nline 3\n\(stream closed\)/);
+  expect(woken).toMatch(/\[monitor\] failed, events=3: three lines/);
+});
+
+test("units end with their agent, however it ends, and their ends are recorded", async () => {
+  await using h = harness(
+    script(calls(background("echo $$; sleep 1000")), calls(["Bash", { command: "true" }])),
+  );
+  const { info } = await h.run("serve", { maxSteps: 2 });
+  expect(info.exit_reason).toBe("max_steps");
+  expect(h.children.list()).toEqual([]);
+  const { records } = await h.runs.units(info.uuid);
+  expect(records.map(({ t }) => t).filter((t) => t !== "program")).toEqual(["started", "ended"]);
+  expect(records.at(-1)).toMatchObject({ snapshot: { status: "killed" } });
+});
+
+test("a process has a limited number of live units", async () => {
+  await using h = harness(
+    script(
+      calls(background("sleep 100"), background("sleep 100"), background("sleep 100")),
+      calls(["Bash", { command: "true" }]),
+    ),
+  );
+  const { info } = await h.run("serve", { maxSteps: 2, limits: { ...h.opts().limits, live_units: 2 } });
+  const { records } = await h.runs.steps(info.uuid);
+  h.leases--;
+  expect(records[0]?.tool_calls.map(({ error_code }) => error_code ?? null)).toEqual([
+    null,
+    null,
+    "EXHAUSTED",
+  ]);
 });
