@@ -22,7 +22,7 @@ const BASH: ToolDef = {
   op: "bash",
   subject: "command",
   description:
-    "Run a shell command in the working folder; returns stdout and stderr. Each call is a new shell without input. When it ends or times out, its `&` processes end too.",
+    "Run a shell command in the working folder; returns stdout and stderr. Each call is a new shell without input. When it ends or times out, its background processes end too.",
   input: {
     type: "object",
     properties: {
@@ -35,8 +35,7 @@ const BASH: ToolDef = {
       description: { type: "string" },
       run_in_background: {
         type: "boolean",
-        description:
-          "Returns at once with a unit's id; you are told when it ends. For servers and long builds.",
+        description: "Its end comes as a message.",
       },
     },
     required: ["command"],

@@ -1,16 +1,8 @@
 /** The background units of all processes: starts, ends and records them, and delivers their signals. */
 
-import { closeSync, mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { CommandUnit, firstSnapshot, type UnitProgram } from "../../daemons/command-unit.ts";
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
-import { generateID } from "../../daemons/kind.ts";
-import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import type { Children } from "../../os/children.ts";
-import { libc } from "../../os/libc.ts";
 import {
   type Daemon,
   type DaemonKind,
@@ -22,31 +14,30 @@ import {
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
+import type { CommandPorts } from "./start-command.ts";
 import { signalText } from "./wording.ts";
 
 /** Snapshots of ended units that are kept in memory, per process. */
 const MAX_ENDED = 200;
 
-interface UnitsPorts {
-  children: Pick<Children, "startUnit">;
-  clock: Clock;
-  uuid(): string;
+interface UnitsPorts extends CommandPorts {
   inboxes: Pick<Inboxes, "put">;
   /** Reports a change of a unit to the clients of its process. */
   emit(proc: Process, change: Change): void;
-  /** What the programs of units change until the returned function is called is the run's. */
-  beginEffects(proc: Process): () => void;
-  warn(source: string, text: string): void;
 }
 
 /** The units of one process. */
 interface Owned {
   state: DaemonState;
+  /** Of each live unit: resolves when it has announced its end. */
+  ends: Map<string, Promise<void>>;
   /** Units that have ended, oldest first. */
   ended: Map<string, { snapshot: DaemonSnapshot; daemon: Daemon }>;
   pumping: Promise<void> | undefined;
   /** Called when the last unit is over and announced. */
   onIdle: (() => void) | undefined;
+  /** Units that are being started. */
+  starting: number;
 }
 
 export class Units implements ResourceHolder {
@@ -64,10 +55,9 @@ export class Units implements ResourceHolder {
   /** Whether units live, or a signal of one is not in the inbox yet. */
   isBusy(proc: Process): boolean {
     const owned = this.#owned.get(proc);
-    return (
-      owned !== undefined &&
-      (owned.state.len() > 0 || owned.state.hasPending() || owned.pumping !== undefined)
-    );
+    if (!owned) return false;
+    const { starting, state, pumping } = owned;
+    return starting > 0 || state.len() > 0 || state.hasPending() || pumping !== undefined;
   }
 
   /** Live units, and with `terminal` those that have ended. */
@@ -96,33 +86,28 @@ export class Units implements ResourceHolder {
     };
   }
 
-  /** Starts a command as a unit. Its first line on disk is written before it runs. */
-  start(proc: Process, request: UnitRequest): DaemonSnapshot {
+  /** Starts a command as a unit. */
+  async start(proc: Process, request: UnitRequest): Promise<DaemonSnapshot> {
     this.#requireRoom(proc);
-    const { clock, uuid } = this.#ports;
     const owned = this.#ownedBy(proc);
-    const id = generateID(request.kind, uuid());
-    const startedAtMs = clock.now();
-    const path = join(proc.record.unitDir, `${id}.out`);
-    mkdirSync(proc.record.unitDir, { recursive: true, mode: 0o700 });
-    const made = { id, agentId: proc.uuid, request, startedAtMs };
-    proc.record.unit({ t: "started", ts: this.#ts(), snapshot: firstSnapshot(made) });
-    const { program, opened } = this.#program(proc, id, path, request);
-    const unit = new CommandUnit({
-      ...made,
-      program,
-      file: opened,
-      clock,
-      emit: (signal) => owned.state.emit(signal),
-      record: async (snapshot) => {
-        proc.record.unit({ t: "ended", ts: this.#ts(), snapshot });
-        await proc.record.sync();
-      },
-      hide: (text) => proc.secrets.hide(text),
-      onFault: (what, thrown) => this.#ports.warn(`PID ${proc.pid}`, `${what}: ${messageOf(thrown)}`),
-    });
-    owned.state.register(unit);
-    return unit.snapshot();
+    // Loaded with the first unit: most runs have none.
+    owned.starting++;
+    try {
+      const { startCommand } = await import("./start-command.ts");
+      if (proc.stopped || proc.ending)
+        throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and starts no units.`);
+      const unit = startCommand(
+        { ...this.#ports, emit: (signal) => owned.state.emit(signal) },
+        proc,
+        request,
+      );
+      const snapshot = unit.snapshot();
+      owned.ends.set(snapshot.id, unit.done);
+      owned.state.register(unit);
+      return snapshot;
+    } finally {
+      owned.starting--;
+    }
   }
 
   async stop(proc: Process, id: string): Promise<DaemonSnapshot> {
@@ -156,7 +141,7 @@ export class Units implements ResourceHolder {
     if (!owned) return;
     const live = owned.state.snapshot().map(({ id }) => owned.state.get(id));
     await Promise.all(live.map((daemon) => daemon?.kill()));
-    await Promise.all(live.map((daemon) => (daemon instanceof CommandUnit ? daemon.done : undefined)));
+    await Promise.all(owned.ends.values());
     await owned.pumping;
   }
 
@@ -166,7 +151,8 @@ export class Units implements ResourceHolder {
 
   #requireRoom(proc: Process): void {
     const most = proc.spec.opts.limits.live_units;
-    const live = this.#owned.get(proc)?.state.len() ?? 0;
+    const owned = this.#owned.get(proc);
+    const live = (owned?.state.len() ?? 0) + (owned?.starting ?? 0);
     if (most === null || live < most) return;
     throw new SyscallError(
       "EXHAUSTED",
@@ -179,58 +165,15 @@ export class Units implements ResourceHolder {
     if (known) return known;
     const owned: Owned = {
       state: new DaemonState(() => this.#wake(proc, owned)),
+      ends: new Map(),
       ended: new Map(),
       pumping: undefined,
       onIdle: undefined,
+      starting: 0,
     };
     owned.state.subscribe((change) => this.#ports.emit(proc, change));
     this.#owned.set(proc, owned);
     return owned;
-  }
-
-  /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
-  #program(
-    proc: Process,
-    id: string,
-    path: string,
-    request: UnitRequest,
-  ): { program: UnitProgram; opened: OutputFile } {
-    const { children, beginEffects } = this.#ports;
-    const { limits, env, cwd } = proc.spec.opts;
-    const exitFile = `${path.slice(0, -".out".length)}.exit`;
-    const output = OutputFile.create(path);
-    const over = beginEffects(proc);
-    try {
-      const child = children.startUnit(
-        { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace },
-        {
-          argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...request.argv],
-          cwd: request.cwd ?? cwd,
-          env,
-          output,
-        },
-      );
-      void child.identity.then((identity) => {
-        if (identity) proc.record.unit({ t: "program", ts: this.#ts(), id, ...identity });
-      });
-      const exited = child.gone.then(over, over).then(() => child.exited());
-      return {
-        program: {
-          exited: async () => ({ ...(await exited), code: exitCode(exitFile) ?? (await exited).code }),
-          kill: () => child.end(),
-        },
-        opened: new OutputFile({
-          path,
-          maxBytes: limits.shell_disk,
-          release: (fd, bytes) => libc()?.punchHole(fd, bytes) ?? false,
-        }),
-      };
-    } catch (thrown) {
-      over();
-      throw thrown;
-    } finally {
-      closeSync(output);
-    }
   }
 
   #wake(proc: Process, owned: Owned): void {
@@ -271,6 +214,7 @@ export class Units implements ResourceHolder {
   #evict(owned: Owned, id: string): void {
     const daemon = owned.state.get(id);
     if (!daemon) return;
+    owned.ends.delete(id);
     owned.ended.set(id, { snapshot: daemon.snapshot(), daemon });
     const [oldest] = owned.ended.keys();
     if (owned.ended.size > MAX_ENDED && oldest !== undefined) owned.ended.delete(oldest);
@@ -288,17 +232,4 @@ const SHELL_TOOL = "Bash";
 function requireCommand(proc: Process, command: string): void {
   const refused = proc.permissions.toolRefusal(SHELL_TOOL, command);
   if (refused !== null) throw new SyscallError("PERMISSION", refused);
-}
-
-/** Writes the exit code of "$@" into the first argument. A signal to the group ends the program, not the wrapper. */
-const WRAPPER = 'trap : TERM INT HUP; f=$1; shift; "$@"; c=$?; echo "$c" >"$f"; exit "$c"';
-
-/** What the wrapper has written; null when it was killed first. */
-function exitCode(file: string): number | null {
-  try {
-    const code = Number.parseInt(readFileSync(file, "utf8"), 10);
-    return Number.isInteger(code) ? code : null;
-  } catch {
-    return null; // Killed before it could write.
-  }
 }

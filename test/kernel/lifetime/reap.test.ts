@@ -19,6 +19,7 @@ const ORDER = [
   "2 cancel",
   "3 task",
   "programs",
+  "units",
   "mounts",
   "4 channels",
   "5 messages",

@@ -68,7 +68,11 @@ test("an agent reads, lists and stops its units; an ended one can be read, and s
     const unit = { daemon_id: id };
     const script = [
       calls(background("trap '' TERM; echo ready; while :; do sleep 0.1; done")),
-      calls(["DaemonList", {}], ["DaemonList", { kind: "monitor" }]),
+      calls(
+        ["DaemonList", {}],
+        ["DaemonList", { kind: "monitor" }],
+        ["Bash", { command: "until grep -q ready .rnix/data/steps/*/units/*.out; do sleep 0.02; done" }],
+      ),
       calls(["DaemonStop", unit]),
       says("stopped it"),
       calls(
@@ -91,11 +95,11 @@ test("an agent reads, lists and stops its units; an ended one can be read, and s
   );
   expect(results[1]).toMatch(/^- b[0-9a-z]{8} \[local_bash\/running\] /);
   expect(results[2]).toBe("no daemons");
-  expect(results[3]).toContain("terminating");
-  expect(results[4]).toContain("has already ended: killed");
-  expect(results[5]).toContain("---\nready");
-  expect(results[6]).toBe("no daemons");
-  expect(results[7]).toContain("local_bash/killed");
+  expect(results[4]).toContain("terminating");
+  expect(results[5]).toContain("has already ended: killed");
+  expect(results[6]).toContain("---\nready");
+  expect(results[7]).toBe("no daemons");
+  expect(results[8]).toContain("local_bash/killed");
   expect(records.at(-2)?.tool_calls.map(({ error_code }) => error_code)).toEqual(["NOT_FOUND", "NOT_FOUND"]);
 });
 
