@@ -35,7 +35,7 @@ const BASH: ToolDef = {
       description: { type: "string" },
       run_in_background: {
         type: "boolean",
-        description: "Its end comes as a message.",
+        description: "Its end is a message.",
       },
     },
     required: ["command"],
