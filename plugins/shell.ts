@@ -165,8 +165,9 @@ class ShellFile implements VFSFile {
       ...(timeoutMs !== undefined && { timeoutMs }),
       ...(unit.kind === "monitor" && { stallMs: STALL_MS }),
     });
-    const told = unit.kind === "monitor" ? "Its lines come to you as events" : "You are told when it ends";
-    return `Started in the background as unit ${id}. ${told}; DaemonOutput ${id} reads its output, DaemonStop ${id} ends it.`;
+    const report =
+      unit.kind === "monitor" ? "Its lines come to you as events" : "A message follows when it ends";
+    return `Started in the background as unit ${id}. ${report}; DaemonOutput ${id} reads its output, DaemonStop ${id} ends it.`;
   }
 
   async read(max: number, signal: AbortSignal): Promise<Data> {

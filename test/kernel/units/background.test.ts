@@ -53,11 +53,11 @@ test("the end of a unit reaches a working agent between two tool calls", async (
   );
   const { info } = await h.run("build");
   expect(info.exit_code).toBe(0);
-  const told = h.requests.findIndex(({ messages }) =>
+  const reached = h.requests.findIndex(({ messages }) =>
     messages.some(({ content }) => content.includes("completed, exit code 0")),
   );
-  expect(told).toBeGreaterThan(0);
-  expect(told).toBeLessThan(3);
+  expect(reached).toBeGreaterThan(0);
+  expect(reached).toBeLessThan(3);
 });
 
 test("an agent reads, lists and stops its units; an ended one can be read, and stopped without effect", async () => {
