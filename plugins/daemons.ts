@@ -44,7 +44,7 @@ const TOOLS: ToolDef[] = [
   {
     name: "DaemonStop",
     op: "daemon_stop",
-    description: "End a background unit. You are told when it has ended.",
+    description: "End a background unit. A message follows when it has ended.",
     input: {
       type: "object",
       properties: { daemon_id: ID },
