@@ -15,6 +15,8 @@ import {
   type Settings,
 } from "../config/settings.ts";
 import { type ReviewedItem, Trust } from "../config/trust.ts";
+import { modesOf } from "../config/word-settings.ts";
+import type { AskMode } from "../lib/ask-modes.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
@@ -46,6 +48,11 @@ export async function settings(where: Where): Promise<{ lines: SettingLine[]; wi
 /** The values in effect here, for a command that uses them itself. */
 export async function settingValues(where: Where): Promise<SettingValues> {
   return (await loadHere(where)).values;
+}
+
+/** The mode of a conversation that begins here without a flag. */
+export async function usualMode(where: Where): Promise<AskMode> {
+  return modesOf((await loadHere(where)).words.ask).byHand;
 }
 
 function loadHere(where: Where): Promise<Settings> {

@@ -1,5 +1,6 @@
 /** What the commands of a conversation may do. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Io } from "../io.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
@@ -15,6 +16,8 @@ export type ChatOptions = Omit<SpawnRequest, "intent">;
 export interface PastRun {
   uuid: string;
   state: "live" | "suspended" | "ended";
+  /** What it asks without a rule; of a live run its events say it. */
+  mode?: AskMode;
 }
 
 export interface ChatActions {
@@ -29,6 +32,10 @@ export interface ChatActions {
   readonly isLive: boolean;
   readonly isWorking: boolean;
   readonly columns: number;
+  /** What the run asks without a rule. */
+  readonly mode: AskMode;
+  /** Changes it, of the visible run or of the next one. Returns the one that counts. */
+  setMode(mode: AskMode): Promise<AskMode>;
   /** Built-in commands, then the prompts of the project and the user. */
   readonly commands: readonly CompletableCommand[];
   /** Prints a plain block into the transcript. */

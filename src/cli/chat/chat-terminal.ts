@@ -74,7 +74,7 @@ class ChatTerminal {
         waiting: () => this.#chat.front?.outbox.waiting ?? [],
         agents: (columns) => this.#agents.lines(this.#chat.children, { columns, now: Date.now() }, look),
         aside: (columns) => this.#chat.asideLines(columns),
-        hint: () => this.#hintNow(),
+        hint: () => [`mode ${this.#chat.mode} (shift-tab)`, this.#hintNow()].filter(Boolean).join("  "),
         placeholder: () => this.#placeholder(),
       },
       look,
@@ -112,7 +112,9 @@ class ChatTerminal {
     this.#describe();
     try {
       const past = await this.#start.past(chat);
+      const mode = this.#start.options.ask_mode;
       if (past !== null) await chat.change(past);
+      if (past !== null && mode !== undefined) await chat.setMode(mode);
       return await chat.left;
     } finally {
       off();
@@ -131,6 +133,9 @@ class ChatTerminal {
   /** Shows what a new conversation will run on. */
   #describe(): void {
     const work = async (): Promise<void> => {
+      const { usualMode } = await import("../../server/offline-commands.ts");
+      const { options, io } = this.#chat;
+      this.#chat.usualMode = await usualMode({ cwd: io.cwd, env: options.env ?? {} });
       this.#runsOn = await runsOn(this.#chat);
       this.#screen.redraw();
     };
@@ -195,7 +200,8 @@ class ChatTerminal {
       chat.submit("after_answer");
       return true;
     }
-    if (is("ctrl+s")) chat.sendNow();
+    if (is("shift+tab")) chat.nextMode();
+    else if (is("ctrl+s")) chat.sendNow();
     else if (is("ctrl+g")) this.#edit();
     else if (is("ctrl+v")) this.#attachClipboard();
     else return false;

@@ -2,8 +2,10 @@
 
 import { existsSync } from "node:fs";
 import { isAbsolute } from "node:path";
+import { ASK_MODES, type AskMode } from "../../lib/ask-modes.ts";
 import { errnoOf, messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import type { AskAnswer } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
 import type { Io } from "../io.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
@@ -19,6 +21,7 @@ import { type ChatCommand, chatCommands } from "./commands.ts";
 import { Composer } from "./composer.ts";
 import { Conversation } from "./conversation.ts";
 import { Link } from "./link.ts";
+import { CARRY_OUT, changeMode, modeAfter } from "./modes.ts";
 import type { ConversationNames } from "./names.ts";
 import type { Outgoing, When } from "./outbox.ts";
 import { PastTurns } from "./past-turns.ts";
@@ -52,6 +55,8 @@ export class Chat implements ChatActions {
   readonly io: Io;
   readonly look: Look;
   readonly names: ConversationNames;
+  /** The mode of a new conversation without a flag. */
+  usualMode: AskMode = "outside";
   readonly link: Link;
   readonly options: ChatOptions;
   readonly #parts: ChatParts;
@@ -79,6 +84,7 @@ export class Chat implements ChatActions {
       link: this.link,
       stop: () => this.stop(),
       print,
+      planAnswered: (answer) => this.#planAnswered(answer),
       showPast: (uuid) => this.#showPast(uuid),
       report: (work) => this.#report(work),
     });
@@ -125,6 +131,22 @@ export class Chat implements ChatActions {
 
   get isWorking(): boolean {
     return this.front?.isWorking ?? false;
+  }
+
+  get mode(): AskMode {
+    return this.front?.view.state.mode ?? this.options.ask_mode ?? this.usualMode;
+  }
+
+  async setMode(mode: AskMode): Promise<AskMode> {
+    const { uuid = null, view } = this.front ?? {};
+    if (uuid !== null && view !== undefined) return changeMode({ uuid, state: view.state }, this.link, mode);
+    this.options.ask_mode = mode;
+    return mode;
+  }
+
+  /** Shift+Tab. */
+  nextMode(): void {
+    this.#report(this.setMode(modeAfter(this.mode)));
   }
 
   get columns(): number {
@@ -316,6 +338,16 @@ export class Chat implements ChatActions {
     await this.#aside?.close().catch(() => undefined);
     await this.#conversation.close();
     await this.link.close();
+  }
+
+  /** A plan is carried out in the chosen mode; words are a message about it. */
+  async #planAnswered({ choices, text }: AskAnswer): Promise<void> {
+    const { line } = this.#parts;
+    const mode = ASK_MODES.find((one) => choices.includes(one));
+    if (mode === undefined && text === undefined) return;
+    if (mode !== undefined) await this.setMode(mode);
+    line.setText(text ?? CARRY_OUT);
+    this.submit("next_step");
   }
 
   /** The end of a past conversation, in short. */

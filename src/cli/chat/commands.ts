@@ -10,6 +10,7 @@ import type { ChatActions } from "./actions.ts";
 import { diff, undo } from "./change-commands.ts";
 import { begin, fork, name, resume, resumeValues } from "./conversation-commands.ts";
 import { agent, agentValues, effort, model, modelValues } from "./model-commands.ts";
+import { ask, modeValues } from "./modes.ts";
 import { copy, exportTo } from "./share-commands.ts";
 
 export interface ChatCommand extends CompletableCommand {
@@ -38,8 +39,14 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
     },
     { name: "tools", about: "what the agent may use", run: tools },
     {
+      name: "ask",
+      about: "what needs your yes: plan, outside, edits, off",
+      values: async () => modeValues(),
+      run: ask,
+    },
+    {
       name: "allow",
-      about: "allow tools, such as Bash(git *)",
+      about: "allow tools without a question, such as Bash(git *)",
       hint: "<rules>",
       run: (c, rules) => rights(c, "allow", rules),
     },
@@ -92,19 +99,31 @@ async function tools(chat: ChatActions): Promise<void> {
   chat.print(lines.join("\n"));
 }
 
+/** What /allow names needs no question either; /deny wins over both. */
 async function rights(chat: ChatActions, method: "allow" | "deny", args: string): Promise<void> {
   const rules = splitToolRules(args).filter((rule) => rule !== "");
   if (rules.length === 0)
     throw new SyscallError("INVALID", `/${method} needs a rule, such as Read or Bash(git *)`);
+  const unasked = method === "allow";
+  const plan =
+    unasked && chat.mode === "plan" ? "\nthe mode plan still refuses what changes something: /ask" : "";
   if (chat.uuid === null) {
     await requireTools(chat, rules);
-    chat.options[method] = [...(chat.options[method] ?? []), ...rules];
-    chat.print(`${method} in the new conversation: ${(chat.options[method] ?? []).join(", ")}`);
+    const field = unasked ? "unasked" : "deny";
+    chat.options[field] = [...(chat.options[field] ?? []), ...rules];
+    const what = unasked ? "allowed without a question" : "denied";
+    chat.print(`${what} in the new conversation: ${chat.options[field].join(", ")}${plan}`);
     return;
   }
-  const { allowed_tools, denied_tools } = await chat.link.request(method, { uuid: chat.uuid, tools: rules });
+  if (!chat.isLive) throw needsLive("its rights can be changed");
+  const { allowed_tools, denied_tools } = await chat.link.request(method, {
+    uuid: chat.uuid,
+    tools: rules,
+    ...(unasked && { unasked }),
+  });
+  const free = unasked ? `\nwithout a question: ${rules.join(", ")}` : "";
   const denied = denied_tools.length > 0 ? `\ndenied: ${denied_tools.join(", ")}` : "";
-  chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${denied}`);
+  chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${free}${denied}${plan}`);
 }
 
 /** The folder counts for the run and its children; before the first message, for the run that it begins. */
@@ -199,6 +218,7 @@ const KEYS: readonly [string, string][] = [
   ["ctrl-r", "search past messages"],
   ["ctrl-g", "write in $EDITOR"],
   ["ctrl-v", "attach the picture of the clipboard"],
+  ["shift-tab", "the next mode: plan, outside, edits, off"],
   ["ctrl-o", "results in full or in short"],
   ["ctrl-c", "suspend the agent, then kill it; clear the line; leave"],
   ["ctrl-d", "leave; a working agent continues"],

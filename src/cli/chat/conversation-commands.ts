@@ -1,6 +1,7 @@
 /** The conversations of a project, and the commands that name one or change to another: /name, /fork, /resume and /new. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
+import { recordedMode } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { cut, formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
 import { target } from "../target.ts";
@@ -74,9 +75,11 @@ export function pastRun({
   uuid,
   state,
   ended_at_ms,
-}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms">): PastRun {
-  if (state === "suspended") return { uuid, state: "suspended" };
-  return { uuid, state: ended_at_ms === null ? "live" : "ended" };
+  permissions,
+}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms" | "permissions">): PastRun {
+  const mode = recordedMode(permissions);
+  if (state === "suspended") return { uuid, state: "suspended", mode };
+  return { uuid, state: ended_at_ms === null ? "live" : "ended", mode };
 }
 
 function lastUsed({ ended_at_ms, created_at_ms }: ProcInfo): number {

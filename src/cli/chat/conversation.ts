@@ -1,6 +1,6 @@
 /** The run that a chat talks to, from its first message to its end, and the sub-agent that the user watches. */
 
-import type { Receipt } from "../../protocol/methods.ts";
+import type { AskAnswer, Receipt } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
 import { oneLine, plural } from "../output/format.ts";
 import type { InputLine } from "../terminal/input-line.ts";
@@ -13,7 +13,7 @@ import type { BelowLine } from "./below.ts";
 import { pastRun } from "./conversation-commands.ts";
 import type { Link } from "./link.ts";
 import type { Outgoing, When } from "./outbox.ts";
-import { type Begin, RunSession } from "./run-session.ts";
+import { type Begin, RunSession, type TurnEnd } from "./run-session.ts";
 import { type Actor, Stage } from "./stage.ts";
 
 const INTENT_WIDTH = 60;
@@ -31,6 +31,8 @@ interface ConversationParts {
   /** Stops the model or the command. */
   stop(): void;
   print(text: string): void;
+  /** The user has answered the question about a plan. */
+  planAnswered(answer: AskAnswer): Promise<void>;
   /** Prints the end of a past conversation. */
   showPast(uuid: string): Promise<void>;
   /** Prints why something did not work. */
@@ -91,6 +93,7 @@ export class Conversation {
   async change(run: PastRun): Promise<void> {
     await this.#drop();
     this.#past = run;
+    this.#p.options.ask_mode = run.mode;
     if (run.state !== "live") return this.#p.showPast(run.uuid);
     const session = this.#start({ kind: "attach", uuid: run.uuid });
     try {
@@ -179,7 +182,8 @@ export class Conversation {
   #beginning(): Begin {
     const past = this.#past;
     if (past === null) return { kind: "spawn", options: { ...this.#p.options, chat: true } };
-    return { kind: "resume", uuid: past.uuid, hasEnded: past.state === "ended" };
+    const { ask_mode } = this.#p.options;
+    return { kind: "resume", uuid: past.uuid, hasEnded: past.state === "ended", ask_mode };
   }
 
   #start(begin: Begin): RunSession {
@@ -197,6 +201,10 @@ export class Conversation {
         below: this.#p.below,
         changed: this.#p.changed,
         stop: () => this.#p.stop(),
+        planAnswered: (answer) => this.#p.planAnswered(answer),
+        modeChanged: (changed, mode) => {
+          if (changed === this.#session) this.#p.options.ask_mode = mode;
+        },
         line: this.#p.line,
         turnEnded: (ended, o) => this.#turnEnded(ended, o),
         over: (ended, end) => this.#p.report(this.#over(ended, end)),
@@ -207,8 +215,9 @@ export class Conversation {
     return session;
   }
 
-  #turnEnded(session: RunSession, { waitedMs, asks }: { waitedMs: number; asks: boolean }): void {
+  #turnEnded(session: RunSession, { waitedMs, asks, answered }: TurnEnd): void {
     if (session !== this.#session) return;
+    if (answered && session.view.state.mode === "plan") session.offerPlan();
     this.interrupts = 0;
     const what = asks ? "asks" : "has answered";
     const intent = oneLine(session.view.state.head?.intent ?? "", INTENT_WIDTH);

@@ -1,7 +1,8 @@
 /** One run that the conversation follows: its view, what the user sends it, and how it stands. */
 
+import type { AskMode } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { AskAnswer, ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { SpawnRequest } from "../../protocol/run.ts";
 import type { Activity } from "../../protocol/stream.ts";
 import { environment, type Io } from "../io.ts";
@@ -11,6 +12,7 @@ import { LiveView } from "../terminal/live-view.ts";
 import type { BelowLine } from "./below.ts";
 import type { Followed, Link } from "./link.ts";
 import { MessageEvents } from "./message-events.ts";
+import { PLAN_QUESTION, planQuestion } from "./modes.ts";
 import { Outbox, type Outgoing, type When } from "./outbox.ts";
 import type { Actor } from "./stage.ts";
 
@@ -19,9 +21,16 @@ export type Begin =
   /** A new run; the first message is its intent. */
   | { kind: "spawn"; options: Omit<SpawnRequest, "intent"> }
   /** It is suspended or has ended; the first message resumes it. */
-  | { kind: "resume"; uuid: string; hasEnded: boolean }
+  | { kind: "resume"; uuid: string; hasEnded: boolean; ask_mode: AskMode | undefined }
   /** It is live. */
   | { kind: "attach"; uuid: string };
+
+export interface TurnEnd {
+  waitedMs: number;
+  asks: boolean;
+  /** The model has given a whole answer. */
+  answered: boolean;
+}
 
 interface SessionPorts {
   io: Io;
@@ -34,8 +43,11 @@ interface SessionPorts {
   line: InputLine;
   /** Stops what the run does, as the user has refused a call. */
   stop(): void;
+  /** The user has answered the question about a plan. */
+  planAnswered(answer: AskAnswer): Promise<void>;
+  modeChanged(session: RunSession, mode: AskMode): void;
   /** The model has answered, or asks, after this time. */
-  turnEnded(session: RunSession, o: { waitedMs: number; asks: boolean }): void;
+  turnEnded(session: RunSession, o: TurnEnd): void;
   /** The run has ended, was suspended, or can't be followed any more. */
   over(session: RunSession, end: { receipt: Receipt } | { error: unknown }): void;
 }
@@ -54,6 +66,8 @@ export class RunSession {
   #newestSeq = 0;
   /** When the present turn began; null between turns. */
   #turnSince: number | null = null;
+  /** The last entry of the turn is an answer that nobody has interrupted. */
+  #isWhole = false;
 
   constructor(ports: SessionPorts, begin: Begin) {
     this.#ports = ports;
@@ -66,6 +80,10 @@ export class RunSession {
     });
     this.view.below = ports.below;
     this.view.answerWith(async (request_id, answers) => {
+      if (request_id === PLAN_QUESTION) {
+        this.view.ownQuestion(null);
+        return ports.planAnswered(answers[0] ?? { choices: [] });
+      }
       await ports.link.request("answer_user", { request_id, answers, via: "terminal" });
     });
     this.view.onInterrupt = () => ports.stop();
@@ -119,6 +137,7 @@ export class RunSession {
 
   /** Stops the model or the running calls; the run waits for a new message then. Returns what the model has not read. */
   async interrupt(): Promise<Draft | null> {
+    this.#isWhole = false;
     return this.outbox.stop(() => this.#ports.link.request("interrupt", this.#target(), { timeoutMs: null }));
   }
 
@@ -143,10 +162,10 @@ export class RunSession {
     }
     const given = { env: environment(io), attended: true as const };
     if (this.#followed === null && this.#begin.kind === "resume") {
-      const { uuid, hasEnded } = this.#begin;
+      const { uuid, hasEnded, ask_mode } = this.#begin;
       // Files can be attached to a message to a live run only, and an ended run resumes only with a message.
       const isFirst = files.length === 0 || hasEnded;
-      const request = { uuid, stream: true, ...(isFirst && { input: text }), ...given };
+      const request = { uuid, stream: true, ask_mode, ...(isFirst && { input: text }), ...given };
       this.#follow(await link.follow("resume", request, this.#handlers));
       if (isFirst) return { seq: await this.#firstSeq.promise };
     }
@@ -182,12 +201,14 @@ export class RunSession {
   }
 
   #event(event: StreamEvent): void {
+    if (event.type === "log_entry") this.#isWhole = event.payload.kind === "text";
     if (event.type === "progress") this.#progress(event.payload);
     for (const shown of this.#messages.take(event)) this.view.show(shown);
     this.#ports.changed();
   }
 
   #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
+    if (payload.event === "mode") this.#ports.modeChanged(this, payload.mode);
     if (payload.event === "message") this.#newestSeq = Math.max(this.#newestSeq, payload.seq);
     // All messages that wait come before the activity, the one that was sent with the beginning as the last.
     if (payload.event === "activity") {
@@ -198,11 +219,21 @@ export class RunSession {
 
   #doing({ kind, since_ms }: Activity): void {
     const isWaiting = kind === "input" || kind === "ask";
-    if (!isWaiting) this.#turnSince ??= Date.now();
-    else if (this.#turnSince !== null) {
-      this.#ports.turnEnded(this, { waitedMs: since_ms - this.#turnSince, asks: kind === "ask" });
+    if (!isWaiting) {
+      this.#turnSince ??= Date.now();
+      this.view.ownQuestion(null);
+    } else if (this.#turnSince !== null) {
+      const asks = kind === "ask";
+      const waitedMs = since_ms - this.#turnSince;
+      this.#ports.turnEnded(this, { waitedMs, asks, answered: !asks && this.#isWhole });
       this.#turnSince = null;
     }
+  }
+
+  /** Asks whether the plan that the model has given is to be carried out. */
+  offerPlan(): void {
+    const { head } = this.view.state;
+    if (head !== null) this.view.ownQuestion(planQuestion(head, Date.now()));
   }
 
   #target(): { uuid: string } {

@@ -43,7 +43,7 @@ export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
   if (state.text !== null) return textKey(ask, state, state.text, data);
   if (isPrintable(data)) return typedKey(ask, question, state, data);
   if (matchesKey(data, "escape")) return refused(ask);
-  if (matchesKey(data, "up") || matchesKey(data, "shift+tab")) return moved(ask, state, -1);
+  if (matchesKey(data, "up")) return moved(ask, state, -1);
   if (matchesKey(data, "down")) return moved(ask, state, 1);
   if (matchesKey(data, "left")) return back(ask, state);
   if (matchesKey(data, "tab")) return question.text ? { state: { ...state, text: "", typed: null } } : null;

@@ -23,7 +23,7 @@ const HELD_MS = 1_000;
 /** Keys that turn to the question, also from a text. */
 const TURNING = ["up", "down", "tab", "escape"] as const;
 /** Without a text to act on, these do nothing in the first moment of a question. */
-const CHOOSING = ["up", "down", "left", "right", "tab", "shift+tab", "enter", "backspace"] as const;
+const CHOOSING = ["up", "down", "left", "right", "tab", "enter", "backspace"] as const;
 
 interface AskPanelPorts {
   send: SendAnswer;

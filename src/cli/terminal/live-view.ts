@@ -2,7 +2,7 @@
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
-import type { Receipt, StreamEvent } from "../../protocol/methods.ts";
+import type { AskUser, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output, TerminalSize } from "../io.ts";
 import { answerHint, askedLine, askerText, closedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
@@ -56,6 +56,8 @@ export class LiveView implements RunOutput, InputSlot {
   /** Esc at a question: it is refused, and the user wants to say something else. */
   onInterrupt: (() => void) | null = null;
   #asks: AskPanel | null = null;
+  /** The id of the terminal's own question. */
+  #own = "";
   readonly #screen: RunScreen;
   readonly #transcript: TranscriptPrinter;
   readonly #o: LiveOptions;
@@ -128,6 +130,14 @@ export class LiveView implements RunOutput, InputSlot {
       holdsText: () => this.unused?.isEmpty === false,
       type: (key) => this.unused?.key(key),
     });
+  }
+
+  /** Asks a question of the terminal itself in the same place; null: no longer. */
+  ownQuestion(question: AskUser | null): void {
+    if (question !== null) this.#asks?.ask(question);
+    else this.#asks?.over({ pid: 0, uuid: "", request_id: this.#own, verdict: null, by: null });
+    this.#own = question?.request_id ?? "";
+    this.#screen.redraw();
   }
 
   /** Gives a key to the question that is shown, if it takes one. Call it first with every key. */

@@ -51,7 +51,7 @@ test("every command answers with a block, before the first message and after it"
   await command(terminal, "", /agent of a new conversation: default/);
   await command(terminal, "/agent coder", /agent: coder/);
   await command(terminal, "/deny WebFetch", /there is no tool "WebFetch"/);
-  await command(terminal, "/deny Glob", /deny in the new conversation: Glob/);
+  await command(terminal, "/deny Glob", /denied in the new conversation: Glob/);
   await command(terminal, "/tools", /tools of coder: .*Bash/);
   await command(terminal, "/add", /\/add needs a folder/);
   await command(terminal, "/add total.txt", /expected a folder, got the file total.txt/);
@@ -70,7 +70,7 @@ test("every command answers with a block, before the first message and after it"
   terminal.type(`/undo${ENTER}`);
   await terminal.until(/Take back the changes in 1 file\?/);
   terminal.type(ENTER);
-  await terminal.until((text) => text.includes("restored  total.txt") && EMPTY_LINE.test(text));
+  await terminal.until((text) => text.includes("--redo makes them again") && EMPTY_LINE.test(text));
   expect(machine.read("total.txt")).toBe("one\n");
 
   terminal.type(`again${ENTER}`);
