@@ -66,7 +66,7 @@ export class RunSession {
   #newestSeq = 0;
   /** When the present turn began; null between turns. */
   #turnSince: number | null = null;
-  /** The last entry of the turn is an answer that nobody has interrupted. */
+  /** The last entry of the turn is an answer without an interruption. */
   #isWhole = false;
 
   constructor(ports: SessionPorts, begin: Begin) {

@@ -227,7 +227,7 @@ describe("typing while the agent works", () => {
     terminal.type(`${CTRL_R}apples`);
     await terminal.until(/❯ apples\n❯ count the apples\n\s+past messages/);
     terminal.type(`${ENTER}`);
-    await terminal.until(/❯ count the apples\s*$/);
+    await terminal.until(/❯ count the apples\s*$/m);
     terminal.type(ENTER);
     await terminal.until(/begun/);
     terminal.type(CTRL_R);
