@@ -52,7 +52,9 @@ export async function withRecordedRun<T>(
   const data = mkdtempSync(join(tmpdir(), "rnix-record-"));
   const env = { ...io.env, RNIX_DATA_DIR: folder, XDG_DATA_HOME: data };
   try {
-    return await withSession(io, { inside: true, env }, async (session) => {
+    const { userPaths } = await import("../config/paths.ts");
+    const keyFolder = userPaths(io.env).dataDir;
+    return await withSession(io, { inside: true, env, keyFolder }, async (session) => {
       const wire = await session.connect();
       const named =
         argument === undefined ? await wire.request("last_run", { cwd: io.cwd, record: true }) : null;

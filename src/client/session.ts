@@ -19,6 +19,8 @@ export interface SessionOptions {
   inside?: boolean;
   /** This process runs one command only: all its child processes belong to runs. */
   alone?: boolean;
+  /** With `inside`, for reading records of another folder: the folder of the user's key. */
+  keyFolder?: string;
   /** null instead of starting a daemon when none runs. */
   onlyRunning?: boolean;
   /** Also a daemon of another version: for `daemon status` and `daemon stop`. */
@@ -71,13 +73,18 @@ class DaemonSession implements Session {
 }
 
 /** Loaded only with `--no-daemon`: it brings the whole server. */
-async function insideSession({ env, alone, log = () => undefined }: SessionOptions): Promise<Session> {
+async function insideSession({
+  env,
+  alone,
+  keyFolder,
+  log = () => undefined,
+}: SessionOptions): Promise<Session> {
   await import("./uncompiled-schemas.ts");
   const [{ startEmbeddedServer }, { overStream }] = await Promise.all([
     import("../server/embedded-server.ts"),
     import("./memory.ts"),
   ]);
-  const server = await startEmbeddedServer(env, log, { alone });
+  const server = await startEmbeddedServer(env, log, { alone, keyFolder });
   return {
     connect: async () => new Client(overStream(server.connect()), { unit: env.RNIX_UNIT }),
     close: () => server.close(),

@@ -2,6 +2,7 @@
 
 import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
+import type { StoredJob } from "./job.ts";
 import { isOfClock } from "./ledger.ts";
 
 /** A clock that goes back by less is adjusted, not set. */
@@ -16,12 +17,33 @@ export function latestMissed(rows: readonly LedgerRow[]): number {
   return latest;
 }
 
-/** New versions of the rows whose instants a clock set ahead has passed over: they wait for their time again. */
-export function waitAgain(rows: readonly LedgerRow[], now: number): LedgerRow[] {
+/**
+ * From when a job's instants count. A clock that was set back before its last enabling does not change that: until then
+ * they count from its making, and before its making there are none.
+ */
+export function countedFrom(
+  { since, created_at }: Pick<StoredJob, "since" | "created_at">,
+  now: number,
+): number {
+  const enabled = Date.parse(since);
+  return enabled <= now ? enabled : Date.parse(created_at);
+}
+
+/**
+ * New versions of the rows whose instants a clock set ahead has passed over: they wait for their time again.
+ * `countOf`: the instants of a job in a period.
+ */
+export function waitAgain(
+  rows: readonly LedgerRow[],
+  now: number,
+  countOf: (jobId: string, from: number, until: number) => number,
+): LedgerRow[] {
   return rows.flatMap((row): LedgerRow[] => {
     if (row.state !== "missed" || !isOfClock(row)) return [];
     const { until, count: _, ...single } = row;
-    if (Date.parse(row.due) > now) return [{ ...single, state: "due", reason: null, late_ms: 0 }];
-    return until !== undefined && Date.parse(until) > now ? [{ ...row, until: isoOf(now) }] : [];
+    const first = Date.parse(row.due);
+    if (first > now) return [{ ...single, state: "due", reason: null, late_ms: 0 }];
+    if (until === undefined || Date.parse(until) <= now) return [];
+    return [{ ...row, until: isoOf(now), count: countOf(row.job_id, first, now) }];
   });
 }

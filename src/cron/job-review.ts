@@ -2,6 +2,7 @@
 
 import { isoOf } from "../lib/time-zone.ts";
 import type { LedgerRow } from "../plugin/index.ts";
+import { countedFrom } from "./clock-set-back.ts";
 import { failuresInARow } from "./decide.ts";
 import { isScheduled, policiesOf, type StoredJob } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
@@ -30,7 +31,7 @@ export class JobReview {
     const { ledger, timetables } = this.#ports;
     const { expiresAt, expectEveryMs } = policiesOf(job);
     if (!ledger.isOpen(job.id) && job.state !== "paused") {
-      const over = timetables.of(job)?.next(Math.max(now, Date.parse(job.since))) === null;
+      const over = timetables.of(job)?.next(Math.max(now, countedFrom(job, now))) === null;
       const expired = expiresAt !== null && expiresAt <= now;
       if (over || expired) {
         const reason = expired ? "it has expired" : "its last instant has passed";

@@ -7,7 +7,7 @@ import { isoOf } from "../lib/time-zone.ts";
 import { type LedgerRow, SyscallError } from "../plugin/index.ts";
 import { type FsPort, realFs } from "../store/files/fs-port.ts";
 import { startedTooOften } from "./change-rate.ts";
-import { latestMissed, SET_BACK_MS, waitAgain } from "./clock-set-back.ts";
+import { countedFrom, latestMissed, SET_BACK_MS, waitAgain } from "./clock-set-back.ts";
 import { CRON } from "./cron-folder.ts";
 import { type Decision, decide, MAX_QUEUED } from "./decide.ts";
 import { dueRow, dueRows } from "./due.ts";
@@ -206,7 +206,7 @@ export class Scheduler {
   async #due(job: StoredJob, now: number): Promise<LedgerRow[]> {
     const table = isScheduled(job) ? this.#timetables.of(job) : undefined;
     if (!table) return [];
-    const after = Math.max(Date.parse(job.since), this.ledger.lastDue(job.id, now));
+    const after = Math.max(countedFrom(job, now), this.ledger.lastDue(job.id, now));
     const next = table.next(after);
     if (next === null || next > now) return [];
     const isAccounted = (due: number): boolean => this.ledger.accounts(job.id, due);
@@ -246,11 +246,15 @@ export class Scheduler {
     this.#newest = isSetBack ? now : Math.max(now, this.#newest ?? now);
     if (!isSetBack) return;
     this.#warn(`the clock was set back to ${isoOf(now)}`);
-    await this.ledger.write(...waitAgain(this.ledger.all(), now));
-    for (const job of this.#list.jobs) {
-      if (Date.parse(job.since) > now)
-        await this.#change(job.id, (one) => Object.assign(one, { since: isoOf(now) }));
-    }
+    const countOf = (id: string, from: number, until: number): number => {
+      const job = this.#byId.get(id);
+      const table = job && this.#timetables.of(job);
+      let count = 1;
+      for (let at = table?.next(from) ?? null; at !== null && at <= until; at = table?.next(at) ?? null)
+        count++;
+      return count;
+    };
+    await this.ledger.write(...waitAgain(this.ledger.all(), now, countOf));
   }
 
   /** Changes a job on disk, unless it was removed. */
@@ -281,7 +285,7 @@ export class Scheduler {
     let next = this.#runs.nextWatch(now);
     if (this.#lock) {
       for (const job of this.#list.jobs.filter(isScheduled)) {
-        const after = Math.max(Date.parse(job.since), now);
+        const after = Math.max(countedFrom(job, now), now);
         next = Math.min(next, this.#timetables.of(job)?.next(after) ?? next);
       }
       for (const row of this.ledger.open()) {

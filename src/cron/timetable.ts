@@ -32,6 +32,8 @@ const SECOND_MS = 1000;
  */
 export function timetableOf(trigger: ClockTrigger, createdAt: number): Timetable {
   if ("at" in trigger) return once(instantOf(trigger.at, trigger.tz));
+  // An interval has no use for a zone, and takes no wrong one either.
+  if ("tz" in trigger && trigger.tz !== undefined) requireZone(trigger.tz);
   if ("every" in trigger) return every(trigger.every, createdAt);
   if (trigger.cron.startsWith(EVERY)) return every(trigger.cron.slice(EVERY.length).trim(), createdAt);
   return expression(trigger.cron, trigger.tz ?? localZone());

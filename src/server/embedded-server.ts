@@ -6,6 +6,7 @@ import { realClock } from "../lib/clock.ts";
 import { textLogger } from "../lib/logger.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
+import type { BootOptions } from "./boot/options.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection/connection.ts";
 import { memoryPair } from "./connection/memory-stream.ts";
@@ -27,7 +28,7 @@ interface InsideServer {
 export async function startEmbeddedServer(
   env: Env,
   log: (text: string) => void,
-  { alone = false }: { alone?: boolean } = {},
+  { alone = false, keyFolder }: Partial<Pick<BootOptions, "alone" | "keyFolder">> = {},
 ): Promise<InsideServer> {
   if (isInsideRun(env)) {
     throw new SyscallError(
@@ -43,6 +44,7 @@ export async function startEmbeddedServer(
     settings,
     logger: textLogger(logLevel(env, "warn"), log),
     alone,
+    keyFolder,
     host: {
       socket: "",
       log: "",

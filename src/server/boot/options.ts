@@ -17,4 +17,6 @@ export interface BootOptions {
   daemon?: boolean;
   /** This process exists for the kernel; see `becomeSubreaper`. */
   alone?: boolean;
+  /** The folder of the user's key, where records are only read and `user` is another folder. */
+  keyFolder?: string;
 }

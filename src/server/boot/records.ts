@@ -41,11 +41,14 @@ export interface Records {
 
 /** Opens the records: the list of projects, their stores, and what reads and collects runs over all of them. */
 export function openRecords(
-  { user, env, logger, daemon = false }: BootOptions,
+  { user, env, logger, daemon = false, keyFolder }: BootOptions,
   { children, clock, kernelAlive }: Machine,
   port: KernelPort,
 ): Records {
-  const key = RecordKey.open(recordKeyFile(user));
+  const key =
+    keyFolder === undefined
+      ? RecordKey.open(recordKeyFile(user))
+      : RecordKey.ofReader(recordKeyFile({ dataDir: keyFolder }));
   const projects = new Projects(user.dataDir, FileLock, (text) => logger.warn("projects", text));
   const search = new SearchIndex({ key, clock, warn: (text) => logger.warn("index", text) });
   const stores = new Map<string, RunStore>();

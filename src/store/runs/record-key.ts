@@ -59,6 +59,12 @@ export class RecordKey {
     }
   }
 
+  /** Reads the key, and makes no file: where there is none, every record is foreign. */
+  static ofReader(path: string): RecordKey {
+    const found = readKey(path);
+    return found ? new RecordKey(found, true) : RecordKey.temporary();
+  }
+
   /** Returns a key that ends with this process. */
   static temporary(): RecordKey {
     return new RecordKey(randomKey(), false);

@@ -26,6 +26,16 @@ test.each([
     expect(readdirSync(join(machine.project, "artifact/steps"))).toEqual([uuid]);
     expect(machine.has(".rnix/data")).toBe(false);
 
+    // Here the record is the user's own.
+    for (const args of [["log"], ["log", uuid], ["steps"], ["show"], ["strace"]]) {
+      const read = await machine.run([...args, "--record", "artifact"]);
+      expect([args, read.code, read.stdout + read.stderr]).toEqual([
+        args,
+        0,
+        expect.not.stringContaining("foreign"),
+      ]);
+    }
+
     await using other = new Machine();
     cpSync(join(machine.project, "artifact"), join(other.project, "kept"), { recursive: true });
     const read = async (...args: string[]) => (await other.run([...args, "--record", "kept"])).stdout;
@@ -34,6 +44,7 @@ test.each([
     expect(JSON.parse(await read("show", "--json"))).toMatchObject({ uuid, intent: "hello there" });
     expect(JSON.parse(await read("steps", "--json"))).toHaveLength(2);
     expect(await read("strace")).toContain("Open");
+    expect(await read("show")).toContain("foreign: your Rnix did not write it");
     expect(other.daemonPid).toBeNull();
     expect(existsSync(other.dataDir)).toBe(false);
     expect(await other.run(["log", "--record", "."])).toMatchObject({
