@@ -125,9 +125,9 @@ describe("always in this project", () => {
     expect(await run()).toContain("p  Yes, and always Bash(make *) in this project");
     const shown = await machine.run(["trust", "--show"]);
     expect(shown.stdout).toMatch(
-      /always allowed here.*\n {2}Bash\(make check \*\) {2}.*\/\.rnix\/config\.yaml:2:5/,
+      /always allowed here.*\n {2}Bash\(make \*\) {2}.*\/\.rnix\/config\.yaml:2:5/,
     );
-    expect(machine.read(".rnix/config.yaml")).toBe("allow_always:\n  - Bash(make check *)\n");
+    expect(machine.read(".rnix/config.yaml")).toBe("allow_always:\n  - Bash(make *)\n");
     expect((await machine.run(["diff", "1"])).stdout).not.toContain("config.yaml");
     expect(await machine.json(["trust", "--show", "--json"])).toMatchObject({
       always_allowed: [{ rule: "Bash(make *)" }],

@@ -23,6 +23,7 @@ import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import { callKey } from "../tools/call-key.ts";
 import type { EffectWindows } from "./effect-windows.ts";
+import { withQuietGit } from "./quiet-git.ts";
 
 /** Maximum items of a list that is shown, and characters of an item. */
 const MAX_ITEMS = 200;
@@ -114,7 +115,7 @@ export class OpenContexts {
         await this.#ports.inbox(proc, entry.plugin, proc.secrets.hide(text));
       },
       access,
-      ...this.#services(proc, entry, call, signal),
+      ...this.#services(proc, entry, as, call, signal),
     };
   }
 
@@ -126,13 +127,15 @@ export class OpenContexts {
   #services(
     proc: Process,
     entry: DeviceEntry,
+    as: OpenAs,
     call: OpenContext["call"],
     signal: AbortSignal,
   ): Partial<Services> {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
     if (entry.needs.includes("exec"))
-      services.exec = (request) => this.exec(proc, request, call?.id, call?.key);
+      services.exec = (request) =>
+        this.exec(proc, withQuietGit(proc, entry.path, as, request), call?.id, call?.key);
     if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("search"))
       services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);

@@ -1,6 +1,6 @@
 /** What of a command line a person has to decide in the mode `outside`, and why. */
 
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
@@ -85,6 +85,7 @@ class Walk {
       needs.push({ why: "`xargs` reads names that another program prints", command });
     } else {
       needs.push(...this.#reads(effect, folders, program?.text ?? "the line"));
+      if (program?.text === "git" && needs.length === 0) needs.push(...this.#bare(effect, folders, command));
       if (program?.text === "cd") this.#enter(command, folders);
     }
     for (const { word, access } of command.files) {
@@ -117,6 +118,16 @@ class Walk {
     return files.flatMap((word) =>
       this.#file(word, "read", word === folder ? folders : inside, `\`${program}\``),
     );
+  }
+
+  /** A bare repository may have come with the project, with the programs that its configuration names. */
+  #bare({ folder }: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
+    const start = folder ? (fileOf(folder, this.#variables) ?? ".") : ".";
+    const isBare = folders?.some((dir) => {
+      const { protection } = this.#view.forFile("Write", join(resolve(dir, start), "x"), dir);
+      return protection !== null && protection.reader === "git";
+    });
+    return isBare ? [{ why: "`git` would run what a bare repository names", command }] : [];
   }
 
   #file(word: Word, access: "read" | "write", folders: readonly string[] | null, by: string): Need[] {

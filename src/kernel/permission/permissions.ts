@@ -7,6 +7,7 @@ import type { Asked } from "./ask-rights.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
+import { isHarmless } from "./harmless-commands.ts";
 import { whyImpossible } from "./impossible-call.ts";
 import { knownRules } from "./known-rules.ts";
 import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
@@ -270,6 +271,16 @@ export class Permissions {
   suggestAlways(call: Call): string[] {
     const { rules, mode } = this.#parts.asks.rights;
     return suggestRules(this.#view(call), { ...this.#askPorts, rules, mode });
+  }
+
+  /** Whether the call is a command that needs no question in its mode because it only reads, by git too. */
+  readsByGit(call: Call): boolean {
+    const { mode } = this.#parts.asks.rights;
+    const view = this.#view(call);
+    if (mode === "off" || !view.runsCommand) return false;
+    const line = view.commandLine ?? [];
+    const usesGit = line.some(({ words }) => words.some(({ text }) => text === "git"));
+    return usesGit && line.every(isHarmless);
   }
 
   /** What decides the files of a command. */

@@ -1,0 +1,165 @@
+import { expect, test } from "bun:test";
+import { chmodSync } from "node:fs";
+import { join } from "node:path";
+import { Machine } from "../../support/machine.ts";
+import { toolResults } from "../../support/requests.ts";
+import { calls, says } from "../../support/scenes.ts";
+import { verdict } from "../../support/verdict.ts";
+
+type Calls = [string, Record<string, unknown>][];
+
+/** The results of these commands in the mode `outside`, where nobody answers. */
+async function resultsOf(machine: Machine, commands: readonly string[]): Promise<string[]> {
+  const book = {
+    go: [calls(...commands.map((command): Calls[number] => ["Bash", { command }])), says("done")],
+  };
+  const model = await machine.play(book);
+  await verdict(machine, ["go", "--ask-mode", "outside"]);
+  return toolResults(model.last);
+}
+
+/** A program that leaves a file when it runs. */
+function trap(machine: Machine): string {
+  machine.write("trap.sh", '#!/bin/sh\ntouch "$(dirname "$0")/ran"\n');
+  const file = join(machine.project, "trap.sh");
+  chmodSync(file, 0o755);
+  return file;
+}
+
+test("git that is not asked for runs neither the monitor nor a hook of the repository", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.git("config", "core.fsmonitor", program);
+  machine.write("hooks/post-index-change", `#!/bin/sh\n${program}\n`);
+  chmodSync(join(machine.project, "hooks/post-index-change"), 0o755);
+  machine.git("config", "core.hooksPath", "hooks");
+  if (machine.has("ran")) machine.remove("ran");
+  const commands = ["git status", "git -C . status --short", "cd hooks && git diff", "ls; git ls-files -m"];
+  for (const result of await resultsOf(machine, commands))
+    expect(result).not.toContain("needs a person's yes");
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("git in a bare repository of the project is asked for, beside other commands, too", async () => {
+  await using machine = new Machine({ git: true });
+  machine.git("init", "--quiet", "--bare", "evil.git");
+  machine.git("-C", "evil.git", "config", "core.fsmonitor", trap(machine));
+  machine.git("-C", "evil.git", "config", "core.bare", "false");
+  machine.git("-C", "evil.git", "config", "core.worktree", "..");
+  if (machine.has("ran")) machine.remove("ran");
+  const commands = ["git -C evil.git status", "cd evil.git && git status", "cd evil.git/refs && git log; ls"];
+  for (const result of await resultsOf(machine, commands))
+    expect(result).toContain("(asked because `git` would run what a bare repository names)");
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("no option that writes or runs something goes unasked, however it is written", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.write("a.txt", "b\na\n");
+  const commands = [
+    ...["git grep --op=./trap.sh a", "git grep -nO'./trap.sh' a", "git grep -O./trap.sh a"],
+    ...["git diff --outp=ran", "git log --output=ran", "git -c core.pager=./trap.sh -p log", "git log --ext"],
+    ...["sort --comp=./trap.sh -S1 a.txt", "sort --o=ran a.txt", "sort -bo ran a.txt", "sort -oran a.txt"],
+    ...[
+      "xxd a.txt ran",
+      "xxd a.txt -p",
+      "xxd -r a.txt ran",
+      "uniq a.txt ran",
+      "date --se=2000-01-01",
+      "date 01010101",
+    ],
+    ...[
+      "tree -o ran",
+      "rg --pre=./trap.sh a",
+      "rg --pr ./trap.sh a",
+      "file -C -m ran",
+      "diff -l a.txt a.txt",
+    ],
+    ...[
+      "find . -fprint ran",
+      "find . -exec ./trap.sh {} +",
+      "find . -delete -name x",
+      "xargs ./trap.sh < a.txt",
+    ],
+    ...["sed -n 'w ran' a.txt", "sed 's/a/b/w ran' a.txt", "sed '1e ./trap.sh' a.txt", "sed -i s/a/b/ a.txt"],
+    ...[
+      "awk '{print > \"ran\"}' a.txt",
+      "awk 'BEGIN{system(\"./trap.sh\")}'",
+      "awk '{\"./trap.sh\" | getline}' a.txt",
+    ],
+    ...["env ./trap.sh", "command ./trap.sh", "time ./trap.sh", "timeout 5 ./trap.sh", "nohup ./trap.sh"],
+    ...[
+      "PATH=. ls",
+      "LD_PRELOAD=./x ls",
+      "GIT_EXTERNAL_DIFF=./trap.sh git diff",
+      "RIPGREP_CONFIG_PATH=x rg a",
+    ],
+    ...[
+      "x=$(./trap.sh)",
+      "echo `./trap.sh`",
+      "for x in $(./trap.sh); do :; done",
+      "if ./trap.sh; then ls; fi",
+    ],
+    ...[
+      "for PATH in .; do ls; done",
+      "cat <<E\n$(./trap.sh)\nE",
+      "echo > .git/hooks/x",
+      "ls > ../ran",
+      "ls | tee ran",
+    ],
+    ...[
+      "base64 -o ran a.txt",
+      "make",
+      "node < trap.js",
+      "python3",
+      "git branch ran",
+      "git stash",
+      "git tag ran",
+    ],
+    program,
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("a file outside the project is read by a command only as Read would read it", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
+  const commands = [
+    ...[
+      "cat ../elsewhere/outside.txt",
+      "cd .. && cat elsewhere/outside.txt",
+      "head -1 < ../elsewhere/outside.txt",
+      "cat $HOME/x",
+      "cat ~/x",
+    ],
+    ...[
+      "grep -f ../elsewhere/outside.txt a",
+      "grep --fil=../elsewhere/outside.txt a",
+      "git diff --no-index a ../elsewhere/outside.txt",
+    ],
+    ...[
+      "git diff a ../elsewhere/outside.txt",
+      "git grep --no-index the ..",
+      "diff a ../elsewhere/outside.txt",
+      "for f in ../*; do cat $f; done",
+    ],
+    ...[
+      "echo ../elsewhere/outside.txt | xargs cat",
+      "cat $(echo ../elsewhere/outside.txt)",
+      "x=; cat $x/etc/hosts",
+      "x=.; cat $x./elsewhere/outside.txt",
+    ],
+    ...[
+      "find .. -name '*.txt'",
+      "ls ..",
+      "cat {../elsewhere/outside.txt,a}",
+      "wc --files0-from=../elsewhere/outside.txt",
+      "cat .*/elsewhere/outside.txt",
+    ],
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+});
