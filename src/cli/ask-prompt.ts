@@ -1,15 +1,17 @@
 /** Asks a run's questions at the terminal, as plain lines. */
 
 import { messageOf } from "../lib/error-detail.ts";
+import { splitToolRules } from "../lib/tool-rules.ts";
+import { SyscallError } from "../plugin/index.ts";
 import type { AskAnswer, AskClosed, AskQuestion, AskUser } from "../protocol/methods.ts";
 import type { Io } from "./io.ts";
 import {
-  askedLines,
   askerText,
   closedLine,
   defaultText,
   headerText,
   timeLeft,
+  wholeLines,
   whyLines,
 } from "./output/ask.ts";
 import { printable } from "./output/format.ts";
@@ -88,7 +90,7 @@ export class AskPrompt {
     const left = this.#queue.length;
     const count = left === 0 ? "" : dim(` · 1 of ${left + 1}`);
     this.#ports.say(yellow(`? ${askerText(ask)} needs your answer${count}`));
-    if (ask.call) for (const line of askedLines(ask)) this.#ports.say(`  ${bold(line)}`);
+    if (ask.call) for (const line of wholeLines(ask)) this.#ports.say(`  ${bold(line)}`);
     for (const line of whyLines(ask)) this.#ports.say(dim(`  ${line}`));
     const answers: AskAnswer[] = [];
     for (const [i, question] of ask.questions.entries()) {
@@ -102,6 +104,8 @@ export class AskPrompt {
     } catch (error) {
       // Another client was faster, or the run has ended: its event says so, too.
       this.#ports.say(dim(messageOf(error)));
+      const isWrong = error instanceof SyscallError && error.code === "INVALID";
+      if (isWrong && this.#current === ask && !this.#closed) await this.#answer(ask);
     }
   }
 
@@ -148,7 +152,7 @@ export class AskPrompt {
 
 /** The letters of a permission's choices. */
 const LETTERS: Readonly<Record<string, string>> = { yes: "y", always: "a", always_project: "p", no: "n" };
-/** They take no words: a sentence that begins with "a" allows nothing. */
+/** They take rules in place of the offered ones, and no words: a sentence that begins with "a" allows nothing. */
 const WORDLESS: ReadonlySet<string> = new Set(["always", "always_project"]);
 
 function choices({ options }: AskQuestion): Record<string, string> {
@@ -160,7 +164,9 @@ function optionLines(ask: AskUser, question: AskQuestion): string[] {
   const lines = question.options.map(
     ({ label, about }, i) => `  ${marks[i]}  ${printable(label)}${about ? ` (${printable(about)})` : ""}`,
   );
-  if (ask.call) return [...lines, "  after y an instruction may follow, after n a reason for the model"];
+  const edits = question.options.some(({ id }) => WORDLESS.has(id)) ? ", after a or p another rule" : "";
+  if (ask.call)
+    return [...lines, `  after y an instruction may follow, after n a reason for the model${edits}`];
   const usual = defaultText(question);
   const how =
     lines.length === 0
@@ -183,6 +189,10 @@ function parsed(ask: AskUser, question: AskQuestion, line: string): AskAnswer | 
   const options = choices(question);
   const asked = word.toLowerCase();
   const id = options[asked] ?? Object.values(options).find((one) => one === asked);
-  if (id === undefined || (WORDLESS.has(id) && text !== "")) return null;
+  if (id === undefined) return null;
+  if (WORDLESS.has(id) && text !== "") {
+    const rules = splitToolRules(text);
+    return rules.every((rule) => /^[A-Za-z_][\w.:-]*\(.+\)$/s.test(rule)) ? { choices: [id], rules } : null;
+  }
   return { choices: [id], ...(text !== "" && { text }) };
 }

@@ -66,12 +66,54 @@ describe.concurrent("a question at a terminal", () => {
     expect((await machine.run(["answer", request_id.slice(0, 5)])).stdout).toContain("Bash touch a");
     const given = await machine.run(["answer", request_id, "yes"]);
     expect([given.code, given.stderr]).toEqual([0, "answered; process 1 has it\n"]);
+    expect(given.stdout).toBe("Bash touch a\n");
     const late = await machine.run(["answer", request_id, "no"]);
     expect(late.code).toBe(1);
     expect(late.stderr).toContain(`Question ${request_id} is over: it was answered "yes" (rnix answer)`);
     expect((await terminal.done).code).toBe(0);
     expect(terminal.screen.transcript).toContain(`question ${request_id}: yes by the user (rnix answer)`);
     expect(machine.has("a")).toBe(true);
+  });
+
+  test("of a long command is listed as a whole, and a yes to a longer one is asked once more", async () => {
+    const long = `touch ${Array.from({ length: 60 }, (_, i) => `file-${i}`).join(" ")} # end`;
+    const longer = `${Array.from({ length: 40 }, (_, i) => `echo ${i}`).join("\n")}\ntouch last`;
+    await using machine = await Machine.playing({ "do it": [bash(long), bash(longer), says("done")] });
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    const first = await theQuestion(machine);
+    expect((await machine.run(["asks"])).stdout).toContain(`Bash ${long}`);
+    const yes = await machine.run(["answer", first.request_id, "yes"]);
+    expect([yes.code, yes.stdout]).toEqual([0, `Bash ${long}\n`]);
+    const second = await theQuestion(machine, first.request_id);
+    expect((await machine.run(["asks"])).stdout).toContain(
+      `rnix answer ${second.request_id} shows all of it`,
+    );
+    const refused = await machine.run(["answer", second.request_id, "yes"]);
+    expect(refused.code).toBe(64);
+    expect(refused.stdout).toContain("echo 39\ntouch last\n");
+    expect(refused.stderr).toContain("answer with --read");
+    expect(machine.has("last")).toBe(false);
+    await using asking = machine.terminal(["answer", second.request_id, "yes"]);
+    await asking.until(/Is this what you allow\? \[y\/N\]/);
+    asking.type("y\r");
+    expect((await asking.done).code).toBe(0);
+    expect((await terminal.done).code).toBe(0);
+    expect([machine.has("last"), machine.has("file-59")]).toEqual([true, true]);
+  });
+
+  test("takes another rule for always, which must cover the call", async () => {
+    await using machine = await Machine.playing({
+      "do it": [bash("touch a"), bash("touch b"), says("done")],
+    });
+    await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+    await answer(terminal, "a Bash(rm *)");
+    await terminal.until(/does not cover this call/);
+    await answer(terminal, "a Bash(touch *)");
+    expect((await terminal.done).code).toBe(0);
+    expect(machine.has("b")).toBe(true);
+    expect((await machine.run(["answer", "x", "yes", "--rule", "Bash"])).stderr).toContain(
+      "--rule goes with always",
+    );
   });
 
   test("is asked by a run of --no-daemon, too", async () => {

@@ -280,6 +280,24 @@ describe("always", () => {
     ]);
   });
 
+  test("by a rule that the person has written, if it exists and covers the call", async () => {
+    const { h, ran } = harness({ model: runs("git push a", "git pull") });
+    await using _ = h;
+    const pid = await h.spawn("go", { ask: ["Bash"] });
+    const { ask } = await new Person(h, pid).question();
+    const answer =
+      (choice: string, ...rules: string[]) =>
+      () =>
+        h.kernel.asks.answer(ask.id, [{ choices: [choice], rules }], "x");
+    expect(answer("always", "Bash(git pull *)")).toThrow("does not cover this call");
+    expect(answer("always", "Nothing")).toThrow('There is no tool "Nothing"');
+    expect(answer("always", "Bash(")).toThrow("expected a pattern");
+    expect(answer("yes", "Bash")).toThrow("only always takes rules");
+    answer("always", "Bash(git *)")();
+    const { info } = await h.follow(pid);
+    expect([ran, info.permissions.always]).toEqual([["git push a", "git pull"], ["Bash(git *)"]]);
+  });
+
   test("reaches parallel agents that ask the same", async () => {
     const model: Model = (request) => {
       const heard = request.messages.filter(({ role }) => role === "tool");

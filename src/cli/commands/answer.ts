@@ -1,13 +1,14 @@
 /** `rnix answer`: answers a question of a run. */
 
+import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
-import { isAskable } from "../ask.ts";
+import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, json } from "../flags.ts";
+import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
-import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
+import { askerText, defaultText, headerText, isLong, wholeLines, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
 import { typedAnswer } from "../typed-answer.ts";
@@ -27,7 +28,12 @@ export default defineCommand({
       many: true,
     },
   ],
-  flags: { project: bool("with always: in every run of this project, not only in this run"), json },
+  flags: {
+    project: bool("with always: in every run of this project, not only in this run"),
+    rule: list("with always: this rule in place of the offered one", "RULE"),
+    read: bool("you have read all of a long call; without a terminal a yes to one needs it"),
+    json,
+  },
   examples: [
     {
       line: "rnix answer 1f3a9c02",
@@ -46,7 +52,8 @@ export default defineCommand({
   ],
   async run(io, flags, [id = "", ...words]) {
     await refuseInsideRun(io, "answer");
-    if (flags.project && words[0] !== "always") throw usageError("--project goes with always");
+    const given = flags.rule.length > 0 ? "--rule" : flags.project ? "--project" : "";
+    if (given !== "" && words[0] !== "always") throw usageError(`${given} goes with always`);
     return withWire(io, async (wire) => {
       const { asks } = await wire.request("list_asks", {});
       const ask = oneOf(asks, id);
@@ -61,14 +68,11 @@ export default defineCommand({
       if (words.length === 0 && ask && (flags.json || !isAskable(io))) {
         return print(io, flags, ask, () => questionText(ask));
       }
+      if (ask?.call && words.length > 0 && !(await isSeen(io, ask, words[0] ?? "", flags))) return EXIT.error;
       const answered =
         words.length === 0 && ask
           ? await asked(io, ask, send)
-          : await send(
-              ask
-                ? answersOf(ask, words, flags.project)
-                : [permissionAnswer(words.slice(0, 2), flags.project)],
-            );
+          : await send(ask ? answersOf(ask, words, flags) : [permissionAnswer(words.slice(0, 2), flags)]);
       if (answered === null) return EXIT.error;
       if (flags.json) io.stdout.write(jsonText(answered));
       else io.stderr.write(`${answeredText(answered)}\n`);
@@ -76,6 +80,22 @@ export default defineCommand({
     });
   },
 });
+
+/** A yes is to what was seen: prints the whole call, and asks once more where `rnix asks` had cut it. */
+async function isSeen(
+  io: Io,
+  ask: Listed,
+  choice: string,
+  { read: isRead, json: isJson }: { read: boolean; json: boolean },
+): Promise<boolean> {
+  const output = isJson ? io.stderr : io.stdout;
+  for (const line of wholeLines(ask)) output.write(`${line}\n`);
+  if (choice === "no" || isRead || !isLong(ask)) return true;
+  if (isAskable(io)) return agreed(io, "Is this what you allow?");
+  throw usageError(
+    `question ${ask.request_id} is longer than rnix asks shows: read it above, then answer with --read`,
+  );
+}
 
 /** Asks at the terminal, until the question expires. null: it was not answered here. */
 async function asked(
@@ -126,8 +146,12 @@ function oneOf(asks: readonly Listed[], id: string): Listed | undefined {
 }
 
 /** The answers as the arguments give them. */
-function answersOf({ kind, questions, request_id }: Listed, words: string[], project: boolean): AskAnswer[] {
-  if (kind === "permission") return [permissionAnswer(words, project)];
+function answersOf(
+  { kind, questions, request_id }: Listed,
+  words: string[],
+  flags: AlwaysFlags,
+): AskAnswer[] {
+  if (kind === "permission") return [permissionAnswer(words, flags)];
   if (words.length !== questions.length) {
     throw usageError(
       `question ${request_id} takes ${questions.length === 1 ? "one answer" : `${questions.length} answers`}, got ${words.length}: put an answer of several words in quotes`,
@@ -144,16 +168,23 @@ function answersOf({ kind, questions, request_id }: Listed, words: string[], pro
   });
 }
 
-function permissionAnswer([choice = "", text, ...more]: string[], project: boolean): AskAnswer {
+interface AlwaysFlags {
+  project: boolean;
+  rule: readonly string[];
+}
+
+function permissionAnswer([choice = "", text, ...more]: string[], { project, rule }: AlwaysFlags): AskAnswer {
   if (more.length > 0) throw usageError("the instruction or reason is one argument: put it in quotes");
-  return { choices: [project ? "always_project" : choice], ...(text && { text }) };
+  const rules = rule.flatMap(splitToolRules);
+  const choices = [project ? "always_project" : choice];
+  return { choices, ...(text && { text }), ...(rules.length > 0 && { rules }) };
 }
 
 function questionText(ask: Listed): string {
   const { call, questions, request_id } = ask;
   return [
     `${askerText(ask)}, process ${ask.pid}, in ${ask.project}`,
-    ...(call ? askedLines(ask).map((line) => `  ${line}`) : []),
+    ...(call ? wholeLines(ask).map((line) => `  ${line}`) : []),
     ...whyLines(ask).map((line) => `  ${line}`),
     ...(call ? permissionLines(ask) : questions.flatMap((_, i) => modelQuestionLines(ask, i))),
     ...(call ? [] : [`rnix answer ${request_id}${' "…"'.repeat(questions.length)}`]),

@@ -4,15 +4,12 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { refuseInsideRun, withWire } from "../io.ts";
-import { askedLine, timeLeft } from "../output/ask.ts";
+import { ASKED_CHARS, askedLine, isLong, timeLeft } from "../output/ask.ts";
 import { formatElapsed, printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
-
-/** Columns of the call that is asked about. */
-const ASKED_WIDTH = 200;
 
 export default defineCommand({
   about: "List the questions of live and suspended runs that wait for your answer",
@@ -34,6 +31,12 @@ export default defineCommand({
   },
 });
 
+/** The whole call, up to a length that a list can hold. */
+function askedText(ask: Listed): string {
+  const rest = isLong(ask) ? ` (a part: rnix answer ${ask.request_id} shows all of it)` : "";
+  return askedLine(ask, ASKED_CHARS) + rest;
+}
+
 function columns(now: number) {
   return [
     { title: "ID", value: ({ request_id }: Listed) => request_id },
@@ -46,6 +49,6 @@ function columns(now: number) {
       value: (ask: Listed) => timeLeft(ask, now) ?? "-",
       right: true,
     },
-    { title: "ASKS", value: (ask: Listed) => askedLine(ask, ASKED_WIDTH), flexible: true },
+    { title: "ASKS", value: askedText, flexible: 24, wrapped: true },
   ];
 }

@@ -42,10 +42,28 @@ export function answerHint({ request_id, call, questions }: AskUser): string {
 }
 
 /** The tool and its input as a person would write it, with at most MAX_LINES lines. */
-export function askedLines({ call, questions }: AskUser): readonly string[] {
-  const text = call ? calledText(call) : questions.map(({ question }) => printable(question)).join("\n");
-  return firstLines([...text.split("\n"), ...(call ? changeLines(call) : [])], MAX_LINES);
+export function askedLines(ask: AskUser): readonly string[] {
+  return firstLines(wholeLines(ask), MAX_LINES);
 }
+
+/** The same with all lines. */
+export function wholeLines({ call, questions }: AskUser): string[] {
+  if (!call) return questions.flatMap(({ question }) => printable(question).split("\n"));
+  const { input_chars: left } = call;
+  const note = left === undefined ? [] : [`(its input of ${left} characters is too long to be shown)`];
+  return [...calledText(call).split("\n"), ...changeLines(call), ...note];
+}
+
+/** Whether `rnix asks` and the plain question show only a part of the call. */
+export function isLong(ask: AskUser): boolean {
+  if (!ask.call) return false;
+  const lines = wholeLines(ask);
+  const isCut = ask.call.input_chars !== undefined || askedLines(ask).length < lines.length;
+  return isCut || calledText(ask.call).length > ASKED_CHARS;
+}
+
+/** Maximum columns of a call in `rnix asks`. */
+export const ASKED_CHARS = 2_000;
 
 /** Why it is asked: the rules that match, the file that was really opened, and the model's own reason. */
 export function whyLines({ call }: AskUser): string[] {

@@ -1,9 +1,10 @@
 /** A question to a person as a block of the live view: a pure component of its state, keys and lines. */
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer, AskQuestion, AskUser } from "../../protocol/methods.ts";
 import type { TerminalSize } from "../io.ts";
-import { askedLines, askerText, defaultText, headerText, whyLines } from "../output/ask.ts";
+import { askedLines, askerText, defaultText, headerText, wholeLines, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
 import { defaultAnswer } from "../typed-answer.ts";
 import { cutTo, type Look, wrapTo } from "./look.ts";
@@ -46,7 +47,8 @@ export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
   if (matchesKey(data, "up")) return moved(ask, state, -1);
   if (matchesKey(data, "down")) return moved(ask, state, 1);
   if (matchesKey(data, "left")) return back(ask, state);
-  if (matchesKey(data, "tab")) return question.text ? { state: { ...state, text: "", typed: null } } : null;
+  if (matchesKey(data, "tab"))
+    return question.text ? { state: { ...state, text: firstText(ask, question, state), typed: null } } : null;
   if (matchesKey(data, "backspace")) return state.typed === null ? null : { state: state.typed.before };
   return matchesKey(data, "enter") ? chosen(ask, state) : null;
 }
@@ -73,12 +75,17 @@ interface AskSize extends TerminalSize {
 }
 
 /** The block, at most `rows` lines. */
-export function askLines(
+export function askLines(ask: AskUser, state: AskState, size: AskSize, look: Look): string[] {
+  return askView(ask, state, size, look).lines;
+}
+
+/** The block, and whether it shows only a part of the call. */
+export function askView(
   ask: AskUser,
   state: AskState,
   { columns, rows, waiting, left, isBeside = false }: AskSize,
   look: Look,
-): string[] {
+): { lines: string[]; isCut: boolean } {
   const question = questionOf(ask, state);
   const count = waiting > 1 ? look.dim(`${look.glyph.dot}1 of ${waiting}`) : "";
   const head = `${look.yellow(look.bold(`? ${askerText(ask)} needs your answer`))}${count}`;
@@ -111,9 +118,9 @@ export function askLines(
           ...body.slice(0, room - 1),
           look.dim(`  ${look.mark.ellipsis} ${body.length - room + 1} more lines`),
         ];
-  return [cutTo(head, columns, look), ...shown.map((line) => look.bold(line)), ...why, ...bottom].slice(
-    -rows,
-  );
+  const lines = [cutTo(head, columns, look), ...shown.map((line) => look.bold(line)), ...why, ...bottom];
+  const isCut = body.length > room || lines.length > rows || askedLines(ask).length < wholeLines(ask).length;
+  return { lines: lines.slice(-rows), isCut };
 }
 
 const BESIDE = "Enter sends your message, an arrow key turns to the question";
@@ -174,7 +181,17 @@ function answerOf(
   const replaces = !ask.call && text !== "";
   const choices = question.multi ? [...marked] : option === undefined || replaces ? [] : [option];
   if (choices.length === 0 && text === "") return null;
+  if (isAlways(option) && text !== "") return { choices, rules: splitToolRules(text) };
   return { choices, ...(text !== "" && { text }) };
+}
+
+/** With "always" the person edits its rules; any other text begins empty. */
+function firstText({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+  return isAlways(options[selected]?.id) ? (call?.always.join(", ") ?? "") : "";
+}
+
+function isAlways(id: string | undefined): boolean {
+  return id === "always" || id === "always_project";
 }
 
 /** No to a permission; the model's questions stay without an answer. */
@@ -248,13 +265,15 @@ function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: 
   }
   if (text !== null) return "Enter sends it, Esc goes back";
   const id = question.options[selected]?.id ?? "";
-  const add = question.text ? `, Tab adds ${id === "no" ? "a reason" : "an instruction"}` : "";
+  const adds = isAlways(id) ? "edits the rule" : `adds ${id === "no" ? "a reason" : "an instruction"}`;
+  const add = question.text ? `, Tab ${adds}` : "";
   return `Enter chooses${add}, Esc: no`;
 }
 
 function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
   if (call === null) return "your answer";
-  return options[selected]?.id === "no" ? "why not" : "instruction";
+  const id = options[selected]?.id;
+  return isAlways(id) ? "always allow" : id === "no" ? "why not" : "instruction";
 }
 
 function questionOf({ questions }: AskUser, { given }: AskState): AskQuestion {

@@ -2,16 +2,17 @@
 
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { messageOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { AskClosed, AskUser } from "../../protocol/methods.ts";
 import type { TerminalSize } from "../io.ts";
-import { askedLine, timeLeft } from "../output/ask.ts";
+import { askedLine, timeLeft, wholeLines } from "../output/ask.ts";
 import type { SendAnswer } from "../output/run-output.ts";
 import {
   type AskResult,
   type AskState,
   askKey,
-  askLines,
   askPaste,
+  askView,
   freshAsk,
   isPrintable,
 } from "./ask-block.ts";
@@ -47,6 +48,9 @@ export class AskPanel {
   #isMeant = false;
   /** The question that has been answered here, until its end is known. */
   #sent: string | null = null;
+  /** The block shows only the beginning of the call, and whether all of it was printed above. */
+  #isCut = false;
+  #isPrinted = false;
   #shownAt = 0;
   #lastTypedAt = Number.NEGATIVE_INFINITY;
 
@@ -140,7 +144,9 @@ export class AskPanel {
     const left = timeLeft(ask, this.#ports.now());
     const isBeside = !this.#isMeant && this.#ports.holdsText();
     const state = this.#state ?? freshAsk(ask);
-    return askLines(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
+    const view = askView(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
+    this.#isCut = view.isCut;
+    return view.lines;
   }
 
   /** Whether the block takes the place of an input line. */
@@ -166,6 +172,8 @@ export class AskPanel {
     this.#state = null;
     this.#isMeant = false;
     this.#sent = null;
+    this.#isCut = false;
+    this.#isPrinted = false;
     this.#shownAt = this.#ports.now();
   }
 
@@ -175,15 +183,32 @@ export class AskPanel {
       this.#state = result.state;
       return;
     }
-    this.#sent = ask.request_id;
     const { answers, interrupts } = result;
+    // A yes is to what was seen: what was cut is printed, and Enter asked for once more.
+    if (
+      this.#isCut &&
+      !this.#isPrinted &&
+      ask.call &&
+      !answers.some(({ choices }) => choices.includes("no"))
+    ) {
+      this.#isPrinted = true;
+      for (const line of wholeLines(ask)) this.#ports.say(line);
+      this.#ports.say("That is all of it, of which the question shows the beginning: Enter answers.");
+      return;
+    }
+    this.#sent = ask.request_id;
     const work = async (): Promise<void> => {
       await this.#ports.send(ask.request_id, answers);
       if (interrupts) this.#ports.interrupt();
     };
     work().catch((thrown: unknown) => {
-      // Another client was faster, or the run has ended: an event says so, too.
       this.#ports.say(messageOf(thrown));
+      // An answer that does not fit, such as an edited rule, leaves the question open.
+      if (this.#current === ask && thrown instanceof SyscallError && thrown.code === "INVALID") {
+        this.#sent = null;
+        return;
+      }
+      // Another client was faster, or the run has ended: an event says so, too.
       if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
     });
   }

@@ -9,7 +9,7 @@ import { askedText, permissionQuestion } from "./ask-text.ts";
 import { recordedQuestions } from "./questions.ts";
 
 /** Maximum characters of an input that is shown with a question. */
-const MAX_INPUT = 8_000;
+const MAX_INPUT = 200_000;
 
 export interface AskRequest {
   kind: OpenAsk["kind"];
@@ -46,6 +46,7 @@ export function permissionRequest(
     path,
     subject: proc.secrets.hide(subject ?? (tool === null ? path : text)),
     input: text.length <= MAX_INPUT ? JSON.parse(proc.secrets.hide(text)) : {},
+    ...(text.length > MAX_INPUT && { input_chars: text.length }),
     rules,
     why: why.map((text) => proc.secrets.hide(text)),
     ...(isNew && { opened }),

@@ -17,7 +17,7 @@ import type { SpawnOpts, Wake } from "../types.ts";
 import { type AskRequest, permissionRequest, questionRequest } from "./ask-request.ts";
 import { askedText, refusedBy, refusedByPlan } from "./ask-text.ts";
 import { Attendance } from "./attendance.ts";
-import { checkAnswers } from "./check-answers.ts";
+import { checkAnswers, checkRules } from "./check-answers.ts";
 import { OpenQuestions, type Waiting } from "./open-questions.ts";
 import { defaultsOf, replyTo } from "./questions.ts";
 import { endText, type Settled, verdictOf, YES } from "./verdict.ts";
@@ -149,6 +149,7 @@ export class Asks {
     // The last record of an ended process is written: what it waits for is on disk.
     if (!proc || !ask || proc.exit) return null;
     checkAnswers(ask, answers);
+    checkRules(ask, answers, proc.permissions, waiting?.grant?.call);
     // A run that is being suspended or resumed in this moment takes the answer when it asks again.
     proc.asks.set(id, { ...ask, answers: [...answers], answered_by: via });
     const settled: Settled = { by: "user", answers, via };

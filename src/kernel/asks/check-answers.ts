@@ -2,6 +2,10 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskAnswer, AskQuestion, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { Call, Permissions } from "../permission/permissions.ts";
+import { parseRule } from "../permission/rule.ts";
+
+const ALWAYS: ReadonlySet<string> = new Set(["always", "always_project"]);
 
 /** Fails with INVALID, which names the choices. */
 export function checkAnswers(
@@ -23,12 +27,36 @@ export function checkAnswers(
   }
 }
 
-function checkAnswer(id: string, question: AskQuestion, { choices, text }: AskAnswer): void {
+/** Fails with INVALID unless the rules that a person has written exist, and cover the call that they are written for. */
+export function checkRules(
+  { id, call }: Pick<OpenAsk, "id" | "call">,
+  answers: readonly AskAnswer[],
+  permissions: Permissions,
+  asked: Call | undefined,
+): void {
+  const rules = answers.flatMap((answer) => answer.rules ?? []);
+  if (rules.length === 0) return;
+  permissions.rules(rules);
+  const then = permissions.allowAlways(rules, "run");
+  const opened = call?.opened;
+  const left =
+    asked && (opened === undefined ? then.asks(asked) : then.asksForOpened({ ...asked, opened }, []));
+  if (!left) return;
+  throw new SyscallError(
+    "INVALID",
+    `Question ${id}: ${rules.join(", ")} does not cover this call, which would be asked for again. Write a rule that covers it, such as ${call?.always.join(", ")}.`,
+  );
+}
+
+function checkAnswer(id: string, question: AskQuestion, { choices, text, rules = [] }: AskAnswer): void {
   const fail = (what: string): SyscallError => invalid(id, question, what);
   const ids = question.options.map((option) => option.id);
   const unknown = choices.find((choice) => !ids.includes(choice));
   if (unknown !== undefined) throw fail(`${JSON.stringify(unknown)} is no choice.`);
   if (choices.length > 1 && !question.multi) throw fail("it takes one choice.");
+  if (rules.length > 0 && !choices.some((choice) => ALWAYS.has(choice)))
+    throw fail("only always takes rules.");
+  for (const rule of rules) parseRule(rule);
   if (text !== undefined && !question.text) throw fail("it takes no text.");
 }
 

@@ -44,7 +44,7 @@ function permission(
   const isAlways = verdict === "always" || verdict === "always_project";
   return {
     verdict,
-    ...(isAlways && { allowed: call?.always ?? [] }),
+    ...(isAlways && { allowed: answer.rules ?? call?.always ?? [] }),
     ...(answer.text && { text: answer.text }),
   };
 }

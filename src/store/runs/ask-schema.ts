@@ -24,6 +24,8 @@ export const AskQuestion = z.object({
 export const AskAnswer = z.object({
   choices: z.array(z.string()).max(100),
   text: z.string().max(20_000).optional(),
+  /** With "always": the rules that the person has written in place of those that were offered. */
+  rules: z.array(z.string().min(1).max(1_000)).min(1).max(20).optional(),
 });
 
 /** The tool call that needs a person's yes. */
@@ -33,6 +35,8 @@ const AskedCall = z.object({
   /** The field of the input that rules are about, such as a command line; for other tools the whole input. */
   subject: z.string(),
   input: z.record(z.string(), z.unknown()),
+  /** The characters of an input that was too long to be kept: `input` is empty. */
+  input_chars: z.number().optional(),
   /** The file that was opened, when it is not the one that the call names. */
   opened: z.string().optional(),
   /** The ask rules that match. */

@@ -3,6 +3,7 @@ import { type AskState, askKey, askLines, freshAsk } from "../../../src/cli/term
 import { AskPanel } from "../../../src/cli/terminal/ask-panel.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
+import { SyscallError } from "../../../src/plugin/index.ts";
 import type { AskAnswer, AskUser } from "../../../src/protocol/methods.ts";
 import { settled } from "../../support/fake-clock.ts";
 
@@ -81,6 +82,9 @@ describe("the keys of a permission", () => {
     [[UP, TAB, "n", "o", ENTER], [{ choices: ["no"], text: "no" }]],
     [[TAB, "1", ENTER], [{ choices: ["yes"], text: "1" }]],
     [["a", ENTER], [{ choices: ["always"] }]],
+    [["a", TAB, ENTER], [{ choices: ["always"], rules: ["Bash(git push *)"] }]],
+    [["a", TAB, BACK, BACK, BACK, ")", ENTER], [{ choices: ["always"], rules: ["Bash(git push)"] }]],
+    [["a", TAB, ",", "R", ENTER], [{ choices: ["always"], rules: ["Bash(git push *)", "R"] }]],
   ])("%j answers %j", (keys, answers) => {
     expect(after(permission(), ...keys)).toEqual({ answers });
   });
@@ -236,14 +240,18 @@ describe("the lines", () => {
 });
 
 describe("a panel", () => {
-  function panel() {
+  function panel(fails: () => void = () => undefined) {
     const sent: [string, AskAnswer[]][] = [];
+    const said: string[] = [];
     const clock = { now: 0, typed: "" };
     let interrupts = 0;
     const made = new AskPanel({
-      send: async (id, answers) => void sent.push([id, answers]),
+      send: async (id, answers) => {
+        fails();
+        sent.push([id, answers]);
+      },
       now: () => clock.now,
-      say: () => undefined,
+      say: (line) => void said.push(line),
       interrupt: () => interrupts++,
       holdsText: () => clock.typed !== "",
       type: (key) => {
@@ -251,8 +259,41 @@ describe("a panel", () => {
       },
     });
     const lines = () => made.lines({ columns: 80, rows: 20 }, LOOK);
-    return { made, sent, clock, lines, interrupts: () => interrupts };
+    return { made, sent, said, clock, lines, interrupts: () => interrupts };
   }
+
+  test("prints what it had to cut before a yes, and asks once more; a no needs nothing", () => {
+    const { made, sent, said, clock, lines } = panel();
+    const command = Array.from({ length: 40 }, (_, i) => `echo ${i}`).join("\n");
+    for (const id of ["a1", "a2"]) made.ask(permission({ request_id: id }, command));
+    const wait = (): void => {
+      lines();
+      clock.now += 2_000;
+    };
+    wait();
+    made.key(ENTER);
+    expect([sent, said.length]).toEqual([[], 41]);
+    expect(said).toContain("echo 39");
+    made.key(ENTER);
+    expect(sent).toEqual([["a1", [{ choices: ["yes"] }]]]);
+    made.over({ ...permission(), verdict: "yes", by: "user" });
+    wait();
+    made.key("n");
+    made.key(ENTER);
+    expect(sent).toHaveLength(2);
+  });
+
+  test("an answer that does not fit leaves the question open", async () => {
+    const { made, said, clock, lines } = panel(() => {
+      throw new SyscallError("INVALID", "it does not cover this call");
+    });
+    made.ask(permission());
+    clock.now += 2_000;
+    made.key(ENTER);
+    await settled();
+    expect(said).toEqual(["it does not cover this call"]);
+    expect(lines().join()).toContain("Bash git push");
+  });
 
   test("takes no key before it was seen, nor while the person types; Enter ends the words only", () => {
     const { made, sent, clock, lines } = panel();
