@@ -53,6 +53,32 @@ describe("a chat over the wire", () => {
     expect(await refused.then(() => "", String)).toContain(`rnix resume ${uuid}`);
   });
 
+  test("takes a message with a key once, though it is sent again: at once, later, after a kill -9, and at its end", async () => {
+    await using machine = new ChatMachine();
+    const { client } = machine;
+    const model = await machine.begin(parrot);
+    const { pid, uuid } = await machine.chat();
+    const send = (to: ChatClient, key: string, text = key) => to.ask("send_message", { uuid, text, key });
+    using other = new ChatClient(machine);
+    const first = await Promise.all([send(client, "one"), send(other, "one")]);
+    expect(first).toEqual([
+      { pid, uuid, seq: 2 },
+      { pid, uuid, seq: 2 },
+    ]);
+    await client.waits(2);
+    expect(await send(client, "one", "other words")).toEqual({ pid, uuid, seq: 2 });
+    machine.killDaemon();
+    await machine.daemon();
+    using next = new ChatClient(machine);
+    expect(await send(next, "one")).toMatchObject({ seq: 2 });
+    const { seq } = await send(next, "two");
+    expect(seq).toBeGreaterThan(2);
+    await until(() => recordOf(machine, uuid).result === "re: two", "its answer");
+    await machine.ok(["suspend", uuid]);
+    expect([await send(next, "one"), await send(next, "two")]).toMatchObject([{ seq: 2 }, { seq }]);
+    expect(model.requests.map(heard).at(-1)).toEqual(["hello", "one", "two"]);
+  });
+
   test("is steered while a command runs; a message can be taken back; two clients see the same", async () => {
     await using machine = new ChatMachine();
     const { client } = machine;

@@ -42,6 +42,8 @@ export interface ModelChoice {
 /** A message of the user for a live run. */
 export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
   images?: readonly AttachedImage[];
+  /** Of two messages with one key, the second is not taken. */
+  key?: string;
 }
 
 /** What a user asks of a live run: messages, an interruption, another model, a compaction, the end of a chat. */
@@ -59,7 +61,7 @@ export class ChatControl {
    */
   async send(
     pid: PID,
-    { text, when, images = [] }: OutgoingMessage,
+    { text, when, images = [], key }: OutgoingMessage,
   ): Promise<{ seq: number; suspended: boolean }> {
     const send = async (): Promise<{ seq: number; suspended: boolean }> => {
       const proc = this.#agent(pid);
@@ -72,6 +74,7 @@ export class ChatControl {
         text: proc.secrets.hide(text),
         ...(when === "after_answer" && { when }),
         ...(images.length > 0 && { images: await storeImages(proc.record, images) }),
+        ...(key !== undefined && { key }),
       });
       const end = proc.stopped && (await proc.done);
       return { seq: entry.seq, suspended: end?.reason === "suspended" };

@@ -2,6 +2,7 @@
 
 import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { SCHEMA_VERSION } from "../../store/files/schema-version.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { UserMessage } from "../process/event.ts";
@@ -56,8 +57,18 @@ export class Inbox {
     this.#queued = queued;
   }
 
-  /** Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. */
+  /**
+   * Writes an entry to disk, queues it and wakes the readers. Fails with EXHAUSTED if full, CLOSED after `close`. A message
+   * of the user with a key that has arrived before is not queued again, and gets the number of that one.
+   */
   async put(draft: InboxDraft): Promise<InboxEntry> {
+    const key = draft.kind === "input" ? draft.key : undefined;
+    if (key !== undefined) {
+      const twin = this.#arrivals.keys().find((one) => one.kind === "input" && one.key === key);
+      if (twin) await this.#arrivals.get(twin);
+      const seq = this.#log().numberOf(key);
+      if (seq !== undefined) return { v: SCHEMA_VERSION, seq, ...draft };
+    }
     if (this.#closed) throw this.#closed;
     const held = [...this.#queue, ...[...this.#lent.values()].flat(), ...this.#arrivals.keys()];
     requireSpace(draft, held, this.#pid);

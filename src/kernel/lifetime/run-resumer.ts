@@ -32,6 +32,8 @@ export interface ResumeOptions {
   input?: string;
   /** Images attached to it. */
   images?: readonly AttachedImage[];
+  /** Its sender's key. */
+  key?: string;
   /**
    * Makes a new run that begins with the steps of this one, up to `step` or all that are recorded; this one does not
    * change. `adopt`: this one is foreign, and only its conversation is taken over.
@@ -84,7 +86,7 @@ export class RunResumer {
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
         if (!saved.fork) await this.#notifyUndos(proc, opts);
         const images = await storeImages(proc.record, o.images);
-        if (news) seq = await this.#notify(proc, news, images);
+        if (news) seq = await this.#notify(proc, news, images, o.key);
         // Before its first step: otherwise it might end before its children are resumed.
         if (!saved.fork) await this.#ports.events.resumed(proc, saved);
       });
@@ -151,10 +153,11 @@ export class RunResumer {
     });
   }
 
-  async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = []): Promise<number> {
+  async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = [], key?: string): Promise<number> {
     const ts = new Date(this.#ports.clock.now()).toISOString();
     const text = proc.secrets.hide(news.text);
-    const draft = news.kind === "input" && images.length > 0 ? { ...news, images } : news;
+    const more = { ...(images.length > 0 && { images }), ...(key !== undefined && { key }) };
+    const draft = news.kind === "input" ? { ...news, ...more } : news;
     const { seq } = await this.#ports.inboxes.put(proc, { ...draft, text, ts });
     return seq;
   }

@@ -16,6 +16,8 @@ const SendMessageRequest = () =>
     files: z.array(z.string()).max(100).optional(),
     /** When the model gets it: with its next step (default), or when its present answer is complete. */
     when: z.enum(["next_step", "after_answer"]).optional(),
+    /** Of two messages with one key to a run, the second is not taken, and the answer has the `seq` of the first. */
+    key: z.string().min(1).max(128).optional(),
     /** As in a resume, for a suspended run. */
     env: z.record(z.string(), z.string()).optional(),
     attended: z.boolean().optional(),
@@ -31,12 +33,12 @@ export const sendMessage = method({
     const unit = caller.unit();
     const found = await findOwnAgent(services, payload, unit, "sent a message");
     if (unit !== undefined) requireOther(unit, found.info.uuid, payload.files);
-    const { files = [], env, attended, when = "next_step" } = payload;
+    const { files = [], env, attended, key, when = "next_step" } = payload;
     const attached = await readAttachments(services.clock, files);
     const [folder] = attached.folders;
     if (folder !== undefined) throw isFolder(folder);
     const text = attached.text === undefined ? payload.text : `${payload.text}\n\n${attached.text}`;
-    const message = { text, when, images: attached.images };
+    const message = { text, when, images: attached.images, key };
     return deliverMessage(services, found, message, { env, attended, mayResume: unit === undefined });
   },
 });

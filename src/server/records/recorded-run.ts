@@ -20,6 +20,7 @@ export type RunReader = Pick<
   | "find"
   | "steps"
   | "events"
+  | "inbox"
   | "journal"
   | "linked"
   | "claimant"

@@ -11,12 +11,16 @@ export const INBOX = "inbox.jsonl";
 
 /** Bytes of acknowledged lines that may stay in the file before it is rewritten. Readers skip them; a rewrite waits for the disk. */
 const SPENT_BYTES = 256 * 1024;
+/** Keys that are remembered: the newest ones. */
+const MAX_KEYS = 256;
 
 /** The inbox of a run that is being resumed. */
 export interface InboxState {
   /** The highest number assigned so far. No number is assigned twice. */
   last: number;
   unread: readonly InboxEntry[];
+  /** The numbers of messages that came with a key. */
+  keys: ReadonlyMap<string, number>;
   /** Bytes of acknowledged lines in the file. */
   spentBytes: number;
 }
@@ -58,12 +62,15 @@ export class InboxLog {
   #named = false;
   /** Bytes of acknowledged lines in the file. */
   #spentBytes: number;
+  /** Made with the first key: most messages have none. */
+  #keys: Map<string, number> | undefined;
 
   constructor(o: InboxLogOptions) {
     this.#o = o;
     this.#log = new AppendLog(join(o.dir, INBOX), `${INBOX} of run ${o.uuid}`, { fs: o.fs });
     this.#last = o.rest?.last ?? 0;
     this.#spentBytes = o.rest?.spentBytes ?? 0;
+    if (o.rest?.keys.size) this.#keys = new Map(o.rest.keys);
     for (const entry of o.rest?.unread ?? []) this.#unread.set(entry.seq, o.seal(JSON.stringify(entry)));
   }
 
@@ -71,7 +78,20 @@ export class InboxLog {
   async add(draft: InboxDraft): Promise<InboxEntry> {
     const entry: InboxEntry = { v: SCHEMA_VERSION, seq: ++this.#last, ...draft };
     await this.#pend({ seq: entry.seq, line: this.#o.seal(JSON.stringify(entry)) });
+    if (entry.kind === "input" && entry.key !== undefined) this.#remember(entry.key, entry.seq);
     return entry;
+  }
+
+  /** The number of the message that came with this key; undefined if none did. */
+  numberOf(key: string): number | undefined {
+    return this.#keys?.get(key);
+  }
+
+  #remember(key: string, seq: number): void {
+    this.#keys ??= new Map();
+    this.#keys.set(key, seq);
+    const [oldest] = this.#keys.keys();
+    if (this.#keys.size > MAX_KEYS && oldest !== undefined) this.#keys.delete(oldest);
   }
 
   async #pend(pending: Omit<Pending, "done">): Promise<void> {
@@ -100,10 +120,10 @@ export class InboxLog {
     this.#spend(seq);
   }
 
-  /** Ends the inbox after the run's steps are durable. A file without unread entries is emptied. */
+  /** Ends the inbox after the run's steps are durable. A file without unread entries and keys is emptied. */
   async close(): Promise<void> {
     await this.#flushing;
-    if (this.#unread.size === 0) {
+    if (this.#unread.size === 0 && !this.#keys) {
       if (this.#spentBytes > 0) this.#log.empty();
       this.#spentBytes = 0;
     } else if (this.#taken.length > 0) {
@@ -158,7 +178,11 @@ export class InboxLog {
   async #rewrite(): Promise<void> {
     await this.#o.syncSteps();
     const unread = [...this.#unread];
-    await replaceDocument(this.#log.path, unread.map(([, line]) => `${line}\n`).join(""), this.#o.fs);
+    const lines = unread.map(([, line]) => line);
+    const { seal, fs } = this.#o;
+    if (this.#keys)
+      lines.unshift(seal(JSON.stringify({ v: SCHEMA_VERSION, kind: "keys", keys: [...this.#keys] })));
+    await replaceDocument(this.#log.path, lines.map((line) => `${line}\n`).join(""), fs);
     // Some may have been acknowledged during the rewrite.
     const spent = unread.filter(([seq]) => !this.#unread.has(seq));
     this.#spentBytes = spent.reduce((sum, [, line]) => sum + bytesOf(line), 0);

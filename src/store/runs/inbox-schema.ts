@@ -36,13 +36,20 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     /** Delivered only when the present answer is complete. Absent: with the next step. */
     when: z.literal("after_answer").optional(),
     images: z.array(ImageRef).optional(),
+    /** Of the sender: a message with a key that has arrived before is not taken again. */
+    key: z.string().optional(),
   }),
 ]);
 
-/** One line of inbox.jsonl: an entry, or the numbers of entries that a program took. */
+/** One line of inbox.jsonl: an entry, the numbers of entries that a program took, or the numbers of former keys. */
 export const InboxLine = z.discriminatedUnion("kind", [
   InboxEntry,
   z.object({ v: z.literal(SCHEMA_VERSION), kind: z.literal("taken"), seqs: z.array(z.number()) }),
+  z.object({
+    v: z.literal(SCHEMA_VERSION),
+    kind: z.literal("keys"),
+    keys: z.array(z.tuple([z.string(), z.number()])),
+  }),
 ]);
 
 export type InboxEntry = z.infer<typeof InboxEntry>;

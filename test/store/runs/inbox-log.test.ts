@@ -33,6 +33,7 @@ describe("the inbox of a run", () => {
     expect(await store.inbox(UUID)).toEqual({
       unread: [],
       inOpenStep: [],
+      keys: new Map(),
       last: 0,
       spentBytes: 0,
       damaged: 0,
@@ -99,6 +100,23 @@ describe("the inbox of a run", () => {
     await third.close();
     expect(readFileSync(file, "utf8")).toBe("");
     expect(await store.inbox(UUID)).toMatchObject({ unread: [], last: 3 });
+  });
+
+  test("remembers the keys of messages, also when they were read and the file was rewritten", async () => {
+    const { store, writer } = newRun();
+    writer.info(procInfo({ uuid: UUID }));
+    const input = (key: string, text = "a"): InboxDraft => ({ kind: "input", ts: TS, text, key });
+    await writer.inbox.add(input("k1", "x".repeat(300 * 1024)));
+    writer.step({ ...stepRecord(1), inbox: [1] });
+    await writer.inbox.add(input("k2"));
+    writer.step({ ...stepRecord(2), inbox: [2] });
+    expect(writer.inbox.numberOf("k1")).toBe(1);
+    await writer.close();
+    const again = await store.reopen(UUID);
+    expect(["k1", "k2", "k3"].map((key) => again.inbox.numberOf(key))).toEqual([1, 2, undefined]);
+    await again.close();
+    const { keys, unread, last } = await store.inbox(UUID);
+    expect([keys.get("k1"), keys.get("k2"), unread, last]).toEqual([1, 2, [], 2]);
   });
 
   test("torn at any byte keeps the entries before the tear, and accepts more", async () => {

@@ -17,7 +17,7 @@ interface Sender {
 }
 
 /**
- * Returns where the message is: the process that reads it, and its number. Fails with INVALID if the run has ended, or is
+ * Returns where the message is: the process that reads it, and its number, also if it has arrived before. Fails with INVALID if the run has ended, or is
  * suspended and waits for something else than a message.
  */
 export async function deliverMessage(
@@ -29,9 +29,7 @@ export async function deliverMessage(
   const { uuid } = first.info;
   let found = first;
   const send = () =>
-    found.live
-      ? toLiveRun(services, found, message, sender)
-      : byResume(services, found.info, message, sender);
+    found.live ? toLiveRun(services, found, message, sender) : byResume(services, found, message, sender);
   return whileTaken(services, send, async (thrown) => {
     const before = found;
     found = await findRun(services, { uuid });
@@ -61,10 +59,17 @@ async function toLiveRun(
 
 async function byResume(
   services: Services,
-  info: ProcInfo,
+  { info, run }: FoundRun & { live: false },
   message: OutgoingMessage,
   sender: Sender,
 ): Promise<ProcRef & { seq: number }> {
+  const { keys, unread } = await run.records.inbox(info.uuid);
+  const before = message.key === undefined ? undefined : keys.get(message.key);
+  if (before !== undefined) {
+    const waits = sender.mayResume && unread.some(({ seq }) => seq === before);
+    const { pid } = waits ? await resume(services, info, undefined, sender) : info;
+    return { pid, uuid: info.uuid, seq: before };
+  }
   requireWaiting(info);
   if (!sender.mayResume) throw notFromInside(info);
   const { pid, seq } = await resume(services, info, message, sender);
@@ -81,7 +86,7 @@ async function resume(
   const run = await services.history.byUuid(uuid);
   if (!run) throw new SyscallError("NOT_FOUND", `Nothing is on disk of run ${uuid}.`);
   const { agent, opts, notices } = await services.planResume(run, { env, attended, stream: true });
-  const input = message && { input: message.text, images: message.images };
+  const input = message && { input: message.text, images: message.images, key: message.key };
   return services.kernel.lifecycle.resume(uuid, agent, { ...opts, notices }, input);
 }
 
