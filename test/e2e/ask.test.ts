@@ -137,6 +137,19 @@ describe.concurrent("a question at a terminal", () => {
   });
 });
 
+test("a question without an answer in time parks its run, and is not called withdrawn", async () => {
+  await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });
+  machine.config({ question_timeout: "2s" });
+  await using terminal = plainTerminal(machine, ["spawn", "do it", "--ask", "Bash"]);
+  const { request_id, uuid } = await theQuestion(machine);
+  expect((await terminal.done).code).toBe(75);
+  expect(terminal.screen.transcript).toContain(`question ${request_id} waits for you`);
+  expect(terminal.screen.transcript).not.toContain("withdrawn");
+  await machine.ok(["answer", request_id, "yes"]);
+  await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end");
+  expect(machine.has("a")).toBe(true);
+});
+
 describe("rnix and an intent alone, at a terminal", () => {
   test("asks what a conversation asks; rnix spawn keeps to the setting", async () => {
     await using machine = await Machine.playing({ "do it": [bash("touch a"), says("done")] });

@@ -30,10 +30,10 @@ function runs(...commands: string[]): Model {
 
 test("plan: what changes something is refused without a question, and the model is notified", async () => {
   const ran: string[] = [];
-  await using h = new KernelHarness({ model: runs("make", "ls"), devices: { "/dev/shell": shell(ran) } });
+  await using h = new KernelHarness({ model: runs("make", "pwd"), devices: { "/dev/shell": shell(ran) } });
   const { info } = await h.run("go", { askMode: "plan" });
   expect(info.result).toContain("Bash(make) may change something, and the run is in the mode plan");
-  expect([info.exit_code, ran, info.permissions.ask_mode]).toEqual([0, ["ls"], "plan"]);
+  expect([info.exit_code, ran, info.permissions.ask_mode]).toEqual([0, ["pwd"], "plan"]);
   expect(JSON.stringify(h.requests[0]?.messages)).toContain("The mode is plan: only look.");
 });
 
@@ -41,7 +41,7 @@ test("a mode is changed while the run works, by the operator, for its children t
   const ran: string[] = [];
   const go = Promise.withResolvers<void>();
   await using h = new KernelHarness({
-    model: runs("ls", "make"),
+    model: runs("pwd", "make"),
     devices: { "/dev/shell": shell(ran, go.promise) },
   });
   const pid = await h.spawn("go", { askMode: "off", onAsk: "park" });
@@ -51,7 +51,7 @@ test("a mode is changed while the run works, by the operator, for its children t
   expect(await h.kernel.capabilities.setMode(pid, "outside")).toBe("outside");
   go.resolve();
   const { info } = await h.follow(pid);
-  expect([info.exit_reason, ran]).toEqual(["suspended", ["ls"]]);
+  expect([info.exit_reason, ran]).toEqual(["suspended", ["pwd"]]);
   expect(info.asks[0]?.call?.rules).toEqual(["the mode outside"]);
   const modes: string[] = [];
   for await (const event of channel) if (event.type === "mode") modes.push(event.mode);
@@ -59,7 +59,7 @@ test("a mode is changed while the run works, by the operator, for its children t
   const { info: again } = await h.resumed(info.uuid);
   expect([again.exit_reason, again.permissions.ask_mode]).toEqual(["suspended", "outside"]);
   const { info: free } = await h.resumed(info.uuid, {}, { askMode: "off" });
-  expect([free.exit_reason, free.asks, ran]).toEqual(["completed", [], ["ls", "make"]]);
+  expect([free.exit_reason, free.asks, ran]).toEqual(["completed", [], ["pwd", "make"]]);
 });
 
 test("a laxer mode answers the question that is open", async () => {

@@ -76,6 +76,7 @@ describe("from inside a run", () => {
     ["interrupt", (client, uuid) => client.request("interrupt", { uuid })],
     ["end_chat", (client, uuid) => client.request("end_chat", { uuid })],
     ["set_model", (client, uuid) => client.request("set_model", { uuid, model: "m2" })],
+    ["set_mode", (client, uuid) => client.request("set_mode", { uuid, mode: "off" })],
   ];
 
   test.each(REQUESTS)("%s of another run is refused", async (_, ask) => {
@@ -86,7 +87,7 @@ describe("from inside a run", () => {
     expect(await refusal(ask(inside, other.uuid))).toMatchObject({ code: "PERMISSION" });
   });
 
-  test("a run can't speak to itself as its user, nor interrupt itself or change its model", async () => {
+  test("a run can't speak to itself as its user, nor interrupt itself or change its model or mode", async () => {
     await using server = await serve("memory");
     const { uuid } = await server.detached();
     const inside = await server.client(uuid);
@@ -94,6 +95,8 @@ describe("from inside a run", () => {
       inside.request("send_message", { uuid, text: "I am the user" }),
       inside.request("interrupt", { uuid }),
       inside.request("set_model", { uuid, model: "m2" }),
+      inside.request("set_mode", { uuid, mode: "off" }),
+      inside.request("allow", { uuid, tools: ["Bash"], unasked: true }),
     ]) {
       expect(await refusal(asked)).toMatchObject({ code: "PERMISSION" });
     }
