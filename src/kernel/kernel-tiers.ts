@@ -119,6 +119,8 @@ export function buildIo(ports: KernelPorts, core: Core) {
     clock,
     uuid: ports.uuid,
     inboxes,
+    find: (uuid) => table.findByUuid(uuid),
+    record: (proc, uuid) => ports.runs(proc.spec.opts.project.dataDir).info(uuid),
     emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", op, snapshot }),
     beginEffects: (proc) => windows.begin(proc, "program"),
     warn: core.warn,
@@ -294,6 +296,21 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     sweepPrograms: ports.sweepPrograms,
   };
   const resumer = new RunResumer({ ...store, table, processes: manager, runner, inboxes, events });
+  const children = new ChildAgents({
+    ...ports,
+    table,
+    processes: manager,
+    resumer,
+    events,
+    waiting,
+    drain,
+    suspend,
+    watchers: core.watchers,
+    units: io.units,
+    notify: core.notifyAsKernel,
+  });
+  // After the children: those that were units are units again.
+  events.subscribe({ onResumed: (proc, { units, unread }) => io.units.resumed(proc, units, unread) });
   return {
     gate,
     drain,
@@ -311,18 +328,7 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
         requirePrice(budget.limits, { ...opts, provider }, budget),
       watchers: core.watchers,
     }),
-    children: new ChildAgents({
-      ...ports,
-      table,
-      processes: manager,
-      resumer,
-      events,
-      waiting,
-      drain,
-      suspend,
-      watchers: core.watchers,
-      notify: core.notifyAsKernel,
-    }),
+    children,
   };
 }
 

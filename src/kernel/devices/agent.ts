@@ -18,13 +18,14 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
     tool: {
       name: "Agent",
       description:
-        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls. Calls of one answer run in parallel.",
+        "Give a part of the task to another agent and get its answer. It knows only `intent` and uses your budget; do yourself what takes a few calls.",
       input: {
         type: "object",
         properties: {
           intent: { type: "string", minLength: 1 },
           agent: { type: "string", minLength: 1 },
           model: { type: "string", minLength: 1 },
+          run_in_background: { type: "boolean" },
         },
         required: ["intent"],
         additionalProperties: false,
@@ -32,8 +33,12 @@ export function agentTool(agents: () => ChildAgents): KernelTool {
       subject: "agent",
       timeoutMs: Number.POSITIVE_INFINITY,
     },
-    run: async ({ proc, input, call, signal }) =>
-      answerOf(await agents().run(proc, requestOf(input), call.id, signal)),
+    run: async ({ proc, input, call, signal }) => {
+      if (input.run_in_background !== true)
+        return answerOf(await agents().run(proc, requestOf(input), call.id, signal));
+      const { id } = await agents().start(proc, requestOf(input), signal);
+      return `Started in the background as unit ${id}. A message follows when it ends; DaemonOutput ${id} reads its answer, DaemonStop ${id} ends it.`;
+    },
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { KernelPorts } from "../kernel-ports.ts";
@@ -22,6 +23,7 @@ import {
   type SpawnOpts,
   type Wake,
 } from "../types.ts";
+import type { Units } from "../units/units.ts";
 import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
@@ -35,6 +37,7 @@ interface ChildAgentPorts extends Pick<KernelPorts, "uuid" | "runs" | "planChild
   /** Suspends a process in the middle of a step. */
   suspend(proc: Process, reason: string, wake: Wake): void;
   watchers: ProcessEvents;
+  units: Pick<Units, "startAgent">;
   /** Notifies its model. */
   notify(proc: Process, text: string): Promise<void>;
 }
@@ -85,6 +88,21 @@ export class ChildAgents {
       signal.throwIfAborted();
     }
     return info;
+  }
+
+  /**
+   * Spawns a child in the background, as a unit of its parent. Its end is a signal to the parent. Fails with EXHAUSTED
+   * when the parent's budget allows no child now.
+   */
+  async start(parent: Process, wish: ChildRequest, signal: AbortSignal): Promise<DaemonSnapshot> {
+    parent.spec.budget.requireRoom(parent.elapsedMs);
+    const child = await this.#spawn(parent, wish, {}, signal);
+    try {
+      return await this.#ports.units.startAgent(parent, child);
+    } catch (thrown) {
+      child.stop(killed(SIGTERM, false));
+      throw thrown;
+    }
   }
 
   /**

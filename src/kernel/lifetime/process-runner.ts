@@ -34,7 +34,7 @@ interface ProcessRunnerPorts extends Pick<KernelPorts, "callbacks" | "runsIn"> {
   mounts: MountManager;
   changes: ChangedFiles;
   children: Children;
-  units: Pick<Units, "end">;
+  units: Pick<Units, "end" | "agents">;
   reap: Omit<ReapPorts, "task">;
   watchers: Pick<ProcessEvents, "doing" | "ended">;
   warn(source: string, text: string): void;
@@ -137,7 +137,7 @@ export class ProcessRunner {
       await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
     }
     // Reads `stopped` again: a kill may have replaced the first reason.
-    const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc));
+    const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc, units.agents(proc)));
     proc.terminate(exit);
     this.#trace(proc, exit);
     await this.#record(proc);
@@ -219,9 +219,13 @@ function endStatusFor(proc: Process, child: Process): ExitStatus {
     : killed(SIGTERM, child.paused);
 }
 
-/** A supervisor itself decides what a child's failure means, and in a chat the user does. */
-function countedChildren(proc: Process): Process["childResults"] {
-  return proc.spec.kind === "supervisor" || proc.spec.opts.chat ? [] : proc.childResults;
+/**
+ * A supervisor itself decides what a child's failure means, and in a chat the user does. The failure of a child in the
+ * background is reported to its parent.
+ */
+function countedChildren(proc: Process, inBackground: ReadonlySet<string>): Process["childResults"] {
+  if (proc.spec.kind === "supervisor" || proc.spec.opts.chat) return [];
+  return proc.childResults.filter(({ uuid }) => !inBackground.has(uuid));
 }
 
 /** Only an agent's run can be resumed: a suspension terminates any other process. */

@@ -42,6 +42,7 @@ export async function readFork(
     spawned: meta.spawned,
     history,
     before: { tokens: 0, cost: null, steps: 0, elapsedMs: 0 },
+    units: [],
     unread: [],
     damage: damageTexts(lost),
     progress: {

@@ -6,7 +6,7 @@ import { SyscallError, type Usage } from "../../plugin/index.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
-import { JOURNAL, META } from "../../store/runs/run-files.ts";
+import { JOURNAL, META, UNITS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
@@ -18,6 +18,7 @@ import type {
   SoFar,
   StepRecord,
 } from "../../store/runs/schema.ts";
+import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
 import { addUsage, noUsage } from "../budget/usage.ts";
 import { recordedFirst } from "../conversation/first-message.ts";
@@ -46,6 +47,8 @@ export interface SavedRun {
   before: EarlierUsage;
   /** Inbox entries that the model has not seen. */
   unread: readonly InboxEntry[];
+  /** Its background units, line by line. */
+  units: readonly UnitLine[];
   /** Descriptions of its records that can't be read. */
   damage: readonly string[];
   /** For a fork: a new run begins with these steps. */
@@ -73,16 +76,18 @@ export async function readSavedRun(
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: false });
-  const [meta, steps, journal, inbox] = await Promise.all([
+  const [meta, steps, journal, inbox, units] = await Promise.all([
     runs.meta(uuid),
     everyStep(runs, uuid, lost),
     runs.journal(uuid),
     runs.inbox(uuid),
+    runs.units(uuid),
   ]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
   lost.add(JOURNAL, journal);
   lost.add(INBOX, inbox);
+  lost.add(UNITS, units);
   requireOwnRecord(info, meta, lost);
   const history = rebuildHistory(steps, journal.entries, recordedFirst(info, spawned));
   const calls = callsOf(steps, history);
@@ -102,6 +107,7 @@ export async function readSavedRun(
       steps: soFar.steps_used,
       elapsedMs: soFar.elapsed_ms,
     },
+    units: units.foreign > 0 ? [] : units.records,
     unread: inbox.unread.filter(({ seq }) => !delivered.has(seq)),
     damage: damageTexts(lost),
     progress: {

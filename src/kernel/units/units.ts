@@ -1,7 +1,8 @@
 /** The background units of all processes: starts, ends and records them, and delivers their signals. */
 
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
-import type { Signal } from "../../daemons/signal.ts";
+import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
+import { isTerminal } from "../../daemons/snapshot.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import {
   type Daemon,
@@ -11,9 +12,12 @@ import {
   type UnitRequest,
   type Units as UnitService,
 } from "../../plugin/index.ts";
+import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
+import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
+import { hasEnded } from "../resume/saved-run.ts";
 import type { CommandPorts } from "./start-command.ts";
 import { signalText } from "./wording.ts";
 
@@ -22,6 +26,10 @@ const MAX_ENDED = 200;
 
 interface UnitsPorts extends CommandPorts {
   inboxes: Pick<Inboxes, "put">;
+  /** The live process of a run. */
+  find(uuid: string): Process | undefined;
+  /** The record of a run in the data folder of this process. */
+  record(proc: Process, uuid: string): Promise<ProcInfo | null>;
   /** Reports a change of a unit to the clients of its process. */
   emit(proc: Process, change: Change): void;
 }
@@ -38,6 +46,8 @@ interface Owned {
   onIdle: (() => void) | undefined;
   /** Units that are being started. */
   starting: number;
+  /** Children that are or were units. */
+  agents: Set<string>;
 }
 
 export class Units implements ResourceHolder {
@@ -110,6 +120,80 @@ export class Units implements ResourceHolder {
     }
   }
 
+  /** Makes a child agent, which runs already, a unit of its parent. */
+  async startAgent(proc: Process, child: Process): Promise<DaemonSnapshot> {
+    this.#requireRoom(proc);
+    const { generateID } = await import("../../daemons/kind.ts");
+    const id = generateID("local_agent", this.#ports.uuid());
+    return this.#agent(proc, child, id, this.#ts(), { isNew: true });
+  }
+
+  /** The children that run as units: their failures are none of their parent. */
+  agents(proc: Process): ReadonlySet<string> {
+    return this.#owned.get(proc)?.agents ?? new Set();
+  }
+
+  /**
+   * Takes over the units of a run that is resumed: the model reads once what became of each. Children that were resumed
+   * are units again; programs have ended with the kernel that started them.
+   */
+  async resumed(proc: Process, lines: readonly UnitLine[], unread: readonly InboxEntry[]): Promise<void> {
+    if (lines.length === 0) return;
+    const { lastState, recordedUnits, RestoredUnit } = await import("./restored-unit.ts");
+    const owned = this.#ownedBy(proc);
+    const known = new Set(unread.map((entry) => (entry.kind === "unit" && entry.ended ? entry.unit : "")));
+    for (const { snapshot, announced } of recordedUnits(lines)) {
+      const child = snapshot.kind === "local_agent" ? this.#ports.find(snapshot.metadata.uuid) : undefined;
+      if (snapshot.kind === "local_agent") owned.agents.add(snapshot.metadata.uuid);
+      if (child && !isTerminal(snapshot.status)) {
+        await this.#agent(proc, child, snapshot.id, snapshot.started_at, { isNew: false });
+        continue;
+      }
+      const info =
+        snapshot.kind === "local_agent" ? await this.#ports.record(proc, snapshot.metadata.uuid) : null;
+      // The user has suspended this child alone: it is resumed alone.
+      if (info && !announced && !hasEnded(info)) continue;
+      const unit = new RestoredUnit(proc, lastState(proc, snapshot, this.#ts(), info));
+      if (announced || known.has(snapshot.id)) {
+        owned.ended.set(snapshot.id, { snapshot: unit.snapshot(), daemon: unit });
+        continue;
+      }
+      const over = unit.snapshot();
+      if (!isTerminal(snapshot.status)) proc.record.unit({ t: "ended", ts: this.#ts(), snapshot: over });
+      owned.state.register(unit);
+      owned.state.emit(newLifecycleSignal(unit, over.status, this.#ports.clock.now()));
+    }
+    await owned.pumping;
+  }
+
+  async #agent(
+    proc: Process,
+    child: Process,
+    id: string,
+    startedAt: string,
+    { isNew }: { isNew: boolean },
+  ): Promise<DaemonSnapshot> {
+    const { clock, warn } = this.#ports;
+    const { AgentUnit } = await import("./agent-unit.ts");
+    const owned = this.#ownedBy(proc);
+    owned.agents.add(child.uuid);
+    const unit = new AgentUnit({
+      id,
+      agentId: proc.uuid,
+      child,
+      startedAt,
+      clock,
+      emit: (signal) => owned.state.emit(signal),
+      record: async (snapshot) => proc.record.unit({ t: "ended", ts: this.#ts(), snapshot }),
+      onFault: (thrown) => warn(`PID ${proc.pid}`, `unit ${id}: ${messageOf(thrown)}`),
+    });
+    const snapshot = unit.snapshot();
+    if (isNew) proc.record.unit({ t: "started", ts: this.#ts(), snapshot });
+    owned.ends.set(id, unit.done);
+    owned.state.register(unit);
+    return snapshot;
+  }
+
   async stop(proc: Process, id: string): Promise<DaemonSnapshot> {
     const owned = this.#owned.get(proc);
     const over = owned?.ended.get(id);
@@ -170,6 +254,7 @@ export class Units implements ResourceHolder {
       pumping: undefined,
       onIdle: undefined,
       starting: 0,
+      agents: new Set(),
     };
     owned.state.subscribe((change) => this.#ports.emit(proc, change));
     this.#owned.set(proc, owned);

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import daemons from "../../../plugins/daemons.ts";
 import shell from "../../../plugins/shell.ts";
-import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
-import { calls, KernelHarness, type Model, says, script } from "../../support/kernel.ts";
+import { type Device, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { byIntent, calls, KernelHarness, type Model, says, script } from "../../support/kernel.ts";
+import { until } from "../../support/until.ts";
 
 /** A kernel with the real shell and the units' own device. */
 function harness(model: Model): KernelHarness {
@@ -148,4 +149,77 @@ test("a process has a limited number of live units", async () => {
     null,
     "EXHAUSTED",
   ]);
+});
+
+/** The text of all that a request holds, as one. */
+function textOf(request: LLMRequest | undefined): string {
+  return request?.messages.map(({ content }) => content).join("\n") ?? "";
+}
+
+test("an agent in the background is a unit: its parent goes on, and reads its answer", async () => {
+  await using h = harness(
+    byIntent({
+      parent: [
+        () => calls(["Agent", { intent: "child", run_in_background: true }]),
+        () => says("waiting"),
+        (request) => says(textOf(request).includes("the child's answer") ? "got it" : "nothing"),
+      ],
+      child: [() => says("the child's answer")],
+    }),
+  );
+  const { info } = await h.run("parent");
+  expect(info.result).toBe("got it");
+  expect(textOf(h.requests.at(-1))).toMatch(/unit a[0-9a-z]{8} \[local_agent\] completed: child/);
+});
+
+test("the failure of an agent in the background is reported, and is none of its parent's", async () => {
+  await using h = harness(
+    byIntent({
+      parent: [
+        () => calls(["Agent", { intent: "child", run_in_background: true }]),
+        () => says("waiting"),
+        () => says("it failed"),
+      ],
+      child: [
+        () => {
+          throw new SyscallError("INVALID", "this model has no answer");
+        },
+      ],
+    }),
+  );
+  const { info } = await h.run("parent");
+  expect(info.exit_code).toBe(0);
+  expect(info.children).toMatchObject([{ exit_code: 1 }]);
+  expect(textOf(h.requests.at(-1))).toMatch(
+    /\[local_agent\] failed: child\nerror: .*this model has no answer/,
+  );
+});
+
+test("a resumed run reads once what became of its units, and reads their output", async () => {
+  let id = "";
+  const answers: Model = (request) => {
+    const text = textOf(request);
+    id = /unit (b[0-9a-z]{8})/.exec(text)?.[1] ?? id;
+    const turn = request.messages.filter(({ role }) => role === "assistant").length;
+    return turn === 0
+      ? calls(background("echo before; sleep 1000"))
+      : turn === 1
+        ? says("serving")
+        : turn === 2
+          ? calls(["DaemonOutput", { daemon_id: id }])
+          : says("seen");
+  };
+  await using h = harness(answers);
+  const pid = await h.spawn("serve");
+  await until(() => h.requests.length === 2);
+  await until(() => h.kernel.doing({ uuid: h.kernel.processes.identity(pid).uuid })?.kind === "unit");
+  const { uuid } = h.kernel.processes.identity(pid);
+  await h.kernel.lifecycle.suspend(pid);
+  expect(h.children.list()).toEqual([]);
+  const { info } = await h.resumed(uuid);
+  expect(info.result).toBe("seen");
+  const { records } = await h.runs.steps(uuid);
+  expect(records.flatMap(({ tool_calls }) => tool_calls).at(-1)?.result).toContain("---\nbefore");
+  const said = textOf(h.requests.at(-1)).split(`unit ${id} [local_bash] killed`).length - 1;
+  expect(said).toBe(1);
 });

@@ -1,0 +1,92 @@
+/** A unit that is a child agent in the background. */
+
+import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
+import type { Clock } from "../../lib/clock.ts";
+import type { Daemon, DaemonSnapshot, DaemonStatus } from "../../plugin/index.ts";
+import type { Process } from "../process/process.ts";
+import { killed } from "../process/verdict.ts";
+import { SIGTERM } from "../types.ts";
+
+interface AgentUnitOptions {
+  id: string;
+  /** The parent, which owns the unit. */
+  agentId: string;
+  child: Process;
+  startedAt: string;
+  clock: Clock;
+  emit(signal: Signal): void;
+  /** Records its end. The end is announced when this has settled. */
+  record(snapshot: DaemonSnapshot): Promise<void>;
+  onFault(thrown: unknown): void;
+}
+
+/** Its child is a process like any other: suspended and resumed with its parent, with a record of its own. */
+export class AgentUnit implements Daemon {
+  /** Resolves when it has announced its end, or its child was suspended. Never rejects. */
+  readonly done: Promise<void>;
+  readonly #o: AgentUnitOptions;
+  #endedAtMs: number | null = null;
+
+  constructor(o: AgentUnitOptions) {
+    this.#o = o;
+    this.done = this.#finish().catch((thrown) => o.onFault(thrown));
+  }
+
+  snapshot(): DaemonSnapshot {
+    const { id, agentId, child, startedAt } = this.#o;
+    const { intent, result, exit_code, error } = child.info();
+    const summary = exit_code === 0 ? (result ?? "") : "";
+    const err = exit_code === null || exit_code === 0 ? "" : (error?.message ?? child.exit?.reason ?? "");
+    return {
+      id,
+      kind: "local_agent",
+      status: this.#status(),
+      description: firstLine(intent),
+      agent_id: agentId,
+      started_at: startedAt,
+      ended_at: this.#endedAtMs === null ? null : new Date(this.#endedAtMs).toISOString(),
+      metadata: {
+        agent_type: child.spec.agent.name,
+        prompt: intent,
+        async: true,
+        phase: this.#endedAtMs === null ? (child.doing()?.kind ?? "end") : "",
+        summary,
+        err,
+        uuid: child.uuid,
+      },
+    };
+  }
+
+  async kill(): Promise<void> {
+    this.#o.child.stop(killed(SIGTERM, this.#o.child.paused));
+  }
+
+  output(): string {
+    const { child } = this.#o;
+    return this.#endedAtMs === null ? (child.doing()?.text ?? "") : (child.info().result ?? "");
+  }
+
+  #status(): DaemonStatus {
+    if (this.#endedAtMs === null) return "running";
+    const { exit } = this.#o.child;
+    if (exit?.code === 0) return "completed";
+    return exit?.reason === "terminated" || exit?.reason === "killed" ? "killed" : "failed";
+  }
+
+  async #finish(): Promise<void> {
+    const { child, clock, emit, record } = this.#o;
+    const { reason } = await child.done;
+    // It is resumed with its parent, as the same unit.
+    if (reason === "suspended") return;
+    this.#endedAtMs = clock.now();
+    await record(this.snapshot()).catch((thrown) => this.#o.onFault(thrown));
+    emit(newLifecycleSignal(this, this.#status(), clock.now()));
+  }
+}
+
+/** Characters of an intent that describe its unit. */
+const MAX_DESCRIPTION = 80;
+
+function firstLine(text: string): string {
+  return (text.split("\n", 1)[0] ?? "").slice(0, MAX_DESCRIPTION);
+}

@@ -1,0 +1,97 @@
+/** A unit that ended before its run was resumed: its record, and its output on disk. */
+
+import { join } from "node:path";
+import { OutputFile } from "../../daemons/output-file.ts";
+import { isTerminal } from "../../daemons/snapshot.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
+import type { Daemon, DaemonSnapshot } from "../../plugin/index.ts";
+import type { ProcInfo } from "../../store/runs/schema.ts";
+import type { UnitLine } from "../../store/runs/unit-schema.ts";
+import type { Process } from "../process/process.ts";
+
+/** A unit of the record, and whether the inbox has its end. */
+export interface RecordedUnit {
+  snapshot: DaemonSnapshot;
+  announced: boolean;
+}
+
+/** What the lines say of each unit, oldest first. */
+export function recordedUnits(lines: readonly UnitLine[]): RecordedUnit[] {
+  const units = new Map<string, RecordedUnit>();
+  for (const line of lines) {
+    if (line.t === "started" || line.t === "ended") {
+      units.set(line.snapshot.id, { snapshot: line.snapshot, announced: false });
+    } else if (line.t === "announced") {
+      const unit = units.get(line.id);
+      if (unit) unit.announced = true;
+    }
+  }
+  return [...units.values()];
+}
+
+/** Bytes of a file that holds an exit code. */
+const MAX_EXIT_FILE = 16;
+
+/**
+ * The last state of a unit whose program was ended while no kernel held its run: by its wrapper's exit code if it ended
+ * by itself, else `killed`. `child`: the record of an agent.
+ */
+export function lastState(
+  proc: Process,
+  snapshot: DaemonSnapshot,
+  endedAt: string,
+  child: ProcInfo | null,
+): DaemonSnapshot {
+  if (isTerminal(snapshot.status)) return snapshot;
+  if (snapshot.kind === "local_agent") {
+    const status = child?.exit_code === 0 ? "completed" : child ? "failed" : "killed";
+    const said = { summary: child?.result ?? "", err: child?.error?.message ?? "", phase: "" };
+    return { ...snapshot, status, ended_at: endedAt, metadata: { ...snapshot.metadata, ...said } };
+  }
+  const code = exitCode(join(proc.record.unitDir, `${snapshot.id}.exit`));
+  const status = code === null ? "killed" : code === 0 ? "completed" : "failed";
+  const over = { ...snapshot, status, ended_at: endedAt } as const;
+  if (over.kind !== "local_bash") return over;
+  return { ...over, metadata: { ...over.metadata, exit_code: code } };
+}
+
+export class RestoredUnit implements Daemon {
+  readonly #snapshot: DaemonSnapshot;
+  readonly #proc: Process;
+
+  constructor(proc: Process, snapshot: DaemonSnapshot) {
+    this.#proc = proc;
+    this.#snapshot = snapshot;
+  }
+
+  snapshot(): DaemonSnapshot {
+    const now = this.#snapshot;
+    if (now.kind !== "local_bash" || now.metadata.output !== "") return now;
+    return { ...now, metadata: { ...now.metadata, output: this.#tail() } };
+  }
+
+  async kill(): Promise<void> {}
+
+  output(): string {
+    const { kind, metadata } = this.#snapshot;
+    return kind === "local_agent" ? metadata.summary : this.#tail();
+  }
+
+  #tail(): string {
+    const path = join(this.#proc.record.unitDir, `${this.#snapshot.id}.out`);
+    try {
+      return this.#proc.secrets.hide(new OutputFile({ path, maxBytes: 0, release: () => true }).tail());
+    } catch {
+      return ""; // A collected or foreign record has no output file.
+    }
+  }
+}
+
+function exitCode(path: string): number | null {
+  try {
+    const code = Number.parseInt(readRegularSync(path, MAX_EXIT_FILE).toString("latin1"), 10);
+    return Number.isInteger(code) ? code : null;
+  } catch {
+    return null; // Killed before its wrapper could write.
+  }
+}
