@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { realClock } from "../../lib/clock.ts";
 import type { Io } from "../io.ts";
+import { formatBytes } from "../output/format.ts";
 import { Keyboard } from "../terminal/keyboard.ts";
 import { lookOf } from "../terminal/look.ts";
 import { Screen } from "../terminal/screen.ts";
@@ -15,6 +16,7 @@ import { ClipboardImages } from "./clipboard-image.ts";
 import { editText } from "./external-editor.ts";
 import { runsOn } from "./model-commands.ts";
 import { ConversationNames } from "./names.ts";
+import { placeOf } from "./place.ts";
 import { ProjectLine } from "./project-line.ts";
 
 interface ChatStart {
@@ -80,6 +82,7 @@ class ChatTerminal {
       look,
     );
     this.#chat = new Chat({
+      place: () => this.#place(),
       io,
       look,
       screen: this.#screen,
@@ -103,7 +106,11 @@ class ChatTerminal {
       this.#io,
       {
         key: (data) => this.#key(data),
-        paste: (text) => this.#paste(text),
+        paste: (text) => {
+          this.#showHint("");
+          this.#paste(text);
+        },
+        pasting: (length) => this.#showHint(`pasting: ${formatBytes(length)}`),
         interrupt: () => this.#ctrlC(),
       },
       { extended: true },
@@ -263,9 +270,14 @@ class ChatTerminal {
     }
     if (chat.isWorking && !this.#line.isEmpty)
       return "enter: for its next step  alt-enter: after its answer  ctrl-s: now";
-    if (chat.uuid === null) return this.#runsOn;
+    if (chat.uuid === null) return [this.#place(), this.#runsOn].filter((part) => part !== "").join(", ");
     if (chat.watched !== null) return "you watch a sub-agent; esc returns to the conversation";
     return "";
+  }
+
+  #place(): string {
+    const { options, user } = this.#start;
+    return placeOf(options.cwd ?? this.#io.cwd, user.home);
   }
 
   #placeholder(): string {

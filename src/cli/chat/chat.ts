@@ -42,6 +42,7 @@ interface ChatParts {
   screen: Screen;
   line: InputLine;
   below: BelowLine;
+  place(): string;
   options: ChatOptions;
   folders: CommandFolders;
   names: ConversationNames;

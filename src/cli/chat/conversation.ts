@@ -25,6 +25,8 @@ interface ConversationParts {
   screen: Screen;
   line: InputLine;
   below: BelowLine;
+  /** The folder and the branch, for the status line. */
+  place(): string;
   options: ChatOptions;
   /** Something that is drawn below has changed. */
   changed(): void;
@@ -199,6 +201,7 @@ export class Conversation {
         link: this.#p.link,
         screen: this.#stage.newScreen(),
         below: this.#p.below,
+        place: this.#p.place,
         changed: this.#p.changed,
         stop: () => this.#p.stop(),
         planAnswered: (answer) => this.#p.planAnswered(answer),

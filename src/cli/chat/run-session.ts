@@ -37,6 +37,8 @@ interface SessionPorts {
   link: Link;
   screen: Actor;
   below: BelowLine;
+  /** The folder and the branch. */
+  place(): string;
   /** Something that is drawn below has changed. */
   changed(): void;
   /** Gets what is typed and answers no question. */
@@ -77,6 +79,7 @@ export class RunSession {
       keys: ["esc: stop"],
       canLeave: false,
       atReadingPace: false,
+      place: ports.place,
     });
     this.view.below = ports.below;
     this.view.answerWith(async (request_id, answers) => {

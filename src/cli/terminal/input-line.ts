@@ -1,6 +1,7 @@
 /** The line a person types into: several lines, history and its search, long pastes as markers, suggestions below it. */
 
 import { isKeyRelease, type KeyId, matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { countLines } from "../../lib/text-tail.ts";
 import type { Style } from "../output/style.ts";
 import { type Completer, fileMention, type Suggestions } from "./completion.ts";
 import { type Draft, expanded, PASTE_MARKER } from "./draft.ts";
@@ -15,6 +16,8 @@ const UNUSED: readonly KeyId[] = [
   ...(["escape", "tab", "shift+tab", "alt+up"] as const),
   ...(["ctrl+c", "ctrl+g", "ctrl+o", "ctrl+s", "ctrl+v"] as const),
 ];
+/** The library shows a paste of more lines as a marker. */
+const MARKER_LINES = 10;
 /** Columns of the prompt before the text. */
 const PROMPT_WIDTH = 2;
 const SEARCH_KEYS = "  past messages: ctrl-r older, enter takes it, esc ends";
@@ -299,7 +302,10 @@ export class InputLine {
 
   /** The library makes a marker of a long text, and tells its number only there. */
   #paste(content: string): void {
-    this.#field.handleInput(`\x1b[200~${content.replaceAll("\x1b", "")}\x1b[201~`);
+    const lines = countLines(content);
+    // The library looks at each character; of a paste that becomes a marker it needs the count of lines only.
+    const given = lines > MARKER_LINES ? "\n".repeat(lines) : content.replaceAll("\x1b", "");
+    this.#field.handleInput(`\x1b[200~${given}\x1b[201~`);
     const marker = /\[paste #(\d+) (?:\+\d+ lines|\d+ chars)\]$/.exec(this.#beforeCursor());
     if (marker !== null) this.#pastes.set(Number(marker[1]), content);
   }

@@ -11,6 +11,8 @@ interface KeyHandlers {
   key(data: string): void;
   /** A text that was pasted, in one piece, with its newlines. */
   paste(text: string): void;
+  /** While a long paste comes: its characters until now. `paste` follows. */
+  pasting?(length: number): void;
   /**
    * Ctrl-C, in its place among the keys. Absent: it is the signal INT to the command and its pipeline, which comes after keys
    * that were typed behind it.
@@ -53,6 +55,7 @@ export class Keyboard {
   readonly #pastes = new PasteSplitter({
     keys: (text) => this.#input.process(text),
     paste: (text) => this.#paste(text),
+    pasting: (length) => this.#on.pasting?.(length),
   });
   #decoder = new TextDecoder();
   /** The first half of a character of two UTF-16 units. */

@@ -31,6 +31,8 @@ export interface LiveOptions {
   keys: readonly string[];
   /** Ctrl-D leaves the run: it continues in the daemon. */
   canLeave: boolean;
+  /** The folder and the branch, for the footer. */
+  place?(): string;
   /** Any key shows the rest at once. */
   atReadingPace?: boolean;
 }
@@ -257,6 +259,7 @@ export class LiveView implements RunOutput, InputSlot {
           ...this.#o.keys,
           ...(this.#transcript.isFull ? ["ctrl-o: short"] : this.#transcript.hasMore ? ["ctrl-o: more"] : []),
         ],
+        place: this.#o.place?.(),
         isBelowText: this.#transcript.needsGap(this.state.thought !== null),
         answer: (most) => this.#transcript.answerRest(columns, most),
       },

@@ -8,16 +8,26 @@ const MAY_BEGIN = /\u001b\[2(?:00?)?$/;
 /** More than any input takes: the rest of a longer paste is dropped. */
 export const MAX_PASTE = 16 * 1024 * 1024;
 
+interface PasteHandlers {
+  keys(text: string): void;
+  paste(text: string): void;
+  /** While a long paste comes: its characters until now. */
+  pasting?(length: number): void;
+}
+
+/** A paste beyond this length is announced while it comes. */
+const LONG = 32 * 1024;
+
 /** Each character is looked at once, also in a paste of many pieces. */
 export class PasteSplitter {
-  readonly #on: { keys(text: string): void; paste(text: string): void };
+  readonly #on: PasteHandlers;
   /** null while no text is pasted. */
   #parts: string[] | null = null;
   #length = 0;
   /** What may be the beginning of a mark whose end has not come yet. */
   #held = "";
 
-  constructor(on: { keys(text: string): void; paste(text: string): void }) {
+  constructor(on: PasteHandlers) {
     this.#on = on;
   }
 
@@ -52,6 +62,7 @@ export class PasteSplitter {
     parts.push(part);
     if (at < 0) {
       this.#held = text.slice(end);
+      if (this.#length > LONG) this.#on.pasting?.(this.#length);
       return "";
     }
     this.#parts = null;

@@ -102,6 +102,17 @@ test("/quit and Ctrl-C twice while the agent works: the first asks or suspends",
   await machine.run(["kill", "-s", "KILL", uuid]);
 });
 
+for (const [name, value] of Object.entries({ TERM: "dumb", CI: "true" }))
+  test(`with ${name}=${value} no conversation begins, and the error names what to use`, async () => {
+    await using machine = new Machine();
+    await using terminal = machine.terminal(["chat"], { env: { [name]: value } });
+    expect((await terminal.done).code).toBe(64);
+    expect(terminal.written).toMatch(
+      /a conversation needs a terminal, and (?:TERM is dumb|CI is set)\. For one answer: rnix spawn/,
+    );
+    expect(terminal.written).not.toContain("\x1b[");
+  });
+
 test("without colour everything is there, without a style", async () => {
   await using machine = new Machine();
   await machine.model([{ text: "a **plain** answer" }]);
@@ -109,7 +120,9 @@ test("without colour everything is there, without a style", async () => {
   await terminal.until(READY);
   terminal.type(`hello${ENTER}`);
   await terminal.until((text) => text.includes("a plain answer") && EMPTY_LINE.test(text));
-  expect(terminal.screen.styled).not.toMatch(/<(?:red|green|yellow|cyan|dim|bold)>/);
+  expect(terminal.screen.styled).not.toMatch(
+    /<(?:red|green|yellow|blue|magenta|cyan|dim|bold|italic|underline|strike)>/,
+  );
   await leave(terminal);
 });
 
@@ -123,6 +136,31 @@ test("/diff of a conversation that has changed nothing is one plain sentence", a
   await terminal.until(/^The conversation has changed no files\.$/m);
   expect(terminal.screen.text).not.toContain("note:");
   await leave(terminal);
+});
+
+test("the status line has the folder and the branch, as they are now", async () => {
+  await using machine = new Machine({ git: true });
+  await machine.model([{ text: "one" }, { text: "two" }]);
+  await using terminal = await chat(machine);
+  await terminal.until(/project \(main\), openai\/m, agent default/);
+  terminal.type(`one${ENTER}`);
+  await terminal.until((text) => /project \(main\) · default · m · /.test(text) && EMPTY_LINE.test(text));
+  machine.git("switch", "--quiet", "--create", "topic/a");
+  terminal.type(`two${ENTER}`);
+  await terminal.until((text) => /project \(topic\/a\) · /.test(text) && text.includes("two"));
+  await leave(terminal);
+});
+
+test("a pasted megabyte becomes a marker, and is sent whole", async () => {
+  await using machine = new Machine();
+  const model = await machine.model([{ text: "read" }]);
+  await using terminal = await chat(machine);
+  terminal.paste("a line of text, some words\n".repeat(40_000));
+  await terminal.until(/^❯ \[paste #1 \+40001 lines\]/m);
+  terminal.type(ENTER);
+  await terminal.until((text) => text.includes("read") && EMPTY_LINE.test(text));
+  await leave(terminal);
+  expect(asked(model.requests[0]).at(-1)).toHaveLength(27 * 40_000 - 1);
 });
 
 test("the bell rings for a turn that took longer than the setting", async () => {

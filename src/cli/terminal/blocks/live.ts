@@ -19,6 +19,8 @@ interface LiveSize {
   /** The run waits for a message, and the input line below shows that. */
   isReady?: boolean;
   hints: readonly string[];
+  /** The folder and the branch, in the footer. */
+  place?: string;
   /** What stands above the live region ends without an empty line. */
   isBelowText: boolean;
   /** The text of the model that arrives: its newest lines, at most `rows`. */
@@ -40,7 +42,7 @@ export function liveLines(state: RunState, size: LiveSize, look: Look): string[]
   const status = size.isReady
     ? []
     : statusLines(state, { ...size, columns, showsCalls: rows >= MIN_ROWS }, look);
-  const footer = footerLine(state, columns, now, look);
+  const footer = footerLine(state, { columns, now, place: size.place }, look);
   const bottom = (footer === "" ? status : [...status, footer]).slice(0, Math.max(1, rows));
   const room = rows - bottom.length;
   if (room < 2) return bottom;

@@ -102,7 +102,11 @@ function hint({ columns, hints }: Place, used: number, look: Look): string {
 }
 
 /** Agent, model and use on one line; what matters least is left out where the line is too long. */
-export function footerLine(state: RunState, columns: number, now: number, look: Look): string {
+export function footerLine(
+  state: RunState,
+  { columns, now, place = "" }: { columns: number; now: number; place?: string },
+  look: Look,
+): string {
   const { head, step, tokens, costUsd, contextTokens, contextWindow } = state;
   if (head === null) return "";
   const share =
@@ -113,6 +117,7 @@ export function footerLine(state: RunState, columns: number, now: number, look: 
         : `${percent(contextTokens / contextWindow)} of ${formatCount(contextWindow)}`;
   // The larger the number, the sooner the part is left out.
   const parts: [number, string][] = [
+    [6, place],
     [5, head.agent],
     [2, head.model],
     [4, step === 0 ? "" : `step ${step}`],
