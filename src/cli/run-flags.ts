@@ -26,7 +26,7 @@ export const ASK_FLAGS = {
     ASK_MODES.toReversed(),
   ),
   "on-ask": choice(
-    "without a person to ask: refuse, take the question's default, or suspend until rnix answer",
+    "without a person, or an answer in time: refuse, take the question's default, or suspend until rnix answer",
     ["deny", "default", "park"],
   ),
 };
