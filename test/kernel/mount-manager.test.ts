@@ -439,6 +439,14 @@ describe("a mount of several processes", () => {
     });
   }
 
+  test("is shared from another folder of the project", async () => {
+    const table = new Mountable();
+    await using h = new KernelHarness({ model: silent, mounts: [table.type] });
+    await started(h, "a", { mounts: [one], env: { PATH: "/bin", PWD: "/p", SHLVL: "1" } });
+    await started(h, "b", { mounts: [one], env: { PATH: "/bin", PWD: "/p/src", OLDPWD: "/p", SHLVL: "2" } });
+    expect(table.open).toBe(1);
+  });
+
   test("its opening continues when the process that began it is killed, and ends when no process waits", async () => {
     const stands = Promise.withResolvers<void>();
     const table = new Mountable("table", { opening: () => stands.promise });

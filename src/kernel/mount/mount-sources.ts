@@ -121,6 +121,10 @@ export class MountSources {
   }
 }
 
+/** What differs between two shells, or two folders of one, makes no difference to a server. */
+const OF_SHELL: ReadonlySet<string> = new Set(["PWD", "OLDPWD", "SHLVL", "_"]);
+
 function sorted(env: Record<string, string>): [string, string][] {
-  return Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1));
+  const entries = Object.entries(env).filter(([name]) => !OF_SHELL.has(name));
+  return entries.sort(([a], [b]) => (a < b ? -1 : 1));
 }
