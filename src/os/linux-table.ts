@@ -173,7 +173,7 @@ export function readStat(pid: number): Process | null {
 const STARTTIME = 16;
 
 /** Returns null when the process has ended or is another user's. */
-function readProc(path: string): string | null {
+export function readProc(path: string): string | null {
   try {
     return readFileSync(path, "latin1");
   } catch {

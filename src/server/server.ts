@@ -5,7 +5,7 @@ import { withTimeout } from "../lib/timeout.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { encode, FrameBudget } from "../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, type WireError } from "../protocol/methods.ts";
-import { type UnitOf, unitOfClient } from "./connection/caller.ts";
+import { serviceOfClient, type UnitOf, unitOfClient } from "./connection/caller.ts";
 import { type ByteStream, Connection } from "./connection/connection.ts";
 import { dispatch } from "./methods/dispatch.ts";
 import type { Services } from "./services.ts";
@@ -41,6 +41,7 @@ export class Server {
   /** Serves this client and owns its stream. `descriptor` returns its open socket, if it has one. */
   accept(stream: ByteStream, descriptor?: () => number | undefined): void {
     const unitOf = unitOfClient(this.#services, descriptor);
+    const service = (): string | null => serviceOfClient(descriptor);
     const { size } = this.#open;
     if (size >= MAX_CONNECTIONS || (size >= MAX_WITH_RUNS && isInside(unitOf))) {
       this.#refuse(stream, tooMany(size));
@@ -51,7 +52,9 @@ export class Server {
       room: this.#budget,
     });
     const served = connection
-      .serve((frame, peer) => dispatch(frame, { peer, unitOf }, this.#services, () => connection.take()))
+      .serve((frame, peer) =>
+        dispatch(frame, { peer, unitOf, service }, this.#services, () => connection.take()),
+      )
       .catch((error: unknown) => {
         this.#services.logger.warn("server", `a connection broke: ${stackOf(error)}`);
         connection.destroy();

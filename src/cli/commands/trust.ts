@@ -1,6 +1,7 @@
 /** `rnix trust`: shows, grants and revokes the trust of a project. */
 
 import { visible } from "../../lib/visible.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
 import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
@@ -41,6 +42,7 @@ export default defineCommand({
     if (flags.json && !flags.show) throw usageError("--json needs --show");
     const { reviewTrust, homeNotice, userPaths } = await import("../../server/offline-commands.ts");
     if (!flags.show) await refuseInsideRun(io, "trust");
+    if (!flags.show && !flags.revoke) await requirePerson(io);
     const notice = homeNotice(userPaths(environment(io)));
     if (notice !== undefined) io.stderr.write(`note: ${notice}\n`);
     const review = await reviewTrust({ cwd: io.cwd, env: environment(io) });
@@ -56,6 +58,22 @@ export default defineCommand({
     return accept(io, review, flags);
   },
 });
+
+/** Decides by what this command sees, and by what the daemon sees if one runs: it knows the real ancestors. */
+async function requirePerson(io: Io): Promise<void> {
+  const { requireTypedHere } = await import("../../server/daemon/inside-run.ts");
+  requireTypedHere();
+  const session = await io.session({ onlyRunning: true, anyVersion: true });
+  if (session === null) return;
+  try {
+    await (await session.connect()).request("require_person", {});
+  } catch (error) {
+    // A daemon of an earlier version does not know the method, and one that is busy does not answer.
+    if (!(error instanceof SyscallError) || error.code !== "UNAVAILABLE") throw error;
+  } finally {
+    await session.close();
+  }
+}
 
 async function askAgain(io: Io, review: TrustReview, rules: readonly string[]): Promise<number> {
   const { project, always } = review;

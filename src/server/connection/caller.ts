@@ -1,6 +1,7 @@
 /** Finds out from which run a request comes. */
 
 import type { ProcessOwner } from "../../os/process-owner.ts";
+import { serviceBehind } from "../../os/service-behind.ts";
 import { socketPeer } from "../../os/socket-peer.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Services } from "../services.ts";
@@ -12,6 +13,8 @@ export interface Caller {
    * precedence over the client's claim. Fails with PERMISSION when the run has ended or is unknown.
    */
   unit(): string | undefined;
+  /** The service that has started the client, without a person who typed; see `serviceBehind`. */
+  service(): string | null;
   /** Aborted when the client has disconnected. */
   gone: AbortSignal;
 }
@@ -37,6 +40,12 @@ export function unitOfClient(system: Services, descriptor?: () => number | undef
     if (typeof found === "object") return found.uuid;
     throw refused(found);
   };
+}
+
+/** See `Caller.service`. A client that has ended is refused by its unit. */
+export function serviceOfClient(descriptor?: () => number | undefined): string | null {
+  const fd = descriptor?.();
+  return fd === undefined ? null : socketPeer(fd, serviceBehind);
 }
 
 const REFUSED = {

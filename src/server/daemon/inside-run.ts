@@ -2,6 +2,8 @@
 
 import type { Env } from "../../config/paths.ts";
 import { isInside } from "../../os/process-owner.ts";
+import { serviceBehind } from "../../os/service-behind.ts";
+import { SyscallError } from "../../plugin/index.ts";
 
 /**
  * Whether this program was started inside a run (design §2), by its environment or by what the system shows. A run's
@@ -9,4 +11,18 @@ import { isInside } from "../../os/process-owner.ts";
  */
 export function isInsideRun(env: Env): boolean {
   return Boolean(env.RNIX_UNIT) || isInside();
+}
+
+/** Fails with PERMISSION when a service has started this program, and the user has not typed at its terminal. */
+export function requireTypedHere(): void {
+  const service = serviceBehind(process.pid);
+  if (service !== null) throw untyped(service);
+}
+
+/** Any program of a run could have asked the service. */
+export function untyped(service: string): SyscallError {
+  return new SyscallError(
+    "PERMISSION",
+    `This is for a person: ${service} has started the command, and the user has not typed at its terminal. Any program can ask ${service} to start another. Type the command in a shell; in a new one, try again after some seconds.`,
+  );
 }

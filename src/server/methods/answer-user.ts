@@ -8,7 +8,7 @@ import { AskAnswer } from "../../store/runs/ask-schema.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { recovered } from "./shared/recovered.ts";
-import { refuseQuestions } from "./shared/refuse-inside.ts";
+import { refuseQuestions, requireTyped } from "./shared/refuse-inside.ts";
 
 const AnswerRequest = () =>
   z.object({
@@ -38,6 +38,7 @@ export const answerUser = method({
   payload: AnswerRequest,
   async handle(payload, services, caller): Promise<Answered> {
     refuseQuestions(caller);
+    requireTyped(caller);
     const { request_id: id, answers, via = "client" } = payload;
     const live = services.kernel.asks.answer(id, answers, via);
     if (live) return { pid: live.pid, uuid: live.uuid, resumed: false };

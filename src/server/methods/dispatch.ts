@@ -5,7 +5,7 @@ import { isDeeper } from "../../lib/json-levels.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Frame } from "../../protocol/frame.ts";
 import { MAX_REQUEST_BYTES, Request, type WireError } from "../../protocol/methods.ts";
-import type { UnitOf } from "../connection/caller.ts";
+import type { Caller, UnitOf } from "../connection/caller.ts";
 import type { Next, Peer } from "../connection/connection.ts";
 import type { Services } from "../services.ts";
 import type { Call } from "./method.ts";
@@ -21,7 +21,7 @@ const MAX_LEVELS = 1_000;
  */
 export async function dispatch(
   frame: Frame,
-  { peer, unitOf }: { peer: Peer; unitOf: UnitOf },
+  { peer, unitOf, service }: { peer: Peer; unitOf: UnitOf; service: Caller["service"] },
   services: Services,
   take: () => void,
 ): Promise<Next> {
@@ -31,7 +31,7 @@ export async function dispatch(
   const call: Call = {
     payload: request.payload ?? {},
     services,
-    caller: { unit: () => unitOf(request.unit), gone: peer.gone },
+    caller: { unit: () => unitOf(request.unit), service, gone: peer.gone },
     peer,
     id,
     take,

@@ -43,6 +43,7 @@ export const METHODS = {
   show: async () => (await import("./show.ts")).show,
   diff: async () => (await import("./diff.ts")).diff,
   undo: async () => (await import("./undo.ts")).undo,
+  require_person: async () => (await import("./require-person.ts")).requirePerson,
   require_files: async () => (await import("./require-files.ts")).requireFiles,
   call: async () => (await import("./call.ts")).call,
   list_plugins: async () => (await import("./list-plugins.ts")).listPlugins,

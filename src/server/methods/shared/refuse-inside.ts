@@ -2,6 +2,7 @@
 
 import { SyscallError } from "../../../plugin/index.ts";
 import type { Caller } from "../../connection/caller.ts";
+import { untyped } from "../../daemon/inside-run.ts";
 
 /** Fails with PERMISSION inside a run, with this message. */
 export function refuseInside(caller: Caller, message: (unit: string) => string): void {
@@ -15,6 +16,12 @@ export function requireUser(caller: Caller, toDo: string): void {
     caller,
     (unit) => `A program inside a run (${unit}) can't ${toDo}: do it from your own terminal.`,
   );
+}
+
+/** Fails with PERMISSION when a service has started the client, which a run may have asked for it. */
+export function requireTyped(caller: Caller): void {
+  const service = caller.service();
+  if (service !== null) throw untyped(service);
 }
 
 /** No run answers the questions that are asked of a person. */
