@@ -16,6 +16,7 @@ import { streaming } from "./figures/streaming.ts";
 import { terminal } from "./figures/terminal.ts";
 import { together } from "./figures/together.ts";
 import { toolCalls } from "./figures/tool-calls.ts";
+import { workTree } from "./figures/work-tree.ts";
 import { type Place, withPlace } from "./place.ts";
 
 /**
@@ -23,7 +24,7 @@ import { type Place, withPlace } from "./place.ts";
  * each beside a floor measured in turns with it; bench/README.md says how to read them.
  */
 const USAGE = `bun bench/main.ts [--only GROUP]… [--rounds N] [--batches N] [--json FILE] [--rnix PATH]
-  --only     start, one-turn, prompt, tool-calls, together, streaming, terminal, models, calls, records, search, recall, memory; of the kernel alone:
+  --only     start, one-turn, prompt, tool-calls, work-tree, together, streaming, terminal, models, calls, records, search, recall, memory; of the kernel alone:
              syscalls, processes, idle, messages, steps, snapshots
   --rounds   measured rounds of each command, 15 by default
   --batches  hundreds of runs in the memory figure, 2 by default
@@ -47,6 +48,7 @@ const GROUPS: Record<string, (place: Place) => Promise<Figure[]>> = {
   "one-turn": oneTurn,
   prompt,
   "tool-calls": toolCalls,
+  "work-tree": workTree,
   together,
   streaming,
   terminal,

@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAlive } from "../test/support/is-alive.ts";
@@ -17,6 +17,8 @@ export interface Place {
   oneTurn: ModelServer;
   /** Asks for 50 shell commands, one after the other, before it answers. */
   toolCalls: ModelServer;
+  /** The same with commands that append to one of 30 files. */
+  changingCalls: ModelServer;
   /** When the answer to each request of `toolCalls` was sent whole, by the request's index. */
   answeredAt: Map<number, number>;
   /** A user of its own, with a project. Its daemon is stopped at the end, whatever happens. */
@@ -54,6 +56,11 @@ export async function withPlace(
         if (turn >= TURNS) return { text: "done" };
         return { tool_calls: [{ name: "Bash", input: { command: `echo ${turn}` } }] };
       }),
+      changingCalls: await server(({ assistantMessages: turn }) =>
+        turn >= TURNS
+          ? { text: "done" }
+          : { tool_calls: [{ name: "Bash", input: { command: `echo ${turn} >> f${turn % 30}` } }] },
+      ),
       answeredAt,
       user,
     });
@@ -85,6 +92,29 @@ export class User {
     const folder = join(this.#home, ".config/rnix");
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "config.yaml"), yaml);
+  }
+
+  /** Makes the project a git work tree of this number of files, in folders of 50, older than its index. */
+  makeWorkTree(files: number): void {
+    const old = Date.now() / 1000 - 60;
+    for (let i = 0; i < files; i++) {
+      const folder = join(this.#project, i < 30 ? "." : `src/d${Math.floor(i / 50)}`);
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, `f${i}`), "export const value = 1;\n".repeat(40));
+      utimesSync(join(folder, `f${i}`), old, old);
+    }
+    const identity = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"];
+    for (const args of [
+      ["init", "-q"],
+      ["add", "-A"],
+      [...identity, "commit", "-q", "-m", "all"],
+    ]) {
+      const { success, stderr } = Bun.spawnSync(["git", ...args], {
+        cwd: this.#project,
+        env: this.command([]).env,
+      });
+      if (!success) throw new Error(stderr.toString());
+    }
   }
 
   /** A command line of rnix. */

@@ -5,7 +5,7 @@ import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
 
 const HEADER = 12;
-const OID_BYTES: Record<ObjectFormat, number> = { sha1: 20, sha256: 32 };
+export const OID_BYTES: Record<ObjectFormat, number> = { sha1: 20, sha256: 32 };
 /** Of an entry before the name of its content. */
 const FACTS = 40;
 const EXTENDED = 0x4000;
@@ -19,7 +19,8 @@ export interface IndexedFile {
   path: string;
   /** 0 for a conflict, and for a file that is only to be added: the index names no content of it. */
   mode: number;
-  oid: string;
+  /** Where the name of its content begins in the index. */
+  oidAt: number;
   ctime: number;
   mtime: number;
   mtimeNs: number;
@@ -83,7 +84,7 @@ export async function readIndex(
     last = {
       path,
       mode: flags & STAGE || more & INTENT_TO_ADD ? 0 : mode,
-      oid: bytes.toString("hex", begin + FACTS, begin + FACTS + hash),
+      oidAt: begin + FACTS,
       ctime: bytes.readUInt32BE(begin),
       mtime: bytes.readUInt32BE(begin + 8),
       mtimeNs: bytes.readUInt32BE(begin + 12),

@@ -8,7 +8,7 @@ import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ObjectFormat } from "../../store/changes/object-store.ts";
 import { TimeSlices } from "../../store/files/time-slice.ts";
-import { type IndexedFile, readIndex } from "./git-index.ts";
+import { type IndexedFile, OID_BYTES, readIndex } from "./git-index.ts";
 import { IgnoreGuess } from "./ignore-guess.ts";
 
 /** The clock of a file system is coarser than ours: a folder that changed within this time is read again. */
@@ -80,6 +80,7 @@ export class TreeScan {
   readonly #stamps: Float64Array;
   readonly #facts: Uint32Array;
   readonly #oids: Buffer;
+  readonly #hash: number;
   /** Ignore files by their paths, absolute. */
   readonly #rules = new Map<string, Rules>();
   readonly #patterns: IgnoreGuess;
@@ -108,7 +109,8 @@ export class TreeScan {
     this.#modes = new Uint32Array(count);
     this.#stamps = new Float64Array(count * 2);
     this.#facts = new Uint32Array(count * 2);
-    this.#oids = Buffer.alloc(count * (o.format === "sha1" ? 20 : 32));
+    this.#hash = OID_BYTES[o.format];
+    this.#oids = Buffer.alloc(count * this.#hash);
   }
 
   /** Looks at all files for the first time. Returns null for an index that can't be read. */
@@ -187,18 +189,19 @@ export class TreeScan {
     folder.names.push(path.slice(folder.path.length));
     folder.numbers.push(number);
     this.#modes[number] = file.mode;
-    this.#oids.write(file.oid, number * (file.oid.length / 2), "hex");
+    const hash = this.#hash;
+    index?.bytes.copy(this.#oids, number * hash, file.oidAt, file.oidAt + hash);
     const stat = this.#stat(folder, path, file.mode);
     this.#stamps[number * 2] = stat?.ctimeMs ?? 0;
     this.#stamps[number * 2 + 1] = stat?.size ?? 0;
     this.#facts[number * 2] = stat?.mode ?? 0;
     this.#facts[number * 2 + 1] = stat?.ino ?? 0;
+    if (stat && file.mode !== 0 && isSame(file, stat, index?.mtimeMs ?? 0)) return;
     const entry = this.#entry(number);
     // Nothing has replaced it: it has no content before.
     if (file.sparse && !stat) this.#modes[number] = 0;
     else if (entry === undefined || !stat) this.dirty.set(path, entry);
-    else if (entry.kind !== "other" && !isSame(file, stat, index?.mtimeMs ?? 0))
-      suspects.push({ path, entry, size: stat.size });
+    else if (entry.kind !== "other") suspects.push({ path, entry, size: stat.size });
   }
 
   #compare(folder: Folder, name: string, number: number): void {
@@ -223,8 +226,7 @@ export class TreeScan {
   #entry(number: number): IndexEntry | undefined {
     const mode = this.#modes[number] ?? 0;
     if (mode === 0) return undefined;
-    const bytes = this.#o.format === "sha1" ? 20 : 32;
-    const oid = this.#oids.toString("hex", number * bytes, (number + 1) * bytes);
+    const oid = this.#oids.toString("hex", number * this.#hash, (number + 1) * this.#hash);
     const kind = KINDS.get(mode) ?? "other";
     const before = this.#facts[number * 2] ?? 0;
     const isFile = kind === "file" || kind === "exec";
