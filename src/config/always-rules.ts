@@ -1,6 +1,6 @@
 /** Writes lines of `allow_always` into a project's config.yaml, and keeps everything else in it. */
 
-import { chmodSync, rmSync, statSync } from "node:fs";
+import { chmodSync, rmSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { SyscallError } from "../plugin/index.ts";
 import { refuseEscape } from "./config-sources.ts";
@@ -11,15 +11,20 @@ import { ALLOW_ALWAYS, ConfigFile, MAX_ALWAYS } from "./settings.ts";
 import { Trust } from "./trust.ts";
 import { parseYaml } from "./yaml.ts";
 
-/** Allows rules in every later run of the project, by a person's answer. Fails with EXHAUSTED when it has too many. */
+/** Allows rules in every later run of the project, by a person's answer. Returns the file. Fails with EXHAUSTED when it has too many. */
 export async function allowAlways(
   userDataDir: string,
   project: Project,
   rules: readonly string[],
-): Promise<void> {
+): Promise<Stats> {
   await changeRules(userDataDir, project, (before) => [...new Set([...before, ...rules])]);
   const answers = new ProjectAnswers(userDataDir, project);
   answers.set([...answers.rules, ...rules]);
+  return statSync(configFile(project));
+}
+
+function configFile({ dir }: Project): string {
+  return join(dir, ".rnix", "config.yaml");
 }
 
 /** Asks for these calls again. Returns the rules that the project's file does not have. */
@@ -42,7 +47,7 @@ async function changeRules(
   project: Project,
   change: (before: readonly string[]) => string[],
 ): Promise<string[]> {
-  const file = join(project.dir, ".rnix", "config.yaml");
+  const file = configFile(project);
   refuseEscape(file, project);
   const yaml = await import("yaml");
   const text = readText(file);

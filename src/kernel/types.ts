@@ -242,8 +242,11 @@ export interface SpawnOpts {
   secrets?: readonly string[];
   /** Keys that plugins name, by name; held in memory only. */
   pluginKeys?: Readonly<Record<string, string>>;
-  /** The files to which the command that follows the run prints: what it writes there is no change of the run. */
-  outputs?: readonly { dev: number; ino: number }[];
+  /**
+   * The files to which the command that follows the run prints: what it writes there is no change of the run. With
+   * `ctimeMs`: a file that Rnix has written for the user, until it changes again.
+   */
+  outputs?: readonly { dev: number; ino: number; ctimeMs?: number }[];
   /** Values given by `--env`: they may be kept on disk. */
   envGiven?: string[];
   /** For a resumed run: the names of its former variables. */

@@ -197,6 +197,29 @@ describe("always in this project", () => {
     machine.remove(".rnix/config.yaml");
   });
 
+  test("writes a line that is no change of the run, and that its undo leaves alone", async () => {
+    await using machine = await Machine.playing({
+      go: [bash("make check; touch a"), bash("touch b; make check; true"), says("done")],
+    });
+    machine.git("init", "-q");
+    machine.git("add", ".");
+    machine.git("commit", "-qm", "begin", "--allow-empty");
+    await using terminal = plainTerminal(machine, ["spawn", "go", "--ask", "Bash(make *)"]);
+    await answer(terminal, "p");
+    expect((await terminal.done).code).toBe(0);
+    const { stdout } = await machine.run(["diff", "1"]);
+    expect([stdout.includes("b/a"), stdout.includes("b/b"), stdout.includes("config.yaml")]).toEqual([
+      true,
+      true,
+      false,
+    ]);
+    await machine.ok(["undo", "1"]);
+    expect([machine.has("a"), machine.has("b")]).toEqual([false, false]);
+    expect(machine.read(".rnix/config.yaml")).toContain("allow_always");
+    await machine.ok(["trust", "--revoke"]);
+    machine.remove(".rnix/config.yaml");
+  });
+
   test("a line that the project brings counts once it is trusted; one of the user's file counts at once", async () => {
     await using machine = await Machine.playing({ "do it": [bash("make check; true"), says("done")] });
     machine.write(".rnix/config.yaml", "# ours\nallow_always:\n  - Bash(make check *) # the checks\n");

@@ -141,6 +141,10 @@ function rightsOf({ allowed_tools, allowed_devices, permissions, sandbox }: Proc
     ["deny", list(deniedBy(permissions))],
     ["ask", list(askedBy(permissions))],
     ["always", list(permissions.always ?? [])],
+    [
+      "opened",
+      list((permissions.opened ?? []).map(({ dir, write }) => (write ? dir : `${dir} for reading`))),
+    ],
     ["sandbox", sandbox],
   ];
 }

@@ -31,8 +31,11 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export interface Asker {
   /** A run is suspended until it is answered, and no client can answer it. Must not throw. */
   parked(ask: LiveAsk): void;
-  /** Stores what a person has allowed in every run of the project. */
-  allowInProject(project: SpawnOpts["project"], rules: readonly string[]): Promise<void>;
+  /** Stores what a person has allowed in every run of the project. Returns the files that it has written. */
+  allowInProject(
+    project: SpawnOpts["project"],
+    rules: readonly string[],
+  ): Promise<NonNullable<SpawnOpts["outputs"]>>;
 }
 
 type AskEvent = Extract<ProcessEvent, { type: "ask" | "ask_closed" }>;
@@ -371,14 +374,14 @@ export class Asks {
     for (const root of roots)
       table.setPermissions(root, root.permissions.allowAlways(rules, inProject ? "project" : "run"));
     if (inProject) {
-      // The line is the user's, and no change of the run.
-      const resume = this.#ports.pauseEffects(proc);
       try {
-        await asker?.allowInProject(project, rules);
+        const written = await asker?.allowInProject(project, rules);
+        // The line is the user's, and no change of a run.
+        for (const { spec } of written ? table.all() : [])
+          if (spec.opts.project.id === project.id)
+            spec.opts.outputs = [...(spec.opts.outputs ?? []), ...(written ?? [])];
       } catch (thrown) {
         warn(`PID ${proc.pid}`, `${rules.join(", ")} could not be stored for the project: ${String(thrown)}`);
-      } finally {
-        resume();
       }
     }
     this.recheck(rules.join(", "));

@@ -104,7 +104,7 @@ export class ChangedFiles {
       import("../files/file-states.ts"),
     ]);
     const tree = await WorkTree.open(this.#options(proc)).catch(() => null);
-    const { project, limits, outputs = [] } = proc.spec.opts;
+    const { project, limits } = proc.spec.opts;
     return ChangeTracker.begin(
       {
         dir: project.dir,
@@ -118,7 +118,11 @@ export class ChangedFiles {
         record: (...lines) => proc.record.change(...lines),
         now: () => clock.now(),
         isOwn: (ms) => windows.covers(proc, ms),
-        isOutput: (stat) => outputs.some(({ dev, ino }) => dev === stat.dev && ino === stat.ino),
+        isOutput: (stat) =>
+          (proc.spec.opts.outputs ?? []).some(
+            ({ dev, ino, ctimeMs = stat.ctimeMs }) =>
+              dev === stat.dev && ino === stat.ino && ctimeMs === stat.ctimeMs,
+          ),
         mayHide: (ms) => windows.mayHide(proc, ms),
         comparable: () => this.#clocksAgree(proc),
         warn: (text) => warn(`PID ${proc.pid}`, `changed files: ${text}`),

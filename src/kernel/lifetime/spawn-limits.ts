@@ -14,7 +14,11 @@ import type { AgentInfo, Limit, ProcessKind, ProviderChoice, SpawnOpts } from ".
 
 /** Fails with PERMISSION for a folder outside the parent's folders. */
 export function requireWithinParent(given: SpawnOpts, parent: Process): void {
-  const folders = foldersOf(parent).map(realOrSame);
+  // A folder that is open for reading only would be open for writing as a given one.
+  const readOnly = parent.permissions.opened.flatMap(({ dir, write }) => (write ? [] : [dir]));
+  const folders = foldersOf(parent)
+    .filter((dir) => !readOnly.includes(dir))
+    .map(realOrSame);
   const outside = [given.project.dir, ...(given.folders ?? [])].find(
     (dir) => !folders.some((folder) => isWithin(folder, realOrSame(dir))),
   );

@@ -31,7 +31,12 @@ export function serverAsker({ userDataDir, workspaces, notifier, projectOf, logg
       );
     },
     async allowInProject({ dir }, rules) {
-      await allowAlways(userDataDir, workspaces.projectOf({ cwd: dir, env: {} }), rules);
+      const { dev, ino, ctimeMs } = await allowAlways(
+        userDataDir,
+        workspaces.projectOf({ cwd: dir, env: {} }),
+        rules,
+      );
+      return [{ dev, ino, ctimeMs }];
     },
   };
 }
