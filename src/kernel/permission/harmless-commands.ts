@@ -81,6 +81,8 @@ function programEffect(
   const isBare = args.length === 0 && program.words.size > 0;
   if (isVersionOnly(program) && (isBare || "option" in read || read.rest.length > 0))
     return { why: whyOf([wordOf(name), ...args]) };
+  if ("option" in read && read.option === null)
+    return { why: `an argument of \`${name}\` that the shell expands may be an option` };
   if ("option" in read) return { why: `\`${read.option}\` of \`${name}\` is not known to be harmless` };
   const { rest, files, scripts, isPlain } = read;
   if (operands === "wrapped") {
@@ -120,13 +122,13 @@ interface Arguments {
   isPlain: boolean;
 }
 
-/** Takes options apart. `stops`: the first operand ends them. */
+/** Takes options apart. `stops`: the first operand ends them. Returns an option that is not known, or null for an expansion. */
 function readArguments(
   { short, words, anyOption, most }: Program,
   args: readonly Word[],
   variables: Variables,
   stops: boolean,
-): Arguments | { option: string } {
+): Arguments | { option: string | null } {
   const read: Arguments = { rest: [], files: [], scripts: [], isPlain: true };
   let ended = false;
   const left = [...args];
@@ -138,7 +140,7 @@ function readArguments(
     } else if (form === "--") {
       ended = true;
     } else if (!form.startsWith("-")) {
-      if (!anyOption) return { option: "an expansion" };
+      if (!anyOption) return { option: null };
       read.rest.push(arg);
       read.isPlain = false;
     } else {

@@ -205,6 +205,25 @@ describe("the mode outside", () => {
         "Bash(eval ls)",
         "Bash(rg --pre sh x)",
         "Bash(uniq a b)",
+        ...[
+          "Bash(for i in 1; do rm $i; done)",
+          "Bash(if rm a; then ls; fi)",
+          "Bash(while read PS4; do ls; done)",
+        ],
+        ...[
+          "Bash(cat ../a)",
+          "Bash(cat /etc/passwd)",
+          "Bash(cat $HOME/a)",
+          "Bash(ls > ../a)",
+          "Bash(ls > $x)",
+        ],
+        ...["Bash(ls > .git/config)", "Bash(cd ..; cat a)", "Bash(for i in 1; do cat a; cd ..; done)"],
+        ...[
+          "Bash(f() { ls; }; f)",
+          "Bash(case a in b) ls;; esac)",
+          "Bash(diff <(ls) a)",
+          "Bash(echo $((x)))",
+        ],
         "Bash(find $X)",
         "Bash(./ls)",
         "Bash(command ls)",
@@ -232,6 +251,36 @@ describe("the mode outside", () => {
         "Bash(sort a)",
         "Bash(cd src && pwd)",
         "Bash([ -f a ] && echo yes)",
+        ...["Bash(for i in 1 2; do echo $i; done)", "Bash(while ! [ -f a ]; do sleep 1; done)"],
+        ...["Bash(if [ $? -eq 0 ]; then cat a; else ls; fi)", "Bash([[ $x == a* ]] && ls)"],
+        ...["Bash(echo a > x.txt)", "Bash(echo a >> src/x 2>&1)", "Bash(cat > a <<'E'\n$(rm a)\nE)"],
+        ...[
+          "Bash(FOO=1 ls)",
+          "Bash(x=5; echo $x)",
+          'Bash(x=$(date); echo "$x")',
+          "Bash(echo `git rev-parse HEAD`)",
+        ],
+        ...[
+          "Bash(for f in src/*.ts; do head -3 $f; done)",
+          "Bash(for f in $(git ls-files); do wc -l $f; done)",
+        ],
+        ...[
+          "Bash(find . -name a | xargs wc -l)",
+          "Bash(find . -exec grep -l a {} +)",
+          "Bash(cd src && cat ../a)",
+        ],
+        ...[
+          "Bash(git -C src status)",
+          "Bash(git --no-pager log -5 --format=%h)",
+          "Bash(timeout 5 ls)",
+          "Bash(node -v)",
+        ],
+        ...[
+          "Bash(sed -n 1,5p a)",
+          "Bash(awk '{print $1}' a)",
+          "Bash(set -e; ls > /dev/stderr)",
+          "Bash(cat < a)",
+        ],
       ],
     },
   );
@@ -427,6 +476,61 @@ describe("the record", () => {
   test("an unknown tool in an ask rule is an error", () => {
     expect(() => of({ ask: ["Bsah"] })).toThrow('Did you mean "Bash"?');
   });
+});
+
+describe("the star of an always covers no option that may run a program", () => {
+  const always = [
+    "git push",
+    "git fetch",
+    "git rebase",
+    "go test",
+    "make",
+    "npm run test",
+    "gh api",
+    "cargo test",
+    "curl",
+  ];
+  grid(
+    "of programs that have such options",
+    { mode: "outside", always: always.map((title) => `Bash(${title} *)`) },
+    {
+      allow: [
+        ...["Bash(git push -u origin main)", "Bash(git fetch --all --prune)", "Bash(git rebase main)"],
+        ...[
+          "Bash(go test -v ./...)",
+          "Bash(make -j4 all)",
+          "Bash(npm run test -- --watch=false)",
+          "Bash(gh api repos/x)",
+        ],
+        ...[
+          "Bash(cargo test --release -- --nocapture)",
+          "Bash(curl -sSf https://x)",
+          "Bash(make all > log 2>&1)",
+        ],
+        ...["Bash(for f in a b; do curl -O $f; done)", "Bash(if make; then git push; fi)"],
+      ],
+      ask: [
+        ...[
+          "Bash(git push --receive-pack=./x)",
+          "Bash(git push --rec ./x)",
+          "Bash(git fetch --upload-pack ./x)",
+        ],
+        ...[
+          "Bash(git rebase --exec ./x main)",
+          "Bash(git rebase -x ./x)",
+          "Bash(git -c a.b=c push)",
+          "Bash(git push $X)",
+        ],
+        ...["Bash(go test -exec ./x)", "Bash(make --eval=x)", "Bash(make -f x)", "Bash(make SHELL=./x)"],
+        ...[
+          "Bash(npm run test --script-shell=./x)",
+          "Bash(gh api -X DELETE repos/x)",
+          "Bash(cargo test --config x)",
+        ],
+        ...["Bash(make all > /etc/x)", "Bash(PATH=. make)", "Bash(FOO=1 git push)", "Bash(make; rm a)"],
+      ],
+    },
+  );
 });
 
 describe("always offers", () => {
