@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { constants, copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, constants, copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Turn } from "../support/model-server/script.ts";
 import { binary } from "./support/binary.ts";
@@ -36,6 +36,29 @@ const CONVERSATIONS: Record<string, Turn[]> = {
     { tool_calls: [{ name: "Bash", input: { command: "sh test.sh" } }] },
     { text: "total.sh subtracted the prices; now it adds them, and the test passes." },
   ],
+  Check: [
+    { tool_calls: [{ name: "Bash", input: { command: "sh test.sh" } }] },
+    { text: "The prices add up to 42." },
+  ],
+  Release: [
+    {
+      tool_calls: [
+        {
+          name: "AskUser",
+          input: {
+            questions: [
+              {
+                header: "Day",
+                question: "On which day does the shop open?",
+                options: [{ label: "Friday" }, { label: "Saturday" }],
+              },
+            ],
+          },
+        },
+      ],
+    },
+    { text: "The shop opens on that day." },
+  ],
 };
 
 const PROJECT = {
@@ -50,7 +73,7 @@ describe("the transcripts", () => {
   test.each(DOCUMENTS)(
     "of %s are what a fresh machine prints",
     async (name) => {
-      await using machine = await prepared();
+      await using machine = await prepared(name);
       const document = read(name);
       let fresh = "";
       let last = 0;
@@ -70,7 +93,13 @@ describe("the transcripts", () => {
 
   test("stand in the README, the pipeline, the permissions and the plugins", () => {
     expect(DOCUMENTS).toEqual(
-      expect.arrayContaining(["README.md", "docs/ci.md", "docs/permissions.md", "docs/plugins.md"]),
+      expect.arrayContaining([
+        "README.md",
+        "docs/ci.md",
+        "docs/first-day.md",
+        "docs/permissions.md",
+        "docs/plugins.md",
+      ]),
     );
   });
 });
@@ -86,7 +115,7 @@ function read(name: string): string {
 }
 
 /** A machine with the transcripts' project and a scripted model. */
-async function prepared(): Promise<Machine> {
+async function prepared(document: string): Promise<Machine> {
   const machine = new Machine();
   for (const [file, text] of Object.entries(PROJECT)) machine.write(file, text);
   // A copy: beside the checkout's own binary stand the checkout's plugins.
@@ -98,7 +127,23 @@ async function prepared(): Promise<Machine> {
     );
   });
   for (const name of ["RNIX_PROVIDER", "RNIX_MODEL"]) delete machine.env[name];
+  if (document === "docs/first-day.md") setUp(machine);
   return machine;
+}
+
+/** The reader has installed rnix and set up a model. */
+function setUp(machine: Machine): void {
+  const { OPENAI_API_KEY, OPENAI_BASE_URL, PATH } = machine.env;
+  const file = machine.write(
+    join(machine.configDir, "env"),
+    `OPENAI_API_KEY=${OPENAI_API_KEY}\nOPENAI_BASE_URL=${OPENAI_BASE_URL}\n`,
+  );
+  chmodSync(file, 0o600);
+  Object.assign(machine.env, {
+    PATH: `${machine.project}:${PATH}`,
+    RNIX_PROVIDER: "openai",
+    RNIX_MODEL: "gpt-5",
+  });
 }
 
 /** Runs the block's commands and returns commands and output, with what differs from run to run replaced. */
@@ -153,6 +198,8 @@ function normalized(output: string, machine: Machine): string {
         known.set(uuid, same);
         return same;
       })
+      // The id of a question.
+      .replace(/(?<=question |answer |^)[0-9a-f]{8}(?=[ :])/gm, "77ab01de")
       .replace(/run-[A-Za-z0-9]{6}/g, "run-Xy12Zq")
       // When an entry of memory was written.
       .replace(/\b\d{4}-\d{2}-\d{2}(?= you\n|, in )/g, "2026-11-22")
