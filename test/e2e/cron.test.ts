@@ -96,7 +96,7 @@ describe.concurrent("a scheduled job", () => {
     const added = (input: object): Turn => ({
       tool_calls: [{ name: "Jobs", input: { call: "add", with: input } }],
     });
-    const job = { name: "mine", trigger: { every: "1s" }, intent: "write", run: {} };
+    const job = { name: "mine", trigger: { every: "1h" }, intent: "write", run: {} };
     await machine.scripted(({ body }) => {
       const texts = JSON.stringify(body);
       if (texts.includes("make a job")) {
@@ -112,6 +112,7 @@ describe.concurrent("a scheduled job", () => {
     const made = await machine.run(["spawn", "make a job", "--allow", "Jobs", "--max-steps", "5"]);
     expect(made.stdout).toContain("made");
     expect(made.stderr).toContain("may not use the file /etc/hosts");
+    await machine.ok(["cron", "run", "mine"]);
     const rows = await machine.rows((all) => all.some(({ state }) => state === "ran"));
     expect(machine.has("out.txt")).toBe(false);
     const shown = await machine.json(["show", rows[0]?.uuid ?? "", "--json"]);
