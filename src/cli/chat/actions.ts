@@ -18,6 +18,8 @@ export interface PastRun {
   state: "live" | "suspended" | "ended";
   /** What it asks without a rule; of a live run its events say it. */
   mode?: AskMode;
+  /** The id of a question that waits for the user. */
+  question?: string;
 }
 
 export interface ChatActions {

@@ -76,9 +76,10 @@ export function pastRun({
   state,
   ended_at_ms,
   permissions,
-}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms" | "permissions">): PastRun {
+  asks,
+}: Pick<ProcInfo, "uuid" | "state" | "ended_at_ms" | "permissions" | "asks">): PastRun {
   const mode = recordedMode(permissions);
-  if (state === "suspended") return { uuid, state: "suspended", mode };
+  if (state === "suspended") return { uuid, state: "suspended", mode, question: asks[0]?.id };
   return { uuid, state: ended_at_ms === null ? "live" : "ended", mode };
 }
 

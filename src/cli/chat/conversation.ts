@@ -96,7 +96,14 @@ export class Conversation {
     await this.#drop();
     this.#past = run;
     this.#p.options.ask_mode = run.mode;
-    if (run.state !== "live") return this.#p.showPast(run.uuid);
+    if (run.state !== "live") {
+      await this.#p.showPast(run.uuid);
+      if (run.question !== undefined)
+        this.#p.print(
+          `the agent waits for your answer: your next message shows the question, or rnix answer ${run.question}`,
+        );
+      return;
+    }
     const session = this.#start({ kind: "attach", uuid: run.uuid });
     try {
       await session.attach(this.#p.showPast(run.uuid));

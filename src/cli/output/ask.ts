@@ -86,7 +86,7 @@ export function closedLine({ request_id, verdict, by, via, text, parked }: AskCl
     return style.dim(
       `question ${request_id} waits for you: rnix asks shows it, rnix answer ${request_id} answers it`,
     );
-  if (verdict === null || by === null) return style.dim(`question ${request_id} was withdrawn`);
+  if (verdict === null || by === null) return style.dim(`question ${request_id} is no longer asked`);
   return style.dim(`question ${request_id}: ${verdictText({ verdict, by, via, text })}`);
 }
 

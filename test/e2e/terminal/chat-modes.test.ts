@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { until } from "../../support/until.ts";
 import { Machine } from "../support/machine.ts";
-import { takesKeys } from "../support/questions.ts";
+import { questions, takesKeys } from "../support/questions.ts";
 import { asked, chat, EMPTY_LINE, ENTER, leave } from "./support.ts";
 
 const SHIFT_TAB = "\x1b[Z";
@@ -65,25 +65,46 @@ test("/allow lets calls pass without a question, before the first message and af
   await using machine = new Machine();
   machine.config({ ask: "chat" });
   await machine.model([
-    bash("env touch a"),
-    bash("env touch b"),
+    bash("touch a"),
+    bash("touch b"),
     { text: "first" },
-    bash("env touch c"),
+    bash("touch c"),
     { text: "second" },
     { text: "third" },
   ]);
   await using terminal = await chat(machine, [], { columns: 90, rows: 40 });
-  terminal.type(`/allow Bash(env touch a)${ENTER}`);
-  await terminal.until(/allowed without a question in the new conversation: Bash\(env touch a\)/);
+  terminal.type(`/allow Bash(touch a)${ENTER}`);
+  await terminal.until(/allowed without a question in the new conversation: Bash\(touch a\)/);
   terminal.type(`begin${ENTER}`);
-  await takesKeys(terminal, /needs your answer[\s\S]*env touch b[\s\S]*No/);
+  await takesKeys(terminal, /needs your answer[\s\S]*touch b[\s\S]*No/);
   expect([machine.has("a"), machine.has("b")]).toEqual([true, false]);
   terminal.type(`1${ENTER}`);
   await terminal.until((text) => /^first$/m.test(text) && EMPTY_LINE.test(text));
-  terminal.type(`/allow Bash(env touch *)${ENTER}`);
-  await terminal.until(/without a question: Bash\(env touch \*\)/);
+  terminal.type(`/allow Bash(touch *)${ENTER}`);
+  await terminal.until(/without a question: Bash\(touch \*\)/);
   terminal.type(`more${ENTER}`);
   await terminal.until((text) => /^second$/m.test(text) && EMPTY_LINE.test(text));
   await until(() => machine.has("c"));
   await leave(terminal);
+});
+
+test("a question of a conversation that its user has left waits, and is shown again", async () => {
+  await using machine = new Machine();
+  machine.config({ ask: "chat", question_timeout: "1s" });
+  await machine.model([bash("env touch a"), { text: "made" }]);
+  await using terminal = await chat(machine, [], { columns: 90, rows: 30 });
+  terminal.type(`begin${ENTER}`);
+  // Longer than question_timeout: in a conversation it does not count.
+  const shown = await takesKeys(terminal, /needs your answer[\s\S]*No/);
+  expect(shown).not.toContain(" left");
+  await leave(terminal);
+  await until(async () => (await questions(machine))[0]?.state === "suspended", "the suspension");
+  await using again = await chat(machine, ["--continue"], { columns: 90, rows: 30 });
+  await again.until(/the agent waits for your answer: your next message shows the question/);
+  again.type(`go on${ENTER}`);
+  await takesKeys(again, /needs your answer[\s\S]*env touch a[\s\S]*No/);
+  again.type(ENTER);
+  await again.until((text) => /^made$/m.test(text) && EMPTY_LINE.test(text));
+  expect(machine.has("a")).toBe(true);
+  await leave(again);
 });
