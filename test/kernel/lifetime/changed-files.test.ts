@@ -63,6 +63,9 @@ test("a git that does not answer delays no kill", async () => {
   const bin = join(h.dir, "bin");
   mkdirSync(join(h.project, ".git"), { recursive: true });
   mkdirSync(bin);
+  // git has to decide about a name that a pattern may match.
+  writeFileSync(join(h.project, ".gitignore"), "*.log\n");
+  writeFileSync(join(h.project, "a.log"), "");
   writeFileSync(join(bin, "git"), "#!/bin/sh\nexec sleep 60\n", { mode: 0o700 });
   const pid = await h.spawn("go", { env: { PATH: `${bin}:${process.env.PATH}` } });
   while (h.children.list().length === 0) await new Promise((resolve) => setImmediate(resolve));
