@@ -30,6 +30,7 @@ export const COMMANDS: Readonly<Record<string, Entry>> = {
   call: { group: "Run", load: () => import("./commands/call.ts") },
   morning: { group: "Inspect", load: () => import("./commands/morning.ts") },
   ps: { group: "Inspect", load: () => import("./commands/ps.ts") },
+  units: { group: "Inspect", load: () => import("./commands/units.ts") },
   show: { group: "Inspect", load: () => import("./commands/show.ts") },
   log: { group: "Inspect", load: () => import("./commands/log.ts") },
   steps: { group: "Inspect", load: () => import("./commands/steps.ts") },

@@ -1,6 +1,7 @@
 /** Assembles the kernel of its managers. */
 
 import type { Channel } from "../lib/channel.ts";
+import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Asks } from "./asks/asks.ts";
 import type { TreeBudget } from "./budget/budget.ts";
 import type { CapabilityManager } from "./capability-manager.ts";
@@ -34,12 +35,36 @@ import type { GateStatus } from "./llm/model-gate.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Activity, ProcessEvent } from "./process/event.ts";
+import type { ProcessTable } from "./process/process-table.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import { notifyUndos } from "./resume/undo-notice.ts";
 import type { SignalManager } from "./signal-manager.ts";
 import type { SupervisorManager } from "./supervisor-manager.ts";
 import { awaitMounts, deferredTools, loadTools } from "./tools/tool-catalog.ts";
 import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
+import type { Units } from "./units/units.ts";
+
+/** Background units as the server reaches them: by PID, or by their own ids. */
+export interface KernelUnits {
+  /** Fails with NOT_FOUND for an id of no live process, as the next two do. */
+  ownerOf(id: string): PID;
+  stop(id: string): Promise<DaemonSnapshot>;
+  output(id: string): Promise<{ snapshot: DaemonSnapshot; text: string }>;
+  /** Empty for a process that is not live here. */
+  list(pid: PID, filter?: { terminal?: boolean }): DaemonSnapshot[];
+}
+
+function unitsById(table: ProcessTable, units: Units): KernelUnits {
+  return {
+    ownerOf: (id) => units.ownerOf(id).pid,
+    stop: async (id) => units.stop(units.ownerOf(id), id),
+    output: async (id) => units.output(units.ownerOf(id), id),
+    list(pid, filter) {
+      const proc = table.find(pid);
+      return proc ? units.list(proc, filter) : [];
+    },
+  };
+}
 
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
 export class Kernel {
@@ -78,6 +103,8 @@ export class Kernel {
   readonly changes: LiveChanges;
   /** What users ask of conversations; no syscalls of the table, but for Send. */
   readonly chats: ChatControl;
+  /** Background units of processes; no syscalls of their own. */
+  readonly units: KernelUnits;
   /** Use and reservations of all processes together. */
   readonly budget: TreeBudget;
 
@@ -103,6 +130,7 @@ export class Kernel {
     this.mounts = io.mounts;
     this.asks = io.asks;
     this.ipc = io.ipc;
+    this.units = unitsById(core.table, io.units);
     this.signals = processes.signals;
     this.groups = processes.groups;
     this.capabilities = processes.capabilities;

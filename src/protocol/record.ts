@@ -1,5 +1,6 @@
 /** Answers about the records of a run: its steps, prompts and details. */
 
+import type { DaemonSnapshot } from "../plugin/index.ts";
 import type { Action, Compaction, ProcInfo, StepRecord } from "../store/runs/schema.ts";
 import type { StepChanges } from "./changes.ts";
 import type { ProcRef } from "./fields.ts";
@@ -77,6 +78,8 @@ export interface ListedProc extends ProcInfo {
   status: RunStatus;
   /** What it does now; null for one that has ended, is no agent or lives in another kernel. */
   doing: Activity | null;
+  /** Its live background units; absent: none. */
+  units?: DaemonSnapshot[];
 }
 
 export interface ProcDetail extends ListedProc {
@@ -85,6 +88,8 @@ export interface ProcDetail extends ListedProc {
   fds: { fd: number; path: string }[];
   /** What it has mounted; `down` says why it can't be used now. */
   mounts: { path: string; type: string; down: string | null }[];
+  /** Of all its background units, those that have ended first. */
+  all_units: DaemonSnapshot[];
   /** null: not known, the process is not live. */
   context: { messages: number } | null;
   /** null while it runs. */

@@ -102,7 +102,7 @@ export interface Draining {
 /** The part of the kernel that the server uses. */
 export type KernelApi = Pick<
   Kernel,
-  "modelQueues" | "detail" | "doing" | "attach" | "attachDebug" | "shutdown"
+  "units" | "modelQueues" | "detail" | "doing" | "attach" | "attachDebug" | "shutdown"
 > & {
   readonly processes: Pick<
     Kernel["processes"],

@@ -222,6 +222,7 @@ const DETAIL: ProcDetail = {
     { path: "/mnt/mcp/3-github", type: "mcp", down: null },
     { path: "/mnt/mcp/3-db", type: "mcp", down: "mcp db is down: it ended." },
   ],
+  all_units: [],
   context: { messages: 5 },
   receipt: null,
 };

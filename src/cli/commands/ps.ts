@@ -1,6 +1,7 @@
 /** `rnix ps`: lists processes. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
+import type { DaemonSnapshot } from "../../plugin/index.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { defineCommand } from "../command.ts";
@@ -60,6 +61,8 @@ export default defineCommand({
 
 interface Row {
   info: ListedProc;
+  /** A background unit of the process, in a row of its own. */
+  unit?: DaemonSnapshot;
   /** The lines of the tree before the PID. */
   branch: string;
 }
@@ -132,8 +135,12 @@ function columns(
   const pids = new Map(processes.map(({ uuid, pid }) => [uuid, String(pid)]));
   const forks = o.tree && processes.some(({ origin_uuid }) => origin_uuid !== null);
   const now = Date.now();
-  return [
-    { title: "PID", value: ({ info, branch }) => `${branch}${info.pid}`, verbatim: true },
+  const all: Column<Row>[] = [
+    {
+      title: "PID",
+      value: ({ info, branch, unit }) => `${branch}${unit ? "unit" : info.pid}`,
+      verbatim: true,
+    },
     ...(forks ? [{ title: "FORK OF", value: ({ info }: Row) => originOf(info, pids) }] : []),
     ...(o["all-projects"]
       ? [{ title: "PROJECT", value: ({ info }: Row) => info.project, flexible: 16, leftOut: 8 }]
@@ -148,6 +155,16 @@ function columns(
     { title: "DOING", value: ({ info }) => doingOf(info, pids, now, style), flexible: 12 },
     { title: "INTENT", value: ({ info }) => cut(info.intent, INTENT_WIDTH), flexible: 12, leftOut: 7 },
   ];
+  return all.map((column) => ({
+    ...column,
+    value: (row) =>
+      row.unit && column.title !== "PID" ? (unitCells(row.unit, now)[column.title] ?? "") : column.value(row),
+  }));
+}
+
+function unitCells(unit: DaemonSnapshot, now: number): Partial<Record<string, string>> {
+  const elapsed = formatElapsed(now - Date.parse(unit.started_at));
+  return { STATE: unit.status, AGENT: unit.kind, ELAPSED: elapsed, DOING: unit.id, INTENT: unit.description };
 }
 
 /** The parent's PID if it is listed, else its UUID, whose record may be gone. */
@@ -192,8 +209,12 @@ function asTree(processes: ListedProc[], style: Style): Row[] {
     for (const [i, info] of below.entries()) {
       const last = i === below.length - 1;
       const own = parent === null ? "" : `${before}${last ? lastBranch : branch}`;
+      const inner = parent === null ? "" : `${before}${last ? " ".repeat(trunk.length) : trunk}`;
       rows.push({ info, branch: own });
-      add(info.uuid, parent === null ? "" : `${before}${last ? " ".repeat(trunk.length) : trunk}`);
+      // An agent in the background is a child in the tree already.
+      const units = (info.units ?? []).filter(({ kind }) => kind !== "local_agent");
+      for (const unit of units) rows.push({ info, branch: `${inner}${lastBranch}`, unit });
+      add(info.uuid, inner);
     }
   };
   add(null, "");

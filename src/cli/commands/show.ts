@@ -10,6 +10,7 @@ import { print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
+import { unitDetail } from "../output/unit-line.ts";
 import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
 import { RUN_ARGUMENT } from "../target.ts";
 
@@ -48,6 +49,13 @@ function text(p: ProcDetail, style: Style): string {
     ["use", useOf(p)],
     ["rights", isAgent(p) ? rightsOf(p) : []],
     ["mounts", p.mounts.map(({ path, type, down }) => [type, down ? `${path}: ${down}` : path])],
+    [
+      "units",
+      p.all_units.map((unit) => [
+        unit.id,
+        `${unit.kind} ${unit.status}${unitDetail(unit)}: ${unit.description}`,
+      ]),
+    ],
     ["open files", p.fds.map(({ fd, path }) => [String(fd), path])],
     ["children", p.children.map((c) => [String(c.pid), `${c.agent} ${c.exit_reason ?? "runs"} ${c.uuid}`])],
     ["end", endOf(p)],

@@ -7,10 +7,11 @@ export function unitLine(op: string, snapshot: DaemonSnapshot): string | null {
   const { id, kind, description } = snapshot;
   if (op === "added") return `unit ${id} [${kind}] started: ${description}`;
   if (op !== "completed" && op !== "failed" && op !== "killed") return null;
-  return `unit ${id} [${kind}] ${op}${exitText(snapshot)}: ${description}`;
+  return `unit ${id} [${kind}] ${op}${unitDetail(snapshot)}: ${description}`;
 }
 
-function exitText(snapshot: DaemonSnapshot): string {
+/** The exit code of a command, the lines of a monitor. */
+export function unitDetail(snapshot: DaemonSnapshot): string {
   if (snapshot.kind === "local_bash" && snapshot.metadata.exit_code !== null)
     return `, exit code ${snapshot.metadata.exit_code}`;
   return snapshot.kind === "monitor" ? `, ${snapshot.metadata.event_count} lines` : "";

@@ -213,6 +213,12 @@ export class Units implements ResourceHolder {
     return { snapshot: daemon.snapshot(), text: await daemon.output() };
   }
 
+  /** The process that owns a unit. Fails with NOT_FOUND if no live process does. */
+  ownerOf(id: string): Process {
+    for (const [proc, { state, ended }] of this.#owned) if (state.get(id) || ended.has(id)) return proc;
+    throw daemonNotFound(id);
+  }
+
   /** Calls `f` when no unit lives and every signal is in the inbox. */
   onIdle(proc: Process, f: (() => void) | undefined): void {
     const owned = this.#owned.get(proc);

@@ -1,7 +1,10 @@
 /** The method show. */
 
+import { recordedUnits } from "../../kernel/units/restored-unit.ts";
+import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
+import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun } from "./shared/find-run.ts";
 import { listedProc } from "./shared/listed-proc.ts";
@@ -15,9 +18,20 @@ export const show = method({
     const info = listedProc(services, found.info);
     const receipt = info.exit_code === null ? null : receiptOf(info);
     // An ended process is not live, even if its reap is still under way.
-    if (!found.live || info.ended_at_ms !== null)
-      return { ...info, live: false, fds: [], mounts: [], context: null, receipt };
+    if (!found.live || info.ended_at_ms !== null) {
+      const all_units = found.live
+        ? services.kernel.units.list(found.pid, { terminal: true })
+        : await unitsOf(found.run);
+      return { ...info, live: false, fds: [], mounts: [], all_units, context: null, receipt };
+    }
     const { fds, mounts, context } = services.kernel.detail(found.pid);
-    return { ...info, live: true, fds, mounts, context, receipt };
+    const all_units = services.kernel.units.list(found.pid, { terminal: true });
+    return { ...info, live: true, fds, mounts, all_units, context, receipt };
   },
 });
+
+/** As its record says. */
+async function unitsOf({ records, info }: Run): Promise<DaemonSnapshot[]> {
+  const { records: lines } = await records.units(info.uuid);
+  return recordedUnits(lines).map(({ snapshot }) => snapshot);
+}

@@ -19,6 +19,7 @@ export type RunReader = Pick<
   | "meta"
   | "find"
   | "steps"
+  | "units"
   | "events"
   | "inbox"
   | "journal"

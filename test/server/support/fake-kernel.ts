@@ -1,3 +1,4 @@
+import { daemonNotFound } from "../../../src/daemons/daemon-state.ts";
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
@@ -60,6 +61,15 @@ export class FakeKernel implements KernelApi {
   /** What was sent to processes, by PID; a message's number is its position. */
   readonly sent = new Map<PID, OutgoingMessage[]>();
   readonly changes = { refresh: async () => undefined, isQuiet: () => true, undone: async () => undefined };
+  /** Its processes have no background units. */
+  readonly units: KernelApi["units"] = {
+    ownerOf: (id) => {
+      throw daemonNotFound(id);
+    },
+    stop: async (id) => Promise.reject(daemonNotFound(id)),
+    output: async (id) => Promise.reject(daemonNotFound(id)),
+    list: () => [],
+  };
   /** Processes that shutdown does not end, as if they were stuck. */
   readonly stuck = new Set<PID>();
 

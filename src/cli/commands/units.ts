@@ -1,0 +1,108 @@
+/** `rnix units`: lists background units, ends one, prints the output of one. */
+
+import type { DaemonSnapshot } from "../../plugin/index.ts";
+import { defineCommand } from "../command.ts";
+import { EXIT } from "../exit.ts";
+import { bool, json } from "../flags.ts";
+import { type Io, type Wire, withSession } from "../io.ts";
+import { formatElapsed } from "../output/format.ts";
+import { print } from "../output/print.ts";
+import { table } from "../output/table.ts";
+import { unitDetail } from "../output/unit-line.ts";
+
+const ID = { name: "ID", about: "of the unit, such as b0k3x9q2a; rnix units lists them" } as const;
+
+/** A unit lives in the daemon: without one there is none. */
+function withDaemon<T>(io: Io, none: T, use: (wire: Wire) => Promise<T>): Promise<T> {
+  return io.session({ onlyRunning: true }).then(async (session) => {
+    if (session === null) {
+      io.stderr.write("no daemon is running, so no unit runs\n");
+      return none;
+    }
+    try {
+      return await use(await session.connect());
+    } finally {
+      await session.close();
+    }
+  });
+}
+
+const stop = defineCommand({
+  about: "End a background unit: TERM, then KILL after the grace",
+  args: [ID],
+  flags: { json },
+  examples: [{ line: "rnix units stop b0k3x9q2a", about: "its agent reads that it was killed" }],
+  run: (io, flags, [id = ""]) =>
+    withSession(io, {}, async (session) => {
+      const answer = await (await session.connect()).request("stop_unit", { id });
+      return print(io, flags, answer, () => `unit ${id} of process ${answer.pid} is terminating\n`);
+    }),
+});
+
+const output = defineCommand({
+  about: "Print the newest output of a background unit",
+  args: [ID],
+  flags: { json },
+  examples: [
+    { line: "rnix units output b0k3x9q2a", about: "also of one that has ended, while its agent lives" },
+  ],
+  run: (io, flags, [id = ""]) =>
+    withSession(io, {}, async (session) => {
+      const answer = await (await session.connect()).request("unit_output", { id });
+      return print(io, flags, answer, () => answer.text.replace(/\n?$/, "\n"));
+    }),
+});
+
+interface Row {
+  pid: number;
+  agent: string;
+  unit: DaemonSnapshot;
+}
+
+export default defineCommand({
+  about: "List the background units of live processes",
+  lists: true,
+  flags: { "all-projects": bool("list every project"), json },
+  examples: [
+    { line: "rnix units", about: "what runs beside the agents of this project" },
+    { line: "rnix units stop b0k3x9q2a", about: "ends one" },
+    { line: "rnix units output b0k3x9q2a", about: "what it has printed" },
+  ],
+  notes: ["rnix show PID lists those that have ended, too."],
+  subcommands: { stop, output },
+  async run(io, flags) {
+    const all_projects = flags["all-projects"] || undefined;
+    const { processes } = await withDaemon(io, { processes: [] }, (wire) =>
+      wire.request("list_procs", { cwd: io.cwd, all_projects }),
+    );
+    const rows: Row[] = processes.flatMap(({ pid, agent, units = [] }) =>
+      units.map((unit) => ({ pid, agent, unit })),
+    );
+    const shown = rows.map(({ pid, agent, unit }) => ({ pid, agent, ...unit }));
+    print(io, flags, shown, (style) =>
+      table(
+        rows,
+        [
+          { title: "UNIT", value: ({ unit }) => unit.id },
+          { title: "KIND", value: ({ unit }) => unit.kind },
+          { title: "STATUS", value: ({ unit }) => unit.status },
+          { title: "PID", value: ({ pid }) => String(pid), right: true },
+          { title: "AGENT", value: ({ agent }) => agent },
+          {
+            title: "ELAPSED",
+            value: ({ unit }) => formatElapsed(Date.now() - Date.parse(unit.started_at)),
+            right: true,
+          },
+          {
+            title: "DESCRIPTION",
+            value: ({ unit }) => `${unit.description}${unitDetail(unit)}`,
+            flexible: true,
+          },
+        ],
+        io.stdout,
+        style,
+      ),
+    );
+    return EXIT.ok;
+  },
+});
