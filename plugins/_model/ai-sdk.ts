@@ -174,7 +174,9 @@ async function* events(
         throw failure(part.error, blame);
       case "finish": {
         yield { type: "usage", usage: usage(part.usage) };
-        const stop = answer.stop(part.finishReason, word);
+        const cut = part.providerMetadata?.compatible?.cut;
+        const finish = typeof cut === "string" ? { unified: "other" as const, raw: cut } : part.finishReason;
+        const stop = answer.stop(finish, word);
         if (stop.reason === "unknown") throw cutOff(blame, { why: stop.word });
         for (const call of answer.finish(stop)) yield { type: "tool_call", call };
         yield { type: "stop", ...stop, ...answer.paused(stop) };

@@ -82,3 +82,9 @@ export function stopOf(word: string, hasCalls: boolean): Stop {
   if (hasCalls && (reason === "end_turn" || reason === "paused")) return { reason: "tool_calls" };
   return reason === "end_turn" || reason === "tool_calls" ? { reason } : { reason, word };
 }
+
+/** Whether the word is a known one for an answer that is not whole. */
+export function isCut(word: string): boolean {
+  const reason = REASONS.get(word);
+  return reason === "max_tokens" || reason === "refusal";
+}

@@ -54,10 +54,9 @@ export class WrittenSkills {
     return `The skill ${name} is changed. ${WAITS}`;
   }
 
-  /** The store deletes nothing: an empty file is no skill. */
   async #delete({ name }: SkillRequest): Promise<string> {
     const { version } = await this.#written(name);
-    await this.#store.replace("project", fileOf(name), "", version);
+    await this.#store.remove("project", fileOf(name), version);
     await this.#list((names) => names.filter((one) => one !== name));
     return `The skill ${name} is deleted.`;
   }

@@ -11,6 +11,8 @@ export interface Store {
   read(scope: Scope, doc: string): Promise<{ text: string; version: string } | null>;
   /** Replaces the document atomically. `ifVersion`: the version last read, null for a new one. Fails with INVALID when it has changed. */
   replace(scope: Scope, doc: string, text: string, ifVersion: string | null): Promise<string>;
+  /** Removes the document, and its folder if that is empty then. Fails with INVALID when it has another version. */
+  remove(scope: Scope, doc: string, ifVersion: string): Promise<void>;
   append(scope: Scope, log: string, line: object): Promise<void>;
   /** The absolute path of a document or log, existing or not, to name it to the user. */
   path(scope: Scope, doc: string): Promise<string>;

@@ -74,6 +74,19 @@ export class PluginStore implements Store {
     });
   }
 
+  async remove(scope: Scope, doc: string, ifVersion: string): Promise<void> {
+    const path = this.#path(scope, doc);
+    this.#requireWritable(scope);
+    const dir = dirname(path);
+    await this.#locked(scope, path, async () => {
+      const found = await readDocument(path, this.#fs);
+      if (found?.version !== ifVersion) throw changed(doc, found !== null, ifVersion);
+      await nodeFs.promises.rm(path);
+      const isFolder = dir !== this.#folder(scope) && (await this.#names(dir)).length === 0;
+      if (isFolder) await nodeFs.promises.rmdir(dir);
+    });
+  }
+
   async append(scope: Scope, log: string, line: object): Promise<void> {
     const path = this.#path(scope, log);
     this.#requireWritable(scope);

@@ -143,6 +143,7 @@ describe("an expression", () => {
 
   test("a zone that is none is refused", () => {
     expect(() => timetableOf({ cron: "0 0 * * *", tz: "Mars/Base" }, 0)).toThrow("no time zone");
+    expect(() => timetableOf({ cron: "@every 2h", tz: "Mars/Base" }, 0)).toThrow("no time zone");
   });
 });
 

@@ -46,6 +46,7 @@ describe("docs/plugins.md", () => {
         const store = {
           append,
           read: async () => null,
+          remove: async () => undefined,
           replace: async () => "",
           path: async () => "",
           lines: async () => [],

@@ -101,6 +101,7 @@ describe("a plugin in a Worker", () => {
     expect(plugin.commands).toMatchObject([{ name: "notes", default: "list" }]);
     const store = (text: string | null) => ({
       read: async () => (text === null ? null : { text, version: "1" }),
+      remove: async () => undefined,
       replace: async () => "",
       append: async () => {},
       path: async () => "",
@@ -274,6 +275,7 @@ describe("the services of a plugin in a Worker", () => {
     const { context, notes } = testContext("/tmp", {
       store: {
         read: note({ text: "t", version: "1" }),
+        remove: async () => undefined,
         replace: note("2"),
         path: note("/p"),
         append: note(undefined),

@@ -61,6 +61,16 @@ describe("OpenRouter's own fields", () => {
     expect(answer.usage).toEqual({ input_tokens: 10, output_tokens: 5, cached_tokens: 0, cost_usd: 0.00042 });
   });
 
+  test("an answer that ends with length, then with stop, is cut", async () => {
+    for (const word of ["length", "content_filter"]) {
+      const { answer } = await asked(() => sse(choice("half of", word), choice("", "stop")));
+      expect([word, answer.stop_word]).toEqual([word, word]);
+      expect(answer.stop_reason).not.toBe("end_turn");
+    }
+    const { answer } = await asked(() => sse(choice("all", "stop"), choice("", "stop")));
+    expect(answer.stop_reason).toBe("end_turn");
+  });
+
   test("an account without credit is EXHAUSTED", async () => {
     const error = { code: 402, message: "Insufficient credits", metadata: { provider_name: "x" } };
     const thrown = await failed(() => Response.json({ error }, { status: 402 }));

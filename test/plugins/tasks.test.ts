@@ -140,6 +140,7 @@ function memoryStore(): Store {
       const text = texts.get(doc);
       return text === undefined ? null : { text, version: text };
     },
+    remove: async () => undefined,
     replace: async (_scope, doc, text, ifVersion) => {
       if ((texts.get(doc) ?? null) !== ifVersion)
         throw new SyscallError("INVALID", "It has changed.", { retryable: true });

@@ -17,6 +17,7 @@ export const JOB_FLAGS = {
   name: text("the job's name; by default made from INTENT", "NAME"),
   tz: text("the zone of SCHEDULE and --at, such as Europe/Berlin; by default this machine's", "ZONE"),
   at: text("run once, at this time: 2027-01-05T09:00", "TIME"),
+  every: text("run in this interval, such as 15m: the same as SCHEDULE '@every 15m'", "DUR"),
   "on-change": list("run when files change that match this glob, relative to the project", "GLOB"),
   debounce: age("how long the files must be unchanged before it runs (default 2s)"),
   "on-hook": text("run for each line of the hook's FIFO, and each POST to its address", "HOOK"),
@@ -105,6 +106,7 @@ function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrig
   const hook = flags["on-hook"];
   const zone = tz === undefined ? {} : { tz };
   const given: [string, JobTrigger][] = [];
+  if (flags.every !== undefined) given.push(["--every", { every: flags.every }]);
   if (at !== undefined) given.push(["--at", { at, ...zone }]);
   if (globs.length > 0) given.push(["--on-change", { on_change: globs, ...(debounce && { debounce }) }]);
   if (hook !== undefined) given.push(["--on-hook", { on_hook: hook }]);
@@ -114,6 +116,9 @@ function triggerOf(flags: JobFlags, args: readonly string[]): { trigger: JobTrig
     throw usageError(
       `${given.map(([name]) => name).join(" and ")} exclude each other: a job has one trigger`,
     );
+  const schedule = given.length === 0 ? (args[0]?.trim() ?? "") : "";
+  if (tz !== undefined && at === undefined && (given.length > 0 || EVERY.test(schedule)))
+    throw usageError("--tz belongs to --at, or to a SCHEDULE with times such as '0 3 * * *'");
   if (debounce !== undefined && globs.length === 0) throw usageError("--debounce belongs to --on-change");
   if (end !== undefined && after === undefined) throw usageError("--after-end belongs to --after");
   const [first = "", second] = args;

@@ -304,7 +304,10 @@ interface Prepared {
 function refuseOwn(proc: Process, path: string): void {
   const { entry } = proc.spec.namespace.resolve(path);
   if (entry.device.provider) {
-    throw new SyscallError("INVALID", `${entry.path} is a model: only a run can call it. Try rnix spawn.`);
+    throw new SyscallError(
+      "INVALID",
+      `${entry.path} is a model: a run calls it in its steps, and no program does. Ask it by a run of its own: rnix spawn "…".`,
+    );
   }
   if (entry.path.startsWith("/dev/kernel/")) {
     throw new SyscallError(

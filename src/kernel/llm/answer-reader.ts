@@ -111,7 +111,8 @@ export class AnswerReader {
         else if (event.type === "turn") length = 0;
         else if (event.type === "usage") answer.usage = event.usage;
         else if (event.type === "stop") {
-          stop = stopOf(event);
+          // What has cut an answer is not undone by a later end.
+          if (!CUTS.has(stop.stop_reason)) stop = stopOf(event);
           addRest();
         } else if (event.type === "error") throw errorOf(event);
         this.#onEvent(event);
@@ -158,6 +159,8 @@ export class AnswerReader {
   }
 }
 
+/** The answer is not whole. */
+const CUTS: ReadonlySet<string> = new Set(["max_tokens", "refusal", "other"]);
 const READ_MAX = 1024 * 1024;
 /** Characters of one answer, including its events. No model writes as much, but a broken server may. */
 const MAX_ANSWER_CHARS = 16 * 1024 * 1024;

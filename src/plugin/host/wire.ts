@@ -100,7 +100,7 @@ export const REMOTE_METHODS: { readonly [O in RemoteOwner]: Readonly<Record<keyo
   {
     context: { spill: true, inbox: true, changing: true, access: true, secret: true },
     child: { write: true, end: true, read: true, exited: true, kill: true },
-    store: { read: true, replace: true, append: true, path: true, lines: true },
+    store: { read: true, replace: true, remove: true, append: true, path: true, lines: true },
     tools: { list: true, call: true },
     history: { runs: true, steps: true },
     search: { sources: true, put: true, find: true },

@@ -83,7 +83,7 @@ export class Connection {
     stream.on("end", () => {
       this.#queue(this.#framer.end());
       this.#ended = true;
-      if (this.#taken) this.#probe();
+      if (this.#taken || this.#watched) this.#probe();
       this.#notify();
     });
     // A client may reset the connection. "close" follows and ends everything.
@@ -105,7 +105,9 @@ export class Connection {
     };
     for (;;) {
       const frame = await this.#nextFrame();
-      if (!frame || (await handle(frame, peer)) === "close" || this.#watched) break;
+      if (!frame || (await handle(frame, peer)) === "close") break;
+      this.#watched = false;
+      this.#probing?.cancel();
     }
     await this.#finish();
   }
@@ -122,12 +124,13 @@ export class Connection {
   }
 
   /**
-   * For a request whose work ends with its client: the connection is read to notice its end, and closed after the
-   * answer.
+   * For a request whose work ends with its client: the connection is read to notice its end. A request that arrives
+   * meanwhile waits, and then so does the end.
    */
   #watch(): void {
     this.#watched = true;
-    this.take();
+    this.#stream.resume();
+    if (this.#ended) this.#probe();
   }
 
   #probe(): void {

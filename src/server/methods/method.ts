@@ -45,7 +45,7 @@ export interface StreamDefinition<P, A> {
 export function method<P, A>(o: {
   payload: () => z.ZodType<P>;
   closes?: boolean;
-  /** `caller.gone` aborts while it works, and the connection is closed after the answer. */
+  /** `caller.gone` aborts while it works. */
   watchesClient?: boolean;
   handle: PlainDefinition<P, A>["handle"];
 }): PlainDefinition<P, A> {

@@ -384,3 +384,17 @@ test("a job takes neither key nor address from the user's shell, and rnix cron a
 function inDays(days: number): string {
   return new Date(Date.now() + days * 86_400_000).toISOString();
 }
+
+test("an interval is a flag, too, and takes no time zone", async () => {
+  await using machine = new Machine();
+  machine.write("script.yaml", "responses:\n  - text: done\n");
+  const model = ["--provider", "replay", "--model", "script.yaml"];
+  const add = (...args: string[]) => machine.run(["cron", "add", ...args, ...model]);
+  expect(await add("--every", "10s", "look", "--name", "look")).toMatchObject({ code: 0 });
+  expect((await machine.run(["cron", "list"])).stdout).toContain("@every 10s");
+  for (const zone of ["Mars/Base", "Europe/Berlin"])
+    expect(await add("@every 2h", "look", "--name", "other", "--tz", zone)).toMatchObject({
+      code: 64,
+      stderr: expect.stringContaining("--tz belongs to"),
+    });
+});

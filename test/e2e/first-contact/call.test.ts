@@ -10,6 +10,7 @@ import { mcpJson, mcpServer } from "../support/mcp.ts";
 import { toolResults } from "../support/requests.ts";
 import { bash, calls, says } from "../support/scenes.ts";
 import { verdict } from "../support/verdict.ts";
+import { RawClient } from "../support/wire.ts";
 
 const RNIX = `'${binary()}'`;
 const WORDS = `import { defineTool } from "rnix/plugin";
@@ -290,8 +291,23 @@ describe("inside a run", () => {
     });
     await verdict(machine, ["try it", "--allow", "*"]);
     const [llm, kernel] = model.requests.slice(-1).flatMap(toolResults);
-    expect(llm).toMatch(/is a model: only a run can call it.*code 1$/s);
+    expect(llm).toMatch(/is a model: a run calls it in its steps, and no program does.*code 1$/s);
     expect(kernel).toMatch(/code 1$/);
     expect(model.requests).toHaveLength(2);
   });
+});
+
+test("a call leaves the connection open, also for requests that were sent behind it", async () => {
+  await using machine = new Machine();
+  machine.write("a.txt", "content\n");
+  await machine.ok(["daemon", "start"]);
+  const client = await RawClient.connect(machine.socket);
+  const payload = { cwd: machine.project, tool: "Read", input: { path: "a.txt" } };
+  for (let time = 0; time < 2; time++) {
+    const { ok, payload: made } = await client.ask("call", payload);
+    expect({ ok, made }).toMatchObject({ ok: true, made: { result: expect.stringContaining("content") } });
+  }
+  await client.send(`${JSON.stringify({ method: "call", payload, id: 1 })}\n{"method":"ping","id":2}\n`);
+  expect([(await client.line()).id, (await client.line()).id]).toEqual([1, 2]);
+  client.destroy();
 });
