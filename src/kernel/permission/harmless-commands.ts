@@ -211,7 +211,8 @@ function isHarmlessScript(program: "sed" | "awk", script: string): boolean {
     return false;
   const called = [...script.matchAll(/([A-Za-z_]\w*)\s*\(/g)].map(([, name = ""]) => name);
   return (
-    called.every((name) => AWK.has(name)) && !/\b(?:getline|system|include|load|extension)\b/.test(script)
+    called.every((name) => AWK.has(name)) &&
+    !/\b(?:ARGV|ARGC|getline|system|include|load|extension)\b/.test(script)
   );
 }
 

@@ -45,7 +45,7 @@ command wait exit return break continue shift set|text|*
 cat tac wc head nl fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump strings readlink realpath ls du df cmp comm stat|files|*
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
-grep egrep fgrep zgrep|pattern|* -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
+grep egrep fgrep|pattern|* -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
 jq|pattern|* -f@ --raw-output --compact-output --slurp --null-input --sort-keys --tab --exit-status --join-output
 rg|pattern|-nNiSsvwxcloqFPUuaHIhp0 -A: -B: -C: -g: -t: -T: -e! -m: -r: -j: -M: -d: -E: --files^ --hidden --no-ignore --no-ignore-vcs --json --count --count-matches --glob= --iglob= --type= --type-not= --type-list^ --files-with-matches --files-without-match --line-number --no-line-number --ignore-case --smart-case --case-sensitive --heading --no-heading --no-filename --with-filename --color= --max-count= --max-depth= --context= --after-context= --before-context= --sort= --sortr= --stats --multiline --multiline-dotall --pcre2 --fixed-strings --word-regexp --invert-match --only-matching --vimgrep --column --trim --no-messages --regexp! --replace= --null --quiet --text --version --no-config --max-columns= --threads=
 fd fdfind|pattern|-HIagilps0u -t: -e: -d: -E: --type= --extension= --max-depth= --min-depth= --hidden --no-ignore --glob --absolute-path --exclude= --full-path --ignore-case --color=
@@ -72,7 +72,8 @@ git version|text|--build-options
 git status|files|-sbvz -u? --short --branch --porcelain? --long --verbose --untracked-files? --ignored? --no-renames --ahead-behind --no-ahead-behind --show-stash --column?
 git diff|files|${DIFF}
 git diff-tree git diff-index git diff-files|files|${DIFF} -rt --no-commit-id --root
-git log git show git rev-list git reflog git whatchanged|files|${LOG}
+git log git show git rev-list git whatchanged|files|${LOG}
+git reflog|text0|${LOG}
 git shortlog|files|-nsecw? ${LOG} --summary --numbered --email
 git blame|files|-wMCselftncp -L: -M? -C? --line-porcelain --porcelain --date= --show-email --root --abbrev= --since= --color-lines --color-by-age
 git grep|pattern|-niIlLcwvEFPohHqWpaz -e! -A: -B: -C: -m: --cached --untracked --line-number --name-only --files-with-matches --files-without-match --count --ignore-case --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --break --heading --show-function --function-context --and --or --not --color? --no-color --column --only-matching --max-depth= --all-match
@@ -83,7 +84,7 @@ git remote get-url|text|--all --push
 git stash list|text0|${LOG}
 git stash show|text|${DIFF} --include-untracked --only-untracked
 git worktree list|text0|-vz --porcelain --verbose
-git config|text1|--get= --get-all= --get-regexp= --list -l --show-origin --show-scope --global --local --system --worktree --name-only
+git config|text0|--get= --get-all= --get-regexp= --list -l --show-origin --show-scope --global --local --system --worktree --name-only
 git rev-parse|files|-q --short? --verify --abbrev-ref? --symbolic --symbolic-full-name --show-toplevel --show-prefix --show-cdup --git-dir --git-common-dir --absolute-git-dir --is-inside-work-tree --is-inside-git-dir --is-bare-repository --all --branches? --tags? --remotes? --quiet --default= --sq --show-object-format
 git ls-files|files|-cdmosikuztvf -x: --cached --deleted --modified --others --ignored --stage --unmerged --killed --exclude-standard --exclude= --full-name --error-unmatch --directory --no-empty-directory --eol --deduplicate --abbrev? --recurse-submodules
 git ls-tree|files|-drtlz --name-only --name-status --full-name --full-tree --long --abbrev? --object-only --format%

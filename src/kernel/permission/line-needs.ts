@@ -1,6 +1,7 @@
 /** What of a command line a person has to decide in the mode `outside`, and why. */
 
 import { join, resolve } from "node:path";
+import { realOrSame } from "../../lib/inner-path.ts";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
@@ -134,7 +135,12 @@ class Walk {
     const file = fileOf(word, this.#variables);
     const isRead = access === "read";
     // A folder is no file to write.
-    const isKnown = file !== null && (access === "read" || !word.dynamic) && !/^~/.test(file);
+    // Behind a link, `..` leads elsewhere.
+    const isKnown =
+      file !== null &&
+      !/[^/.][^/]*\/+\.\.(?:\/|$)/.test(file) &&
+      (access === "read" || !word.dynamic) &&
+      !/^~/.test(file);
     if (!isKnown || (folders === null && !file.startsWith("/")))
       return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
     if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];
@@ -157,7 +163,10 @@ class Walk {
       this.#here = null;
       return;
     }
-    const entered = folders.map((folder) => resolve(folder, dir));
+    // A link leads `cd ..` and `cat ../file` to different folders.
+    const entered = [
+      ...new Set(folders.map((folder) => resolve(folder, dir)).flatMap((path) => [path, realOrSame(path)])),
+    ];
     this.#folders = [...new Set([...this.#folders, ...entered])];
     this.#here = entered.length === 1 ? (entered[0] ?? null) : null;
   }

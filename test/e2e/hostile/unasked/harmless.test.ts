@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { chmodSync } from "node:fs";
+import { chmodSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
@@ -58,6 +58,7 @@ test("no option that writes or runs something goes unasked, however it is writte
   const program = trap(machine);
   machine.write("a.txt", "b\na\n");
   const commands = [
+    ...["git reflog expire --all", "git config edit", "git config --global a.b c"],
     ...["git grep --op=./trap.sh a", "git grep -nO'./trap.sh' a", "git grep -O./trap.sh a"],
     ...["git diff --outp=ran", "git log --output=ran", "git -c core.pager=./trap.sh -p log", "git log --ext"],
     ...["sort --comp=./trap.sh -S1 a.txt", "sort --o=ran a.txt", "sort -bo ran a.txt", "sort -oran a.txt"],
@@ -127,7 +128,11 @@ test("no option that writes or runs something goes unasked, however it is writte
 test("a file outside the project is read by a command only as Read would read it", async () => {
   await using machine = new Machine({ git: true });
   machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
+  mkdirSync(join(machine.elsewhere, "deep"));
+  symlinkSync(join(machine.elsewhere, "deep"), join(machine.project, "link"));
   const commands = [
+    ...["cat link/../outside.txt", "cd link && cat ../outside.txt", "cd link; cat ../outside.txt"],
+    ...["awk 'BEGIN{ARGV[1]=\"/etc/passwd\";ARGC=2} {print}'", "cat src/../link/../outside.txt"],
     ...[
       "cat ../elsewhere/outside.txt",
       "cd .. && cat elsewhere/outside.txt",
