@@ -1,7 +1,7 @@
 /** The driver of /dev/daemons: the background units of a run, and the tool Monitor, which starts one. */
 
 import {
-  type DaemonKind,
+  DAEMON_KINDS,
   type DaemonSnapshot,
   definePlugin,
   type OpenContext,
@@ -11,17 +11,6 @@ import {
 } from "rnix/plugin";
 import { AnswerFile } from "./_lib/answer-file.ts";
 import { isObject } from "./_lib/is-object.ts";
-
-const KINDS: readonly DaemonKind[] = [
-  "local_bash",
-  "local_agent",
-  "monitor",
-  "lsp",
-  "remote_agent",
-  "in_process_teammate",
-  "local_workflow",
-  "dream",
-];
 
 const ID = { type: "string", minLength: 1, description: "Such as b0k3x9q2a." };
 
@@ -33,7 +22,7 @@ const TOOLS: ToolDef[] = [
     input: {
       type: "object",
       properties: {
-        kind: { type: "string", enum: KINDS },
+        kind: { type: "string", enum: DAEMON_KINDS },
         include_terminal: { type: "boolean", description: "Also those that have ended." },
       },
       additionalProperties: false,
@@ -96,9 +85,9 @@ async function answer(text: string, units: Units): Promise<string> {
   const request = parse(text);
   switch (request.op) {
     case "daemon_list": {
-      const kind = KINDS.find((one) => one === request.kind);
+      const kind = DAEMON_KINDS.find((one) => one === request.kind);
       if (request.kind !== undefined && kind === undefined) {
-        throw invalid(`kind must be one of ${KINDS.join(", ")}, not ${JSON.stringify(request.kind)}`);
+        throw invalid(`kind must be one of ${DAEMON_KINDS.join(", ")}, not ${JSON.stringify(request.kind)}`);
       }
       const found = await units.list({ kind, terminal: request.include_terminal === true });
       return found.length === 0 ? "no daemons" : found.map(listed).join("\n");

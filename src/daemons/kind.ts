@@ -1,6 +1,6 @@
 /** The kinds of background units: the letters of their ids, and which can be started. */
 
-import type { DaemonKind } from "../plugin/index.ts";
+import { type DaemonKind, SyscallError } from "../plugin/index.ts";
 
 /** A letter that begins the ids of a kind. */
 const PREFIXES: Readonly<Record<DaemonKind, string>> = {
@@ -14,19 +14,8 @@ const PREFIXES: Readonly<Record<DaemonKind, string>> = {
   dream: "d",
 };
 
-export const DAEMON_KINDS = [
-  "local_bash",
-  "local_agent",
-  "monitor",
-  "lsp",
-  "remote_agent",
-  "in_process_teammate",
-  "local_workflow",
-  "dream",
-] as const satisfies readonly DaemonKind[];
-
 /** Kinds that have an id, metadata and a rendering, but no implementation yet. */
-export const RESERVED_KINDS: ReadonlySet<DaemonKind> = new Set([
+const RESERVED_KINDS: ReadonlySet<DaemonKind> = new Set([
   "remote_agent",
   "in_process_teammate",
   "local_workflow",
@@ -44,6 +33,20 @@ export function generateID(kind: string, uuid: string): string {
   const prefix = isKind(kind) ? PREFIXES[kind] : UNKNOWN_PREFIX;
   const random = BigInt(`0x${uuid.replaceAll("-", "").slice(-RANDOM_DIGITS)}`).toString(BASE);
   return prefix + random.slice(-ID_CHARS).padStart(ID_CHARS, "0");
+}
+
+/** Fails with UNAVAILABLE for a reserved kind, and with INVALID for one that is no kind of a command. */
+export function requireCommandKind(kind: DaemonKind): void {
+  if (kind === "local_bash" || kind === "monitor") return;
+  if (RESERVED_KINDS.has(kind))
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `Units of kind ${kind} can't be started yet. Use local_bash, monitor or Agent.`,
+    );
+  throw new SyscallError(
+    "INVALID",
+    `Expected a unit of kind local_bash or monitor, got ${JSON.stringify(kind)}.`,
+  );
 }
 
 function isKind(kind: string): kind is DaemonKind {

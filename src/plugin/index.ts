@@ -31,7 +31,7 @@ export type * from "./programs.ts";
 export type * from "./schedule.ts";
 export type * from "./search.ts";
 export type * from "./store.ts";
-export type * from "./units.ts";
+export * from "./units.ts";
 
 // Model drivers.
 

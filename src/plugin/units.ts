@@ -1,15 +1,17 @@
 /** The service `units`: background units, which run beside an agent. Names and meanings: seed `daemon`. */
 
 /** The variants of a unit. The last four are reserved: starting one fails with UNAVAILABLE. */
-export type DaemonKind =
-  | "local_bash"
-  | "local_agent"
-  | "monitor"
-  | "lsp"
-  | "remote_agent"
-  | "in_process_teammate"
-  | "local_workflow"
-  | "dream";
+export const DAEMON_KINDS = [
+  "local_bash",
+  "local_agent",
+  "monitor",
+  "lsp",
+  "remote_agent",
+  "in_process_teammate",
+  "local_workflow",
+  "dream",
+] as const;
+export type DaemonKind = (typeof DAEMON_KINDS)[number];
 
 /** `completed`, `failed` and `killed` are terminal: a unit never leaves them. */
 export type DaemonStatus = "pending" | "running" | "completed" | "failed" | "killed";

@@ -7,10 +7,17 @@ import {
   OP_EVENT,
   OP_REMOVED,
 } from "../../src/daemons/daemon-state.ts";
-import { DAEMON_KINDS, generateID } from "../../src/daemons/kind.ts";
+import { generateID, requireCommandKind } from "../../src/daemons/kind.ts";
 import { isEvent, isLifecycle, newEventSignal, newLifecycleSignal } from "../../src/daemons/signal.ts";
 import { isTerminal } from "../../src/daemons/snapshot.ts";
-import type { Daemon, DaemonKind, DaemonSnapshot, DaemonStatus } from "../../src/plugin/index.ts";
+import {
+  DAEMON_KINDS,
+  type Daemon,
+  type DaemonKind,
+  type DaemonSnapshot,
+  type DaemonStatus,
+  SyscallError,
+} from "../../src/plugin/index.ts";
 
 /** A unit that does only what the test asks of it. */
 class Unit implements Daemon {
@@ -55,6 +62,26 @@ test("an id has the letter of its kind and eight base-36 characters", () => {
   expect(generateID("nothing", Bun.randomUUIDv7())[0]).toBe("x");
   const many = new Set(Array.from({ length: 10_000 }, () => generateID("monitor", Bun.randomUUIDv7())));
   expect(many.size).toBe(10_000);
+});
+
+test.each<[DaemonKind, string | null]>([
+  ["local_bash", null],
+  ["monitor", null],
+  ["local_agent", "INVALID"],
+  ["lsp", "INVALID"],
+  ["remote_agent", "UNAVAILABLE"],
+  ["in_process_teammate", "UNAVAILABLE"],
+  ["local_workflow", "UNAVAILABLE"],
+  ["dream", "UNAVAILABLE"],
+])("a command can be a unit of kind %s: %p", (kind, code) => {
+  const thrown = (() => {
+    try {
+      return requireCommandKind(kind) ?? null;
+    } catch (error) {
+      return error instanceof SyscallError ? error.code : error;
+    }
+  })();
+  expect(thrown).toBe(code);
 });
 
 test.each<[DaemonStatus, boolean]>([

@@ -3,7 +3,7 @@
 import { closeSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { CommandUnit, firstSnapshot, type UnitProgram } from "../../daemons/command-unit.ts";
-import { generateID } from "../../daemons/kind.ts";
+import { generateID, requireCommandKind } from "../../daemons/kind.ts";
 import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
 import type { Clock } from "../../lib/clock.ts";
@@ -12,6 +12,8 @@ import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
 import type { UnitRequest } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
+
+export { requireCommandKind };
 
 export interface CommandPorts {
   children: Pick<Children, "startUnit">;

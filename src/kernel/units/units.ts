@@ -103,7 +103,8 @@ export class Units implements ResourceHolder {
     // Loaded with the first unit: most runs have none.
     owned.starting++;
     try {
-      const { startCommand } = await import("./start-command.ts");
+      const { requireCommandKind, startCommand } = await import("./start-command.ts");
+      requireCommandKind(request.kind);
       if (proc.stopped || proc.ending)
         throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and starts no units.`);
       const unit = startCommand(
