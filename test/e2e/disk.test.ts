@@ -138,6 +138,35 @@ describe.skipIf(OWN_MOUNTS === undefined)("when the disk takes records again, th
 });
 
 test.skipIf(OWN_MOUNTS === undefined)(
+  "the first ps -a after a full disk says of each of several runs how it ended",
+  async () => {
+    await using machine = new Machine();
+    await using disk = await Disk.mount(machine);
+    const env = { RNIX_DATA_DIR: join(disk.path, "data") };
+    const intents = ["one", "two", "three"];
+    let running = 0;
+    const filled = Promise.withResolvers<void>();
+    await machine.model(async (request) => {
+      if (toolResults(request).length === 0) return bash("true");
+      running++;
+      if (running === intents.length) {
+        await disk.run("dd if=/dev/zero of=$DISK/filler bs=1k count=9999 2>/dev/null; true");
+        filled.resolve();
+      }
+      await filled.promise;
+      return { text: "x".repeat(40_000), ...bash("true") };
+    });
+    const ended = await Promise.all(
+      intents.map((intent) => machine.run(["spawn", intent, "--output", "json"], { env })),
+    );
+    for (const one of ended) expect(receiptOf(one).exit_reason).toBe("record_error");
+    await disk.run("rm $DISK/filler");
+    const listed = await machine.json(["ps", "-a", "--json"], { env });
+    expect(listed).toMatchObject(intents.map(() => ({ state: "dead", exit_reason: "record_error" })));
+  },
+);
+
+test.skipIf(OWN_MOUNTS === undefined)(
   "a full disk starts no run, at no cost; rnix gc frees space on it, and still knows the removed runs",
   async () => {
     await using machine = new Machine();

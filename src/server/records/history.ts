@@ -274,7 +274,8 @@ export class History {
     if (known.foreign) return asForeign(known, await readCrashedRun(known, records).catch(unread));
     const end = this.#ports.unrecordedEnd?.(known.uuid);
     if (end?.pid === known.pid) return end;
-    if (this.#ports.kernelAlive(known.kernel)) return known;
+    // The last record of this run may have been written, after the disk refused it, since `known` was read.
+    if (this.#ports.kernelAlive(known.kernel)) return (await records.info(known.uuid)) ?? known;
     const left = await orphanedRecord(records, known.uuid, (id) => this.#ports.kernelAlive(id));
     const info = left?.info ?? known;
     if (left?.held || info.ended_at_ms !== null) return info;
