@@ -121,7 +121,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     inboxes,
     find: (uuid) => table.findByUuid(uuid),
     record: (proc, uuid) => ports.runs(proc.spec.opts.project.dataDir).info(uuid),
-    emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", op, snapshot }),
+    emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", step: proc.step, op, snapshot }),
     beginEffects: (proc) => windows.begin(proc, "program"),
     warn: core.warn,
   });

@@ -1,5 +1,6 @@
 /** `rnix show`: prints all details of one process. */
 
+import { unitDetail } from "../../daemons/unit-line.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
@@ -10,7 +11,6 @@ import { print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
-import { unitDetail } from "../output/unit-line.ts";
 import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
 import { RUN_ARGUMENT } from "../target.ts";
 

@@ -1,5 +1,6 @@
 /** `rnix units`: lists background units, ends one, prints the output of one. */
 
+import { unitDetail } from "../../daemons/unit-line.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
@@ -8,7 +9,6 @@ import { type Io, type Wire, withSession } from "../io.ts";
 import { formatElapsed } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
-import { unitDetail } from "../output/unit-line.ts";
 
 const ID = { name: "ID", about: "of the unit, such as b0k3x9q2a; rnix units lists them" } as const;
 

@@ -1,5 +1,6 @@
 /** Shows a run as plain lines. */
 
+import { unitLine } from "../../daemons/unit-line.ts";
 import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { AskUser, ChildState, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
@@ -10,7 +11,6 @@ import { type LogEntry, LogText, stepTitle } from "./log.ts";
 import type { RunOutput } from "./run-output.ts";
 import { type Style, styleOf } from "./style.ts";
 import { resumeCommand } from "./suspension.ts";
-import { unitLine } from "./unit-line.ts";
 
 /** Columns shown of the intent of a supervisor or a program. */
 const INTENT_WIDTH = 200;

@@ -1,11 +1,11 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
+import { unitLine } from "../../daemons/unit-line.ts";
 import type { AskMode } from "../../lib/ask-modes.ts";
 import type { ChecklistItem } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
-import { unitLine } from "../output/unit-line.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunCalls } from "./run-calls.ts";
 import { RunClock } from "./run-clock.ts";

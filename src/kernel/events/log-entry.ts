@@ -3,8 +3,9 @@
  * live, and both must be the same.
  */
 
+import { unitLine } from "../../daemons/unit-line.ts";
 import { formatDuration } from "../../lib/duration.ts";
-import type { ToolCall } from "../../plugin/index.ts";
+import type { DaemonSnapshot, ToolCall } from "../../plugin/index.ts";
 import type { Compaction, ModelSwitch, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { LogEntry, ProcessEvent } from "../process/event.ts";
 
@@ -32,6 +33,14 @@ export function retryEntry(
 ): LogEntry {
   const text = `attempt ${attempt} failed: ${message}; retry in ${formatDuration(Math.ceil(delayMs))}`;
   return { ts: new Date(now).toISOString(), step, kind: "model", text };
+}
+
+/** Logs the start or the end of a background unit; undefined for any other change of it. */
+export function unitEntry(op: string, snapshot: DaemonSnapshot, step = 0): LogEntry | undefined {
+  const text = unitLine(op, snapshot);
+  return text === null
+    ? undefined
+    : { ts: snapshot.ended_at ?? snapshot.started_at, step, kind: "unit", text };
 }
 
 /** Logs a compaction, which explains why the model may have forgotten something. */

@@ -113,7 +113,7 @@ export type ProcessEvent =
   /** The list that a plugin shows of the whole tree. */
   | { type: "checklist"; plugin: string; items: readonly ChecklistItem[] }
   /** A background unit of the process changed; `op` as in the seed. */
-  | { type: "unit"; op: string; snapshot: DaemonSnapshot }
+  | { type: "unit"; step: number; op: string; snapshot: DaemonSnapshot }
   /** The process, or one below it, asks a person. */
   | { type: "ask"; ask: LiveAsk }
   /** The question is over. Without a verdict its call has ended, or, if `parked`, its run is suspended and keeps it. */

@@ -1,19 +1,25 @@
 /** The method attach_log. */
 
 import { z } from "zod";
-import { retryEntry, switchEntry } from "../../kernel/events/log-entry.ts";
+import { retryEntry, switchEntry, unitEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/process/event.ts";
 import type { Channel } from "../../lib/channel.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
-import { JOURNAL } from "../../store/runs/run-files.ts";
+import { JOURNAL, UNITS } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
 import { allSteps, type Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
-import { endEntries, entriesOfJournal, entriesOfProgram, entriesOfStep } from "./shared/log-entries.ts";
+import {
+  endEntries,
+  entriesOfJournal,
+  entriesOfProgram,
+  entriesOfStep,
+  entriesOfUnits,
+} from "./shared/log-entries.ts";
 import { eof, until } from "./shared/stream-events.ts";
 import { supervisorLog } from "./shared/supervisor-log.ts";
 
@@ -80,6 +86,7 @@ async function* agentLog(
 /** The entry of an event. Retries are shown live only: no record holds them. */
 function liveEntry(event: ProcessEvent, now: number): LogEntry | undefined {
   if (event.type === "log") return event.entry;
+  if (event.type === "unit") return unitEntry(event.op, event.snapshot, event.step);
   return event.type === "retry" ? retryEntry(event, now) : undefined;
 }
 
@@ -98,11 +105,16 @@ async function* recordedLog(
   { records, info }: Run,
   damage: Damage,
 ): AsyncGenerator<Entry, (entry: LogEntry) => boolean> {
+  // Read first: what comes later is live.
+  const unitLog = await records.units(info.uuid);
+  damage.add(UNITS, unitLog);
+  const units = entriesOfUnits(unitLog.records);
+  const unitTexts = new Set(units.map(({ text }) => text));
   // The journal is read before the steps: a step recorded meanwhile is then in the steps. In the other order it would be in neither.
   const journal = await records.journal(info.uuid);
   let recorded = 0;
   for await (const step of allSteps(records, info.uuid, damage)) {
-    yield* entriesOfStep(step);
+    yield* withUnits(entriesOfStep(step), units);
     recorded = Math.max(recorded, step.step);
   }
   damage.add(JOURNAL, journal);
@@ -110,9 +122,20 @@ async function* recordedLog(
   const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries, { cutOff })].filter(
     (entry) => entry.step > recorded,
   );
-  yield* open;
+  yield* withUnits(open, units);
+  yield* units.map((unit) => ({ ...unit, step: open.at(-1)?.step ?? recorded }));
   const texts = new Set(open.map(key));
-  return (entry) => entry.step <= recorded || texts.delete(key(entry));
+  return (entry) =>
+    entry.kind === "unit" ? unitTexts.delete(entry.text) : entry.step <= recorded || texts.delete(key(entry));
+}
+
+/** Takes the units that are older than an entry, and puts them before it. */
+function* withUnits(entries: readonly LogEntry[], units: LogEntry[]): Generator<LogEntry> {
+  for (const entry of entries) {
+    const later = units.findIndex(({ ts }) => ts >= entry.ts);
+    for (const unit of units.splice(0, later < 0 ? units.length : later)) yield { ...unit, step: entry.step };
+    yield entry;
+  }
 }
 
 function key({ step, kind, text, call }: LogEntry): string {

@@ -7,11 +7,13 @@ import {
   resultEntry,
   switchEntry,
   textEntry,
+  unitEntry,
 } from "../../../kernel/events/log-entry.ts";
 import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { Message } from "../../../plugin/index.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
 import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";
+import type { UnitLine } from "../../../store/runs/unit-schema.ts";
 import { receiptOf } from "./receipt.ts";
 
 /** The log of a finished step: messages from its inbox, the model's thoughts and text, then each call and its result. */
@@ -39,6 +41,14 @@ export function entriesOfProgram(info: ProcInfo): LogEntry[] {
   }
   const ended = `ended: ${info.exit_reason} (exit ${info.exit_code})`;
   return [...wordsOf(at, "text", info.result ?? ""), { ...at, kind: "unit", text: ended }];
+}
+
+/** The starts and ends of the run's background units. */
+export function entriesOfUnits(lines: readonly UnitLine[]): LogEntry[] {
+  return lines.flatMap((line) => {
+    if (line.t === "started") return unitEntry("added", line.snapshot) ?? [];
+    return line.t === "ended" ? (unitEntry(line.snapshot.status, line.snapshot) ?? []) : [];
+  });
 }
 
 /** How the run ended or why it was suspended: its last entry. None while it lives. */

@@ -1,6 +1,6 @@
 /** A background unit in one line. */
 
-import type { DaemonSnapshot } from "../../plugin/index.ts";
+import type { DaemonSnapshot } from "../plugin/index.ts";
 
 /** What a change of a unit is shown as; null for one that is not shown. */
 export function unitLine(op: string, snapshot: DaemonSnapshot): string | null {
