@@ -86,6 +86,8 @@ class SystemOutput implements Output {
   #take(shown: string | Uint8Array): void {
     if (this.closed || shown.length === 0) return;
     try {
+      if (this.#sink === undefined && this.#fd === 1 && wasClosed(this.#fd))
+        throw new Error("stdout is closed; redirect it to /dev/null to drop the answer");
       this.#sink ??= sinkOf(this.#fd, this.isTTY);
       // Data beyond the sink's buffer is written immediately, and that write reports the failure.
       for (const under of [this.#sink.write(shown), this.#sink.flush()]) {
@@ -159,9 +161,28 @@ function kindOfStdin(): Input["kind"] {
 function isTerminal(fd: number): boolean {
   const stat = statOf(fd);
   if (!stat?.isCharacterDevice()) return false;
+  return !isNothing(stat) && process.getBuiltinModule("node:tty").isatty(fd);
+}
+
+/** Whether it is /dev/null. */
+function isNothing({ rdev }: Stats): boolean {
   const { statSync } = process.getBuiltinModule("node:fs");
-  const nothing = statSync("/dev/null", { throwIfNoEntry: false });
-  return stat.rdev !== nothing?.rdev && process.getBuiltinModule("node:tty").isatty(fd);
+  return rdev === statSync("/dev/null", { throwIfNoEntry: false })?.rdev;
+}
+
+const O_CLOEXEC = 0o2000000;
+
+/**
+ * Whether the caller closed it (`>&-`). Bun opens /dev/null in its place, with O_CLOEXEC, which no descriptor has that
+ * the caller opened. Always false without /proc.
+ */
+function wasClosed(fd: number): boolean {
+  const stat = statOf(fd);
+  if (!stat?.isCharacterDevice() || !isNothing(stat)) return stat === null;
+  const { existsSync, readFileSync } = process.getBuiltinModule("node:fs");
+  const file = `/proc/self/fdinfo/${fd}`;
+  const [, flags = "0"] = (existsSync(file) && /^flags:\s*([0-7]+)/m.exec(readFileSync(file, "utf8"))) || [];
+  return (Number.parseInt(flags, 8) & O_CLOEXEC) !== 0;
 }
 
 /** null when it was closed by the caller (`<&-`): the same as empty. */

@@ -199,6 +199,22 @@ describe("the output", () => {
       expect(ran.stderr.toString()).toContain("could not write the output");
     });
   }
+
+  test.skipIf(process.platform !== "linux")("to a closed stdout is an error, to /dev/null it is not", () => {
+    const version = [process.execPath, MAIN, "version", "--json"];
+    for (const [redirected, code] of [
+      [">&-", 1],
+      [">&- <&-", 1],
+      [">/dev/null", 0],
+      ["2>&- >/dev/null", 0],
+    ] as const) {
+      const ran = Bun.spawnSync(["sh", "-c", `"$@" ${redirected}`, "sh", ...version], { env: ENV });
+      expect([redirected, ran.exitCode]).toEqual([redirected, code]);
+      if (code !== 0) expect(ran.stderr.toString()).toContain("stdout is closed");
+    }
+    const ignored = Bun.spawnSync(version, { env: ENV, stdout: "ignore" });
+    expect(ignored.exitCode).toBe(0);
+  });
 });
 
 /** A run whose tool sleeps, and the daemon that holds it. */

@@ -166,6 +166,29 @@ test.skipIf(OWN_MOUNTS === undefined)(
   },
 );
 
+for (const where of [[], ["--no-daemon"]]) {
+  test.skipIf(OWN_MOUNTS === undefined)(
+    `a run whose end does not fit on the disk does not end with 0 (${where[0] ?? "daemon"})`,
+    async () => {
+      await using machine = new Machine();
+      await using disk = await Disk.mount(machine);
+      const env = { RNIX_DATA_DIR: join(disk.path, "data") };
+      await machine.model(async (request) => {
+        if (toolResults(request).length === 0) return bash("true");
+        await disk.run("dd if=/dev/zero of=$DISK/filler bs=1k count=9999 2>/dev/null; true");
+        // Short enough for what is left of a block.
+        return says("ok");
+      });
+      const ended = await machine.run(["spawn", "go", "--output", "json", ...where], { env });
+      const failed = { exit_code: 1, exit_reason: "record_error", result: "ok" };
+      expect(receiptOf(ended)).toMatchObject(failed);
+      await disk.run("rm $DISK/filler");
+      if (where.length === 0)
+        expect(await machine.json(["ps", "-a", "--json"], { env })).toMatchObject([failed]);
+    },
+  );
+}
+
 test.skipIf(OWN_MOUNTS === undefined)(
   "a full disk starts no run, at no cost; rnix gc frees space on it, and still knows the removed runs",
   async () => {

@@ -604,13 +604,14 @@ describe("records", () => {
       }, says("second"));
       await using h = new KernelHarness({ model, fs: fullForInfo(disk) });
       const { info } = await h.run("go");
-      expect(info).toMatchObject({ exit_code: 0, exit_reason: "completed" });
+      const failed = { exit_code: 1, exit_reason: "record_error", result: "done" };
+      expect(info).toMatchObject(failed);
       expect(h.warnings.join()).toContain("the end could not be recorded");
       expect((await h.runs.info(info.uuid))?.state).toBe("running");
       disk.full = false;
       if (when === "another run ends") await h.run("again");
       else await h.kernel.shutdown();
-      expect(await h.runs.info(info.uuid)).toMatchObject({ state: "dead", exit_code: 0, result: "done" });
+      expect(await h.runs.info(info.uuid)).toMatchObject({ ...failed, state: "dead" });
     },
   );
 

@@ -137,10 +137,14 @@ export class ProcessRunner {
       await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
     }
     // Reads `stopped` again: a kill may have replaced the first reason.
-    const exit = verdict(finalOutcome(proc, outcome), proc.checks, countedChildren(proc, units.agents(proc)));
-    proc.terminate(exit);
-    this.#trace(proc, exit);
-    await this.#record(proc);
+    const earned = verdict(
+      finalOutcome(proc, outcome),
+      proc.checks,
+      countedChildren(proc, units.agents(proc)),
+    );
+    proc.terminate(earned);
+    this.#trace(proc, earned);
+    const exit = await this.#record(proc, earned);
     this.#notifyParent(proc, exit);
     await this.#attempt(proc, "callbacks", () => {
       if (exit.error) callbacks?.onError(proc.pid, exit.error);
@@ -162,23 +166,42 @@ export class ProcessRunner {
     this.#ports.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
   }
 
-  /** Makes the end durable. A failure is logged; the verdict stands all the same. */
-  async #record(proc: Process): Promise<void> {
-    const info = proc.info();
-    // The reap follows at once and makes it dead.
-    const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
-    await this.#attempt(proc, "the end could not be recorded", () =>
-      this.pendingRecords.write(last, () => proc.record.info(last)),
-    );
+  /**
+   * Makes the end durable. A failure is logged, and a run that had completed has failed: its record does not say so.
+   * Returns the verdict.
+   */
+  async #record(proc: Process, earned: ExitStatus): Promise<ExitStatus> {
+    const write = (): void => {
+      const info = proc.info();
+      // The reap follows at once and makes it dead.
+      const last: ProcInfo = info.state === "zombie" ? { ...info, state: "dead" } : info;
+      this.pendingRecords.write(last, () => proc.record.info(last));
+    };
+    const what = "the end could not be recorded";
+    const error = await this.#attempt(proc, what, write);
+    const exit: ExitStatus =
+      error === null || earned.code !== 0 ? earned : { code: FAILED, reason: "record_error", error };
+    if (exit !== earned) {
+      proc.amend(exit);
+      await this.#attempt(proc, what, write);
+    }
     await this.#attempt(proc, "the end could not be made durable", () => proc.record.close());
+    return exit;
   }
 
-  /** Runs one part of the end and logs its failure. */
-  async #attempt(proc: Process, what: string, part: () => Promise<void> | void): Promise<void> {
+  /** Runs one part of the end. Logs its failure and returns it. */
+  async #attempt(
+    proc: Process,
+    what: string,
+    part: () => Promise<void> | void,
+  ): Promise<SyscallError | null> {
     try {
       await part();
+      return null;
     } catch (thrown) {
-      this.#ports.warn(`PID ${proc.pid}`, `${what}: ${namedError(thrown, what, proc.pid).message}`);
+      const error = namedError(thrown, what, proc.pid);
+      this.#ports.warn(`PID ${proc.pid}`, `${what}: ${error.message}`);
+      return error;
     }
   }
 

@@ -411,6 +411,11 @@ export class Process {
     this.#exit = exit;
   }
 
+  /** Replaces the verdict of an ended process that has not settled. */
+  amend(exit: ExitStatus): void {
+    this.#exit = exit;
+  }
+
   settle(): void {
     if (!this.#exit) return;
     this.#settled = true;
