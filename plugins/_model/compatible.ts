@@ -1,7 +1,10 @@
 /** Models of servers with OpenAI's chat completions. */
 
-import type { LanguageModelV4 } from "@ai-sdk/provider";
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import { SyscallError } from "rnix/plugin";
 import { isObject } from "../_lib/is-object.ts";
+import { Memo } from "./memo.ts";
 import type { ListRequest } from "./model-list.ts";
 import type { Access, Connection } from "./open.ts";
 import type { Settings } from "./settings.ts";
@@ -25,14 +28,38 @@ export function modelsAt(url: string, key: string): ListRequest {
   return { url: `${url.replace(/\/+$/, "")}/models`, headers };
 }
 
+/** The package's model without a key; the package builds the schemas of its answers in each model object. */
+const shared = new Memo<LanguageModelV4>();
+
+/** What fetches for the call under way. */
+const calls = new AsyncLocalStorage<typeof fetch>();
+
 async function languageModel(url: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {
+  const common = await shared.get([url, model], () => sharedModel(url, model));
+  const { specificationVersion, provider, modelId, supportedUrls } = common;
+  const withKey = (options: LanguageModelV4CallOptions): LanguageModelV4CallOptions =>
+    key === "" ? options : { ...options, headers: { ...options.headers, authorization: `Bearer ${key}` } };
+  return {
+    ...{ specificationVersion, provider, modelId, supportedUrls },
+    doGenerate: (options) => calls.run(fetch, () => common.doGenerate(withKey(options))),
+    doStream: (options) => calls.run(fetch, () => common.doStream(withKey(options))),
+  };
+}
+
+async function sharedModel(url: string, model: string): Promise<LanguageModelV4> {
   const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
-  const apiKey = key === "" ? undefined : key;
+  const ofCall: typeof fetch = Object.assign(
+    (...request: Parameters<typeof fetch>) => {
+      const fetch = calls.getStore();
+      if (fetch === undefined) throw new SyscallError("DRIVER", "a request outside of a call of the model");
+      return fetch(...request);
+    },
+    { preconnect: fetch.preconnect },
+  );
   return createOpenAICompatible({
     name: NAME,
     baseURL: url,
-    apiKey,
-    fetch,
+    fetch: ofCall,
     includeUsage: true,
     metadataExtractor: { extractMetadata: async () => undefined, createStreamExtractor: cutWords },
   })(model);

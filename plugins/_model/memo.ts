@@ -1,9 +1,6 @@
 /** A cache of one value. */
 
-/**
- * Keeps the last value and returns it while the key stays the same. A provider package builds the schemas of its
- * answers in each model object, which is most of the cost of a request.
- */
+/** Keeps the last value and returns it while the key stays the same. */
 export class Memo<T> {
   #last: { key: readonly unknown[]; value: T } | undefined;
 

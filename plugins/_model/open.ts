@@ -5,7 +5,6 @@ import type { ListedModel, LLMRequest, OpenContext, VFSFile } from "rnix/plugin"
 import { AiSdkModel } from "./ai-sdk.ts";
 import type { Blame } from "./failure.ts";
 import { requestFetch } from "./fetch.ts";
-import { Memo } from "./memo.ts";
 import { ModelFile } from "./model-file.ts";
 import type { ListRequest } from "./model-list.ts";
 import { keyOf, type Settings, settingsOf } from "./settings.ts";
@@ -51,7 +50,6 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
   const connection = connect(settings);
   const { keyVariable, ...server } = connection.blame;
   const who = { ...server, keyVariable: settings.key_source ?? keyVariable };
-  const memo = new Memo<LanguageModelV4>();
   const reported = new Set<string>();
   const onLeftOut = (what: string): void => {
     if (reported.has(what)) return;
@@ -65,13 +63,11 @@ export function openModel(context: OpenContext, { name, models, connect }: HttpD
     const blame: Blame = { ...who, model: request.model, key };
     const streams = request.stream === true;
     return {
-      model: await memo.get([request.model, key, streams], () =>
-        connection.languageModel({
-          model: request.model,
-          key,
-          fetch: requestFetch(streams, blame, context.env, () => onBytes()),
-        }),
-      ),
+      model: await connection.languageModel({
+        model: request.model,
+        key,
+        fetch: requestFetch(streams, blame, context.env, () => onBytes()),
+      }),
       options: connection.options(options, request),
       blame,
       onLeftOut,

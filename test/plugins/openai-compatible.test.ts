@@ -33,6 +33,21 @@ test("a request has the entry's fields, and no key when there is none", async ()
   });
 });
 
+test("requests at once through one server and model each have their own key", async () => {
+  const keys = ["", "sk-1", "sk-2", "sk-3", "sk-4"];
+  await using server = await ModelServer.start(keys.flatMap(() => [{ text: "ok" }, { text: "ok" }]));
+  const entry = { base_url: server.openaiUrl };
+  await Promise.all(
+    keys.map(async (key) => {
+      const file = await openModel(compatible, DEVICE, { ...entry, key: key || null });
+      for (const stream of [true, false]) await ask(file, { stream, effort: undefined });
+      await file.close();
+    }),
+  );
+  const sent = server.requests.map(({ headers }) => headers.get("authorization") ?? "Bearer ");
+  expect(sent.toSorted()).toEqual(keys.flatMap((key) => [`Bearer ${key}`, `Bearer ${key}`]).toSorted());
+});
+
 describe("OpenRouter's own fields", () => {
   const asked = async (response: () => Response) => {
     const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: response });
