@@ -24,7 +24,7 @@ export async function changeRights(
     const answer =
       method === "deny"
         ? await wire.request(method, rules)
-        : await wire.request(method, { ...rules, folders });
+        : await wire.request(method, { ...rules, ...(folders.length > 0 && { folders }) });
     if (flags.json) {
       io.stdout.write(`${JSON.stringify(answer, null, 2)}\n`);
       return EXIT.ok;

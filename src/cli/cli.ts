@@ -37,8 +37,10 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
     const { answerCompletion } = await import("./completion/answer.ts");
     return answerCompletion(io, args);
   }
-  if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv)))
-    return dispatch(["spawn", ...argv], { ...io, byHand: true }, words);
+  if (!Object.hasOwn(COMMANDS, first) && (await isIntent(argv))) {
+    io.byHand = true;
+    return dispatch(["spawn", ...argv], io, words);
+  }
   const { command, rest } = await find(first, args, words, io);
   if (asksForHelp(rest)) {
     const { commandHelp } = await import("./help.ts");

@@ -91,7 +91,7 @@ export interface Io {
   /** The terminal of stdout. null unless stdout and stderr are terminals. */
   terminal(): Terminal | null;
   /** The user typed `rnix "…"`, which asks what a conversation asks. */
-  readonly byHand?: true;
+  byHand?: true;
   timer(ms: number, f: () => void): Timer;
   /** Returns a function that stops listening. */
   onSignal(name: "SIGINT" | "SIGTERM" | "SIGHUP", f: () => void): () => void;
