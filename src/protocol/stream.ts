@@ -34,6 +34,8 @@ export type ProgressPayload =
       base?: { ref: string; commit: string };
       /** After each answer the run waits for a message instead of ending. */
       chat: boolean;
+      /** What a person is asked for without a rule. */
+      mode: AskMode;
       max_steps: number | null;
       context_window: number | null;
       started_at_ms: number;

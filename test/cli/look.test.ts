@@ -427,6 +427,7 @@ describe("rnix attach", () => {
       because: "",
       agent: "supervisor",
       chat: false,
+      mode: "off" as const,
       attended: false,
       max_steps: null,
       context_window: null,

@@ -211,6 +211,7 @@ export const SPAWNED: StreamEvent = {
     because: "OPENAI_API_KEY",
     agent: "default",
     chat: false,
+    mode: "off",
     max_steps: 100,
     context_window: null,
     started_at_ms: 0,

@@ -55,7 +55,7 @@ test("a mode is changed while the run works, by the operator, for its children t
   expect(info.asks[0]?.call?.rules).toEqual(["the mode outside"]);
   const modes: string[] = [];
   for await (const event of channel) if (event.type === "mode") modes.push(event.mode);
-  expect(modes).toEqual(["off", "plan", "outside"]);
+  expect(modes).toEqual(["plan", "outside"]);
   const { info: again } = await h.resumed(info.uuid);
   expect([again.exit_reason, again.permissions.ask_mode]).toEqual(["suspended", "outside"]);
   const { info: free } = await h.resumed(info.uuid, {}, { askMode: "off" });

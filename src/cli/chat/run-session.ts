@@ -211,7 +211,7 @@ export class RunSession {
   }
 
   #progress(payload: Extract<StreamEvent, { type: "progress" }>["payload"]): void {
-    if (payload.event === "mode") this.#ports.modeChanged(this, payload.mode);
+    if (payload.event === "mode" || payload.event === "spawn") this.#ports.modeChanged(this, payload.mode);
     if (payload.event === "message") this.#newestSeq = Math.max(this.#newestSeq, payload.seq);
     // All messages that wait come before the activity, the one that was sent with the beginning as the last.
     if (payload.event === "activity") {

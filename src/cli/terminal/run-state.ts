@@ -158,6 +158,7 @@ export class RunState {
     // After a lost connection the present state is sent again.
     const isKnown = this.head?.pid === payload.pid;
     this.head = payload;
+    this.mode = payload.mode;
     this.contextWindow = payload.context_window;
     this.#clock.set(payload.elapsed_ms, now);
     return isKnown ? [] : [{ type: "block", block: { kind: "head", run: payload } }];

@@ -176,10 +176,7 @@ export class ProcessEvents {
 
   /** The state of a process that a client gets first. Its last part, the activity, follows what else is added. */
   #stateOf(proc: Process): ProcessEvent[] {
-    const events: ProcessEvent[] = [
-      { type: "spawn", info: proc.info() },
-      { type: "mode", mode: proc.permissions.askMode },
-    ];
+    const events: ProcessEvent[] = [{ type: "spawn", info: proc.info() }];
     for (const text of proc.notices) events.push({ type: "notice", text });
     const { table } = this.#ports;
     for (const child of table.tree(proc).slice(1, 1 + MAX_CHILDREN)) {

@@ -254,7 +254,6 @@ describe("the output of a running call", () => {
     await settled();
     expect(late.map((event) => (event.type === "log" ? event.entry.kind : event.type))).toEqual([
       "spawn",
-      "mode",
       "step",
       "tool",
       "tool_output",

@@ -2,6 +2,7 @@
 
 import type { LiveAsk, ProcessEvent, RunUse } from "../../../kernel/process/event.ts";
 import type { ProcInfo } from "../../../kernel/types.ts";
+import { recordedMode } from "../../../lib/ask-modes.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { AskUser, ProcRef, ProgressPayload, StreamEvent } from "../../../protocol/methods.ts";
 import type { Damage } from "../../records/damage.ts";
@@ -83,6 +84,7 @@ export function spawnEvent(info: ProcInfo, because = ""): StreamEvent {
     ...{ pid, uuid, intent, provider, model, because, agent },
     ...(info.base && { base: info.base }),
     chat: info.chat,
+    mode: recordedMode(info.permissions),
     max_steps,
     context_window: info.provider_facts?.context_window ?? null,
     started_at_ms: info.created_at_ms,
