@@ -172,7 +172,7 @@ describe("a hostile clone", () => {
     expect(shown.stdout).toContain("Not covered: what the programs of these commands read or import in turn");
     await machine.ok(["trust", "--yes"]);
     const trusted = await verdict(machine, ["do it", "--agent", "own"]);
-    expect(trusted.receipt.checks).toEqual([{ command: "sh ./ci/check.sh", exit_code: 0 }]);
+    expect(trusted.receipt.checks).toMatchObject([{ command: "sh ./ci/check.sh", exit_code: 0 }]);
     expect(toolResults(model.last)).toEqual(["hi"]);
     machine.write("ci/check.sh", `touch ${join(machine.elsewhere, "check")}\n`);
     const changed = await machine.run(["spawn", "do it", "--agent", "own"]);
