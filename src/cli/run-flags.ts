@@ -2,6 +2,7 @@
 
 import { ASK_MODES } from "../lib/ask-modes.ts";
 import { EFFORTS } from "../plugin/index.ts";
+import { usageError } from "./exit.ts";
 import {
   bool,
   choice,
@@ -30,6 +31,22 @@ export const ASK_FLAGS = {
     ["deny", "default", "park"],
   ),
 };
+
+/** What follows an answer while background units live. */
+export const UNIT_FLAGS = {
+  "on-units": choice(
+    "with live background units, after the answer: wait for them, suspend until they report, or end them",
+    ["wait", "park", "kill"],
+  ),
+};
+
+/** Fails with USAGE where nothing would wake a parked run. */
+export function requireWaker(flags: FlagValues<typeof UNIT_FLAGS> & { "no-daemon": boolean }): void {
+  if (flags["on-units"] !== "park" || !flags["no-daemon"]) return;
+  throw usageError(
+    "--on-units park and --no-daemon exclude each other: only the daemon wakes a run when its units report",
+  );
+}
 
 type AskFlags = FlagValues<typeof ASK_FLAGS>;
 
@@ -94,6 +111,7 @@ export const SPAWN_FLAGS = {
   allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
   deny: rules("refuse these tools"),
   ...ASK_FLAGS,
+  ...UNIT_FLAGS,
   mcp: list("start this MCP server for the run; without it the run does not begin", "NAME"),
   skill: list("load this skill into the prompt", "NAME"),
   sandbox: choice("whether programs must run in a sandbox (there is none yet: required exits 69)", [
@@ -131,6 +149,7 @@ export async function spawnFields(io: Io, flags: SpawnFlags) {
   return {
     ...newRunFields(io, flags),
     effort: flags.effort,
+    on_units: flags["on-units"],
     sandbox: flags.sandbox,
     base: flags.base,
     check: unlessEmpty(flags.check),

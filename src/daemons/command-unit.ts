@@ -28,8 +28,6 @@ interface CommandUnitOptions extends CommandUnitFacts {
   file: OutputFile;
   clock: Clock;
   emit(signal: Signal): void;
-  /** Records its end. The end is announced when this has settled. */
-  record(snapshot: DaemonSnapshot): Promise<void>;
   /** Removes keys from what is shown. */
   hide(text: string): string;
   onFault(what: string, thrown: unknown): void;
@@ -142,9 +140,9 @@ export class CommandUnit implements Daemon {
     this.#o.emit(newEventSignal(this, text, closing, this.#o.clock.now()));
   }
 
-  /** The output is durable before the end is recorded, and the end recorded before it is announced. */
+  /** The output is durable before the end is announced. */
   async #finish(): Promise<void> {
-    const { clock, emit, file, program, record } = this.#o;
+    const { clock, emit, file, program } = this.#o;
     const { code } = await program.exited();
     this.#look?.cancel();
     this.#deadline?.cancel();
@@ -153,9 +151,6 @@ export class CommandUnit implements Daemon {
     this.#exitCode = code;
     this.#endedAtMs = clock.now();
     this.#status = this.#killed !== null ? "killed" : code === 0 ? "completed" : "failed";
-    await record(this.snapshot()).catch((thrown) =>
-      this.#o.onFault(`The record of unit ${this.#o.id}`, thrown),
-    );
     emit(newLifecycleSignal(this, this.#status, clock.now()));
   }
 

@@ -123,6 +123,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
     record: (proc, uuid) => ports.runs(proc.spec.opts.project.dataDir).info(uuid),
     emit: (proc, { op, snapshot }) => watchers.emit(proc, { type: "unit", step: proc.step, op, snapshot }),
     beginEffects: (proc) => windows.begin(proc, "program"),
+    reported: (uuid) => ports.mailed?.(uuid),
     warn: core.warn,
   });
   const openContexts: OpenContexts = new OpenContexts({
@@ -310,7 +311,10 @@ export function buildAgents(ports: KernelPorts, core: Core, io: Io, processes: P
     notify: core.notifyAsKernel,
   });
   // After the children: those that were units are units again.
-  events.subscribe({ onResumed: (proc, { units, unread }) => io.units.resumed(proc, units, unread) });
+  events.subscribe({
+    onResumed: (proc, { units, unread }) => io.units.resumed(proc, units, unread),
+    onEnded: (uuid) => void io.units.endParked(uuid),
+  });
   return {
     gate,
     drain,
@@ -392,7 +396,7 @@ export function buildSystem(
 ) {
   const { children, clock } = ports;
   const { debug, log, table, warn } = core;
-  const { mounts, openContexts } = io;
+  const { mounts, openContexts, units } = io;
   const { drain, processes, resumer, store } = agents;
   const supervisors = new SupervisorManager({
     ...ports,
@@ -415,6 +419,7 @@ export function buildSystem(
     init,
     drain,
     resumer,
+    units,
   });
   const calls = new DirectCalls({
     ...ports,

@@ -50,6 +50,8 @@ export interface KernelUnits {
   ownerOf(id: string): PID;
   stop(id: string): Promise<DaemonSnapshot>;
   output(id: string): Promise<{ snapshot: DaemonSnapshot; text: string }>;
+  /** Whether units of a suspended run go on here, and none has reported anything. */
+  isParked(uuid: string): boolean;
   /** Empty for a process that is not live here. */
   list(pid: PID, filter?: { terminal?: boolean }): DaemonSnapshot[];
 }
@@ -59,6 +61,7 @@ function unitsById(table: ProcessTable, units: Units): KernelUnits {
     ownerOf: (id) => units.ownerOf(id).pid,
     stop: async (id) => units.stop(units.ownerOf(id), id),
     output: async (id) => units.output(units.ownerOf(id), id),
+    isParked: (uuid) => units.isParked(uuid),
     list(pid, filter) {
       const proc = table.find(pid);
       return proc ? units.list(proc, filter) : [];

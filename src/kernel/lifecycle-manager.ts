@@ -10,8 +10,10 @@ import { killed, suspendedFor } from "./process/verdict.ts";
 import { type GivenAnswer, type StoredRunPorts, SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
+import type { Units } from "./units/units.ts";
 
 interface LifecycleManagerPorts extends ShutdownPorts, StoredRunPorts {
+  units: Pick<Units, "endParked">;
   resumer: RunResumer;
   events: LifecycleEvents;
 }
@@ -99,6 +101,7 @@ export class LifecycleManager {
     await this.#ports.debug.callFor(undefined, undefined, "Suspend", { uuid, reason, wake }, () =>
       this.#suspended.setWake(uuid, dataDir, reason, wake),
     );
+    if (wake.on !== "unit") await this.#ports.units.endParked(uuid);
   }
 
   /** Gives a suspended run another model or effort. Returns its record; null when it is not suspended. */

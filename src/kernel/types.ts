@@ -284,6 +284,8 @@ export interface SpawnOpts {
   alwaysAllowed?: readonly string[];
   /** What decides a question when no client can answer it. */
   onAsk?: OnAsk;
+  /** What follows the answer of the run while its background units live. Absent: it waits for them. */
+  onUnits?: OnUnits;
   /** Of a call of PID 0 about a run: the root run of its tree, and the folder of its record. */
   about?: { uuid: string; dir: string };
   /** For a replay: what a person has decided in the recorded run, by call. */
@@ -370,6 +372,9 @@ export interface KernelCallbacks {
   /** Before onComplete when the status carries an error. */
   onError(pid: PID, error: SyscallError): void;
 }
+
+/** What follows an answer while background units live: the run waits, is suspended until they report, or ends them. */
+export type OnUnits = "wait" | "park" | "kill";
 
 /** What decides a question when no client can answer it: no, the question's default, or a person later. */
 type OnAsk = "deny" | "default" | "park";

@@ -45,5 +45,7 @@ export interface Receipt {
     exit_reason: string | null;
     tokens_used: number;
   }[];
+  /** Background units that lived when the answer was given, and what followed (`--on-units`). Absent: none. */
+  units_at_end?: ProcInfo["units_at_end"];
   error: { code: string; message: string } | null;
 }

@@ -19,6 +19,7 @@ function Outputs() {
 }
 
 const AskModes = () => z.enum(ASK_MODES).optional();
+const OnUnits = () => z.enum(["wait", "park", "kill"]).optional();
 const OnAsks = () => z.enum(["deny", "default", "park"]).optional();
 
 export function SpawnRequest() {
@@ -50,6 +51,8 @@ export function SpawnRequest() {
       unasked: texts,
       /** What decides a question when no client can answer it. Absent: park for an attended run, else deny. */
       on_ask: OnAsks(),
+      /** What follows an answer while background units live. Absent: wait for them. */
+      on_units: OnUnits(),
       /** MCP servers and skills beside the agent's. */
       mcp: texts,
       skill: texts,
@@ -125,6 +128,7 @@ export function ResumeRequest() {
     /** Absent: the mode of the record. */
     ask_mode: AskModes(),
     on_ask: OnAsks(),
+    on_units: OnUnits(),
     trust: flag,
     /**
      * The caller's whole environment, in which keys are looked up. Absent: the run's own if it is still in memory, else

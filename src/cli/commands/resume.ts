@@ -11,7 +11,7 @@ import { cut, plural, printable } from "../output/format.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
-import { ASK_FLAGS, askFields, limitFields } from "../run-flags.ts";
+import { ASK_FLAGS, askFields, limitFields, requireWaker, UNIT_FLAGS } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
 import { isTarget, lastRun, target } from "../target.ts";
 
@@ -46,6 +46,7 @@ export default defineCommand({
     "max-cost": costLimit('maximum cost of the whole run, including what was spent, or "unlimited"'),
     timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
     ...ASK_FLAGS,
+    ...UNIT_FLAGS,
     trust: bool("let it use everything the project brings, trusted or not"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
@@ -82,6 +83,7 @@ export default defineCommand({
     const wanted = await printNotices(io, form, async () => {
       await refuseInsideRun(io, "resume");
       checkFlags(flags, uuid);
+      requireWaker(flags);
       checkStdinFlags(flags, inputArgument);
       const input =
         inputArgument === "-"
@@ -96,6 +98,7 @@ export default defineCommand({
         from_step: flags["from-step"],
         ...limitFields(flags),
         ...askFields(flags),
+        on_units: flags["on-units"],
         trust: flags.trust || undefined,
         stream: !flags.detach || undefined,
         until_answer: true,

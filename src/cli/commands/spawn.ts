@@ -9,7 +9,7 @@ import { absoluteFolder } from "../paths.ts";
 import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
-import { SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
+import { requireWaker, SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
 import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../untrusted.ts";
 
@@ -75,6 +75,7 @@ export default defineCommand({
           "--resume-on-restart and --no-daemon exclude each other: only a run in the daemon can resume when the daemon restarts",
         );
       }
+      requireWaker(flags);
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
         ...(await spawnFields(io, flags)),

@@ -41,8 +41,11 @@ export function whyText(
   return mayAnswerLater && resume !== null ? `${failed}\nto resume it later: ${resume}` : failed;
 }
 
+const UNITS_WERE = { wait: "waited for", park: "suspended for", kill: "ended" } as const;
+
 /** "completed · 3 steps · 2 tool calls · 1.2k tokens · $0.01 · 2.1s · sandbox none". */
 export function receiptText(end: End, style: Style): string {
+  const { units_at_end: units } = end;
   const parts = [
     end.exit_reason,
     plural(end.steps, "step"),
@@ -51,6 +54,7 @@ export function receiptText(end: End, style: Style): string {
     ...(end.cost_usd === null ? [] : [formatCost(end.cost_usd)]),
     formatElapsed(end.elapsed_ms),
     `sandbox ${end.sandbox}`,
+    ...(units ? [`${UNITS_WERE[units.on_units]} ${plural(units.ids.length, "unit")}`] : []),
     ...(end.files_changed.length === 0 ? [] : [`changed ${oneLine(end.files_changed.join(", "), 200)}`]),
   ];
   const done = end.exit_code === EXIT.ok ? `${style.glyph.ok} ` : "";

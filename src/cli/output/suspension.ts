@@ -17,7 +17,7 @@ export function waitsFor({ wake }: Pick<Suspended, "wake">): string {
     case "answer":
       return `rnix answer ${wake.id}`;
     case "unit":
-      return `unit ${wake.id}`;
+      return `unit ${wake.ids.join(", ")}`;
     case "never":
       return "rnix resume";
   }

@@ -33,7 +33,7 @@ export interface LoopPorts extends ModelCallPorts, TurnPorts, CheckPorts {
   inboxes: Inboxes;
   waiting: WaitingCalls;
   tools: ToolCallPorts;
-  units: Pick<Units, "isBusy" | "onIdle" | "list">;
+  units: Pick<Units, "isBusy" | "onIdle" | "list" | "canPark">;
   onStep(proc: Process): void;
 }
 
@@ -252,6 +252,10 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     if (!units.isBusy(proc) && inboxes.of(proc).isEmpty) return this.end.release();
     const live = units.list(proc).map(({ id }) => id);
+    if (proc.spec.opts.onUnits === "park" && inboxes.of(proc).isEmpty && units.canPark(proc)) {
+      this.#ports.suspend(proc, "its answer is given, and background units go on", { on: "unit", ids: live });
+      return undefined;
+    }
     watchers.doing(
       proc,
       "unit",

@@ -20,7 +20,7 @@ interface TurnEndPorts {
   ctx: ContextManager;
   inboxes: Inboxes;
   watchers: ProcessEvents;
-  units: Pick<Units, "isBusy">;
+  units: Pick<Units, "isBusy" | "list">;
   saveInfo(proc: Process): Promise<void>;
 }
 
@@ -208,9 +208,14 @@ export class TurnEnd {
     return outcome?.kind !== "finished" || (await inbox.finish()) ? outcome : undefined;
   }
 
-  /** A unit that lives, or whose end the model has not read, keeps the run alive. */
+  /** A unit that lives, or whose end the model has not read, keeps the run alive, unless the run is to end its units. */
   #waitsForUnits(): boolean {
-    return this.#ports.units.isBusy(this.#proc);
+    const proc = this.#proc;
+    if (!this.#ports.units.isBusy(proc)) return false;
+    const { onUnits: on_units = "wait" } = proc.spec.opts;
+    const live = this.#ports.units.list(proc).map(({ id }) => id);
+    proc.heldBy = { on_units, ids: [...new Set([...(proc.heldBy?.ids ?? []), ...live])] };
+    return on_units !== "kill";
   }
 
   #hold(answer: string): undefined {

@@ -75,6 +75,7 @@ export function procInfoOf(proc: Process): ProcInfo {
     files_changed: [...proc.filesChanged].sort(),
     files_changed_complete: proc.filesChangedComplete,
     children: inSpawnOrder([...suspendedChildren(proc), ...proc.childResults]),
+    ...(proc.heldBy && { units_at_end: proc.heldBy }),
     versions: { rnix: spec.version, ...spec.opts.devices.versions },
     kernel: spec.kernelId,
     env: {

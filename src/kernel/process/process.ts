@@ -149,6 +149,9 @@ export class Process {
 
   // Conversation with the user. Written by the loop, and by the parts that ask something of it.
 
+  /** Background units that lived when the answer was given, and what followed. */
+  heldBy: ProcInfo["units_at_end"];
+
   /** The present answer is complete: before the next model call, a message is waited for. */
   turnOver: boolean;
   /** The last answer is the beginning of one that the user interrupted: its next message says so. */
@@ -250,6 +253,7 @@ export class Process {
     this.corrections = progress.corrections;
     this.turnOver = progress.turnOver;
     this.answerCut = progress.answerCut;
+    this.heldBy = progress.heldBy;
     this.checks = [...progress.checks];
     this.childResults = [...progress.children];
     this.asks = new Map(progress.asks.map((ask) => [ask.id, ask]));

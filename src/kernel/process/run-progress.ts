@@ -76,6 +76,8 @@ export interface RunProgress {
   filesChanged: readonly string[];
   /** Whether `filesChanged` is complete. */
   filesChangedComplete: boolean;
+  /** Background units that lived when it had given an answer, and what followed. */
+  heldBy?: ProcInfo["units_at_end"];
   /** Former PIDs, oldest first. */
   earlierPids: readonly number[];
   crashes: ProcInfo["crashes"];

@@ -25,6 +25,7 @@ export function savedOpts({ info, spawned, fork }: SavedRun, given: SpawnOpts): 
     effort: info.effort ?? undefined,
     outputSchema: spawned.output_schema,
     onAsk: given.onAsk ?? spawned.on_ask,
+    onUnits: given.onUnits ?? spawned.on_units,
     // A fork is another run, with settings of its own.
     resumeOnRestart: fork ? given.resumeOnRestart : info.resume_on_restart,
     supervised: fork ? undefined : (info.supervised ?? undefined),

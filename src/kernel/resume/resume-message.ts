@@ -2,6 +2,7 @@
 
 import { failedCheck } from "../../lib/check-attempts.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import { hasEnded, type SavedRun } from "./saved-run.ts";
 
 export type ResumeNews = { kind: "input"; text: string } | { kind: "notice"; source: string; text: string };
@@ -30,10 +31,11 @@ export function resumeMessage(saved: SavedRun, input: string | undefined): Resum
 }
 
 /** The model has given its last answer, and the run has not ended by it. */
-function isAnswered({ fork, history, unread, progress }: SavedRun): boolean {
+function isAnswered({ fork, history, unread, units, progress }: SavedRun): boolean {
   if (fork) return fork.answered;
   const said = !history.openStep && !history.paused && history.messages.at(-1)?.role === "assistant";
-  return said && unread.length === 0 && progress.answered === null;
+  const news = recordedUnits(units).some(({ announced }) => !announced);
+  return said && !news && unread.length === 0 && progress.answered === null;
 }
 
 function needsInput({ info: { uuid }, history: { step }, fork }: SavedRun): SyscallError {

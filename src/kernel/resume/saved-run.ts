@@ -132,6 +132,7 @@ export async function readSavedRun(
       asks: asksOf(info, history),
       filesChanged: info.files_changed,
       filesChangedComplete: info.files_changed_complete,
+      heldBy: info.units_at_end,
       earlierPids: [...info.earlier_pids, info.pid].slice(-PIDS_KEPT),
       crashes: info.crashes,
       outageWaitMs: outageWaitOf(info),

@@ -154,6 +154,7 @@ export function writeMeta(proc: Process, contexts: Conversations): void {
       depth: proc.spec.budget.limits.depth,
       system_prompt: proc.spec.opts.systemPrompt ?? null,
       ...(proc.spec.opts.onAsk && { on_ask: proc.spec.opts.onAsk }),
+      ...(proc.spec.opts.onUnits && { on_units: proc.spec.opts.onUnits }),
       ...(proc.images.length > 0 && { images: [...proc.images] }),
       ...(proc.spec.opts.outputSchema && { output_schema: { ...proc.spec.opts.outputSchema } }),
     },

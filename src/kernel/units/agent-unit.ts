@@ -15,8 +15,6 @@ interface AgentUnitOptions {
   startedAt: string;
   clock: Clock;
   emit(signal: Signal): void;
-  /** Records its end. The end is announced when this has settled. */
-  record(snapshot: DaemonSnapshot): Promise<void>;
   onFault(thrown: unknown): void;
 }
 
@@ -74,12 +72,11 @@ export class AgentUnit implements Daemon {
   }
 
   async #finish(): Promise<void> {
-    const { child, clock, emit, record } = this.#o;
+    const { child, clock, emit } = this.#o;
     const { reason } = await child.done;
     // It is resumed with its parent, as the same unit.
     if (reason === "suspended") return;
     this.#endedAtMs = clock.now();
-    await record(this.snapshot()).catch((thrown) => this.#o.onFault(thrown));
     emit(newLifecycleSignal(this, this.#status(), clock.now()));
   }
 }

@@ -6,28 +6,7 @@ import { isTerminal } from "../../daemons/snapshot.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { Daemon, DaemonSnapshot } from "../../plugin/index.ts";
 import type { ProcInfo } from "../../store/runs/schema.ts";
-import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { Process } from "../process/process.ts";
-
-/** A unit of the record, and whether the inbox has its end. */
-export interface RecordedUnit {
-  snapshot: DaemonSnapshot;
-  announced: boolean;
-}
-
-/** What the lines say of each unit, oldest first. */
-export function recordedUnits(lines: readonly UnitLine[]): RecordedUnit[] {
-  const units = new Map<string, RecordedUnit>();
-  for (const line of lines) {
-    if (line.t === "started" || line.t === "ended") {
-      units.set(line.snapshot.id, { snapshot: line.snapshot, announced: false });
-    } else if (line.t === "announced") {
-      const unit = units.get(line.id);
-      if (unit) unit.announced = true;
-    }
-  }
-  return [...units.values()];
-}
 
 /** Bytes of a file that holds an exit code. */
 const MAX_EXIT_FILE = 16;

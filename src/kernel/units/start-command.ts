@@ -24,13 +24,21 @@ export interface CommandPorts {
   warn(source: string, text: string): void;
 }
 
+/** The process that a unit is started for. */
+interface UnitOwner {
+  proc: Process;
+  /** The process of its run now: the unit may outlive the one that started it. */
+  owner(): Process;
+  emit(signal: Signal): void;
+}
+
 /** Starts a command as a unit. Its first line on disk is written before it runs. */
 export function startCommand(
-  ports: CommandPorts & { emit(signal: Signal): void },
-  proc: Process,
+  ports: CommandPorts,
+  { proc, owner, emit }: UnitOwner,
   request: UnitRequest,
 ): CommandUnit {
-  const { clock, emit, uuid, warn } = ports;
+  const { clock, uuid, warn } = ports;
   const id = generateID(request.kind, uuid());
   const ts = (): string => new Date(clock.now()).toISOString();
   const made = { id, agentId: proc.uuid, request, startedAtMs: clock.now() };
@@ -43,12 +51,8 @@ export function startCommand(
     file,
     clock,
     emit,
-    record: async (snapshot) => {
-      proc.record.unit({ t: "ended", ts: ts(), snapshot });
-      await proc.record.sync();
-    },
-    hide: (text) => proc.secrets.hide(text),
-    onFault: (what, thrown) => warn(`PID ${proc.pid}`, `${what}: ${messageOf(thrown)}`),
+    hide: (text) => owner().secrets.hide(text),
+    onFault: (what, thrown) => warn(`PID ${owner().pid}`, `${what}: ${messageOf(thrown)}`),
   });
 }
 

@@ -12,14 +12,16 @@ import {
   type UnitRequest,
   type Units as UnitService,
 } from "../../plugin/index.ts";
+import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
 import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";
 import { hasEnded } from "../resume/saved-run.ts";
+import type { ExitStatus } from "../types.ts";
+import { Outbox } from "./outbox.ts";
 import type { CommandPorts } from "./start-command.ts";
-import { signalText } from "./wording.ts";
 
 /** Snapshots of ended units that are kept in memory, per process. */
 const MAX_ENDED = 200;
@@ -30,18 +32,23 @@ interface UnitsPorts extends CommandPorts {
   find(uuid: string): Process | undefined;
   /** The record of a run in the data folder of this process. */
   record(proc: Process, uuid: string): Promise<ProcInfo | null>;
+  /** A unit of a suspended run has reported. */
+  reported(uuid: string): void;
   /** Reports a change of a unit to the clients of its process. */
   emit(proc: Process, change: Change): void;
 }
 
 /** The units of one process. */
 interface Owned {
+  /** The process of the run; of a parked one, the last. */
+  proc: Process;
   state: DaemonState;
+  outbox: Outbox;
+  parked: boolean;
   /** Of each live unit: resolves when it has announced its end. */
   ends: Map<string, Promise<void>>;
   /** Units that have ended, oldest first. */
   ended: Map<string, { snapshot: DaemonSnapshot; daemon: Daemon }>;
-  pumping: Promise<void> | undefined;
   /** Called when the last unit is over and announced. */
   onIdle: (() => void) | undefined;
   /** Units that are being started. */
@@ -53,21 +60,35 @@ interface Owned {
 export class Units implements ResourceHolder {
   readonly #ports: UnitsPorts;
   readonly #owned = new Map<Process, Owned>();
+  /** By run: units that go on while it is suspended. */
+  readonly #parked = new Map<string, Owned>();
 
   constructor(ports: UnitsPorts) {
     this.#ports = ports;
   }
 
   get size(): number {
-    return this.#owned.size;
+    return this.#owned.size + this.#parked.size;
   }
 
   /** Whether units live, or a signal of one is not in the inbox yet. */
   isBusy(proc: Process): boolean {
     const owned = this.#owned.get(proc);
     if (!owned) return false;
-    const { starting, state, pumping } = owned;
-    return starting > 0 || state.len() > 0 || state.hasPending() || pumping !== undefined;
+    return owned.starting > 0 || owned.state.len() > 0 || owned.outbox.busy;
+  }
+
+  /** Whether the run can be suspended while its units go on: all are programs, and a waker resumes it. */
+  canPark(proc: Process): boolean {
+    const owned = this.#owned.get(proc);
+    if (!owned || proc.spec.wakes !== true || owned.starting > 0 || owned.outbox.busy) return false;
+    return owned.state.snapshot().every(({ kind }) => kind !== "local_agent") && owned.state.len() > 0;
+  }
+
+  /** Whether units of a suspended run go on, and none has reported anything. */
+  isParked(uuid: string): boolean {
+    const owned = this.#parked.get(uuid) ?? [...this.#owned.values()].find(({ proc }) => proc.uuid === uuid);
+    return owned !== undefined && owned.state.len() > 0 && !owned.outbox.busy;
   }
 
   /** Live units, and with `terminal` those that have ended. */
@@ -107,11 +128,9 @@ export class Units implements ResourceHolder {
       requireCommandKind(request.kind);
       if (proc.stopped || proc.ending)
         throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and starts no units.`);
-      const unit = startCommand(
-        { ...this.#ports, emit: (signal) => owned.state.emit(signal) },
-        proc,
-        request,
-      );
+      const owner = () => owned.proc;
+      const emit = (signal: Signal) => owned.state.emit(signal);
+      const unit = startCommand(this.#ports, { proc, owner, emit }, request);
       const snapshot = unit.snapshot();
       owned.ends.set(snapshot.id, unit.done);
       owned.state.register(unit);
@@ -140,10 +159,11 @@ export class Units implements ResourceHolder {
    */
   async resumed(proc: Process, lines: readonly UnitLine[], unread: readonly InboxEntry[]): Promise<void> {
     if (lines.length === 0) return;
-    const { lastState, recordedUnits, RestoredUnit } = await import("./restored-unit.ts");
-    const owned = this.#ownedBy(proc);
+    const { lastState, RestoredUnit } = await import("./restored-unit.ts");
+    const owned = this.#takeOver(proc) ?? this.#ownedBy(proc);
     const known = new Set(unread.map((entry) => (entry.kind === "unit" && entry.ended ? entry.unit : "")));
     for (const { snapshot, announced } of recordedUnits(lines)) {
+      if (owned.state.get(snapshot.id)) continue;
       const child = snapshot.kind === "local_agent" ? this.#ports.find(snapshot.metadata.uuid) : undefined;
       if (snapshot.kind === "local_agent") owned.agents.add(snapshot.metadata.uuid);
       if (child && !isTerminal(snapshot.status)) {
@@ -159,12 +179,31 @@ export class Units implements ResourceHolder {
         owned.ended.set(snapshot.id, { snapshot: unit.snapshot(), daemon: unit });
         continue;
       }
-      const over = unit.snapshot();
-      if (!isTerminal(snapshot.status)) proc.record.unit({ t: "ended", ts: this.#ts(), snapshot: over });
       owned.state.register(unit);
-      owned.state.emit(newLifecycleSignal(unit, over.status, this.#ports.clock.now()));
+      owned.state.emit(newLifecycleSignal(unit, unit.snapshot().status, this.#ports.clock.now()));
     }
-    await owned.pumping;
+    // The model reads something new, also when the run was resumed before its units had reported.
+    if (unread.length === 0 && !owned.outbox.busy) this.#sayLive(owned);
+    owned.outbox.release();
+    await owned.outbox.settled();
+  }
+
+  /** The units of a run that was parked belong to its new process. */
+  #takeOver(proc: Process): Owned | undefined {
+    const owned = this.#parked.get(proc.uuid);
+    if (!owned) return undefined;
+    this.#parked.delete(proc.uuid);
+    this.#owned.set(proc, owned);
+    owned.proc = proc;
+    owned.parked = false;
+    return owned;
+  }
+
+  #sayLive({ state }: Owned): void {
+    for (const { id } of state.snapshot()) {
+      const unit = state.get(id);
+      if (unit) state.emit(newLifecycleSignal(unit, "running", this.#ports.clock.now()));
+    }
   }
 
   async #agent(
@@ -185,7 +224,6 @@ export class Units implements ResourceHolder {
       startedAt,
       clock,
       emit: (signal) => owned.state.emit(signal),
-      record: async (snapshot) => proc.record.unit({ t: "ended", ts: this.#ts(), snapshot }),
       onFault: (thrown) => warn(`PID ${proc.pid}`, `unit ${id}: ${messageOf(thrown)}`),
     });
     const snapshot = unit.snapshot();
@@ -230,14 +268,29 @@ export class Units implements ResourceHolder {
   async end(proc: Process): Promise<void> {
     const owned = this.#owned.get(proc);
     if (!owned) return;
-    const live = owned.state.snapshot().map(({ id }) => owned.state.get(id));
-    await Promise.all(live.map((daemon) => daemon?.kill()));
-    await Promise.all(owned.ends.values());
-    await owned.pumping;
+    if (waitsForUnit(proc.stopped)) {
+      owned.parked = true;
+      return owned.outbox.hold();
+    }
+    await endAll(owned);
   }
 
+  /** Units of a run that waits for one go on without a process. */
   clear(proc: Process): void {
+    const owned = this.#owned.get(proc);
     this.#owned.delete(proc);
+    if (!owned) return;
+    owned.parked = waitsForUnit(proc.exit) && owned.state.len() > 0;
+    if (owned.parked) this.#parked.set(proc.uuid, owned);
+    else void owned.outbox.hold().then(() => endAll(owned));
+    if (owned.parked && owned.outbox.busy) this.#ports.reported(proc.uuid);
+  }
+
+  /** A suspended run waits for its units no longer: ends them. */
+  async endParked(uuid: string): Promise<void> {
+    const owned = this.#parked.get(uuid);
+    this.#parked.delete(uuid);
+    if (owned) await endAll(owned);
   }
 
   #requireRoom(proc: Process): void {
@@ -254,53 +307,27 @@ export class Units implements ResourceHolder {
   #ownedBy(proc: Process): Owned {
     const known = this.#owned.get(proc);
     if (known) return known;
+    const { clock, inboxes, reported, warn } = this.#ports;
+    const state = new DaemonState(() => (owned.parked ? reported(owned.proc.uuid) : owned.outbox.wake()));
     const owned: Owned = {
-      state: new DaemonState(() => this.#wake(proc, owned)),
+      proc,
+      state,
+      outbox: new Outbox({
+        ...{ clock, inboxes, state, warn },
+        owner: () => owned.proc,
+        over: (id) => this.#evict(owned, id),
+        idle: () => void (state.len() === 0 && owned.onIdle?.()),
+      }),
+      parked: false,
       ends: new Map(),
       ended: new Map(),
-      pumping: undefined,
       onIdle: undefined,
       starting: 0,
       agents: new Set(),
     };
-    owned.state.subscribe((change) => this.#ports.emit(proc, change));
+    state.subscribe((change) => this.#ports.emit(owned.proc, change));
     this.#owned.set(proc, owned);
     return owned;
-  }
-
-  #wake(proc: Process, owned: Owned): void {
-    owned.pumping ??= this.#pump(proc, owned).finally(() => {
-      owned.pumping = undefined;
-      if (owned.state.hasPending()) this.#wake(proc, owned);
-      else if (owned.state.len() === 0) owned.onIdle?.();
-    });
-  }
-
-  /** Writes every queued signal into the inbox, which wakes the process. Only then a unit that has ended is evicted. */
-  async #pump(proc: Process, owned: Owned): Promise<void> {
-    while (owned.state.hasPending()) {
-      for (const signal of owned.state.drainSignals()) await this.#deliver(proc, owned, signal);
-    }
-  }
-
-  async #deliver(proc: Process, owned: Owned, signal: Signal): Promise<void> {
-    const { daemonId: unit, lifecycle } = signal;
-    const text = signalText(signal);
-    try {
-      await this.#ports.inboxes.put(proc, {
-        kind: "unit",
-        ts: this.#ts(),
-        unit,
-        ended: lifecycle !== undefined,
-        text,
-      });
-      if (lifecycle) proc.record.unit({ t: "announced", ts: this.#ts(), id: unit });
-    } catch (thrown) {
-      // An ending process reads nothing more; its record has the end of the unit.
-      if (!(thrown instanceof SyscallError && thrown.code === "CLOSED"))
-        this.#ports.warn(`PID ${proc.pid}`, `signal of unit ${unit}: ${messageOf(thrown)}`);
-    }
-    if (lifecycle) this.#evict(owned, unit);
   }
 
   #evict(owned: Owned, id: string): void {
@@ -316,6 +343,17 @@ export class Units implements ResourceHolder {
   #ts(): string {
     return new Date(this.#ports.clock.now()).toISOString();
   }
+}
+
+async function endAll({ state, ends, outbox }: Owned): Promise<void> {
+  const live = state.snapshot().map(({ id }) => state.get(id));
+  await Promise.all(live.map((daemon) => daemon?.kill()));
+  await Promise.all(ends.values());
+  await outbox.settled();
+}
+
+function waitsForUnit(exit: ExitStatus | undefined): boolean {
+  return exit?.suspended?.wake.on === "unit";
 }
 
 /** Rules of this tool hold for every command. */

@@ -1,6 +1,7 @@
 /** Formats the signals of units for the model. */
 
 import type { Signal } from "../../daemons/signal.ts";
+import { isTerminal } from "../../daemons/snapshot.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 
 /** Characters of the end of an output that a signal carries; DaemonOutput has the rest. */
@@ -13,6 +14,7 @@ export function signalText({ snapshot, event, lifecycle }: Signal): string {
     const rest = event.closing ? ["(stream closed)"] : [];
     return [`${unit} events:`, ...(event.line === "" ? [] : [event.line]), ...rest].join("\n");
   }
+  if (!isTerminal(lifecycle.status)) return `${unit} still runs: ${snapshot.description}`;
   const tail = tailOf(snapshot);
   return `${unit} ${lifecycle.status}${detailOf(snapshot)}: ${snapshot.description}${tail}`;
 }

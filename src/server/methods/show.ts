@@ -1,9 +1,9 @@
 /** The method show. */
 
-import { recordedUnits } from "../../kernel/units/restored-unit.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcDetail } from "../../protocol/methods.ts";
+import { recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { Run } from "../records/recorded-run.ts";
 import { method } from "./method.ts";
 import { findRun } from "./shared/find-run.ts";

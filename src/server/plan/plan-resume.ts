@@ -139,10 +139,10 @@ export async function planChildResume(
 
 /** What a resume decides like a spawn. */
 function givenAnew(request: PlacedResume) {
-  const { max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask } = request;
+  const { max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask, on_units } = request;
   const { trust, attended, outputs, notices, stream } = request;
   return {
-    ...{ max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask },
+    ...{ max_steps, context_budget, max_cost, timeout_ms, ask, ask_mode, on_ask, on_units },
     ...{ trust, attended, outputs, notices, detach: !stream },
   };
 }

@@ -330,6 +330,7 @@ function requestedOpts(request: PlacedSpawn) {
     allow: request.allow,
     ask: request.ask,
     onAsk: request.on_ask,
+    onUnits: request.on_units,
     maxSteps: wireLimit(request.max_steps),
     contextBudget: wireLimit(request.context_budget),
     maxCost: wireLimit(request.max_cost),

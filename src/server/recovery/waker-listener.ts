@@ -64,13 +64,14 @@ export function wakerOf({ clock, history, kernel, autoResume, runs, logger }: Wa
     logger,
     sleepers: () => history.sleepers(),
     info: async (uuid) => (await history.byUuid(uuid))?.info,
-    async hasMessage(uuid) {
+    isParked: (uuid) => kernel.units.isParked(uuid),
+    async hasMail(uuid, wanted) {
       const dataDir = await dataDirOf(uuid);
       if (dataDir === undefined) return false;
       // Checked again and again: most inboxes are empty, and the rest needs all steps.
       if (!runs(dataDir).hasInbox(uuid)) return false;
       const { unread } = await runs(dataDir).inbox(uuid);
-      return unread.some(({ kind }) => kind === "message");
+      return unread.some(({ kind }) => kind === wanted);
     },
     async resume(uuid, why, inMemory) {
       const top = await topSuspended(uuid, history);

@@ -28,8 +28,10 @@ interface WakerPorts {
   sleepers(): Promise<SuspendedRun[]>;
   /** The recorded state; undefined without a record. */
   info(uuid: string): Promise<ProcInfo | undefined>;
-  /** A message waits in its inbox. */
-  hasMessage(uuid: string): Promise<boolean>;
+  /** An entry of this kind waits in its inbox. */
+  hasMail(uuid: string, kind: "message" | "unit"): Promise<boolean>;
+  /** Its units go on here, and none has reported anything. */
+  isParked(uuid: string): boolean;
   resume(uuid: string, why: string, inMemory?: InMemorySettings): Promise<unknown>;
   /** Makes the run wait for the user, and records why. Does nothing if it was resumed meanwhile. */
   leave(uuid: string, why: string): Promise<void>;
@@ -39,12 +41,12 @@ interface WakerPorts {
 /** When a wake comes by itself. A question that is not answered has its default then. */
 function timeOf(wake: Wake): number {
   if (wake.on === "at") return wake.at_ms;
-  const until = wake.on === "answer" || wake.on === "message" ? wake.until_ms : undefined;
-  return until ?? Number.POSITIVE_INFINITY;
+  return ("until_ms" in wake ? wake.until_ms : undefined) ?? Number.POSITIVE_INFINITY;
 }
 
 function dueText(wake: Wake): string {
   if (wake.on === "at") return "its time has come";
+  if (wake.on === "unit") return "no unit has reported in time";
   return `no ${wake.on === "message" ? "message" : "answer"} has come in time`;
 }
 
@@ -64,11 +66,12 @@ export class Waker {
     this.#ports = ports;
   }
 
-  /** The daemon stays for runs with a wake time, and for runs that are being woken. */
+  /** The daemon stays for runs with a wake time or live units, and for runs that are being woken. */
   get busy(): boolean {
     if (this.#waking.size > 0) return true;
     for (const { wake } of this.#sleepers.values())
-      if (wake.on === "at" || (wake.on === "message" && wake.until_ms !== undefined)) return true;
+      if (wake.on === "at" || wake.on === "unit" || (wake.on === "message" && wake.until_ms !== undefined))
+        return true;
     return false;
   }
 
@@ -111,10 +114,11 @@ export class Waker {
     }
   }
 
-  /** A message arrived in the inbox of a run without a process. */
+  /** A message arrived in the inbox of a run without a process, or one of its units has reported. */
   mailed(uuid: string): void {
     const sleeper = this.#sleepers.get(uuid);
     if (sleeper?.wake.on === "message") this.#wake(sleeper, "a message has come");
+    if (sleeper?.wake.on === "unit") this.#wake(sleeper, "a unit has reported");
   }
 
   /** Wakes no more runs. Resolves when the wakes under way are done. */
@@ -127,7 +131,7 @@ export class Waker {
 
   /** The wake may have come before the wait was registered. */
   async #checkWake(sleeper: SuspendedRun): Promise<void> {
-    const { info, hasMessage } = this.#ports;
+    const { info, hasMail, isParked } = this.#ports;
     const { uuid, wake } = sleeper;
     if (this.#sleepers.get(uuid) !== sleeper) return;
     if (wake.on === "child") {
@@ -137,7 +141,9 @@ export class Waker {
     }
     if (wake.on === "answer" && (await info(uuid))?.asks.some((ask) => ask.id === wake.id && ask.answers))
       this.#wake(sleeper, "it was answered");
-    if (wake.on === "message" && (await hasMessage(uuid))) this.#wake(sleeper, "a message has come");
+    if (wake.on === "message" && (await hasMail(uuid, "message"))) this.#wake(sleeper, "a message has come");
+    if (wake.on === "unit" && (!isParked(uuid) || (await hasMail(uuid, "unit"))))
+      this.#wake(sleeper, "a unit has reported, or rnix has started again");
   }
 
   #arm(): void {

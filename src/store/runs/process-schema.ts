@@ -48,6 +48,9 @@ export const PermissionRecord = z.object({
   opened: z.array(z.object({ dir: z.string(), write: z.boolean() })).optional(),
 });
 
+/** What follows the answer of a run while its background units live. */
+const OnUnits = z.enum(["wait", "park", "kill"]);
+
 /** A scheduled job, and the instant and attempt that a run is made for. */
 const JobRef = z.object({ id: z.string(), name: z.string(), due: z.string(), attempt: z.number() });
 
@@ -168,6 +171,8 @@ export const ProcInfo = z.object({
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),
   children: z.array(ChildResult),
+  /** Background units that lived when it had given its answer, and what followed. Absent: there were none. */
+  units_at_end: z.object({ on_units: OnUnits, ids: z.array(z.string()) }).optional(),
   /** Versions or digests of rnix and the plugins, by name. */
   versions: z.record(z.string(), z.string()),
   /** The name of the lock file of its kernel. When that lock is free, the run has crashed. */
@@ -212,6 +217,8 @@ export const ProcessMeta = z.object({
       images: z.array(ImageRef).optional(),
       /** What decides a question when no client can answer it. Absent: the default. */
       on_ask: z.enum(["deny", "default", "park"]).optional(),
+      /** What follows its answer while background units live. Absent: it waits for them. */
+      on_units: OnUnits.optional(),
       /** JSON Schema that its answer must fit. */
       output_schema: z.record(z.string(), z.unknown()).optional(),
     })

@@ -150,7 +150,8 @@ export const Wake = z.discriminatedUnion("on", [
     questions: z.number().optional(),
   }),
   z.object({ on: z.literal("child"), uuid: z.string() }),
-  z.object({ on: z.literal("unit"), id: z.string() }),
+  /** A report of one of its background units. */
+  z.object({ on: z.literal("unit"), ids: z.array(z.string()), until_ms: z.number().optional() }),
   /** `until_ms`: when it resumes without a message. */
   z.object({ on: z.literal("message"), until_ms: z.number().optional() }),
   z.object({ on: z.literal("never") }),

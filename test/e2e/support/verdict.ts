@@ -34,6 +34,7 @@ export const Receipt = z.strictObject({
   base: z.strictObject({ ref: z.string(), commit: z.string() }).nullable(),
   files_changed: z.array(z.string()),
   files_changed_complete: z.boolean(),
+  units_at_end: z.object({ on_units: z.enum(["wait", "park", "kill"]), ids: z.array(z.string()) }).optional(),
   children: z.array(ChildResult.strict()),
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
 });

@@ -214,6 +214,7 @@ test("a resumed run reads once what became of its units, and reads their output"
   await until(() => h.requests.length === 2);
   await until(() => h.kernel.doing({ uuid: h.kernel.processes.identity(pid).uuid })?.kind === "unit");
   const { uuid } = h.kernel.processes.identity(pid);
+  await until(async () => (await h.kernel.units.output(id)).text.includes("before"));
   await h.kernel.lifecycle.suspend(pid);
   expect(h.children.list()).toEqual([]);
   const { info } = await h.resumed(uuid);

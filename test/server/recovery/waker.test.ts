@@ -14,6 +14,8 @@ class Bench {
   readonly clock = new FakeClock();
   readonly disk = new Map<string, ProcInfo>();
   readonly mail = new Set<string>();
+  /** Runs whose units go on. */
+  readonly parked = new Set<string>();
   readonly resumed: [uuid: string, why: string, kept?: InMemorySettings][] = [];
   readonly logged: string[] = [];
   refusal: SyscallError | undefined;
@@ -28,7 +30,8 @@ class Bench {
         suspended?.by_itself ? [{ uuid, wake: suspended.wake }] : [],
       ),
     info: async (uuid) => this.disk.get(uuid),
-    hasMessage: async (uuid) => this.mail.has(uuid),
+    hasMail: async (uuid) => this.mail.has(uuid),
+    isParked: (uuid) => this.parked.has(uuid),
     resume: async (uuid, why, kept) => {
       await this.planned;
       if (this.refusal) throw this.refusal;

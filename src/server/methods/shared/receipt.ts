@@ -30,6 +30,7 @@ export function receiptOf(info: ProcInfo): Receipt {
     files_changed: info.files_changed,
     files_changed_complete: info.files_changed_complete,
     children: info.children,
+    ...(info.units_at_end && { units_at_end: info.units_at_end }),
     error: info.error,
   };
 }

@@ -1,0 +1,141 @@
+/** Takes the signals of one run's units to its inbox: in order, and each once. */
+
+import type { DaemonState } from "../../daemons/daemon-state.ts";
+import type { Signal } from "../../daemons/signal.ts";
+import { isTerminal } from "../../daemons/snapshot.ts";
+import type { Clock, Timer } from "../../lib/clock.ts";
+import { messageOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Process } from "../process/process.ts";
+import { signalText } from "./wording.ts";
+
+interface OutboxPorts {
+  clock: Pick<Clock, "now" | "timer">;
+  inboxes: Pick<Inboxes, "put">;
+  state: DaemonState;
+  /** The process of the run now. */
+  owner(): Process;
+  /** A unit's end is in the inbox, or there is none any more. */
+  over(id: string): void;
+  /** Nothing is left to deliver. */
+  idle(): void;
+  warn(source: string, text: string): void;
+}
+
+/** A signal on its way: what of it is on disk is not written again. */
+interface Outgoing {
+  signal: Signal;
+  recorded: boolean;
+  put: boolean;
+}
+
+/** After this time a signal that the disk has refused is tried again. */
+const RETRY_MS = 1_000;
+
+/** A unit is evicted only when its end is in the inbox. While it is held, signals wait: the run has no process. */
+export class Outbox {
+  readonly #o: OutboxPorts;
+  #queue: Outgoing[] = [];
+  #pumping: Promise<void> | undefined;
+  #retry: Timer | undefined;
+  #held = false;
+  /** A refusal is reported once. */
+  #warned = false;
+
+  constructor(o: OutboxPorts) {
+    this.#o = o;
+  }
+
+  /** Whether a signal is not in the inbox yet. */
+  get busy(): boolean {
+    return this.#o.state.hasPending() || this.#queue.length > 0 || this.#pumping !== undefined;
+  }
+
+  /** Delivers what is queued, unless it is held. */
+  wake(): void {
+    if (this.#held || this.#retry !== undefined || this.#pumping !== undefined) return;
+    this.#pumping = this.#pump().finally(() => {
+      this.#pumping = undefined;
+      if (this.#o.state.hasPending()) this.wake();
+      else if (this.#queue.length === 0) this.#o.idle();
+    });
+  }
+
+  /** Resolves when no delivery is under way. */
+  async settled(): Promise<void> {
+    await this.#pumping;
+  }
+
+  /** Delivers nothing until `release`. Resolves when no delivery is under way. */
+  async hold(): Promise<void> {
+    this.#held = true;
+    this.#retry?.cancel();
+    this.#retry = undefined;
+    await this.#pumping;
+  }
+
+  release(): void {
+    this.#held = false;
+    this.wake();
+  }
+
+  async #pump(): Promise<void> {
+    const { owner, state, warn } = this.#o;
+    while (!this.#held) {
+      for (const signal of state.drainSignals()) this.#queue.push({ signal, recorded: false, put: false });
+      const [next] = this.#queue;
+      if (!next) return;
+      try {
+        await this.#deliver(next);
+        this.#warned = false;
+      } catch (thrown) {
+        // An ending process reads nothing more; its record has the end of the unit.
+        if (!(thrown instanceof SyscallError && thrown.code === "CLOSED")) {
+          if (!this.#warned)
+            warn(`PID ${owner().pid}`, `signal of unit ${next.signal.daemonId}: ${messageOf(thrown)}`);
+          this.#warned = true;
+          return this.#later();
+        }
+      }
+      this.#queue.shift();
+      if (isLast(next.signal)) this.#o.over(next.signal.daemonId);
+    }
+  }
+
+  /** The end of a unit is recorded before it is announced. */
+  async #deliver(next: Outgoing): Promise<void> {
+    const { signal } = next;
+    const { daemonId: unit, snapshot } = signal;
+    const { record } = this.#o.owner();
+    const ended = isLast(signal);
+    if (ended && !next.recorded) {
+      record.unit({ t: "ended", ts: this.#ts(), snapshot });
+      await record.sync();
+    }
+    next.recorded = true;
+    if (!next.put) {
+      const draft = { kind: "unit", ts: this.#ts(), unit, ended, text: signalText(signal) } as const;
+      await this.#o.inboxes.put(this.#o.owner(), draft);
+    }
+    next.put = true;
+    if (ended) record.unit({ t: "announced", ts: this.#ts(), id: unit });
+  }
+
+  #later(): void {
+    if (this.#held) return;
+    this.#retry = this.#o.clock.timer(RETRY_MS, () => {
+      this.#retry = undefined;
+      this.wake();
+    });
+  }
+
+  #ts(): string {
+    return new Date(this.#o.clock.now()).toISOString();
+  }
+}
+
+/** Whether it is the end of its unit. */
+function isLast({ lifecycle }: Signal): boolean {
+  return lifecycle !== undefined && isTerminal(lifecycle.status);
+}
