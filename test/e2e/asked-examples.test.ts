@@ -1,78 +1,57 @@
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { z } from "zod";
+import { EXAMPLES } from "./support/asked-examples.ts";
+import peers from "./support/asked-peers.json";
 import { Machine } from "./support/machine.ts";
+import { plainTerminal } from "./support/questions.ts";
 import { toolResults } from "./support/requests.ts";
 import { calls, says } from "./support/scenes.ts";
-import { verdict } from "./support/verdict.ts";
 
 const FILE = join(import.meta.dir, "../../docs/permissions.md");
 const BETWEEN = /(<!-- asked-examples -->\n)[\s\S]*?(<!-- \/asked-examples -->)/;
+const Listed = z.array(
+  z.object({
+    request_id: z.string(),
+    call_id: z.string(),
+    call: z.object({ why: z.array(z.string()), always: z.array(z.string()) }),
+  }),
+);
 
-type Call = [tool: string, input: Record<string, unknown>];
-/** What the public documentation of Claude Code and opencode says of such a call; "" where it says nothing. */
-type Example = [shown: string, call: Call, claude: "" | "no" | "yes", opencode: "no" | "yes"];
-
-const bash = (command: string, claude: Example[2], opencode: Example[3] = "no"): Example => [
-  command,
-  ["Bash", { command }],
-  claude,
-  opencode,
-];
-
-const EXAMPLES: Example[] = [
-  ["Read a.txt", ["Read", { path: "a.txt" }], "no", "no"],
-  ["Grep for a word", ["Grep", { pattern: "a", path: "." }], "no", "no"],
-  ["Write new.txt", ["Write", { path: "new.txt", content: "a" }], "yes", "no"],
-  ["Edit a.txt", ["Edit", { path: "a.txt", old_string: "b", new_string: "c" }], "yes", "no"],
-  ["Read /etc/hosts", ["Read", { path: "/etc/hosts" }], "yes", "yes"],
-  ["Write /tmp/x", ["Write", { path: "/tmp/x", content: "a" }], "yes", "yes"],
-  ["TaskCreate", ["TaskCreate", { subject: "a" }], "", "no"],
-  ["MemoryCommit", ["MemoryCommit", { action: "add", content: "Tests run with make check." }], "", "no"],
-  ["Plan", ["Plan", { steps: ["a"] }], "", "no"],
-  bash("ls -la && git status", ""),
-  bash("cat a.txt | grep b | wc -l", ""),
-  bash("git log --oneline -5", ""),
-  bash("git diff HEAD~1 --stat", ""),
-  bash("find . -name '*.ts' | xargs wc -l", ""),
-  bash("for i in 1 2; do echo $i; done", ""),
-  bash("if [ -f a.txt ]; then head -3 a.txt; fi", ""),
-  bash('for f in *.txt; do sort -u "$f"; done', ""),
-  bash("LC_ALL=C sort a.txt > sorted.txt", "yes"),
-  bash("echo a > x.txt", "yes"),
-  bash("echo $(git rev-parse --show-toplevel)", ""),
-  bash("sed -n '1,20p' a.txt", ""),
-  bash("cat /etc/hosts", "yes", "yes"),
-  bash("cd .. && ls", "yes", "yes"),
-  bash("sed -i s/a/b/ a.txt", "yes"),
-  bash("sort --output=b.txt a.txt", "yes"),
-  bash("mkdir -p src && touch src/a.ts", "yes"),
-  bash("rm -rf build", "yes"),
-  bash("npm test", "yes"),
-  bash("python3 script.py", "yes"),
-  bash("git commit -am change", "yes"),
-  bash("git push origin main", "yes"),
-  bash("curl -s https://example.com | jq .a", "yes"),
-  bash("PATH=.:$PATH ls", ""),
-  bash('eval "$cmd"', "yes"),
-];
+/** A call that is missing was not tried, and null was not asked. */
+const cell = (tried: Record<string, string | null>, shown: string) =>
+  (tried[shown] === undefined ? "" : (tried[shown] ?? "no")).replaceAll("|", "\\|");
 
 /** With UPDATE_DOCS=1 the table is written instead of compared. */
 test("the table of examples in docs/permissions.md says what the program asks in the mode outside", async () => {
   await using machine = new Machine({ git: true });
   machine.write("a.txt", "b\na\n");
-  const book = { go: [calls(...EXAMPLES.map(([, call]) => call)), says("done")] };
-  const model = await machine.play(book);
-  await verdict(machine, ["go", "--ask-mode", "outside"]);
-  const results = toolResults(model.last);
-  const left = results.filter((result) => result.startsWith("Error ") && !result.includes("(asked because "));
-  expect(left).toEqual([]);
-  const rows = EXAMPLES.map(([shown, , claude, opencode], i) => {
-    const why = /\(asked because (.*?)\), and there is no person to ask/s.exec(results[i] ?? "")?.[1];
-    const code = `\`${shown.replaceAll("|", "\\|")}\``;
-    return `| ${code} | ${why === undefined ? "no" : `yes, because ${why.replace(dirname(machine.project), "/home/me")}`} | ${claude} | ${opencode} |`;
+  const made = calls(...EXAMPLES.map(([, call]) => call));
+  const turn = { ...made, tool_calls: made.tool_calls?.map((call, i) => ({ ...call, id: `c${i}` })) };
+  const model = await machine.play({ go: [turn, says("done")] });
+  await using terminal = plainTerminal(machine, ["spawn", "go", "--ask-mode", "outside"]);
+  const asked = new Map<string, z.infer<typeof Listed>[number]["call"]>();
+  const ended = terminal.done.then(() => true);
+  while (!(await Promise.race([ended, Bun.sleep(50)]))) {
+    for (const { request_id, call_id, call } of Listed.parse(await machine.json(["asks", "--json"]))) {
+      asked.set(call_id, call);
+      await machine.run(["answer", request_id, "no"]);
+    }
+  }
+  const refused = toolResults(model.last).filter((result) => result.startsWith("Error "));
+  expect(refused.filter((result) => !result.includes("The user said no"))).toEqual([]);
+  const home = dirname(machine.project);
+  const rows = EXAMPLES.map(([shown], i) => {
+    const question = asked.get(`c${i}`);
+    const code = (text: string) => `\`${text.replaceAll("|", "\\|")}\``;
+    const why = question ? `yes, because ${question.why.join("; ").replace(home, "/home/me")}` : "no";
+    const always = question?.always.map((rule) => code(rule.replace(home, "/home/me"))).join(", ") ?? "";
+    const others = [peers.claude.asked, peers.opencode.asked].map((tried) => cell(tried, shown));
+    return `| ${[code(shown), why, question && always === "" ? "–" : always, ...others].join(" | ")} |`;
   });
-  const table = ["| call | asked | Claude Code | opencode |", "|---|---|---|---|", ...rows, ""].join("\n");
+  const heads = `| call | asked | always | Claude Code ${peers.claude.version} | opencode ${peers.opencode.version} |`;
+  const table = [heads, "|---|---|---|---|---|", ...rows, ""].join("\n");
   const document = readFileSync(FILE, "utf8");
   expect(document).toMatch(BETWEEN);
   const expected = document.replace(BETWEEN, (_all, head: string, foot: string) => `${head}${table}${foot}`);
