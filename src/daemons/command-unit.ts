@@ -37,6 +37,8 @@ interface CommandUnitOptions extends CommandUnitFacts {
 const LOOK_MS = 100;
 /** Lines that `output` of a monitor shows. */
 const RECENT_LINES = 200;
+/** Characters of each: a snapshot has all of them. */
+const MAX_RECENT_LINE = 500;
 /** Characters of a line that is not finished yet. */
 const MAX_OPEN_LINE = 64 * 1024;
 
@@ -131,7 +133,7 @@ export class CommandUnit implements Daemon {
 
   #line(line: string): void {
     this.#events++;
-    this.#recent.push(line.slice(0, MAX_OPEN_LINE));
+    this.#recent.push(line.slice(0, MAX_RECENT_LINE));
     if (this.#recent.length > RECENT_LINES) this.#recent.shift();
     this.#batcher?.add(line);
   }

@@ -217,6 +217,8 @@ export class Kernel {
     return watchers.attach(proc, watched, (channel) => {
       for (const entry of inboxes.inputs(proc))
         channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
+      for (const snapshot of this.units.list(pid))
+        channel.push({ type: "unit", step: proc.step, op: snapshot.status, snapshot });
       return this.asks.attach(proc, channel, answers);
     });
   }

@@ -89,7 +89,7 @@ export type ProgressPayload =
     }
   /** The list that a plugin shows of the run's whole tree, in place of its last one. */
   | { event: "checklist"; pid: number; uuid: string; plugin: string; items: readonly ChecklistItem[] }
-  /** A background unit: `added`, `removed`, `event`, or its new status. */
+  /** A background unit: `added`, `removed`, `event`, or its new status. A client that attaches gets the status of each. */
   | { event: "unit"; pid: number; uuid: string; op: string; snapshot: DaemonSnapshot }
   | { event: "notice"; pid: number; uuid: string; text: string };
 

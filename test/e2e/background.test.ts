@@ -68,6 +68,8 @@ test.concurrent("a build in the background: the agent goes on, answers, and is w
   });
   const command = machine.start(["spawn", "build it"]);
   await until(() => model.requests.length === 3);
+  const following = machine.start(["log", "1", "-f"]);
+  await following.stdout.has(/the build runs/);
   machine.write("go", "");
   const { code, stdout, stderr } = await command.done;
   expect({ code, stdout }).toEqual({ code: 0, stdout: "it failed\n" });
@@ -77,6 +79,8 @@ test.concurrent("a build in the background: the agent goes on, answers, and is w
   expect(stderr).toMatch(/unit b\w{8} \[local_bash\] started: /);
   expect(stderr).toMatch(/unit b\w{8} \[local_bash\] failed, exit code 2: /);
   const log = await machine.ok(["log", "1"]);
+  const unitLines = (text: string): string[] => text.match(/unit b\w{8} \[.*(?:started|failed).*/g) ?? [];
+  expect(unitLines((await following.done).stdout)).toEqual(unitLines(log.stdout));
   expect(log.stdout).toMatch(/unit b\w{8} \[local_bash\] started: [\s\S]*meanwhile[\s\S]*the build runs/);
   expect(log.stdout).toMatch(
     /the build runs[\s\S]*unit b\w{8} \[local_bash\] failed, exit code 2: [\s\S]*it failed/,

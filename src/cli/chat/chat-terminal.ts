@@ -76,7 +76,14 @@ class ChatTerminal {
         waiting: () => this.#chat.front?.outbox.waiting ?? [],
         agents: (columns) => this.#agents.lines(this.#chat.children, { columns, now: Date.now() }, look),
         aside: (columns) => this.#chat.asideLines(columns),
-        hint: () => [`mode ${this.#chat.mode} (shift-tab)`, this.#hintNow()].filter(Boolean).join("  "),
+        hint: () =>
+          [
+            `mode ${this.#chat.mode} (shift-tab)`,
+            this.#chat.front?.view.state.units.size ? "ctrl-t: units" : "",
+            this.#hintNow(),
+          ]
+            .filter(Boolean)
+            .join("  "),
         placeholder: () => this.#placeholder(),
       },
       look,
@@ -208,6 +215,7 @@ class ChatTerminal {
       return true;
     }
     if (is("shift+tab")) chat.nextMode();
+    else if (is("ctrl+t")) chat.listUnits();
     else if (is("ctrl+s")) chat.sendNow();
     else if (is("ctrl+g")) this.#edit();
     else if (is("ctrl+v")) this.#attachClipboard();

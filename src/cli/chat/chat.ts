@@ -29,6 +29,7 @@ import { type Choice, Picker } from "./picker.ts";
 import type { CommandFolders } from "./prompt-commands.ts";
 import { readTyped } from "./read-typed.ts";
 import type { RunSession } from "./run-session.ts";
+import { units } from "./unit-commands.ts";
 import { shellLine, UserShell } from "./user-shell.ts";
 
 const SIGTERM = 1;
@@ -217,6 +218,11 @@ export class Chat implements ChatActions {
     }
     const work = async (): Promise<void> => this.#parts.line.putBefore(await session.interrupt());
     this.#report(work());
+  }
+
+  /** Ctrl+T. */
+  listUnits(): void {
+    this.#report(units(this));
   }
 
   /** Sends what is typed and what waits at once: the model is interrupted. */

@@ -12,6 +12,7 @@ import { begin, fork, name, resume, resumeValues } from "./conversation-commands
 import { agent, agentValues, effort, model, modelValues } from "./model-commands.ts";
 import { ask, modeValues } from "./modes.ts";
 import { copy, exportTo } from "./share-commands.ts";
+import { units } from "./unit-commands.ts";
 
 export interface ChatCommand extends CompletableCommand {
   run(chat: ChatActions, args: string): Promise<void>;
@@ -60,6 +61,7 @@ export function chatCommands(chat: ChatActions): ChatCommand[] {
     { name: "compact", about: "shorten the conversation that the model gets", run: compact },
     { name: "diff", about: "what the conversation changed in files", run: diff },
     { name: "undo", about: "take its changes of files back; asks first", run: undo },
+    { name: "units", about: "what runs in the background; ctrl-t", run: units },
     { name: "cost", about: "tokens and money so far", run: cost },
     { name: "btw", about: "ask something aside, while the agent works", hint: "<question>", run: btw },
     { name: "name", about: "name the conversation, for /resume", hint: "<name>", run: name },
@@ -219,6 +221,7 @@ const KEYS: readonly [string, string][] = [
   ["ctrl-g", "write in $EDITOR"],
   ["ctrl-v", "attach the picture of the clipboard"],
   ["shift-tab", "the next mode: plan, outside, edits, off"],
+  ["ctrl-t", "the background units: their output, or stop one"],
   ["ctrl-o", "results in full or in short"],
   ["ctrl-c", "suspend the agent, then kill it; clear the line; leave"],
   ["ctrl-d", "leave; a working agent continues"],

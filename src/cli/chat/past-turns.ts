@@ -2,6 +2,7 @@
 
 import { plural } from "../output/format.ts";
 import type { LogEntry } from "../output/log.ts";
+import { messageText } from "../terminal/inbox-blocks.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
 import { withoutAttachments } from "./outbox.ts";
@@ -25,9 +26,10 @@ export class PastTurns {
   #count = 0;
 
   take({ kind, text }: LogEntry): void {
-    if (kind === "inbox") {
+    const asked = kind === "inbox" ? messageText(text) : "";
+    if (asked !== "") {
       this.#count++;
-      this.#turns.push({ asked: withoutAttachments(text), calls: 0, answer: "" });
+      this.#turns.push({ asked: withoutAttachments(asked), calls: 0, answer: "" });
       this.#turns = this.#turns.slice(-SHOWN_TURNS);
     }
     const turn = this.#turns.at(-1);

@@ -25,3 +25,13 @@ export function inboxBlocks(text: string): Change[] {
   add("user", text.slice(at));
   return blocks;
 }
+
+/** What of it is a message of the user or of another process; empty where only the system notifies. */
+export function messageText(text: string): string {
+  const messages = inboxBlocks(text).flatMap((change) =>
+    change.type === "block" && change.block.kind === "message" && change.block.from !== "system"
+      ? [change.block.text]
+      : [],
+  );
+  return messages.join("\n");
+}

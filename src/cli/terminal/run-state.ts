@@ -1,8 +1,9 @@
 /** The state of a run as its events show it, and what each event adds to the transcript. Knows no terminal. */
 
+import { isTerminal } from "../../daemons/snapshot.ts";
 import { unitLine } from "../../daemons/unit-line.ts";
 import type { AskMode } from "../../lib/ask-modes.ts";
-import type { ChecklistItem } from "../../plugin/index.ts";
+import type { ChecklistItem, DaemonSnapshot } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
 import type { LogEntry } from "../output/log.ts";
@@ -43,6 +44,8 @@ export class RunState {
   /** Text of the model arrives now. */
   isAnswering = false;
   readonly children = new Map<string, ChildRun>();
+  /** Live background units, by id. */
+  readonly units = new Map<string, DaemonSnapshot>();
   /** The lists that plugins show, by plugin. */
   readonly checklists = new Map<string, readonly ChecklistItem[]>();
   receipt: Receipt | null = null;
@@ -144,10 +147,8 @@ export class RunState {
       case "mode":
         this.mode = payload.mode;
         return [];
-      case "unit": {
-        const line = unitLine(payload.op, payload.snapshot);
-        return line === null ? [] : this.notice(line, now);
-      }
+      case "unit":
+        return this.#unit(payload, now);
       // The input line shows those that wait, and the log's entries those that were read.
       case "message":
         return [];
@@ -170,6 +171,15 @@ export class RunState {
     this.costUsd = use.cost_usd;
     this.contextTokens = use.context_tokens;
     this.contextWindow = use.context_window ?? this.contextWindow;
+  }
+
+  #unit({ op, snapshot }: Extract<ProgressPayload, { event: "unit" }>, now: number): Change[] {
+    if (isTerminal(snapshot.status)) this.units.delete(snapshot.id);
+    else this.units.set(snapshot.id, snapshot);
+    const line = unitLine(op, snapshot);
+    if (line === null) return [];
+    const tone = snapshot.status === "failed" ? "warning" : "quiet";
+    return [...this.#settle(now), note(line, tone)];
   }
 
   elapsedMs(now: number): number {

@@ -20,5 +20,7 @@ export function joinEvents(last: ProcessEvent, next: ProcessEvent): ProcessEvent
 /** Whether the queued event is a state that `next` replaces. */
 export function supersedes(queued: ProcessEvent, next: ProcessEvent): boolean {
   if (queued.type === "child") return next.type === "child" && next.child.uuid === queued.child.uuid;
+  if (queued.type === "unit" && queued.op === "event")
+    return next.type === "unit" && next.snapshot.id === queued.snapshot.id;
   return (queued.type === "activity" || queued.type === "usage") && next.type === queued.type;
 }

@@ -255,12 +255,15 @@ export class ProcessEvents {
   }
 }
 
+/** Events that become entries of a log. */
+const LOGGED: ReadonlySet<ProcessEvent["type"]> = new Set(["log", "retry", "unit"]);
+
 /** The channel of a client that shows the log only. */
 class LogChannel extends Channel<ProcessEvent> {
   override readonly isPassive = true;
 
   override push(event: ProcessEvent): void {
-    if (event.type === "log" || event.type === "retry") super.push(event);
+    if (LOGGED.has(event.type)) super.push(event);
   }
 }
 

@@ -1,7 +1,14 @@
 /** The bottom of the live view: what the run does now, and the footer with its use of tokens, money, window and time. */
 
 import { callLine } from "../../output/call-text.ts";
-import { formatCost, formatCount, formatElapsed, formatSeconds, oneLine } from "../../output/format.ts";
+import {
+  formatCost,
+  formatCount,
+  formatElapsed,
+  formatSeconds,
+  oneLine,
+  plural,
+} from "../../output/format.ts";
 import { runningMs } from "../call-block.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
 import type { RunState } from "../run-state.ts";
@@ -107,7 +114,7 @@ export function footerLine(
   { columns, now, place = "" }: { columns: number; now: number; place?: string },
   look: Look,
 ): string {
-  const { head, step, tokens, costUsd, contextTokens, contextWindow } = state;
+  const { head, step, tokens, costUsd, contextTokens, contextWindow, units } = state;
   if (head === null) return "";
   const share =
     contextTokens === null
@@ -120,6 +127,7 @@ export function footerLine(
     [6, place],
     [5, head.agent],
     [2, head.model],
+    [1, units.size === 0 ? "" : plural(units.size, "unit")],
     [4, step === 0 ? "" : `step ${step}`],
     [0, tokens === 0 ? "" : `${formatCount(tokens)} tokens`],
     [1, costUsd === null ? "" : formatCost(costUsd)],
