@@ -4,7 +4,6 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { SyscallError } from "rnix/plugin";
 import { isObject } from "../_lib/is-object.ts";
-import { Memo } from "./memo.ts";
 import type { ListRequest } from "./model-list.ts";
 import type { Access, Connection } from "./open.ts";
 import type { Settings } from "./settings.ts";
@@ -28,14 +27,15 @@ export function modelsAt(url: string, key: string): ListRequest {
   return { url: `${url.replace(/\/+$/, "")}/models`, headers };
 }
 
-/** The package's model without a key; the package builds the schemas of its answers in each model object. */
-const shared = new Memo<LanguageModelV4>();
+/** The last model, without a key: the package builds the schemas of its answers in each model object. */
+let shared: { url: string; model: string; made: Promise<LanguageModelV4> } | undefined;
 
 /** What fetches for the call under way. */
 const calls = new AsyncLocalStorage<typeof fetch>();
 
 async function languageModel(url: string, { model, key, fetch }: Access): Promise<LanguageModelV4> {
-  const common = await shared.get([url, model], () => sharedModel(url, model));
+  if (shared?.url !== url || shared.model !== model) shared = { url, model, made: sharedModel(url, model) };
+  const common = await shared.made;
   const { specificationVersion, provider, modelId, supportedUrls } = common;
   const withKey = (options: LanguageModelV4CallOptions): LanguageModelV4CallOptions =>
     key === "" ? options : { ...options, headers: { ...options.headers, authorization: `Bearer ${key}` } };

@@ -11,7 +11,7 @@ import { TimeSlices } from "../../store/files/time-slice.ts";
 import { FileStates } from "./file-states.ts";
 import { parseBatch } from "./git-contents.ts";
 import { type CallOptions, Git, type GitOptions, type OwnRepository } from "./git-repository.ts";
-import { type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
+import { contentOf, type IndexEntry, type Suspect, statOf, TreeScan } from "./tree-scan.ts";
 import {
   indexBytes,
   openIndex,
@@ -26,6 +26,7 @@ const STATS_AT_ONCE = 64;
 /** Up to this number of files whose times differ are compared here, and this number of bytes. */
 const MANY = 64;
 const MAX_COMPARED_BYTES = 16 * 1024 ** 2;
+const SMALL = 64 * 1024;
 /** Maximum names that git is asked about by name. */
 const MAX_ASKED = 500;
 /** The clock of a file system is coarser than ours. */
@@ -121,7 +122,7 @@ export class WorkTree {
   /** Looks at all files for the first time. */
   async #begin(call: CallOptions): Promise<TreeScan | null> {
     const { index, format, root } = this.#repository;
-    this.#ignored ??= await this.#git.within({ format }, (own) => this.#ignorePatterns(own, call));
+    this.#ignored ??= await this.#ignorePatterns(call);
     const begun = await TreeScan.begin({
       ...{ dir: this.#o.dir, root, format, patterns: this.#ignored, now: this.#o.now },
       index: index && {
@@ -150,8 +151,14 @@ export class WorkTree {
     const states = new FileStates({
       ...{ put: (content) => blobName(format, content), most: MAX_COMPARED_BYTES, format },
     });
+    const slices = new TimeSlices();
+    const unsure: Suspect[] = [];
+    for (const suspect of suspects) {
+      if (!hasContent(join(this.#o.dir, suspect.path), suspect.entry, format)) unsure.push(suspect);
+      await slices.pause();
+    }
     const changed: Suspect[] = [];
-    await eachParallel(suspects, STATS_AT_ONCE, async (suspect) => {
+    await eachParallel(unsure, STATS_AT_ONCE, async (suspect) => {
       const seen = await states.read(join(this.#o.dir, suspect.path));
       const { kind, oid } = suspect.entry;
       if (seen?.state.kind !== kind || seen.usersName !== oid) changed.push(suspect);
@@ -271,22 +278,25 @@ export class WorkTree {
   }
 
   /** Returns them in git's order: the user's own, those of `info/exclude`, then ours. */
-  async #ignorePatterns(own: OwnRepository, call: CallOptions): Promise<string> {
+  async #ignorePatterns(call: CallOptions): Promise<string> {
     const { root, exclude } = this.#repository;
-    const parts = [await this.#usersOwn(own, call), exclude];
+    const parts = [await this.#usersOwn(call), exclude];
     const scratch = innerPath(root, this.#o.scratch);
     if (scratch !== null) parts.push(`/${scratch.replace(/[*?[\\]/g, "\\$&")}/`);
     return parts.map((part) => `${part ?? ""}\n`).join("");
   }
 
   /** git reads the user's configuration only to find the file of ignore patterns, and only if it may name one. */
-  async #usersOwn(own: OwnRepository, call: CallOptions): Promise<string | null> {
+  async #usersOwn(call: CallOptions): Promise<string | null> {
     const { text, mayBeNamed } = this.#userIgnore;
     if (!mayBeNamed) return text;
     const { HOME = "/", XDG_CONFIG_HOME } = this.#o.env;
-    const { exit, output } = await own.run(
-      ["config", "--null", "--type=path", "--get", "core.excludesFile"],
-      { ...call, usersConfiguration: { HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) } },
+    const usersConfiguration = { HOME, ...(XDG_CONFIG_HOME && { XDG_CONFIG_HOME }) };
+    const { exit, output } = await this.#git.within({ format: this.#repository.format }, (own) =>
+      own.run(["config", "--null", "--type=path", "--get", "core.excludesFile"], {
+        ...call,
+        usersConfiguration,
+      }),
     );
     const named = output.toString().replace(/\0$/, "");
     if (exit.code !== 0) return text;
@@ -305,6 +315,16 @@ export class WorkTree {
     }
     return { files, stats };
   }
+}
+
+/** Whether a small file is as the index has it. It is read in place: calls off the thread take ten times as long. */
+function hasContent(path: string, { kind, oid }: IndexEntry, format: ObjectFormat): boolean {
+  const stat = statOf(path);
+  if (!stat?.isFile() || stat.size > SMALL || kind !== (stat.mode & 0o100 ? "exec" : "file")) return false;
+  const content = contentOf(path, SMALL);
+  if (content === null) return false;
+  const hash = new Bun.CryptoHasher(format).update(`blob ${content.length}\0`);
+  return hash.update(content).digest("hex") === oid;
 }
 
 /** Since 2.37 git writes what it takes for large files into one pack, which is much faster than a file for each. */

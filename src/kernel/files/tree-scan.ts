@@ -393,9 +393,13 @@ function headOf(path: string): Stats | undefined {
 
 /** "" for a file that is not there, null for one that can't be read. */
 function textOf(file: string): string | null {
-  if (statOf(file) === undefined) return "";
+  return statOf(file) === undefined ? "" : (contentOf(file, MAX_IGNORE_BYTES)?.toString() ?? null);
+}
+
+/** The content of a file, in place; null where it can't be read or has more than `most` bytes. */
+export function contentOf(file: string, most: number): Buffer | null {
   try {
-    return readRegularSync(file, MAX_IGNORE_BYTES).toString();
+    return readRegularSync(file, most);
   } catch (thrown) {
     if (errnoOf(thrown) === undefined && !(thrown instanceof SyscallError)) throw thrown;
     return null;
