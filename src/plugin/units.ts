@@ -109,6 +109,8 @@ export interface UnitRequest {
   description: string;
   /** Absolute. By default the run's folder. */
   cwd?: string;
+  /** Added to the run's environment. */
+  env?: Record<string, string>;
   /** Of a monitor: it lives as long as its owner. */
   persistent?: boolean;
   /** It is killed after this time. Absent: it lives as long as its owner. */

@@ -133,9 +133,10 @@ export class OpenContexts {
   ): Partial<Services> {
     const services: Partial<Services> = {};
     const source = sourceOf(proc, entry);
+    const quiet = <R extends { env?: Record<string, string> }>(request: R): R =>
+      withQuietGit(proc, entry.path, as, request);
     if (entry.needs.includes("exec"))
-      services.exec = (request) =>
-        this.exec(proc, withQuietGit(proc, entry.path, as, request), call?.id, call?.key);
+      services.exec = (request) => this.exec(proc, quiet(request), call?.id, call?.key);
     if (entry.needs.includes("history")) services.history = this.#ports.history;
     if (entry.needs.includes("search"))
       services.search = this.#ports.search(entry.plugin, proc.spec.opts.project);
@@ -145,7 +146,10 @@ export class OpenContexts {
       const jobId = this.#ports.jobOf(proc);
       services.schedule = this.#ports.schedule?.({ project, cwd, env, run, jobId });
     }
-    if (entry.needs.includes("units") && proc.pid !== 0) services.units = this.#ports.units(proc, call?.tool);
+    if (entry.needs.includes("units") && proc.pid !== 0) {
+      const units = this.#ports.units(proc, call?.tool);
+      services.units = { ...units, start: (request) => units.start(quiet(request)) };
+    }
     if (entry.needs.includes("ask")) services.ask = this.#ports.ask(proc, call?.id, signal);
     if (entry.needs.includes("llm"))
       services.llm = { ask: (request) => this.#ports.llm(proc, call?.id, request, signal) };

@@ -1,6 +1,5 @@
 /** The environment in which git reads a repository without running the programs that the repository names. */
 
-import type { ExecRequest } from "../../plugin/index.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 
@@ -12,12 +11,12 @@ const CONFIGURATION = [
 ] as const;
 
 /** Adds it to a command of a call that needs no question because it only reads. */
-export function withQuietGit(
+export function withQuietGit<R extends { env?: Record<string, string> }>(
   { permissions, spec }: Process,
   path: string,
   as: OpenAs,
-  request: ExecRequest,
-): ExecRequest {
+  request: R,
+): R {
   if (as.kind !== "tool" || as.subject === undefined) return request;
   if (!permissions.readsByGit({ tool: as.tool, path, subject: as.subject })) return request;
   return { ...request, env: { ...request.env, ...quietGit({ ...spec.opts.env, ...request.env }) } };
@@ -36,6 +35,7 @@ function quietGit({
     GIT_CONFIG_COUNT: String(given + CONFIGURATION.length),
     GIT_OPTIONAL_LOCKS: "0",
     GIT_NO_LAZY_FETCH: "1",
+    GIT_ALLOW_PROTOCOL: "none",
     GIT_TERMINAL_PROMPT: "0",
   };
 }

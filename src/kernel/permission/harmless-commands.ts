@@ -5,7 +5,7 @@ import { harmlessProgram, isVersionOnly, type Program, type Value } from "./harm
 import { evaluatingBuiltin, mayEvaluateCode } from "./shell-builtins.ts";
 import { beginsAsOption, isExpanded, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
 import { parseCommandLine, writesFile } from "./shell-words.ts";
-import { mayBeOption, type Variables } from "./word-values.ts";
+import { linksListed, mayBeOption, maySplit, type Variables } from "./word-values.ts";
 
 /** Files that a command reads. `lists`: it prints only names of them. */
 export interface Reads {
@@ -14,6 +14,8 @@ export interface Reads {
   folder?: Word;
   /** It reads what the command before it prints as names of files. */
   takesNames?: true;
+  /** It reads behind links below its folders, all or of this name. */
+  follows?: string;
 }
 
 /** Why a command may do more than read: a clause that follows "because". */
@@ -65,7 +67,9 @@ function gitEffect([, ...args]: readonly Word[], variables: Variables): Reads | 
   const found = harmlessProgram(texts);
   if (!found) return { why: whyOf([wordOf("git"), ...args.slice(at)]) };
   const effect = programEffect(found.program, found.name, args.slice(at + found.length - 1), variables);
-  return "why" in effect || !folder ? effect : { files: [...effect.files, folder], folder };
+  if ("why" in effect) return effect;
+  const files = [...effect.files.filter((file) => file !== HERE), folder ?? HERE];
+  return folder ? { files, folder } : { files };
 }
 
 /** A program of the table with these arguments. */
@@ -92,14 +96,23 @@ function programEffect(
     return effectOf(commandOf(inner), variables);
   }
   if (operands === "xargs") {
-    const inner = effectOf(commandOf([...rest, NAMES]), variables);
-    return "why" in inner ? inner : { files: inner.files.filter((file) => file !== NAMES), takesNames: true };
+    if (scripts.some(({ text, dynamic }) => dynamic || text === ""))
+      return { why: "`xargs -I` may replace any text" };
+    const named = scripts.reduce(
+      (words, { text }) => words.map((word) => withNames(word, text, NAMES)),
+      rest,
+    );
+    const inner = effectOf(commandOf([...named, NAMES]), variables);
+    return "why" in inner
+      ? inner
+      : { ...inner, files: inner.files.filter((file) => file !== NAMES), takesNames: true };
   }
   if (rest.length > most) return { why: `\`${name}\` with these operands may change something` };
   if (name === "date" && rest.some(({ form }) => !form.startsWith("+")))
     return { why: "`date` may set the clock" };
   if (operands === "text" || operands === "cd") return { files };
-  if (operands === "files") return { files: [...files, ...(rest.length > 0 ? rest : [HERE])] };
+  const follows = read.follows ? { follows: "*" } : {};
+  if (operands === "files") return { files: [...files, ...(rest.length > 0 ? rest : [HERE])], ...follows };
   const script = scripts.length > 0 || !isPlain ? undefined : rest[0];
   const texts = script ? [...scripts, script] : scripts;
   if (operands !== "pattern") {
@@ -107,8 +120,12 @@ function programEffect(
     if (unknown || texts.length === 0)
       return { why: `a script of \`${name}\` may write files or run programs` };
   }
+  if (script && maySplit(script, variables))
+    return { why: `the pattern of \`${name}\` may become the name of a file` };
+  if (name === "jq" && (scripts.length > 0 || !(isPlain ? rest.slice(0, 1) : args).every(isPlainFilter)))
+    return { why: "a filter of `jq` may read other files" };
   const named = script ? rest.slice(1) : rest;
-  return { files: [...files, ...(named.length > 0 ? named : [HERE])] };
+  return { files: [...files, ...(named.length > 0 ? named : [HERE])], ...follows };
 }
 
 interface Arguments {
@@ -120,6 +137,8 @@ interface Arguments {
   scripts: Word[];
   /** Every option is known, so that the first operand is known. */
   isPlain: boolean;
+  /** It reads behind links. */
+  follows: boolean;
 }
 
 /** Takes options apart. `stops`: the first operand ends them. Returns an option that is not known, or null for an expansion. */
@@ -129,11 +148,13 @@ function readArguments(
   variables: Variables,
   stops: boolean,
 ): Arguments | { option: string | null } {
-  const read: Arguments = { rest: [], files: [], scripts: [], isPlain: true };
+  const read: Arguments = { rest: [], files: [], scripts: [], isPlain: true, follows: false };
   let ended = false;
+  let split = false;
   const left = [...args];
   for (let arg = left.shift(); arg; arg = left.shift()) {
     const { form } = arg;
+    if (!anyOption && maySplit(arg, variables)) return { option: null };
     if (ended || form === "-" || !mayBeOption(arg, variables)) {
       read.rest.push(arg);
       ended ||= stops;
@@ -151,13 +172,17 @@ function readArguments(
       const problem = isWord
         ? takeWord(words.get(name || form), name || form, value)
         : takeLetters(form.slice(1));
-      if (problem !== null) return { option: problem };
+      if (problem !== null || split) return { option: problem };
     }
   }
   return read;
 
   function take(kind: Value, value: Word | undefined): void {
     if (value === undefined) return;
+    // What follows the first of several words is an operand or an option.
+    split ||= value.splits && (value.form.includes(MARK.glob) || maySplit(value, variables));
+    // Its names may be split anywhere, so that they name other files.
+    split ||= kind === "~" && !/^(?:\\[n0]|\n)$/.test(value.text);
     if (kind === "@") read.files.push(value);
     if (kind === "@" || kind === "!") read.scripts.push(value);
   }
@@ -172,7 +197,8 @@ function readArguments(
     if (kind === "^") read.scripts.push(wordOf(name));
     if (kind === "%" && !isHarmlessFormat(value)) return name;
     if (kind === "" && value !== undefined) return name;
-    if (kind === ":" || kind === "@" || kind === "!")
+    if (kind === "#") read.follows = true;
+    if (kind === ":" || kind === "@" || kind === "!" || kind === "~")
       take(kind, value === undefined ? left.shift() : wordOf(value));
     return null;
   }
@@ -186,6 +212,7 @@ function readArguments(
         // An unknown option may have a file as its value.
         if (/[/.]/.test(rest)) read.files.push(wordOf(rest));
       } else if (kind === "?") return null;
+      else if (kind === "#") read.follows = true;
       else if (kind !== "") {
         take(kind, rest === "" ? left.shift() : wordOf(rest));
         return null;
@@ -222,6 +249,11 @@ const AWK = namesIn(
   "print printf if for while length substr index split tolower toupper int sprintf gsub sub match",
 );
 
+/** `import` and `include` of a filter of jq read files. */
+function isPlainFilter({ text, dynamic }: Word): boolean {
+  return !dynamic && !/import|include/.test(text);
+}
+
 function findEffect(program: Program, args: readonly Word[], variables: Variables): Reads | MayAct {
   const first = args.findIndex((arg) => /^[-(!]/.test(arg.form));
   const at = first < 0 ? args.length : first;
@@ -229,21 +261,30 @@ function findEffect(program: Program, args: readonly Word[], variables: Variable
   if (files.some((arg) => mayBeOption(arg, variables) || arg.splits))
     return { why: "`find` with an argument that the shell expands may run programs" };
   const rest = args.slice(at);
+  const texts = rest.map(({ text }) => text);
+  const follows = texts.includes("-exec") ? linksListed(["find", ...texts]) : null;
   for (let i = 0; i < rest.length; i++) {
     const { form } = rest[i] ?? NAMES;
     if (form === "-exec") {
       const end = rest.findIndex((arg, j) => j > i && (arg.form === ";" || arg.form === "+"));
-      const inner = rest.slice(i + 1, end).map((arg) => (arg.text.includes("{}") ? FOUND : arg));
+      const inner = rest.slice(i + 1, end).map((arg) => withNames(arg, "{}", FOUND));
       const effect = end < 0 ? { why: "`find -exec` has no end" } : effectOf(commandOf(inner), variables);
       if ("why" in effect) return effect;
       files.push(...effect.files.filter((file) => file !== FOUND));
       i = end;
-    } else if (beginsAsOption(form) && !program.words.has(form)) {
+    } else if (maySplit(rest[i] ?? NAMES, variables) || (beginsAsOption(form) && !program.words.has(form))) {
       const what = form.startsWith("-") ? `\`${form}\`` : "an argument that the shell expands";
       return { why: `${what} of \`find\` is not known to be harmless` };
     }
   }
-  return { files: files.length > 0 ? files : [HERE] };
+  return { files: files.length > 0 ? files : [HERE], ...(follows !== null && { follows }) };
+}
+
+/** The word with the names of files in place of this text. */
+function withNames(word: Word, text: string, names: Word): Word {
+  if (!word.text.includes(text)) return word;
+  if (word.text === text) return names;
+  return { ...names, form: word.form.replaceAll(text, names.form) };
 }
 
 /** The folder in which it runs. */

@@ -6,9 +6,9 @@ import { namesIn } from "./shell-lexer.ts";
 const KINDS = ["text", "files", "pattern", "sed", "awk", "find", "xargs", "wrapped", "cd"] as const;
 /**
  * What follows an option: nothing, a text, a file that is read, the pattern, a text in the same word only, a format of
- * git's; or that no pattern follows.
+ * git's, a newline or NUL; or that no pattern follows, or that it reads behind links.
  */
-const VALUES = ["", ":", "@", "!", "?", "%", "^"] as const;
+const VALUES = ["", ":", "@", "!", "?", "%", "~", "^", "#"] as const;
 export type Value = (typeof VALUES)[number];
 
 export interface Program {
@@ -37,7 +37,7 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
 /**
  * One program a line: its names, its operands with their greatest number, and its options. `*`: any. `-ab`: letters
  * without a value; `-k:` with one, `-f@` with a file, `-e!` with the pattern, `-I?` with one in the same word; so do
- * `--key=` and `--key?`. `--key%`: a format that must not ask git for signatures, which a program checks.
+ * `--key=` and `--key?`. `-r#` reads behind links. `--key%`: a format that must not ask git for signatures, which a program checks.
  */
 const TABLE = `
 : true false arch uptime free pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
@@ -45,17 +45,17 @@ command wait exit return break continue shift set|text|*
 cat tac wc head nl fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump strings readlink realpath ls du df cmp comm stat|files|*
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
-grep egrep fgrep|pattern|* -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
-jq|pattern|* -f@ --raw-output --compact-output --slurp --null-input --sort-keys --tab --exit-status --join-output
+grep egrep fgrep|pattern|* -R# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
+jq|pattern|* -f@ --from-file@ --raw-output --compact-output --slurp --null-input --sort-keys --tab --exit-status --join-output
 rg|pattern|-nNiSsvwxcloqFPUuaHIhp0 -A: -B: -C: -g: -t: -T: -e! -m: -r: -j: -M: -d: -E: --files^ --hidden --no-ignore --no-ignore-vcs --json --count --count-matches --glob= --iglob= --type= --type-not= --type-list^ --files-with-matches --files-without-match --line-number --no-line-number --ignore-case --smart-case --case-sensitive --heading --no-heading --no-filename --with-filename --color= --max-count= --max-depth= --context= --after-context= --before-context= --sort= --sortr= --stats --multiline --multiline-dotall --pcre2 --fixed-strings --word-regexp --invert-match --only-matching --vimgrep --column --trim --no-messages --regexp! --replace= --null --quiet --text --version --no-config --max-columns= --threads=
 fd fdfind|pattern|-HIagilps0u -t: -e: -d: -E: --type= --extension= --max-depth= --min-depth= --hidden --no-ignore --glob --absolute-path --exclude= --full-path --ignore-case --color=
 sed|sed|-nErsz -e! --quiet --silent --regexp-extended --expression!
 awk gawk mawk nawk|awk|-F: -v:
-find|find|exact -name -iname -path -ipath -wholename -type -maxdepth -mindepth -not -o -or -a -and -size -mtime -mmin -ctime -cmin -atime -amin -newer -newermt -prune -print -print0 -printf -ls -empty -perm -user -group -uid -gid -regex -iregex -regextype -links -inum -depth -xdev -mount -follow -H -L -P -quit -true -false -daystart -executable -readable -writable -nouser -nogroup -samefile -lname -xtype
+find|find|exact -name -iname -path -ipath -wholename -type -maxdepth -mindepth -not -o -or -a -and -size -mtime -mmin -ctime -cmin -atime -amin -newer -newermt -prune -print -print0 -printf -ls -empty -perm -user -group -uid -gid -regex -iregex -regextype -links -inum -depth -xdev -mount -P -quit -true -false -daystart -executable -readable -writable -nouser -nogroup -samefile -lname -xtype
 sort|files|-bcCdfghiMmnRrsuVz -k: -t: -S: --check? --dictionary-order --field-separator= --general-numeric-sort --human-numeric-sort --ignore-case --ignore-leading-blanks --key= --merge --month-sort --numeric-sort --parallel= --random-sort --reverse --sort= --stable --unique --version-sort --zero-terminated
 uniq|files1|-cdDiuz -f: -s: -w: --count --repeated --unique --ignore-case --skip-fields= --skip-chars= --check-chars=
 xxd|files1|exact -b -e -E -i -p -ps -u -c= -g= -l= -s= -o=
-diff|files|-abBcdeEiNnpqrstuwyTZ0123456789 -C: -U: -W: -L: -x: -I: --brief --unified? --context? --recursive --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --side-by-side --color? --exclude= --label= --new-file --text --minimal --strip-trailing-cr --report-identical-files --suppress-common-lines --width= --no-dereference
+diff|files|-abBcdeEiNnpqstuwyTZ0123456789 -r# -C: -U: -W: -L: -x: -I: --brief --unified? --context? --recursive# --ignore-all-space --ignore-space-change --ignore-blank-lines --ignore-case --side-by-side --color? --exclude= --label= --new-file --text --minimal --strip-trailing-cr --report-identical-files --suppress-common-lines --width= --no-dereference
 base64|files|-diwD --decode --wrap= --ignore-garbage
 file|files|-bikLNhr0 -F: --brief --mime --mime-type --mime-encoding --dereference
 tree|files|-adfhilpsugDFCnrtJX -L: -I: -P: --noreport --dirsfirst --gitignore --prune --du --si --filelimit=
@@ -66,7 +66,7 @@ node npm python python3 deno bun ruby make gcc java docker|text0|exact -v -V --v
 cd|cd|-PLe
 time|wrapped|-p
 timeout|wrapped1|-k: -s: --kill-after= --signal= --foreground --preserve-status
-xargs|xargs|-0rt -n: -L: -P: -d: -I: --null --no-run-if-empty --max-args= --max-procs= --delimiter=
+xargs|xargs|-0rt -n: -L: -P: -d~ -I! --null --no-run-if-empty --max-args= --max-procs= --delimiter~
 git|text0|exact -v --version
 git version|text|--build-options
 git status|files|-sbvz -u? --short --branch --porcelain? --long --verbose --untracked-files? --ignored? --no-renames --ahead-behind --no-ahead-behind --show-stash --column?
@@ -112,7 +112,7 @@ function programOf(operands: string, options: readonly string[]): Program {
   const short = new Map<string, Value>();
   const words = new Map<string, Value>();
   for (const option of options.filter((text) => text.startsWith("-"))) {
-    const [, dashes = "", name = "", value = ""] = /^(--?)(.+?)([:@!?%^=]?)$/.exec(option) ?? [];
+    const [, dashes = "", name = "", value = ""] = /^(--?)(.+?)([:@!?%~^#=]?)$/.exec(option) ?? [];
     if (dashes === "--" || exact) words.set(`${dashes}${name}`, kindOf(value));
     else for (const letter of name) short.set(letter, kindOf(value));
   }

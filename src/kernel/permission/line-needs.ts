@@ -4,9 +4,11 @@ import { join, resolve } from "node:path";
 import { realOrSame } from "../../lib/inner-path.ts";
 import type { CallView } from "./call-view.ts";
 import { effectOf, type Reads } from "./harmless-commands.ts";
+import { linksBelow } from "./links-below.ts";
+import { settingThatActs } from "./repository-programs.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
 import { namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
-import { fileOf, isListing, type Variables, variablesOf } from "./word-values.ts";
+import { fileOf, isListing, linksListed, namesBelow, type Variables, variablesOf } from "./word-values.ts";
 
 /** One reason to ask: a clause that follows "because". Only a rule for the whole tool answers one without a part. */
 export interface Need {
@@ -51,9 +53,20 @@ export function needsOf(view: CallView, judge: FileJudge): Need[] {
   return line.flatMap((command) => walk.step(command));
 }
 
+/** Whether all that the line runs only reads, so that git in it needs no program of the repository. */
+export function isQuiet(line: readonly SimpleCommand[]): boolean {
+  const variables = variablesOf(line);
+  return line.every((command) => !("why" in effectOf(command, variables)));
+}
+
 /** Files that are the command's own streams. */
 const INPUTS = namesIn("/dev/null /dev/stdin");
 const OUTPUTS = namesIn("/dev/stdout /dev/stderr");
+
+/** Git may be run by `xargs`, `timeout` and others. */
+export function usesGit({ words }: SimpleCommand): boolean {
+  return words.some(({ text }) => text === "git");
+}
 
 /** Goes through the commands of a line and follows the folder in which each of them runs. */
 class Walk {
@@ -65,6 +78,7 @@ class Walk {
   #folders: string[] | null;
   /** The one folder in which the next command runs, after `cd DIR &&`. */
   #here: string | null = null;
+  #isQuiet: boolean | undefined;
 
   constructor(view: CallView, judge: FileJudge, variables: Variables, line: readonly SimpleCommand[]) {
     this.#view = view;
@@ -78,7 +92,7 @@ class Walk {
   step(command: SimpleCommand): Need[] {
     if (command.inner === 0 && command.after !== "&&") this.#here = null;
     const folders = this.#here !== null && command.inner === 0 ? [this.#here] : this.#folders;
-    const needs = command.assigned.flatMap((word) => this.#assignment(word, command));
+    const needs = command.assigned.flatMap((word) => this.#assignment(word, command, folders));
     const effect = effectOf(command, this.#variables);
     const [program] = command.words;
     if ("why" in effect) needs.push({ why: effect.why, command });
@@ -86,7 +100,8 @@ class Walk {
       needs.push({ why: "`xargs` reads names that another program prints", command });
     } else {
       needs.push(...this.#reads(effect, folders, program?.text ?? "the line"));
-      if (program?.text === "git" && needs.length === 0) needs.push(...this.#bare(effect, folders, command));
+      needs.push(...this.#links(effect, folders, command));
+      if (needs.length === 0 && usesGit(command)) needs.push(...this.#repository(effect, folders, command));
       if (program?.text === "cd") this.#enter(command, folders);
     }
     for (const { word, access } of command.files) {
@@ -95,13 +110,18 @@ class Walk {
     return needs;
   }
 
-  #assignment(word: Word, command: SimpleCommand): Need[] {
+  #assignment(word: Word, command: SimpleCommand, folders: readonly string[] | null): Need[] {
     const name = /^([A-Za-z_][A-Za-z0-9_]*)\+?=/.exec(word.form)?.[1];
     if (name === undefined) return [{ why: "it sets an element of an array" }];
     const isPlain =
       isPrinting(name) || PLACEHOLDERS.has(name) || /^(?:[A-Z][0-9]?|[a-z_][a-z0-9_]*)$/.test(name);
     if (!isPlain || LOWER.has(name)) return [{ why: `it sets the variable ${name}`, command }];
-    return [];
+    // What it names may be read later.
+    const names = namesBelow(word);
+    const value = { ...word, form: word.form.slice(name.length + 1) };
+    const dir = names && this.#variables.has(name) ? fileOf(value, this.#variables) : null;
+    if (names === null || dir === null) return [];
+    return (folders ?? []).flatMap((folder) => this.#linked(resolve(folder, dir), names, false, "the line"));
   }
 
   /** Whether the commands before it in its pipe print names of files. */
@@ -121,14 +141,43 @@ class Walk {
     );
   }
 
-  /** A bare repository may have come with the project, with the programs that its configuration names. */
-  #bare({ folder }: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
+  /** Names that another program reads, and programs that read behind links, lead to files that are judged each. */
+  #links(effect: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
+    const { words, inner } = command;
+    const isHanded = inner > 0 || this.#line.some(({ words: [first] }) => first?.text === "xargs");
+    const listed = isHanded && isListing([command]) ? linksListed(words.map(({ text }) => text)) : null;
+    const name = effect.follows ?? listed;
+    if (name === null) return [];
+    const starts = effect.files.map((word) => fileOf(word, this.#variables) ?? ".");
+    const dirs = starts.flatMap((start) => (folders ?? []).map((folder) => resolve(folder, start)));
+    return dirs.flatMap((dir) => this.#linked(dir, [name], true, `\`${words[0]?.text}\``));
+  }
+
+  #linked(dir: string, names: readonly string[], deep: boolean, by: string): Need[] {
+    const links = linksBelow(dir, names, deep);
+    if (links === null) return [{ why: `${by} reads more names than can be looked at`, isRead: true }];
+    for (const link of links) {
+      const file = this.#view.forFile("Read", link, dir);
+      const why = this.#judge(file, "read");
+      if (why !== null) return [{ why: `${by} reads behind the link ${link}, ${why}`, file, isRead: true }];
+    }
+    return [];
+  }
+
+  /** A repository may have come with the project, with the programs that its configuration names. */
+  #repository({ folder }: Reads, folders: readonly string[] | null, command: SimpleCommand): Need[] {
     const start = folder ? (fileOf(folder, this.#variables) ?? ".") : ".";
     const isBare = folders?.some((dir) => {
       const { protection } = this.#view.forFile("Write", join(resolve(dir, start), "x"), dir);
       return protection !== null && protection.reader === "git";
     });
-    return isBare ? [{ why: "`git` would run what a bare repository names", command }] : [];
+    if (isBare) return [{ why: "`git` would run what a bare repository names", command }];
+    this.#isQuiet ??= isQuiet(this.#line);
+    for (const dir of folders ?? []) {
+      const setting = settingThatActs(resolve(dir, start), this.#isQuiet);
+      if (setting) return [{ why: `\`git\` would follow ${setting} of the repository`, command }];
+    }
+    return [];
   }
 
   #file(word: Word, access: "read" | "write", folders: readonly string[] | null, by: string): Need[] {
@@ -144,17 +193,20 @@ class Walk {
     if (!isKnown || (folders === null && !file.startsWith("/")))
       return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
     if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];
+    const names = isRead ? namesBelow(word) : null;
     for (const folder of folders ?? ["/"]) {
       const view = this.#view.forFile(access === "read" ? "Read" : "Write", file, folder);
       const why = this.#judge(view, access);
       const shown = file.startsWith(".") ? resolve(folder, file) : file;
       if (why !== null) return [{ why: `${by} ${access}s ${shown}, ${why}`, file: view, isRead }];
+      const behind = names ? this.#linked(resolve(folder, file), names, false, by) : [];
+      if (behind.length > 0) return behind;
     }
     return [];
   }
 
   /** Follows `cd`: it may fail, or run in a subshell. */
-  #enter({ words, inner }: SimpleCommand, folders: readonly string[] | null): void {
+  #enter({ words, inner, after }: SimpleCommand, folders: readonly string[] | null): void {
     if (inner > 0) return;
     const [target, ...more] = words.slice(1).filter(({ text }) => !/^-[PLe]$/.test(text));
     const dir = target && more.length === 0 && target.text !== "-" ? fileOf(target, this.#variables) : null;
@@ -168,6 +220,7 @@ class Walk {
       ...new Set(folders.map((folder) => resolve(folder, dir)).flatMap((path) => [path, realOrSame(path)])),
     ];
     this.#folders = [...new Set([...this.#folders, ...entered])];
-    this.#here = entered.length === 1 ? (entered[0] ?? null) : null;
+    const isCertain = !after.startsWith("|") && entered.length === 1;
+    this.#here = isCertain ? (entered[0] ?? null) : null;
   }
 }

@@ -7,9 +7,9 @@ import type { Asked } from "./ask-rights.ts";
 import { type Call, CallView, type Facts, isAtOrBelow, subjectKind, type ToolFacts } from "./call-view.ts";
 import { allowsAll, contains, makesNeedless, namesProtected } from "./containment.ts";
 import { coveredBy, deniedTo, denies, type Layer, textsOf } from "./coverage.ts";
-import { isHarmless } from "./harmless-commands.ts";
 import { whyImpossible } from "./impossible-call.ts";
 import { knownRules } from "./known-rules.ts";
+import { isQuiet, usesGit } from "./line-needs.ts";
 import { folderToOpen, type OpenedFolder, openedByRules, withFolders } from "./opened-folders.ts";
 import { denialOf, refusalOf } from "./refusal.ts";
 import { FRESH, type Rights, recordOf, rightsFrom } from "./rights.ts";
@@ -279,8 +279,7 @@ export class Permissions {
     const view = this.#view(call);
     if (mode === "off" || !view.runsCommand) return false;
     const line = view.commandLine ?? [];
-    const usesGit = line.some(({ words }) => words.some(({ text }) => text === "git"));
-    return usesGit && line.every(isHarmless);
+    return line.some(usesGit) && isQuiet(line);
   }
 
   /** What decides the files of a command. */

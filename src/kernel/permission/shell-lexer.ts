@@ -55,7 +55,7 @@ export interface SimpleCommand {
   assigned: Word[];
   /** Files of redirections. /dev/null and other descriptors do not count. */
   files: { word: Word; access: "read" | "write" }[];
-  /** The operator before it: `&&`, or `|` when it reads what the one command before it prints. */
+  /** The operator before it; `|` only when it reads what the one command before it prints. `||`: it may not run. */
   after: string;
   /** In how many substitutions it is. */
   inner: number;

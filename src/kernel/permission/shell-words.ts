@@ -109,8 +109,11 @@ class Parser {
           return false;
         case "separator":
           this.#finish(command);
+          // After `||` and `|`, a newline is none.
+          if (token.operator === "\n" && isEmpty(command) && !closed) return true;
           // Of a group it is not known which of its commands prints, and whether it ran to its end.
-          this.#after = closed ? ";" : token.operator;
+          if (!closed) this.#after = token.operator;
+          else this.#after = token.operator.startsWith("|") ? "||" : ";";
           return true;
         case "open":
           if (!isEmpty(command) || closed) throw new NotUnderstood();
@@ -157,7 +160,11 @@ class Parser {
   /** Reads an unquoted word where a command's name is expected. Returns true when it closed a group. */
   #first(command: SimpleCommand, word: Word): boolean {
     const { text, dynamic } = word;
-    if (text === "!" && !dynamic) return false; // Only negates the exit status.
+    // It negates the exit status: what follows runs where the command has failed.
+    if (text === "!" && !dynamic) {
+      command.after = "||";
+      return false;
+    }
     const keyword = dynamic ? undefined : KEYWORDS.get(text);
     if (keyword) {
       if (!isEmpty(command)) throw new NotUnderstood();

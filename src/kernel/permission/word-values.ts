@@ -1,6 +1,6 @@
 /** What the words of a command line may become: files, options, the values of its variables. */
 
-import { beginsAsOption, MARK, namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
+import { beginsAsOption, isExpanded, MARK, type SimpleCommand, type Word } from "./shell-lexer.ts";
 
 const NAME = `${MARK.variable}([^${MARK.variable}]*)${MARK.variable}`;
 const LISTED = `${MARK.substitution}(\\d+)${MARK.substitution}`;
@@ -13,6 +13,9 @@ const ALONE = new RegExp(`^${NAME}(?=[A-Za-z0-9_.]|$)`);
 /** Names below the folder: all of them, and those that can't be taken for an option. */
 const NAMES = `${MARK.glob}*`;
 const NO_OPTIONS = `x${NAMES}`;
+/** The same where the shell makes one word of it. */
+const ONE_WORD = `xx${NAMES}`;
+const SEVERAL = new RegExp(`[${MARK.variable}${MARK.substitution}${MARK.unknown}]`);
 
 /** The variables that a line sets to names of files below its folder. */
 export type Variables = ReadonlyMap<string, string>;
@@ -24,8 +27,10 @@ export function variablesOf(line: readonly SimpleCommand[]): Variables {
     const [, name = "", plus, value = ""] = /^([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)$/s.exec(word.form) ?? [];
     const form = resolved({ ...word, form: value }, known);
     if (plus || /\s/.test(form) || form.startsWith("/") || folderOf(form) === null) unknown.add(name);
-    const isNoOption = form !== "" && !beginsAsOption(form) && known.get(name) !== NAMES;
-    known.set(name, isNoOption ? NO_OPTIONS : NAMES);
+    const before = known.get(name);
+    const isNoOption = form !== "" && !beginsAsOption(form) && before !== NAMES;
+    const isOne = isNoOption && !isExpanded(form) && !/[*?[\\]/.test(form) && before !== NO_OPTIONS;
+    known.set(name, isOne ? ONE_WORD : isNoOption ? NO_OPTIONS : NAMES);
   }
   for (const name of unknown) known.delete(name);
   return known;
@@ -34,8 +39,14 @@ export function variablesOf(line: readonly SimpleCommand[]): Variables {
 /** Whether it may begin with `-`. */
 export function mayBeOption(word: Word, variables: Variables): boolean {
   const name = ALONE.exec(word.form)?.[1];
-  if (name !== undefined) return variables.get(name) !== NO_OPTIONS;
+  if (name !== undefined) return (variables.get(name) ?? NAMES) === NAMES;
   return beginsAsOption(word.form);
+}
+
+/** Whether the shell may make several words of it, each of any beginning: by more than a pattern of file names. */
+export function maySplit({ form, splits }: Word, variables: Variables): boolean {
+  const isOne = (name: string): boolean => variables.get(name) === ONE_WORD;
+  return splits && SEVERAL.test(form.replace(VARIABLE, (all, name: string) => (isOne(name) ? "" : all)));
 }
 
 /** The file that the word names, or the folder of the files that it may name; null when it may be any. */
@@ -44,15 +55,28 @@ export function fileOf(word: Word, variables: Variables): string | null {
   return form.includes(MARK.glob) ? folderOf(form) : form.includes(MARK.unknown) ? null : form;
 }
 
+/** The names on each level below its folder that the form may become; null for one without a pattern. */
+export function namesBelow({ form }: Word): string[] | null {
+  const value = form.replace(/^[A-Za-z_]\w*\+?=/, "");
+  const plain = value.replaceAll(MARK.glob, "");
+  if (!/[*?[{]/.test(plain)) return null;
+  const parts = plain.split("/").slice((fileHead(value).match(/\//g) ?? []).length);
+  return plain.includes("{") || SEVERAL.test(value) ? parts.map(() => "*") : parts;
+}
+
+function fileHead(form: string): string {
+  const at = form.indexOf(MARK.glob);
+  const head = at < 0 ? form : form.slice(0, at);
+  return head.slice(0, head.lastIndexOf("/") + 1);
+}
+
 /** The folder of all files that the form may become. */
 function folderOf(form: string): string | null {
   if (form.includes(MARK.unknown)) return null;
-  const at = form.indexOf(MARK.glob);
   const plain = form.replaceAll(MARK.glob, "");
-  if (/(?:^|[/{,])\.\.(?:[/},]|$)/.test(plain) || (at >= 0 && /(?:^|\/)\.[*?[{]/.test(plain))) return null;
+  if (/(?:^|[/{,])\.\.(?:[/},]|$)/.test(plain) || /(?:^|\/)\.[*?[{]/.test(plain)) return null;
   if (/^[^/]*\{(?:[^}]*,)?[/~]/.test(plain) || /[{,]-/.test(plain)) return null;
-  const head = at < 0 ? form : form.slice(0, at);
-  return head.slice(0, head.lastIndexOf("/") + 1) || ".";
+  return fileHead(form) || ".";
 }
 
 function resolved({ form, runs = [] }: Word, variables: Variables): string {
@@ -72,22 +96,54 @@ function mayLeadUp(part: string): boolean {
   return rest === "" ? count > 1 : /^\.*$/.test(rest) || /[{,]/.test(rest);
 }
 
-const LISTS =
-  /^(?:ls|find|fd|rg (?:-l|--files)|grep -[rRinwEFPsvI]*l[rRinwEFPsvI]*|git ls-files|git diff --name-only)(?: |$)/;
-const FILTERS = namesIn("grep sort head tail uniq");
-/** Options that print something else than the names of files. */
-const PRINTS = /^(?:-printf|-exec|-ls$|--label|--format)/;
-const CUTS = /^(?:-[a-zA-Z]*[oc]|--only|--bytes)/;
+/** By program: options with which it prints nothing but the names of files below its operands. */
+const LISTS: readonly (readonly [command: RegExp, options: RegExp])[] = [
+  [/^ls\n?/, /^-[1ARrtSUdh]+$/],
+  [/^find\n?/, /^-(?!printf|exec|ls$)/],
+  [/^fd(?:find)?\n/, /^-/],
+  [
+    /^rg\n(?=(?:.*\n)*(?:-l|--files)(?:\n|$))/,
+    /^(?:-[lniwFPsSuv.gtT]|--(?:files|hidden|no-ignore|i?glob=.*|type=.*))$/,
+  ],
+  [/^grep\n(?=(?:.*\n)*-\w*l)/, /^(?:-[rRinwEFPsvIle]+|--(?:include|exclude|exclude-dir)=.*)$/],
+  [/^git\nls-files\n?/, /^(?:-[cdmo]+|--(?:cached|others|modified|deleted|exclude-standard))$/],
+  [/^git\ndiff\n--name-only(?=(?:\n--.*)*$)/, /^--(?:cached|staged|diff-filter=.*)$/],
+];
+/** What prints some of its lines, whole: no operand is a file. */
+const FILTERS =
+  /^(?:grep(?:\n-[viEFPwx]+)*(?:\n-e)?\n[^\n-][^\n]*|sort(?:\n-[rnuV]+)*|uniq|(?:head|tail)(?:\n-n?\n?\+?\d+)?)$/;
 
 /** Whether the commands print only names of files below the folders that they read. */
 export function isListing(commands: readonly SimpleCommand[]): boolean {
+  const [first, ...filters] = commands;
   return (
-    commands.length > 0 &&
-    commands.every(({ words, after }, i) => {
-      const texts = words.map(({ text }) => text);
-      if (texts.some((text) => PRINTS.test(text))) return false;
-      if (i === 0) return LISTS.test(texts.join(" "));
-      return after === "|" && FILTERS.has(texts[0] ?? "") && !texts.some((text) => CUTS.test(text));
-    })
+    first !== undefined &&
+    isList(first) &&
+    filters.every(
+      ({ words, after }) =>
+        after === "|" && words.every(({ dynamic }) => !dynamic) && FILTERS.test(joined(words)),
+    )
   );
+}
+
+function isList({ words }: SimpleCommand): boolean {
+  if (words.some(({ form }) => SEVERAL.test(form))) return false;
+  const text = joined(words);
+  const [command, options] = LISTS.find(([known]) => known.test(text)) ?? [];
+  const rest = text.slice(command?.exec(text)?.[0].length ?? 0);
+  return options !== undefined && rest.split("\n").every((arg) => !arg.startsWith("-") || options.test(arg));
+}
+
+function joined(words: readonly { text: string }[]): string {
+  return words.map(({ text }) => text).join("\n");
+}
+
+/** The name of the links that a list may hold: `*` for any, null for none. */
+export function linksListed(texts: readonly string[]): string | null {
+  if (/^(?:rg|grep)$/.test(texts[0] ?? "")) return null;
+  const isPlain = texts[0] === "find" && !texts.some((text) => /^(?:-o|-or|-not|[!,])$/.test(text));
+  if (!isPlain) return "*";
+  const after = (option: string): string | undefined =>
+    texts.includes(option) ? texts[texts.indexOf(option) + 1] : undefined;
+  return after("-type") === "f" ? null : (after("-name") ?? "*");
 }

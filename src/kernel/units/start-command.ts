@@ -61,7 +61,7 @@ function startProgram(
   { children, clock, beginEffects }: CommandPorts,
   proc: Process,
   id: string,
-  { argv, cwd }: UnitRequest,
+  { argv, cwd, env: more }: UnitRequest,
 ): { program: UnitProgram; file: OutputFile } {
   const { limits, env, cwd: folder } = proc.spec.opts;
   const path = join(proc.record.unitDir, id);
@@ -71,7 +71,12 @@ function startProgram(
   try {
     const child = children.startUnit(
       { uuid: proc.uuid, unit: id, spillDir: proc.record.spillDir, graceMs: limits.grace },
-      { argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv], cwd: cwd ?? folder, env, output },
+      {
+        argv: ["/bin/sh", "-c", WRAPPER, "rnix-unit", exitFile, ...argv],
+        cwd: cwd ?? folder,
+        env: { ...env, ...more },
+        output,
+      },
     );
     void child.identity.then((identity) => {
       if (identity)

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { chmodSync, mkdirSync, symlinkSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
@@ -167,4 +167,149 @@ test("a file outside the project is read by a command only as Read would read it
   ];
   const results = await resultsOf(machine, commands);
   expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+});
+
+test("a folder that may not have been entered is not where the next command runs", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write("a/b/c.txt", "x");
+  const outside = join(machine.elsewhere, "ran");
+  const commands = [
+    "true || cd a/b && echo x > ../elsewhere/ran",
+    "true ||\n cd a/b && echo x > ../elsewhere/ran",
+    "(true) || cd a/b && echo x > ../elsewhere/ran",
+    "echo | cd a/b && echo x > ../elsewhere/ran",
+    "{ true; } | cd a/b && echo x > ../elsewhere/ran",
+    "! cd a/missing && echo x > ../elsewhere/ran",
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+  expect(existsSync(outside)).toBe(false);
+});
+
+test("a value that the shell splits is neither an option nor a command that goes unasked", async () => {
+  await using machine = new Machine({ git: true });
+  trap(machine);
+  machine.write("a.txt", "a\n");
+  const commands = [
+    "x='1 -o ran'; sort -k $x a.txt",
+    "x='a -delete'; find . -name a$x",
+    "x=' -delete'; find . -name a$x",
+    "x=' ./trap.sh'; timeout 5$x",
+    "x='1 ./trap.sh'; ls | xargs -n $x cat",
+    "x=' --output=ran'; git stash show stash$x",
+    "find . -name trap.sh | xargs -I cat cat a.txt",
+    "find . -name trap.sh | xargs -I p sed -n p a.txt",
+    "for x in '1 -o ran'; do sort -k $x a.txt; done",
+    "for f in *; do sort a$f; done",
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("xargs reads names only of a list that names nothing else", async () => {
+  await using machine = new Machine({ git: true });
+  const file = join(machine.elsewhere, "outside.txt");
+  machine.write(file, "the secret");
+  machine.write("names.txt", `${file}\n`);
+  machine.write("a.txt", "a\n");
+  machine.write("b.txt", "b\n");
+  const commands = [
+    `ls -l --time-style=+${file} | xargs cat`,
+    `grep -l --labe=${file} a - < a.txt | xargs cat`,
+    `ls | grep -A1 --group-separator=${file} x | xargs cat`,
+    ...[
+      "ls | head -n 9 names.txt | xargs cat",
+      "ls | sort names.txt | xargs cat",
+      "ls | grep . names.txt | xargs cat",
+    ],
+    ...["find . | grep --onl 'xt' | xargs cat", "find . | xargs -d x cat", "ls | head -5c | xargs cat"],
+    `x='-l --time-style=+${file}'; ls $x | xargs cat`,
+    ...[`jq -n 'import "${file}" as $d; $d'`, "jq -n -f a.txt", `x='include "a"; .'; jq -n "$x"`],
+    ...[
+      "find -L . -name a.txt",
+      "ls -a | xargs grep -r the",
+      "ls | xargs -I% cat %/../../elsewhere/outside.txt",
+    ],
+    "find . -name a.txt -exec cat {}/../../elsewhere/outside.txt \\;",
+    ...[`x='a ${file}'; grep $x`, `x='1 ${file}'; head -n $x`, "x='.?/elsewhere/outside.txt'; cat $x"],
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+});
+
+test("a link that a pattern or a list names is read only as Read would read it", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write(join(machine.elsewhere, "outside.txt"), "the secret");
+  machine.write("deep/a.txt", "a\n");
+  symlinkSync(join(machine.elsewhere, "outside.txt"), join(machine.project, "deep/link.txt"));
+  const commands = [
+    ...["cat deep/l*", "cat */l*", "for f in deep/*; do cat $f; done", "find . -name 'l*' | xargs cat"],
+    ...["find . -name 'l*' -exec cat {} +", "ls deep | xargs cat", "cat $(find . -type l)"],
+    ...[
+      "grep -R secret .",
+      "diff -r deep deep2",
+      "for f in $(ls deep); do cat deep/$f; done",
+      "cat {deep,x}/l*",
+    ],
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
+});
+
+test("git is asked for where the repository's configuration names a program or another folder", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.write("a.txt", "a\n");
+  machine.write(".gitattributes", "*.txt diff=d filter=f\n");
+  machine.git("add", ".");
+  machine.git("commit", "--quiet", "-m", "a");
+  machine.write("a.txt", "b\n");
+  const commands = [
+    "git status",
+    "git diff",
+    "git log -p",
+    "git describe --dirty --always",
+    "cd . && git show; ls",
+  ];
+  const settings = [
+    ...[`diff.external ${program}`, `diff.d.textconv ${program}`, `diff.d.command ${program}`],
+    ...[
+      `filter.f.clean ${program}`,
+      `filter.f.process ${program}`,
+      "core.worktree /",
+      "include.path ../evil.config",
+    ],
+    ...["includeIf.gitdir:/.path x", "format.pretty %GG"],
+  ];
+  for (const setting of settings) {
+    const [key = "", value = ""] = setting.split(" ");
+    machine.git("config", key, value);
+    const results = await resultsOf(machine, commands);
+    expect([setting, commands.filter((_, i) => !results[i]?.includes("(asked because "))]).toEqual([
+      setting,
+      [],
+    ]);
+    machine.git("config", "--unset", key);
+  }
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("git is quiet with variables, beside allowed programs and in background units", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.write("a.txt", "a\n");
+  machine.git("config", "core.fsmonitor", program);
+  if (machine.has("ran")) machine.remove("ran");
+  await resultsOf(machine, ["f=a.txt; git status $f", "for f in a.txt; do git diff $f; done"]);
+  expect(machine.has("ran")).toBe(false);
+  const book = {
+    go: [
+      calls(["Bash", { command: "git status", run_in_background: true }], ["Bash", { command: "sleep 1" }]),
+      says("done"),
+    ],
+  };
+  await machine.play(book);
+  await verdict(machine, ["go", "--ask-mode", "outside"]);
+  expect(machine.has("ran")).toBe(false);
 });

@@ -1,0 +1,52 @@
+/** Finds the links that a pattern or a list of file names may name. */
+
+import { type Dirent, readdirSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { Glob } from "bun";
+import { errnoOf } from "../../lib/error-detail.ts";
+
+const MAX_ENTRIES = 50_000;
+
+/**
+ * Returns the links whose path below the folder matches these names, one for each level; or, with one name and `deep`, on
+ * all levels. null when there is too much to look at, or a name that a shell would split into a path from the root.
+ */
+export function linksBelow(dir: string, names: readonly string[], deep: boolean): string[] | null {
+  const found: string[] = [];
+  const seen = new Set<string>();
+  const globs = names.map((name) => (/[{}\\!^]/.test(name) ? null : new Glob(name)));
+  let left = MAX_ENTRIES;
+  return isWhole(dir, 0) ? found : null;
+
+  function isWhole(folder: string, level: number): boolean {
+    const glob = globs[deep ? 0 : level];
+    return entriesOf(folder).every((entry) => {
+      if (--left < 0 || (deep && entry.isDirectory() && /\s$/.test(entry.name))) return false;
+      const matches = glob?.match(entry.name) ?? glob === null;
+      const path = join(folder, entry.name);
+      if (entry.isSymbolicLink() && matches) found.push(path);
+      const enters = entry.isDirectory() || (entry.isSymbolicLink() && isNew(path));
+      return !enters || !(deep || (matches && level + 1 < globs.length)) || isWhole(path, level + 1);
+    });
+  }
+
+  function isNew(link: string): boolean {
+    try {
+      const real = realpathSync(link);
+      return !seen.has(real) && seen.add(real).has(real);
+    } catch (thrown) {
+      if (errnoOf(thrown) === undefined) throw thrown;
+      return false;
+    }
+  }
+}
+
+/** None where there is no folder: then nothing is read. */
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (thrown) {
+    if (errnoOf(thrown) === undefined) throw thrown;
+    return [];
+  }
+}

@@ -1,0 +1,120 @@
+/** What a repository's own configuration makes git run or read while it only reads. */
+
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
+
+/** Sections and keys that name nothing which a reading command runs, or reads outside of the repository. */
+const HARMLESS = new RegExp(
+  `^(?:user|author|committer|branch|submodule|pull|push|merge|mergetool|rebase|fetch|commit|tag|gui|color|credential|advice|init|http
+  |url|lfs|gitflow|rerere|receive|stash|maintenance|gc|pack|feature|column|versionsort|sendemail|alias|am|apply|i18n|pager|index
+  |status|difftool|checkout|clean|interactive|notes|transfer|uploadpack|worktree|pretty|blame|grep|cherry|hub|svn-remote
+  |github-pr-owner-number)\\.
+  |^core\\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol|safecrlf
+  |abbrev|bigfilethreshold|checkstat|commentchar|compression|editor|pager|sshcommand|askpass|gitproxy|longpaths|quotepath
+  |sharedrepository|sparsecheckout|sparsecheckoutcone|trustctime|untrackedcache|whitespace|multipackindex|preloadindex
+  |protecthfs|protectntfs|hidedotfiles|fscache|commitgraph|deltabasecachelimit|packedgitlimit|packedgitwindowsize)$
+  |^extensions\\.(?:worktreeconfig|preciousobjects|relativeworktrees)$|^remote\\.\\*\\.(?!promisor|partialclone|vcs)
+  |^log\\.(?!showsignature)|^format\\.(?!pretty)|^diff\\.(?!external|orderfile)[a-z]+$
+  |^diff\\.\\*\\.(?:x?funcname|wordregex|binary|algorithm)$|^filter\\.\\*\\.required$`.replaceAll(
+    /\n */g,
+    "",
+  ),
+);
+/** These git ignores in the environment of a command that only reads. */
+const QUIETED =
+  /^(?:core\.(?:fsmonitor|hookspath)|log\.showsignature|gpg\.|remote\.\*\.|extensions\.partialclone|protocol\.)/;
+/** What Git LFS writes there. */
+const LFS = /^git-lfs (?:clean|smudge|filter-process)(?: --)?(?: %f)?$/;
+const HOOK = "post-index-change";
+const SECTION = /^\s*\[\s*([A-Za-z0-9-]+)(\.[^\]"]*|\s+"(?:[^"\\]|\\.)*")?\s*\]/;
+const SETTING = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?)\s*)?$/;
+/** The mode of a submodule in git's index, and the places around it. */
+const SUBMODULE = Buffer.from([0, 0, 0xe0, 0]);
+const [MODE_AT, FLAGS_AT, NAME_AT] = [24, 60, 62];
+
+/**
+ * Returns the setting because of which git in this folder may run a program, or read elsewhere; null when there is none.
+ * `isQuiet`: it gets the environment of a command that only reads.
+ */
+export function settingThatActs(folder: string, isQuiet: boolean): string | null {
+  for (let dir = folder; ; dir = dirname(dir)) {
+    const found = inWorkTree(dir, isQuiet, 0);
+    if (found !== null || dir === dirname(dir)) return found;
+  }
+}
+
+function inWorkTree(top: string, isQuiet: boolean, depth: number): string | null {
+  const entry = join(top, ".git");
+  const stat = statSync(entry, { throwIfNoEntry: false });
+  if (!stat) return null;
+  const link = stat.isFile() ? /^gitdir: (.*)/.exec(textOf(entry) ?? "")?.[1] : ".git";
+  if (link === undefined || depth > 8) return "a .git that is not understood";
+  const own = resolve(top, link.trim());
+  const common = resolve(own, textOf(join(own, "commondir"))?.trim() ?? ".");
+  if (!isQuiet && existsSync(join(common, "hooks", HOOK))) return `the hook ${HOOK}`;
+  for (const file of [join(common, "config"), join(own, "config.worktree")]) {
+    const found = actingIn(textOf(file) ?? "", top, isQuiet);
+    if (found !== null) return found;
+  }
+  const submodules = submodulesOf(own);
+  if (submodules === null) return "an index that is not understood";
+  for (const path of submodules) {
+    const found = inWorkTree(join(top, path), isQuiet, depth + 1);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+function actingIn(config: string, top: string, isQuiet: boolean): string | null {
+  let section = "";
+  for (const line of config.split(/\r?\n/)) {
+    const [header = "", name, sub] = SECTION.exec(line) ?? [];
+    if (name !== undefined) section = `${name.toLowerCase()}${sub === undefined ? "" : ".*"}`;
+    const rest = line.slice(header.length);
+    if (/^\s*(?:[#;].*)?$/.test(rest)) continue;
+    const [, key, value = ""] = SETTING.exec(rest) ?? [];
+    // A value that goes on in the next line may look like a section.
+    if (key === undefined || section === "" || rest.endsWith("\\")) return "a line that is not understood";
+    const setting = `${section}.${key.toLowerCase()}`;
+    if (!isHarmless(setting, value, top, isQuiet)) return `\`${setting}\``;
+  }
+  return null;
+}
+
+function isHarmless(setting: string, value: string, top: string, isQuiet: boolean): boolean {
+  if (HARMLESS.test(setting) || (isQuiet && QUIETED.test(setting))) return true;
+  if (setting === "core.fsmonitor") return /^(?:true|false)?$/.test(value);
+  if (setting === "core.hookspath") return !/["\\~]/.test(value) && !existsSync(resolve(top, value, HOOK));
+  return setting.startsWith("filter.*.") && LFS.test(value);
+}
+
+/** The paths of the submodules in the index; null when it is in parts, or its paths are. */
+function submodulesOf(gitDir: string): string[] | null {
+  const paths: string[] = [];
+  try {
+    if (readdirSync(gitDir).some((name) => name.startsWith("sharedindex."))) return null;
+    const index = readFileSync(join(gitDir, "index"));
+    const ends = index.length - (NAME_AT - MODE_AT);
+    for (let at = index.indexOf(SUBMODULE); at >= 0 && at < ends; at = index.indexOf(SUBMODULE, at + 1)) {
+      if (index[7] === 4) return null;
+      const entry = at - MODE_AT;
+      const length = index.readUInt16BE(entry + FLAGS_AT) & 0xfff;
+      const path = index.toString("utf8", entry + NAME_AT, entry + NAME_AT + length);
+      if (!path.includes("\0")) paths.push(path);
+    }
+  } catch (thrown) {
+    if (errnoOf(thrown) !== "ENOENT") return null;
+  }
+  return paths;
+}
+
+function textOf(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    // Git ends where it can't read it.
+    if (errnoOf(thrown) !== undefined) return null;
+    throw thrown;
+  }
+}
