@@ -2,7 +2,6 @@
 
 import { type Dirent, readdirSync, realpathSync } from "node:fs";
 import { join } from "node:path";
-import { Glob } from "bun";
 import { errnoOf } from "../../lib/error-detail.ts";
 
 const MAX_ENTRIES = 50_000;
@@ -14,7 +13,7 @@ const MAX_ENTRIES = 50_000;
 export function linksBelow(dir: string, names: readonly string[], deep: boolean): string[] | null {
   const found: string[] = [];
   const seen = new Set<string>();
-  const globs = names.map((name) => (/[{}\\!^]/.test(name) ? null : new Glob(name)));
+  const globs = names.map((name) => (/[{}\\!^]/.test(name) ? null : new Bun.Glob(name)));
   let left = MAX_ENTRIES;
   return isWhole(dir, 0) ? found : null;
 

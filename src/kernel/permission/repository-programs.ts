@@ -1,8 +1,10 @@
 /** What a repository's own configuration makes git run or read while it only reads. */
 
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
+import { readRegularSync } from "../../lib/regular-file.ts";
+import { SyscallError } from "../../plugin/index.ts";
 
 /** Sections and keys that name nothing which a reading command runs, or reads outside of the repository. */
 const HARMLESS = new RegExp(
@@ -26,6 +28,7 @@ const QUIETED =
   /^(?:core\.(?:fsmonitor|hookspath)|log\.showsignature|gpg\.|remote\.\*\.|extensions\.partialclone|protocol\.)/;
 /** What Git LFS writes there. */
 const LFS = /^git-lfs (?:clean|smudge|filter-process)(?: --)?(?: %f)?$/;
+const MAX_BYTES = 200_000_000;
 const HOOK = "post-index-change";
 const SECTION = /^\s*\[\s*([A-Za-z0-9-]+)(\.[^\]"]*|\s+"(?:[^"\\]|\\.)*")?\s*\]/;
 const SETTING = /^\s*([A-Za-z][A-Za-z0-9-]*)\s*(?:=\s*(.*?)\s*)?$/;
@@ -38,9 +41,14 @@ const [MODE_AT, FLAGS_AT, NAME_AT] = [24, 60, 62];
  * `isQuiet`: it gets the environment of a command that only reads.
  */
 export function settingThatActs(folder: string, isQuiet: boolean): string | null {
-  for (let dir = folder; ; dir = dirname(dir)) {
-    const found = inWorkTree(dir, isQuiet, 0);
-    if (found !== null || dir === dirname(dir)) return found;
+  try {
+    for (let dir = folder; ; dir = dirname(dir)) {
+      const found = inWorkTree(dir, isQuiet, 0);
+      if (found !== null || dir === dirname(dir)) return found;
+    }
+  } catch (thrown) {
+    if (errnoOf(thrown) === undefined && !(thrown instanceof SyscallError)) throw thrown;
+    return "what can't be read";
   }
 }
 
@@ -92,29 +100,22 @@ function isHarmless(setting: string, value: string, top: string, isQuiet: boolea
 /** The paths of the submodules in the index; null when it is in parts, or its paths are. */
 function submodulesOf(gitDir: string): string[] | null {
   const paths: string[] = [];
-  try {
-    if (readdirSync(gitDir).some((name) => name.startsWith("sharedindex."))) return null;
-    const index = readFileSync(join(gitDir, "index"));
-    const ends = index.length - (NAME_AT - MODE_AT);
-    for (let at = index.indexOf(SUBMODULE); at >= 0 && at < ends; at = index.indexOf(SUBMODULE, at + 1)) {
-      if (index[7] === 4) return null;
-      const entry = at - MODE_AT;
-      const length = index.readUInt16BE(entry + FLAGS_AT) & 0xfff;
-      const path = index.toString("utf8", entry + NAME_AT, entry + NAME_AT + length);
-      if (!path.includes("\0")) paths.push(path);
-    }
-  } catch (thrown) {
-    if (errnoOf(thrown) !== "ENOENT") return null;
+  const file = join(gitDir, "index");
+  if (!existsSync(file)) return [];
+  if (readdirSync(gitDir).some((name) => name.startsWith("sharedindex."))) return null;
+  const index = readRegularSync(file, MAX_BYTES);
+  const ends = index.length - (NAME_AT - MODE_AT);
+  for (let at = index.indexOf(SUBMODULE); at >= 0 && at < ends; at = index.indexOf(SUBMODULE, at + 1)) {
+    if (index[7] === 4) return null;
+    const entry = at - MODE_AT;
+    const length = index.readUInt16BE(entry + FLAGS_AT) & 0xfff;
+    const path = index.toString("utf8", entry + NAME_AT, entry + NAME_AT + length);
+    if (!path.includes("\0")) paths.push(path);
   }
   return paths;
 }
 
+/** null for a missing file. */
 function textOf(file: string): string | null {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (thrown) {
-    // Git ends where it can't read it.
-    if (errnoOf(thrown) !== undefined) return null;
-    throw thrown;
-  }
+  return existsSync(file) ? readRegularSync(file, MAX_BYTES).toString() : null;
 }

@@ -313,3 +313,33 @@ test("git is quiet with variables, beside allowed programs and in background uni
   await verdict(machine, ["go", "--ask-mode", "outside"]);
   expect(machine.has("ran")).toBe(false);
 });
+
+test("git is asked for where a submodule's configuration names a program", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.git("init", "--quiet", "sub");
+  machine.write("sub/a.txt", "a\n");
+  machine.git("-C", "sub", "add", ".");
+  machine.git("-C", "sub", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "--quiet", "-m", "a");
+  machine.git("add", "sub");
+  const commands = ["git status", "git diff"];
+  for (const result of await resultsOf(machine, commands)) expect(result).not.toContain("(asked because ");
+  machine.git("-C", "sub", "config", "filter.f.clean", program);
+  machine.write("sub/.gitattributes", "*.txt filter=f\n");
+  for (const result of await resultsOf(machine, commands))
+    expect(result).toContain("(asked because `git` would follow `filter.*.clean` of the repository)");
+  expect(machine.has("ran")).toBe(false);
+});
+
+test("beside an allowed program, git is asked for where the repository names a monitor", async () => {
+  await using machine = new Machine({ git: true });
+  const program = trap(machine);
+  machine.write("a.txt", "a\n");
+  machine.git("config", "core.fsmonitor", program);
+  if (machine.has("ran")) machine.remove("ran");
+  const book = { go: [calls(["Bash", { command: "git status; mkdir x" }]), says("done")] };
+  const model = await machine.play(book);
+  await verdict(machine, ["go", "--ask-mode", "edits"]);
+  expect(toolResults(model.last)[0]).toContain("`git` would follow `core.fsmonitor` of the repository");
+  expect(machine.has("ran")).toBe(false);
+});
