@@ -134,10 +134,10 @@ export function project(io: Io): { cwd: string; env: Record<string, string> } {
 
 /** Refuses commands inside a run that change rights (design §2). */
 export async function refuseInsideRun(io: Io, command: string): Promise<void> {
-  const { isInsideRun } = await import("../server/daemon/inside-run.ts");
-  if (!isInsideRun(io.env)) return;
-  throw new SyscallError(
+  const { refuseInside } = await import("../server/daemon/inside-run.ts");
+  refuseInside(
+    io.env,
     "PERMISSION",
-    `rnix ${command} is for a person: it is refused inside a run; call it from your own shell`,
+    `rnix ${command} is for a person: it is refused inside a run; call it from your own shell.`,
   );
 }

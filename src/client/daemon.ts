@@ -45,13 +45,12 @@ export interface DaemonOptions {
 export async function ensureDaemon(o: DaemonOptions): Promise<Client> {
   const running = await dialDaemon(o);
   if (running) return running;
-  const { isInsideRun } = await import("../server/daemon/inside-run.ts");
-  if (isInsideRun(o.env)) {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      "No daemon runs, and none is started from inside a run: it would outlive the run. A run of --no-daemon can spawn none from its shell; one that the daemon holds can.",
-    );
-  }
+  const { refuseInside } = await import("../server/daemon/inside-run.ts");
+  refuseInside(
+    o.env,
+    "UNAVAILABLE",
+    "No daemon runs, and none is started from inside a run: it would outlive the run. A run of --no-daemon can spawn none from its shell; one that the daemon holds can.",
+  );
   return startAndWait(o);
 }
 

@@ -5,12 +5,11 @@ import { loadSettings } from "../config/settings.ts";
 import { realClock } from "../lib/clock.ts";
 import { textLogger } from "../lib/logger.ts";
 import { withTimeout } from "../lib/timeout.ts";
-import { SyscallError } from "../plugin/index.ts";
 import type { BootOptions } from "./boot/options.ts";
 import { boot } from "./boot.ts";
 import type { ByteStream } from "./connection/connection.ts";
 import { memoryPair } from "./connection/memory-stream.ts";
-import { isInsideRun } from "./daemon/inside-run.ts";
+import { refuseInside } from "./daemon/inside-run.ts";
 import { logLevel } from "./daemon/log-level.ts";
 import { Server } from "./server.ts";
 
@@ -30,12 +29,11 @@ export async function startEmbeddedServer(
   log: (text: string) => void,
   { alone = false, keyFolder }: Partial<Pick<BootOptions, "alone" | "keyFolder">> = {},
 ): Promise<InsideServer> {
-  if (isInsideRun(env)) {
-    throw new SyscallError(
-      "UNAVAILABLE",
-      "--no-daemon is refused inside a run: a run spawned so would not be this run's child and would have limits of its own. Run the command without the flag: the daemon then spawns a child of this run.",
-    );
-  }
+  refuseInside(
+    env,
+    "UNAVAILABLE",
+    "--no-daemon is refused inside a run: a run spawned so would not be this run's child and would have limits of its own. Run the command without the flag: the daemon then spawns a child of this run.",
+  );
   const user = userPaths(env);
   const settings = await loadSettings({ configDir: user.configDir });
   const { system, close } = await boot({

@@ -11,7 +11,7 @@ import { FileLock } from "../store/files/file-lock.ts";
 import { boot } from "./boot.ts";
 import { runDaemon } from "./daemon/daemon.ts";
 import { DaemonLog } from "./daemon/daemon-log.ts";
-import { isInsideRun } from "./daemon/inside-run.ts";
+import { refuseInside } from "./daemon/inside-run.ts";
 import { logLevel } from "./daemon/log-level.ts";
 import { SUPERSEDED } from "./daemon/superseded-signal.ts";
 
@@ -29,12 +29,11 @@ interface DaemonMainOptions {
 
 /** Runs the daemon to its end, for `rnix daemon --internal` and `rnix daemon start --foreground`. */
 export async function daemonMain({ print, env = process.env }: DaemonMainOptions): Promise<number> {
-  if (isInsideRun(env)) {
-    throw new SyscallError(
-      "PERMISSION",
-      "A daemon is refused inside a run: its runs would have limits of their own. Start it from your own shell.",
-    );
-  }
+  refuseInside(
+    env,
+    "PERMISSION",
+    "A daemon is refused inside a run: its runs would have limits of their own. Start it from your own shell.",
+  );
   // Its environment says when it compiles: the policy of a short command is not for a daemon.
   Bun.unsafe.setJITPolicy(1);
   const user = userPaths(env);

@@ -2,6 +2,7 @@
 
 import type { Env } from "../../config/paths.ts";
 import { isInside } from "../../os/process-owner.ts";
+import { isLimited, readTag } from "../../os/process-tag.ts";
 import { serviceBehind } from "../../os/service-behind.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
@@ -12,6 +13,17 @@ import { SyscallError } from "../../plugin/index.ts";
 export function isInsideRun(env: Env): boolean {
   return Boolean(env.RNIX_UNIT) || isInside();
 }
+
+/** Fails with this code inside a run. `message` says what is refused. */
+export function refuseInside(env: Env, code: "PERMISSION" | "UNAVAILABLE", message: string): void {
+  if (!isInsideRun(env)) return;
+  // Another program may have set such a limit for the user's own shell.
+  const limited = env.RNIX_UNIT === undefined && isLimited() && readTag("self") === null;
+  throw new SyscallError(code, limited ? `${message} ${LIMITED}` : message);
+}
+
+const LIMITED =
+  "This shell counts as inside a run, because it has a limit on real-time CPU (`ulimit -HR`), as programs of runs have. If it is yours, remove the limit: sudo prlimit --pid $$ --rttime=unlimited";
 
 /** Fails with PERMISSION when a service has started this program, and the user has not typed at its terminal. */
 export function requireTypedHere(): void {

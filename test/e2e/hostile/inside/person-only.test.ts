@@ -150,3 +150,14 @@ describe("a person's command is known as one", () => {
     });
   }
 });
+
+test.skipIf(Bun.which("prlimit") === null)(
+  "a shell that another program has limited learns why it counts as inside, and how to remove that",
+  async () => {
+    await using machine = new Machine();
+    const command = ["prlimit", "--rttime=200000:200000", binary(), "trust", "--yes"];
+    const { exitCode, stderr } = Bun.spawnSync(command, { cwd: machine.project, env: machine.env });
+    expect(exitCode).not.toBe(0);
+    expect(stderr.toString()).toContain("sudo prlimit --pid $$ --rttime=unlimited");
+  },
+);
