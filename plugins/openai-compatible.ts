@@ -30,7 +30,7 @@ export default definePlugin({
         baseUrlEnv: "OPENAI_BASE_URL",
         listsModels: true,
         needsBaseUrl: true,
-        // The environment does not name a model of such a server: that takes an entry, or --model.
+        // The default model is the first of the server's own list.
         detect: async () => null,
       },
     },

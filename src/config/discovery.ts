@@ -3,7 +3,7 @@
 import type { Clock } from "../lib/clock.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { messageOf } from "../lib/error-detail.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { type ListedModel, SyscallError } from "../plugin/index.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
 import { ollamaModels } from "./local-servers.ts";
 import {
@@ -25,6 +25,8 @@ export interface Search extends Lookup {
   clock: Pick<Clock, "timer">;
   /** Logs a driver whose `detect` failed. The search continues with the other drivers. */
   warn(text: string): void;
+  /** The models that the provider's service lists. Absent: no service is asked. */
+  ownModels?(provider: Provider): Promise<readonly ListedModel[]>;
 }
 
 interface DiscoveredProvider {
@@ -44,7 +46,7 @@ export async function discover(search: Search): Promise<DiscoveredProvider | nul
   const others = drivers.filter((entry) => !hasKeyOfItsOwn(entry));
   return (
     (await firstOf(withKey, search)) ??
-    entryWithKey(search) ??
+    (await entryWithKey(search)) ??
     (await firstOf(others, search)) ??
     (await onThisMachine(search))
   );
@@ -55,9 +57,20 @@ function hasKeyOfItsOwn({ device }: DeviceEntry): boolean {
   return device.provider?.needsKey === true && !device.provider.isProgram;
 }
 
-/** The model that the provider's driver, or its server on this machine, offers; null when neither has one. */
+/** The model that the provider's driver, the user's own server or one on this machine offers; null when none has one. */
 export async function offeredModel(provider: Provider, search: Search): Promise<string | null> {
-  return (await detect(provider, search))?.model ?? (await localModels(provider, search))?.[0] ?? null;
+  const offer = (await detect(provider, search))?.model;
+  return (
+    (await ownModel(provider, search, offer)) ?? offer ?? (await localModels(provider, search))?.[0] ?? null
+  );
+}
+
+/** The default model that a server of the user's own lists; null for the service that the driver is for. */
+async function ownModel(provider: Provider, search: Search, usual?: string): Promise<string | null> {
+  const { baseUrl: stock, service, listsModels } = defaultsOf(provider, search);
+  const url = baseUrl(provider, search);
+  if (!listsModels || url === undefined || url === stock || URL.parse(url)?.origin === service) return null;
+  return (await import("./own-model.ts")).ownModel(provider, search, usual);
 }
 
 /** For a provider that runs on this machine: the models it has, or why it can't be used. */
@@ -82,23 +95,22 @@ async function firstOf(drivers: readonly DeviceEntry[], search: Search): Promise
   const offers = await Promise.all(candidates.map((provider) => detect(provider, search)));
   for (const [index, provider] of candidates.entries()) {
     const offer = offers[index];
-    if (!offer || whyUnusable(provider, search)) continue;
-    const model = provider.defaultModel ?? offer.model;
+    if (whyUnusable(provider, search)) continue;
+    const model = provider.defaultModel ?? (await ownModel(provider, search, offer?.model)) ?? offer?.model;
+    if (model === undefined || (!offer && !defaultsOf(provider, search).needsBaseUrl)) continue;
     return { provider, model, because: foundBy(provider, search) };
   }
   return null;
 }
 
-/** The first preset or entry of a file that has a key and names a model. */
-function entryWithKey(search: Search): DiscoveredProvider | null {
+/** The first preset or entry of a file that has a key and a model: its default, or one of the user's own server. */
+async function entryWithKey(search: Search): Promise<DiscoveredProvider | null> {
   for (const provider of search.providers.byName.values()) {
-    const { defaultModel } = provider;
     const hasKey = provider.keyCommand !== undefined || keyOf(provider, search) !== undefined;
     // A program that is not there has a key all the same: it is tried last.
-    if (defaultModel === undefined || defaultsOf(provider, search).isProgram) continue;
-    if (hasKey && !whyUnusable(provider, search)) {
-      return { provider, model: defaultModel, because: foundBy(provider, search) };
-    }
+    if (!hasKey || defaultsOf(provider, search).isProgram || whyUnusable(provider, search)) continue;
+    const model = provider.defaultModel ?? (await ownModel(provider, search));
+    if (model !== null) return { provider, model, because: foundBy(provider, search) };
   }
   return null;
 }
@@ -165,6 +177,9 @@ function foundBy(provider: Provider, look: Lookup): string {
   const variable = keyVariable(provider, look);
   if (variable !== undefined && look.env[variable]) return `found ${variable}`;
   if (variable !== undefined && look.userEnv[variable]) return `found ${variable} in ~/.config/rnix/env`;
+  const { needsBaseUrl, baseUrlEnv } = defaultsOf(provider, look);
+  if (needsBaseUrl && baseUrlEnv !== undefined && provider.baseUrl === undefined)
+    return `found ${baseUrlEnv}`;
   if (provider.keyCommand) return `api_key_command of ${provider.keyCommand.file}`;
   return `found ${provider.name} on this machine`;
 }

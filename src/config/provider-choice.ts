@@ -1,7 +1,7 @@
 /** Chooses the provider and model of a run. */
 
 import type { ProviderChoice } from "../kernel/types.ts";
-import { SyscallError } from "../plugin/index.ts";
+import { type ListedModel, SyscallError } from "../plugin/index.ts";
 import { discover, offeredModel, probeLocal, type Search } from "./discovery.ts";
 import { digestText } from "./file.ts";
 import { anthropicModel, type ModelAddress, type ModelFacts, modelFacts } from "./model-facts.ts";
@@ -22,7 +22,9 @@ import {
 } from "./provider-needs.ts";
 import type { KeyCommand, Provider } from "./providers.ts";
 
-export interface ProviderRequest extends Search {
+export interface ProviderRequest extends Omit<Search, "ownModels"> {
+  /** Asks a service for its list of models. Absent: no service is asked. */
+  listed?(choice: ProviderChoice): Promise<readonly ListedModel[]>;
   /** `--provider`, `--model`. */
   flags?: { provider?: string; model?: string };
   /** What agent.yaml names. */
@@ -95,13 +97,21 @@ async function chosen(request: ProviderRequest): Promise<ProviderChoice> {
   const lack = whyUnusable(provider, request);
   if (lack) throw lack;
   const wished = modelWish(provider.name, request) ?? provider.defaultModel;
-  const model = wished ?? (await offeredModel(provider, request));
+  const model = wished ?? (await offeredModel(provider, searchOf(request)));
   if (model === null) throw await whyNone(provider, request);
   return choose(provider, model, named.because, request);
 }
 
+/** Stands for a model in a choice that is made to ask for the list. */
+const NO_MODEL = "none";
+
+export function searchOf({ listed, ...request }: ProviderRequest): Search {
+  if (listed === undefined) return request;
+  return { ...request, ownModels: (provider) => listed(choose(provider, NO_MODEL, "", request)) };
+}
+
 async function detected(request: ProviderRequest): Promise<ProviderChoice> {
-  const found = await discover(request);
+  const found = await discover(searchOf(request));
   if (!found) throw new SyscallError("UNAVAILABLE", nothingFound(request));
   const { provider, model, because } = found;
   return choose(provider, modelWish(provider.name, request) ?? model, because, request);

@@ -58,3 +58,35 @@ test("without a provider, a key or an answer the table of known models is there"
     stderr: expect.stringContaining("openai"),
   });
 });
+
+test("a server of one's own gives the default model from its list: for a spawn, rnix models and rnix providers", async () => {
+  await using machine = new Machine();
+  const model = await machine.model({
+    turns: Array.from({ length: 4 }, () => ({ text: "hello" })),
+    models: ["nomic-embed-text", "mine", "other"],
+  });
+  const named = { RNIX_PROVIDER: undefined, RNIX_MODEL: undefined };
+  const other = { ANTHROPIC_API_KEY: undefined, GEMINI_API_KEY: undefined };
+  machine.write(
+    `${machine.configDir}/providers.yaml`,
+    `providers:\n  work: { driver: openai-compatible, base_url: "${model.openaiUrl}", api_key_env: WORK_KEY }\n`,
+  );
+  const without = { OPENAI_BASE_URL: undefined, OPENAI_API_KEY: undefined };
+  for (const [args, env, provider] of [
+    [[], {}, "openai"],
+    [[], { OPENAI_API_KEY: undefined }, "openai-compatible"],
+    [["--provider", "work"], { ...without, WORK_KEY: "k" }, "work"],
+    [[], { ...without, WORK_KEY: "k" }, "work"],
+  ] as const) {
+    const all = { env: { ...named, ...other, ...env } };
+    const spawned = await machine.run(["spawn", "hi", "--output", "json", ...args], all);
+    expect(JSON.parse(spawned.stdout)).toMatchObject({ provider, model: "mine", result: "hello" });
+    if (args.length > 0) continue;
+    const listed = await machine.run(["models", "--json"], all);
+    expect(JSON.parse(listed.stdout)).toMatchObject({ default: { provider, model: "mine" } });
+    const providers = await machine.run(["providers", "--json"], all);
+    expect(JSON.parse(providers.stdout)).toContainEqual(
+      expect.objectContaining({ name: provider, model: "mine", chosen: true }),
+    );
+  }
+});

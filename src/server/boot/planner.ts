@@ -10,7 +10,7 @@ import type { Records } from "./records.ts";
 
 /** Opens the planner: what `planSpawn`, `planResume` and `planChild` need of the other parts. */
 export function openPlanner(
-  { clock }: Machine,
+  { clock, children }: Machine,
   { projects }: Records,
   { workspaces, keys }: OpenedProjects,
   port: KernelPort,
@@ -25,6 +25,10 @@ export function openPlanner(
       if (pid === undefined) return undefined;
       const requireEffects = (effects: ChildEffects): void => processes.requireEffects(pid, effects);
       return { pid, requireEffects, ...processes.inherited(pid) };
+    },
+    async models(choice, devices, place) {
+      const { LIST_WAIT_MS, serviceModels } = await import("../catalog/probe-provider.ts");
+      return serviceModels(choice, devices, place, { clock, children, waitMs: LIST_WAIT_MS });
     },
     services: (project: Project, type: string) => port.kernel.mounts.services(project, type),
     remember: (project: Project) => projects.remember(project),

@@ -1,7 +1,7 @@
 /** Lists the models of providers: from their services, the table of known models and the files. */
 
 import { offeredModel, probeLocal } from "../../config/discovery.ts";
-import { type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
+import { type ProviderRequest, resolveProvider, searchOf } from "../../config/provider-choice.ts";
 import { type ModelLine, modelLines } from "../../config/provider-models.ts";
 import {
   defaultsOf,
@@ -35,7 +35,7 @@ export interface ModelsAnswer {
 /** `code`: why the service did not list its models. */
 type ModelsProblem = Diagnostic & { code: Code };
 
-type Ask = (choice: ProviderChoice, waitMs: number) => Promise<ListedModel[]>;
+type Ask = (choice: ProviderChoice) => Promise<ListedModel[]>;
 
 /** Stands for a model in a choice that is made to ask for the list. */
 const NO_MODEL = "none";
@@ -68,7 +68,8 @@ export async function listModels(
       const local = models?.map((id) => ({ id }));
       const listed =
         local ?? (isUsable ? await listOf(one, request, waitMs, ask).catch(failed(name)) : undefined);
-      const usual = one.defaultModel ?? (isUsable ? await offeredModel(one, request) : null) ?? undefined;
+      const usual =
+        one.defaultModel ?? (isUsable ? await offeredModel(one, searchOf(request)) : null) ?? undefined;
       const defaultModel = chosen?.name === name ? chosen.model : usual;
       const lines = modelLines(one, request, { listed, defaultModel, now: request.clock.now() });
       return lines.map((line) => modelWire(name, line, { chosen, usual }));
@@ -104,7 +105,7 @@ async function listOf(
   const hasKey = provider.keyCommand !== undefined || keyOf(provider, request) !== undefined;
   if (!hasKey && facts.needsKey === true) return undefined;
   const choice = await resolveProvider({ ...request, flags: { provider: provider.name, model: NO_MODEL } });
-  return ask(choice, waitMs);
+  return ask(choice);
 }
 
 function modelWire(

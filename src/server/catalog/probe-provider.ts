@@ -24,6 +24,8 @@ import {
 } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
 
+/** How long a run's plan waits for the list of a server of the user's own. */
+export const LIST_WAIT_MS = 3000;
 /** The deadline of the whole answer: the user waits for the list. */
 const PROBE_MS = 20_000;
 const MAX_READ = 1024 ** 2;

@@ -30,7 +30,7 @@ import { agentMounts } from "./agent-mounts.ts";
 import { kernelDevices, type Marks, markFor, rightsOf, toolsOf } from "./agent-tools.ts";
 import { listModels, type ModelsAnswer, type ModelsAsked } from "./list-models.ts";
 import { listProviders } from "./list-providers.ts";
-import { probe, serviceModels } from "./probe-provider.ts";
+import { LIST_WAIT_MS, probe, serviceModels } from "./probe-provider.ts";
 import { promptSizes } from "./prompt-sizes.ts";
 
 /** Identifies a project: a command's folder and environment. */
@@ -167,10 +167,10 @@ export class ProjectCatalog {
     return { skills: [...skills.map(skillWire), ...waits], diagnostics: problems };
   }
 
-  /** With `ask`, probes each usable provider. */
+  /** With `ask`, probes each usable provider. `lists`: a server of the user's own is asked for its default model. */
   async providers(
     project: ProjectRef,
-    ask: boolean,
+    { ask, lists }: { ask: boolean; lists: boolean },
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
     const diagnostics: Diagnostic[] = [];
     const warn = (message: string): void => void diagnostics.push({ path: "", message });
@@ -178,7 +178,9 @@ export class ProjectCatalog {
       const place = placeOf(workspace, request);
       const one = (choice: ProviderChoice) => probe(choice, devices, place, this.#ports);
       const { clock } = this.#ports;
-      return { providers: await listProviders(request, { probe: ask ? one : null, clock }), diagnostics };
+      const listed = lists ? this.#lister(devices, place, LIST_WAIT_MS) : undefined;
+      const providers = await listProviders({ ...request, listed }, { probe: ask ? one : null, clock });
+      return { providers, diagnostics };
     });
   }
 
@@ -188,11 +190,20 @@ export class ProjectCatalog {
    */
   async models(project: ProjectRef, asked: ModelsAsked): Promise<ModelsAnswer> {
     return this.#withProviders(project, asked, async (request, devices, workspace) => {
-      const place = placeOf(workspace, request);
-      return listModels(request, asked, (choice, waitMs) =>
-        serviceModels(choice, devices, place, { ...this.#ports, waitMs }),
-      );
+      const list = this.#lister(devices, placeOf(workspace, request), asked.waitMs);
+      return listModels({ ...request, listed: asked.waitMs > 0 ? list : undefined }, asked, list);
     });
+  }
+
+  /** Asks each service for its list once. */
+  #lister(devices: Namespace, place: ReturnType<typeof placeOf>, waitMs: number) {
+    const lists = new Map<string, ReturnType<typeof serviceModels>>();
+    return (choice: ProviderChoice): ReturnType<typeof serviceModels> => {
+      const list =
+        lists.get(choice.gateKey) ?? serviceModels(choice, devices, place, { ...this.#ports, waitMs });
+      lists.set(choice.gateKey, list);
+      return list;
+    };
   }
 
   /** Sends one word to a model and returns what came. Fails as a run of it would. */

@@ -14,7 +14,11 @@ export const listProviders = method({
     caller,
   ): Promise<{ providers: ProviderWire[]; diagnostics: Diagnostic[] }> {
     if (payload.probe) requireUser(caller, "probe providers");
-    const { providers, diagnostics } = await catalog.providers(payload, payload.probe ?? false);
+    const { providers, diagnostics } = await catalog.providers(payload, {
+      ask: payload.probe ?? false,
+      // As in listModels: a run's program could have the key sent to an address of its own.
+      lists: caller.unit() === undefined,
+    });
     const inUse = Map.groupBy(kernel.modelQueues(), ({ provider }) => provider);
     const withQueues = providers.map((row) => {
       const queues = inUse.get(row.name)?.map(({ provider, ...queue }) => queue);

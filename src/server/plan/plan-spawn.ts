@@ -4,14 +4,14 @@ import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
-import { userEnv } from "../../config/environment.ts";
+import { toolEnvironment, userEnv } from "../../config/environment.ts";
 import { mcpMounts } from "../../config/mcp.ts";
 import type { Env } from "../../config/paths.ts";
 import { keptNotice, pipelineEnvironment } from "../../config/pipeline-environment.ts";
 import { type Project, prepareProject } from "../../config/project.ts";
 import { loadProjectDoc } from "../../config/project-doc.ts";
 import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { driverNames } from "../../config/provider-needs.ts";
+import { driverNames, keyNames } from "../../config/provider-needs.ts";
 import { loadProviders, type Providers } from "../../config/providers.ts";
 import { loadSettings, type Settings } from "../../config/settings.ts";
 import { type AskSetting, modesOf } from "../../config/word-settings.ts";
@@ -29,7 +29,8 @@ import type {
 } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
-import { SyscallError } from "../../plugin/index.ts";
+import { type ListedModel, type OpenContext, SyscallError } from "../../plugin/index.ts";
+import type { Namespace } from "../../vfs/namespace.ts";
 import { readAttachments } from "./attachments.ts";
 import { type GivenRules, narrowedServers } from "./narrowed-servers.ts";
 import { refuseRequest, refuseSandbox, requireCommands, requireValidSchema } from "./refuse-spawn.ts";
@@ -60,8 +61,13 @@ export interface SpawnPorts {
   parent(uuid: string): Parent | undefined;
   /** The names of this type's mounts that all runs of the project share. */
   services(project: Project, type: string): string[];
-  /** Adds the project to the list of known projects. */
-  /** Returns whether the project is new. */
+  /** The models that the provider's service lists. Fails as a model call does. */
+  models(
+    choice: ProviderChoice,
+    devices: Namespace,
+    place: Pick<OpenContext, "project" | "cwd" | "env">,
+  ): Promise<ListedModel[]>;
+  /** Adds the project to the list of known projects. Returns whether the project is new. */
   remember(project: Project): Promise<boolean>;
 }
 
@@ -202,16 +208,23 @@ async function groundsOf(
 
 /** The provider of the run. A key command that fails is detected before anything is spent. */
 async function chooseProvider(
-  { request, parent, known, settings, agent, fileEnv, ports }: Grounds,
+  { request, parent, known, workspace, settings, agent, fileEnv, ports }: Grounds,
   providers: Providers,
   devices: HostLease,
   notices: string[],
 ): Promise<ProviderChoice> {
   const { name, provider, model, claudeModel, fallback } = agent;
+  const env = parent ? fromInside(parent, request.env) : request.env;
+  const place = (): Parameters<SpawnPorts["models"]>[2] => ({
+    project: workspace.handle,
+    cwd: request.cwd,
+    env: toolEnvironment(env, keyNames({ providers, devices: devices.namespace })),
+  });
   const choice = await resolveProvider({
     providers,
     devices: devices.namespace,
-    env: parent ? fromInside(parent, request.env) : request.env,
+    env,
+    listed: (one) => ports.models(one, devices.namespace, place()),
     userEnv: fileEnv,
     flags: { provider: request.provider, model: request.model },
     agent: { name, provider, model, claudeModel, fallback },

@@ -57,6 +57,7 @@ class Booting implements AsyncDisposable {
         clock: this.clock,
         keys: { of: unused, fetched: [] },
         parent: unused,
+        models: unused,
         services: unused,
         remember: unused,
       },
