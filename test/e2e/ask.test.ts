@@ -52,7 +52,9 @@ describe.concurrent("a question at a terminal", () => {
     expect(model.requests.flatMap(toolResults).join()).toContain(
       "The user said no to Bash(touch a): use mkdir",
     );
-    expect((await machine.run(["log", "1"])).stdout).toContain("asked: no by the user (terminal): use mkdir");
+    expect((await machine.run(["log", "1"])).stdout).toContain(
+      "asked: no by the user (terminal): use mkdir  (because of the ask rule Bash)",
+    );
     expect((await machine.run(["steps", "1", "1"])).stdout).toContain("asked: no by the user (terminal)");
   });
 
@@ -88,6 +90,7 @@ describe.concurrent("a question at a terminal", () => {
     expect((await machine.run(["asks"])).stdout).toContain(
       `rnix answer ${second.request_id} shows all of it`,
     );
+    expect((await machine.run(["asks"])).stdout).toContain("Bash echo 0\\necho 1\\n");
     const refused = await machine.run(["answer", second.request_id, "yes"]);
     expect(refused.code).toBe(64);
     expect(refused.stdout).toContain("echo 39\ntouch last\n");

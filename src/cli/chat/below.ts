@@ -18,7 +18,9 @@ interface BelowParts {
   agents?(columns: number): string[];
   /** The answer to an aside, while it is asked. */
   aside?(columns: number): string[];
-  /** One line at the bottom. */
+  /** The mode, which is shown also while a question takes the place of the line. */
+  mode?(): string;
+  /** One line at the bottom, behind the mode. */
   hint(): string;
   /** What an empty line shows. */
   placeholder?(): string;
@@ -38,11 +40,7 @@ export class BelowLine {
     const parts = this.#parts;
     const above = [...(parts.aside?.(columns) ?? []), ...this.#waiting(columns)];
     const rule = look.dim(look.mark.rule.repeat(columns));
-    const hint = parts.hint();
-    const under = [
-      ...(parts.agents?.(columns) ?? []),
-      ...(hint === "" ? [] : [look.dim(cutTo(`  ${hint}`, columns, look))]),
-    ];
+    const under = [...(parts.agents?.(columns) ?? []), ...this.#bottom(columns, parts.hint())];
     const list = parts.list?.(columns);
     if (list) return { lines: [...above, rule, ...list, ...under].slice(-rows) };
     const { lines, cursor } = parts.line.view(columns);
@@ -57,6 +55,16 @@ export class BelowLine {
       lines: [...top, rule, ...lines, ...kept],
       cursor: { row: top.length + 1 + cursor.row, column: cursor.column },
     };
+  }
+
+  /** What stays below a question that takes the place of the input line. */
+  foot(columns: number): string[] {
+    return this.#bottom(columns, "");
+  }
+
+  #bottom(columns: number, hint: string): string[] {
+    const text = [this.#parts.mode?.() ?? "", hint].filter(Boolean).join("  ");
+    return text === "" ? [] : [this.#look.dim(cutTo(`  ${text}`, columns, this.#look))];
   }
 
   #waiting(columns: number): string[] {

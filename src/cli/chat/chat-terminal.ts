@@ -76,14 +76,11 @@ class ChatTerminal {
         waiting: () => this.#chat.front?.outbox.waiting ?? [],
         agents: (columns) => this.#agents.lines(this.#chat.children, { columns, now: Date.now() }, look),
         aside: (columns) => this.#chat.asideLines(columns),
-        hint: () =>
-          [
-            `mode ${this.#chat.mode} (shift-tab)`,
-            this.#chat.front?.view.state.units.size ? "ctrl-t: units" : "",
-            this.#hintNow(),
-          ]
-            .filter(Boolean)
-            .join("  "),
+        mode: () => `mode ${this.#chat.mode} (shift-tab)`,
+        hint: () => {
+          const units = this.#chat.front?.view.state.units.size ? "ctrl-t: units" : "";
+          return [units, this.#hintNow()].filter(Boolean).join("  ");
+        },
         placeholder: () => this.#placeholder(),
       },
       look,

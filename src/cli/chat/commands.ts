@@ -103,18 +103,20 @@ async function tools(chat: ChatActions): Promise<void> {
 
 /** What /allow names needs no question either; /deny wins over both. */
 async function rights(chat: ChatActions, method: "allow" | "deny", args: string): Promise<void> {
-  const rules = splitToolRules(args).filter((rule) => rule !== "");
+  // No shell has taken the quotes away with which a rule is written elsewhere.
+  const rules = splitToolRules(args.replace(/^(["'])(.*)\1$/s, "$2")).filter((rule) => rule !== "");
   if (rules.length === 0)
     throw new SyscallError("INVALID", `/${method} needs a rule, such as Read or Bash(git *)`);
+  await requireTools(chat, rules);
   const unasked = method === "allow";
+  const still = unasked ? await stillAsked(rules) : "";
   const plan =
     unasked && chat.mode === "plan" ? "\nthe mode plan still refuses what changes something: /ask" : "";
   if (chat.uuid === null) {
-    await requireTools(chat, rules);
     const field = unasked ? "unasked" : "deny";
     chat.options[field] = [...(chat.options[field] ?? []), ...rules];
     const what = unasked ? "allowed without a question" : "denied";
-    chat.print(`${what} in the new conversation: ${chat.options[field].join(", ")}${plan}`);
+    chat.print(`${what} in the new conversation: ${chat.options[field].join(", ")}${still}${plan}`);
     return;
   }
   if (!chat.isLive) throw needsLive("its rights can be changed");
@@ -125,7 +127,7 @@ async function rights(chat: ChatActions, method: "allow" | "deny", args: string)
   });
   const free = unasked ? `\nwithout a question: ${rules.join(", ")}` : "";
   const denied = denied_tools.length > 0 ? `\ndenied: ${denied_tools.join(", ")}` : "";
-  chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${free}${denied}${plan}`);
+  chat.print(`the agent may use: ${allowed_tools.join(", ") || "nothing"}${free}${still}${denied}${plan}`);
 }
 
 /** The folder counts for the run and its children; before the first message, for the run that it begins. */
@@ -139,15 +141,27 @@ async function add(chat: ChatActions, folder: string): Promise<void> {
   chat.print(`the agent may use ${dir}`);
 }
 
-/** A rule for a tool that is not there would be refused with each message. Tools of MCP servers are known only later. */
-async function requireTools(chat: ChatActions, rules: readonly string[]): Promise<void> {
+/** A rule that is wrong would be refused with each message. Tools of MCP servers are known only later. */
+async function requireTools(chat: ChatActions, texts: readonly string[]): Promise<void> {
+  const { parseRule } = await import("../../kernel/permission/rule.ts");
+  const rules = texts.map(parseRule);
   const { tools } = await chat.link.request("list_tools", project(chat.io));
-  const names = new Set(tools.map(({ name }) => name));
   const wrong = rules.find(
-    (rule) => /^[A-Z][A-Za-z]+(?:\(|$)/.test(rule) && !names.has(rule.replace(/\(.*/s, "")),
+    (rule) =>
+      (rule.kind === "pattern" || (rule.kind === "tool" && !rule.glob)) &&
+      !rule.name.startsWith("mcp__") &&
+      !tools.some(({ name }) => name === rule.name),
   );
   if (wrong !== undefined)
-    throw new SyscallError("INVALID", `there is no tool ${JSON.stringify(wrong)}: /tools lists them`);
+    throw new SyscallError("INVALID", `there is no tool ${JSON.stringify(wrong.text)}: /tools lists them`);
+}
+
+/** Which of these rules answer no question about commands that run what their arguments say; "" for none. */
+async function stillAsked(texts: readonly string[]): Promise<string> {
+  const { runsArguments } = await import("../../kernel/permission/command-kinds.ts");
+  const rules = texts.filter((text) => runsArguments(/^[^(]*\((.*)\)$/s.exec(text)?.[1] ?? ""));
+  if (rules.length === 0) return "";
+  return `\nstill asked, where the arguments may run a program: ${rules.join(", ")}`;
 }
 
 async function compact(chat: ChatActions): Promise<void> {

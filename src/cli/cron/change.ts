@@ -68,9 +68,10 @@ export const run = defineCommand({
   async run(io, flags, [name]) {
     const row = await cronCall<LedgerRow>(io, "run", { name });
     if (flags.json) io.stdout.write(jsonText(row));
-    else if (row.uuid !== null)
-      io.stderr.write(`job ${row.job}: runs as ${row.uuid}; rnix log -f ${row.uuid} follows it\n`);
-    else io.stderr.write(`job ${row.job}: ${row.state}${row.reason === null ? "" : `: ${row.reason}`}\n`);
+    else if (row.uuid !== null) {
+      io.stderr.write(`job ${row.job} runs; rnix log -f ${row.uuid} follows it\n`);
+      io.stdout.write(`${row.uuid}\n`);
+    } else io.stderr.write(`job ${row.job}: ${row.state}${row.reason === null ? "" : `: ${row.reason}`}\n`);
     return EXIT.ok;
   },
 });

@@ -13,9 +13,9 @@ export function askerText({ agent, pid, depth }: AskUser): string {
   return depth === 0 ? printable(agent) : `${printable(agent)} (agent of process ${pid})`;
 }
 
-/** What is asked about on one line: `Bash git push`, or the question itself. */
+/** What is asked about on one line: `Bash git push`, or the question itself. A new line of a command stays visible, as `\n`. */
 export function askedLine({ call, questions }: AskUser, width: number): string {
-  if (call) return oneLine(calledText(call), width);
+  if (call) return oneLine(calledText(call).replaceAll("\n", "\\n"), width);
   const more = questions.length > 1 ? ` (and ${questions.length - 1} more)` : "";
   return oneLine(questions[0]?.question ?? "", width - more.length) + more;
 }
@@ -90,10 +90,11 @@ export function closedLine({ request_id, verdict, by, via, text, parked }: AskCl
   return style.dim(`question ${request_id}: ${verdictText({ verdict, by, via, text })}`);
 }
 
-/** "asked: no by the user (terminal): use make instead". */
+/** "asked: no by the user (terminal): use make instead  (because `curl` may reach the network)". */
 export function verdictLine(verdict: AskVerdict, style: Style): string {
-  const rules = verdict.rules.map(printable).join(", ");
-  const why = rules === "" ? "" : style.dim(`  (${rules})`);
+  const because = verdict.why && `because ${verdict.why.join("; ")}`;
+  const reason = printable(because ?? verdict.rules.join(", "));
+  const why = reason === "" ? "" : style.dim(`  (${reason})`);
   return style.yellow(`asked: ${verdictText(verdict)}`) + why;
 }
 
@@ -107,7 +108,7 @@ function verdictText({
     user: `by the user${via ? ` (${printable(via)})` : ""}`,
     on_ask: "as there is no person to ask",
     expiry: "as no answer came in time",
-    rule: `by the answer to another question: ${printable(via ?? "")}`,
+    rule: `by ${printable(via ?? "the answer to another question")}`,
   }[by];
   return `${verdict.replace("_", " in the ")} ${who}${text ? `: ${printable(text)}` : ""}`;
 }

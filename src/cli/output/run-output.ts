@@ -12,7 +12,7 @@ export interface InputSlot {
   /** The terminal's height. */
   readonly rows: number;
   /** Drawn below the status line. */
-  below: { frame: View } | null;
+  below: { frame: View; foot?(columns: number): string[] } | null;
   /** Takes the keys that are not the view's. */
   unused: {
     key(data: string): void;

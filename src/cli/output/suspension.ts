@@ -44,7 +44,7 @@ export function suspendedText(suspended: Suspended | null): string | null {
   if (suspended.wake.on === "answer") {
     const { id, questions } = suspended.wake;
     const answer = questions === undefined ? "yes, or no" : Array(questions).fill('"…"').join(" ");
-    return `suspended: ${why}. Answer it: rnix answer ${id} ${answer}; that resumes it`;
+    return `suspended: ${why}${/[?!]$/.test(why) ? "" : "."} Answer it: rnix answer ${id} ${answer}; that resumes it`;
   }
   const waits = `It waits ${suspended.wake.on === "at" ? "" : "for "}${waitsFor(suspended)}`;
   return `suspended: ${why}. ${waits}${suspended.by_itself ? "; it resumes by itself" : ""}`;

@@ -243,7 +243,7 @@ export class LiveView implements RunOutput, InputSlot {
     const room = { columns, rows: Math.max(1, rows - 3) };
     const asked = this.#asks?.lines(room, this.look) ?? [];
     const input = this.#asks?.takesInput
-      ? undefined
+      ? { lines: this.below?.foot?.(columns) ?? [] }
       : this.below?.frame({ ...room, rows: Math.max(1, room.rows - asked.length) });
     const below = asked.length === 0 ? input : under(asked, input);
     const lines = liveLines(

@@ -23,6 +23,7 @@ export function verdictOf(ask: OpenAsk, settled: Settled, now: number): AskVerdi
     ...(via && { via }),
     what: askedText(ask),
     rules: ask.call?.rules ?? [],
+    ...(ask.call?.why && { why: ask.call.why }),
     asked_at: new Date(ask.asked_at_ms).toISOString(),
     waited_ms: Math.max(0, now - ask.asked_at_ms),
   };

@@ -134,6 +134,13 @@ export function alwaysPattern(words: readonly Word[]): string | null {
     : null;
 }
 
+/** Whether a pattern such as `env *` is for a program, or a subcommand, whose arguments may name a program to run. */
+export function runsArguments(pattern: string): boolean {
+  const [program = "", subcommand, ...rest] = pattern.split(/\s+/);
+  const isOpen = [program, subcommand, ...rest].some((word) => word?.includes("*"));
+  return isOpen && (RUN_ARGUMENTS.has(program) || RUN_ARGUMENTS.has(`${program}_${subcommand}`));
+}
+
 /** Whether a pattern with a star may cover the command in an "always": none of its arguments can name a program to run. */
 export function fitsPattern(words: readonly Word[]): boolean {
   const title = titleWords(words);

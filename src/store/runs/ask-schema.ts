@@ -80,6 +80,8 @@ export const AskVerdict = z.object({
   what: z.string(),
   /** The ask rules that matched. */
   rules: z.array(z.string()),
+  /** Why it was asked: clauses that follow "because". */
+  why: z.array(z.string()).optional(),
   /** The rules that an "always" has allowed. */
   allowed: z.array(z.string()).optional(),
   /** The reason of a no, the instruction that came with a yes, or the answers to the model's questions. */

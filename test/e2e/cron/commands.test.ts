@@ -342,7 +342,8 @@ test.concurrent("a job that a child of a job's run makes ends with that job", as
     "--expires",
     end,
   ]);
-  await machine.ok(["cron", "run", "job"]);
+  const started = await machine.run(["cron", "run", "job"]);
+  expect(started.stdout).toMatch(/^[0-9a-f-]{36}\n$/);
   await machine.until(["cron", "history", "job"], /ran/);
   const jobs = await json<JobInfo[]>(machine, "cron", "list");
   expect(jobs.map(({ name }) => name)).toEqual(["job", "deep"]);

@@ -41,10 +41,13 @@ test("/ask changes the mode of a live run, and answers its open question; a resu
   await using terminal = await chat(machine, [], { columns: 90, rows: 30 });
   terminal.type(`begin${ENTER}`);
   await takesKeys(terminal, /needs your answer[\s\S]*No/);
-  // From outside over edits to off, which asks nothing.
+  // From outside over edits to off, which asks nothing. The mode is shown while the question is.
+  await terminal.until(/mode outside \(shift-tab\)/);
   terminal.type(SHIFT_TAB);
+  await terminal.until(/needs your answer[\s\S]*mode edits \(shift-tab\)/);
   terminal.type(SHIFT_TAB);
   await terminal.until((text) => /^first$/m.test(text) && /mode off/.test(text));
+  expect(terminal.screen.text).toMatch(/question \w+: yes by the mode off/);
   expect(machine.has("a")).toBe(true);
   terminal.type(`/ask sideways${ENTER}`);
   await terminal.until(/there is no mode "sideways": expected plan, outside, edits, off/);
@@ -75,6 +78,15 @@ test("/allow lets calls pass without a question, before the first message and af
   await using terminal = await chat(machine, [], { columns: 90, rows: 40 });
   terminal.type(`/allow Bash(touch a)${ENTER}`);
   await terminal.until(/allowed without a question in the new conversation: Bash\(touch a\)/);
+  // A rule that is wrong is not taken: each message would be refused for it. Quotes are those of a shell.
+  terminal.type(`/allow bash${ENTER}`);
+  await terminal.until(/there is no tool "bash"/);
+  terminal.type(`/allow Bash(ls${ENTER}`);
+  await terminal.until(/expected a pattern like/);
+  terminal.type(`/allow 'Bash(env *)'${ENTER}`);
+  await terminal.until(
+    /, Bash\(env \*\)\nstill asked, where the arguments may run a program: Bash\(env \*\)/,
+  );
   terminal.type(`begin${ENTER}`);
   await takesKeys(terminal, /needs your answer[\s\S]*touch b[\s\S]*No/);
   expect([machine.has("a"), machine.has("b")]).toEqual([true, false]);
