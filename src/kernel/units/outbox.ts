@@ -26,6 +26,7 @@ interface OutboxPorts {
 /** A signal on its way: what of it is on disk is not written again. */
 interface Outgoing {
   signal: Signal;
+  text: string;
   recorded: boolean;
   put: boolean;
 }
@@ -82,8 +83,10 @@ export class Outbox {
 
   async #pump(): Promise<void> {
     const { owner, state, warn } = this.#o;
+    // A unit emits its last event and its end together.
+    await Promise.resolve();
     while (!this.#held) {
-      for (const signal of state.drainSignals()) this.#queue.push({ signal, recorded: false, put: false });
+      for (const signal of state.drainSignals()) this.#enqueue(signal);
       const [next] = this.#queue;
       if (!next) return;
       try {
@@ -103,9 +106,19 @@ export class Outbox {
     }
   }
 
+  /** The last event of a unit is one entry with its end: each entry that wakes an agent costs a model call. */
+  #enqueue(signal: Signal): void {
+    const last = this.#queue.at(-1);
+    const closing = last?.signal.event?.closing === true && last.signal.daemonId === signal.daemonId;
+    const text = signalText(signal);
+    if (last && closing && !last.put && isLast(signal))
+      this.#queue[this.#queue.length - 1] = { ...last, signal, text: `${last.text}\n${text}` };
+    else this.#queue.push({ signal, text, recorded: false, put: false });
+  }
+
   /** The end of a unit is recorded before it is announced. */
   async #deliver(next: Outgoing): Promise<void> {
-    const { signal } = next;
+    const { signal, text } = next;
     const { daemonId: unit, snapshot } = signal;
     const { record } = this.#o.owner();
     const ended = isLast(signal);
@@ -115,7 +128,7 @@ export class Outbox {
     }
     next.recorded = true;
     if (!next.put) {
-      const draft = { kind: "unit", ts: this.#ts(), unit, ended, text: signalText(signal) } as const;
+      const draft = { kind: "unit", ts: this.#ts(), unit, ended, text } as const;
       await this.#o.inboxes.put(this.#o.owner(), draft);
     }
     next.put = true;

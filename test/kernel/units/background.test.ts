@@ -119,6 +119,8 @@ test("a monitor's lines are events, and its end follows them", async () => {
   expect(info.result).toBe("seen");
   const woken = h.requests.slice(2).map(lastMessage).join("\n");
   expect(woken).toMatch(/unit m[0-9a-z]{8} \[monitor\] events:\nline 1\nline 2\nline 3\n\(stream closed\)/);
+  // Lines, closing and end come together: they cost one call of the model.
+  expect(h.requests.length).toBe(3);
   expect(woken).toMatch(/\[monitor\] failed, events=3: three lines/);
 });
 
