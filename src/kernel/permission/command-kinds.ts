@@ -105,6 +105,7 @@ make|-j -k -s -B -n -C --silent --keep-going --always-make --dry-run --jobs
 npm *|-s -w -D -g --silent --if-present --workspace --workspaces --save-dev --save-exact --no-save --production --omit --no-audit --no-fund --legacy-peer-deps --
 pnpm *|-s -w -r -D -F --silent --recursive --filter --frozen-lockfile --save-dev --
 cargo *|-q -v -p -j --release --all --workspace --lib --bins --tests --test --bin --no-run --package --features --all-features --all-targets --locked --offline --quiet --verbose --
+sort|-o -n -r -u -b -f --output --unique --numeric-sort --reverse
 gh api|-q --jq --paginate --cache --silent
 `;
 
@@ -146,10 +147,10 @@ export function fitsPattern(words: readonly Word[]): boolean {
   const title = titleWords(words);
   const [program = ""] = title ?? words.map(({ text }) => text);
   const name = program.slice(program.lastIndexOf("/") + 1);
-  const reader = harmlessProgram(words.slice(0, 2).map(({ text }) => text));
-  if (reader && !isVersionOnly(reader.program)) return false;
-  if (RUN_ARGUMENTS.has(name) || (title && RUN_ARGUMENTS.has(title.slice(0, 2).join("_")))) return false;
   const known = knownOptions(title ?? [name]);
+  const reader = harmlessProgram(words.slice(0, 2).map(({ text }) => text));
+  if (known === undefined && reader && !isVersionOnly(reader.program)) return false;
+  if (RUN_ARGUMENTS.has(name) || (title && RUN_ARGUMENTS.has(title.slice(0, 2).join("_")))) return false;
   if (known === undefined) return name !== "git";
   const args = words.slice(title?.length ?? 1);
   for (const { text, form } of args) {

@@ -32,9 +32,9 @@ export function effectOf(command: SimpleCommand, variables: Variables): Reads | 
   if (first === undefined) return { files: [] };
   if (first.dynamic) return { why: "the name of a program comes from an expansion" };
   if (first.text === "git") return gitEffect(words, variables);
-  const found = harmlessProgram(words.slice(0, 1).map(({ text }) => text));
+  const found = harmlessProgram(words.slice(0, 2).map(({ text, dynamic }) => (dynamic ? null : text)));
   if (!found) return { why: whyOf(words) };
-  return programEffect(found.program, found.name, words.slice(1), variables);
+  return programEffect(found.program, found.name, words.slice(found.length), variables);
 }
 
 /** Whether the command does nothing but read, by its words alone. */
@@ -110,6 +110,8 @@ function programEffect(
   if (rest.length > most) return { why: `\`${name}\` with these operands may change something` };
   if (name === "date" && rest.some(({ form }) => !form.startsWith("+")))
     return { why: "`date` may set the clock" };
+  if (name === "ps" && rest.some(({ form }) => !/^[aufxwlj0-9]+$/.test(form)))
+    return { why: "`ps` may print the variables of other programs" };
   if (operands === "text" || operands === "cd") return { files };
   const follows = read.follows ? { follows: "*" } : {};
   if (operands === "files") return { files: [...files, ...(rest.length > 0 ? rest : [HERE])], ...follows };

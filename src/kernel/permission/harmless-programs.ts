@@ -40,9 +40,9 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
  * `--key=` and `--key?`. `-r#` reads behind links. `--key%`: a format that must not ask git for signatures, which a program checks.
  */
 const TABLE = `
-: true false arch uptime free pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
+: true false arch uptime free pidof pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
 command wait exit return break continue shift set|text|*
-cat tac wc head nl fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump strings readlink realpath ls du df cmp comm stat|files|*
+cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump strings readlink realpath ls du df cmp comm stat|files|*
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
 grep egrep fgrep|pattern|* -R# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
@@ -61,8 +61,14 @@ file|files|-bikLNhr0 -F: --brief --mime --mime-type --mime-encoding --dereferenc
 tree|files|-adfhilpsugDFCnrtJX -L: -I: -P: --noreport --dirsfirst --gitignore --prune --du --si --filelimit=
 date|text|-uR -I? -d: -r: -j --date= --utc --universal --iso-8601? --rfc-3339= --rfc-email --reference= --debug
 hostname|text0|-sfidAI --fqdn --short --long --ip-address --all-ip-addresses --domain
-env printenv|text0|
+env|text0|
+printenv|text|-0 --null
+ps|text|-eflAFjHwxaT -p: -u: -o: -C: --sort= --no-headers --forest
+pgrep|text|-flaxnovcwi -u: -U: -P: -d: --full --list-name --list-full --exact --newest --oldest --count --ignore-case
+ss netstat|text|-tulnpaoemsiHxrw46 --tcp --udp --listening --numeric --processes --all --summary
+lsof|text|-nPtlRab -i? -p: -u: -c:
 node npm python python3 deno bun ruby make gcc java docker|text0|exact -v -V --version -version
+docker ps docker images|text0|-aqls -f: -n: --all --quiet --latest --size --no-trunc --filter= --format= --last= --digests
 cd|cd|-PLe
 time|wrapped|-p
 timeout|wrapped1|-k: -s: --kill-after= --signal= --foreground --preserve-status
@@ -103,7 +109,7 @@ let programs: ReadonlyMap<string, Program> | undefined;
 function entriesOf(line: string): [string, Program][] {
   const [names = "", operands = "", options = ""] = line.split("|");
   const program = programOf(operands, [...namesIn(options.trim())]);
-  const known = names.startsWith("git ") ? names.split(/ (?=git )/) : [...namesIn(names)];
+  const known = /^(?:git|docker) /.test(names) ? names.split(/ (?=git |docker )/) : [...namesIn(names)];
   return known.map((name) => [name, program]);
 }
 

@@ -205,6 +205,13 @@ describe("the mode outside", () => {
         "Bash(eval ls)",
         "Bash(rg --pre sh x)",
         "Bash(uniq a b)",
+        ...["Bash(ps auxe)", "Bash(ps $x)", "Bash(ss -K)", "Bash(lsof -D u)", "Bash(column -t ../a)"],
+        ...[
+          "Bash(docker ps -H ssh://x)",
+          "Bash(docker $x)",
+          "Bash(docker images x rm)",
+          "Bash(pgrep --signal 9 x)",
+        ],
         ...[
           "Bash(for i in 1; do rm $i; done)",
           "Bash(if rm a; then ls; fi)",
@@ -252,6 +259,9 @@ describe("the mode outside", () => {
         "Bash(cd src && pwd)",
         "Bash([ -f a ] && echo yes)",
         ...["Bash(for i in 1 2; do echo $i; done)", "Bash(while ! [ -f a ]; do sleep 1; done)"],
+        ...["Bash(ps aux | head)", "Bash(ps -ef)", "Bash(ps -o pid,cmd -p 1)", "Bash(pgrep -fl node)"],
+        ...["Bash(lsof -nP -i :3000)", "Bash(ss -tlnp)", "Bash(printenv HOME)", "Bash(column -s, -t a)"],
+        ...["Bash(docker ps -a --format '{{.Names}}')", "Bash(docker images)"],
         ...["Bash(if [ $? -eq 0 ]; then cat a; else ls; fi)", "Bash([[ $x == a* ]] && ls)"],
         ...["Bash(echo a > x.txt)", "Bash(echo a >> src/x 2>&1)", "Bash(cat > a <<'E'\n$(rm a)\nE)"],
         ...[
@@ -481,6 +491,8 @@ describe("the record", () => {
 describe("the star of an always covers no option that may run a program", () => {
   const always = [
     "git push",
+    "git branch",
+    "sort",
     "git fetch",
     "git rebase",
     "go test",
@@ -514,6 +526,8 @@ describe("the star of an always covers no option that may run a program", () => 
           "Bash(git push --receive-pack=./x)",
           "Bash(git push --rec ./x)",
           "Bash(git fetch --upload-pack ./x)",
+          "Bash(git branch --edit-description)",
+          "Bash(sort --compress-program ./x a)",
         ],
         ...[
           "Bash(git rebase --exec ./x main)",
@@ -550,6 +564,12 @@ describe("always offers", () => {
     ["Bash(rm $X)", ["Bash(rm *)"]],
     ["Bash(npm run)", []],
     ["Bash(echo $(rm a))", ["Bash(rm *)"]],
+    ["Bash(git tag -a v1 -m x)", ["Bash(git tag *)"]],
+    ["Bash(git branch -d x)", ["Bash(git branch *)"]],
+    ["Bash(git remote add o x)", ["Bash(git remote *)"]],
+    ["Bash(sort -u a -o b)", ["Bash(sort *)"]],
+    ["Bash(sort --compress-program=./x a)", ["Bash(sort --compress-program=./x a)"]],
+    ["Bash(git tag -s v1)", ["Bash(git tag -s v1)"]],
     ["Bash(sh -c 'rm a')", []],
     ["Bash(sh build.sh)", ["Bash(sh build.sh)"]],
     ["Bash(xargs rm)", ["Bash(xargs rm)"]],
