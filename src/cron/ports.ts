@@ -91,6 +91,8 @@ export interface JobEvent {
 export interface Preflight {
   /** Every reason why not. */
   problems: string[];
+  /** What may be wrong, and is known at the first run. */
+  warnings?: string[];
   /** What the run would have: the agent, provider and model that settings and defaults lead to. */
   resolved?: { agent: string; provider?: string; model?: string };
   /** The grace of a job that names none, in ms. */

@@ -127,7 +127,12 @@ export class Schedules {
       created_at: isoOf(now),
       since: isoOf(now),
     };
-    const { problems: found, resolved, graceMs } = await this.#ports.preflight(job, caller);
+    const {
+      problems: found,
+      warnings: doubts = [],
+      resolved,
+      graceMs,
+    } = await this.#ports.preflight(job, caller);
     if (found.length > 0) throw invalidJob(job.name, found);
     // It stays what it is, whatever the settings become.
     job.run = { ...job.run, ...resolved };
@@ -141,11 +146,11 @@ export class Schedules {
     });
     this.#open(caller.project).scheduler?.look();
     const shown = jobInfo(added, await this.#lastOf(caller.project, added.id), now);
-    const warnings = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
+    const early = isClockTrigger(job.trigger) ? timetableOf(job.trigger, now).warnings : [];
     return {
       job: { ...shown, ...this.#hookOf(added, caller) },
       next: nextInstants(added, now, SHOWN_NEXT),
-      warnings,
+      warnings: [...early, ...doubts],
     };
   }
 

@@ -39,7 +39,7 @@ export const add = defineCommand({
   notes: [
     "SCHEDULE is minute, hour, day of month, month, day of week. If both day fields are set, it runs when either matches; + before the day of week requires both.",
     "Where clocks go forward, a job at a fixed time in the gap runs once at its end; where they go back, once, at the first of the two times. Wildcards follow the clock.",
-    "Everything that a run needs is checked at once: agent, provider, key, tools, paths. The key comes from ~/.config/rnix/env or api_key_command, not from this shell.",
+    "Everything that a run needs is checked at once: agent, provider, key, model, tools, paths. A model that no list can confirm is a warning. The key comes from ~/.config/rnix/env or api_key_command, not from this shell.",
     "A run of a job has all limits of a spawn, and resumes after a crash. Without a person to ask, --on-ask decides.",
   ],
   async run(io, flags, args) {

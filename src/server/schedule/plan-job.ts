@@ -12,6 +12,7 @@ import type { JobRef } from "../../store/runs/schema.ts";
 import { requireInside } from "../notify/delivery-file.ts";
 import { addressVariable } from "../plan/keep-address.ts";
 import { planSpawn, type SpawnPlan, type SpawnPorts, scriptOf } from "../plan/plan-spawn.ts";
+import { checkModel } from "./job-model.ts";
 import { placedRequest } from "./job-request.ts";
 
 export interface JobPlanPorts {
@@ -158,8 +159,10 @@ export async function preflightJob(
 ): Promise<Preflight> {
   try {
     const { agent, opts } = await planJob(job, ports);
+    let warning: string | null;
     try {
       requireAddress(opts, shell);
+      warning = await checkModel(opts, ports.spawn);
     } finally {
       opts.devices.release();
     }
@@ -176,6 +179,7 @@ export async function preflightJob(
     const { provider } = opts;
     return {
       problems: [],
+      warnings: warning === null ? [] : [warning],
       resolved: { agent: name, ...(provider && { provider: provider.name, model: provider.model }) },
       graceMs: opts.limits.cron_grace,
     };

@@ -399,3 +399,34 @@ test("an interval is a flag, too, and takes no time zone", async () => {
       stderr: expect.stringContaining("--tz belongs to"),
     });
 });
+
+test("the model's name is checked: against the service's list, or else with a warning", async () => {
+  await using machine = new Machine();
+  const server = await machine.model({ turns: [], models: ["m", "large-two"] });
+  writeKeys(machine);
+  const add = (name: string, ...args: string[]) =>
+    machine.run(["cron", "add", "@daily", "look", "--name", name, ...args]);
+  const fine = expect.not.stringContaining("warning");
+  expect(await add("right", "--model", "large-two")).toMatchObject({ code: 0, stderr: fine });
+  expect(await add("wrong", "--model", "large-tow")).toMatchObject({
+    code: 64,
+    stderr: expect.stringMatching(/openai has no model "large-tow"\. Did you mean large-two\?/),
+  });
+  expect(await add("other", "--model", "never-heard-of")).toMatchObject({ code: 64 });
+  // Known by the user's file, though no list has it.
+  const entry = `base_url: "${server.openaiUrl}", models: { own: { context_window: 64000 } }`;
+  machine.write(`${machine.configDir}/providers.yaml`, `providers:\n  openai: { ${entry} }\n`);
+  expect(await add("own", "--model", "own")).toMatchObject({ code: 0, stderr: fine });
+  // Nothing answers there.
+  const gone = 'gone: { driver: openai-compatible, base_url: "http://127.0.0.1:1/v1" }';
+  machine.write(`${machine.configDir}/providers.yaml`, `providers:\n  ${gone}\n`);
+  expect(await add("unknown", "--provider", "gone", "--model", "x")).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('warning: no list of gone has the model "x"'),
+  });
+  expect((await json<JobInfo[]>(machine, "cron", "list")).map(({ name }) => name)).toEqual([
+    "right",
+    "own",
+    "unknown",
+  ]);
+});

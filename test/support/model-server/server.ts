@@ -179,7 +179,11 @@ export class ModelServer {
   }
 
   #models(): { id: string; object: string }[] {
-    const ids = (typeof this.#script === "function" ? undefined : this.#script.models) ?? ["scripted"];
+    const ids = (typeof this.#script === "function" ? undefined : this.#script.models) ?? [
+      "scripted",
+      "m",
+      "small",
+    ];
     return ids.map((id) => ({ id, object: "model" }));
   }
 }
