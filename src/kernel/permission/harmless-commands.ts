@@ -60,7 +60,7 @@ function gitEffect([, ...args]: readonly Word[], variables: Variables): Reads | 
   let at = 0;
   for (; args[at]?.text.startsWith("-") && !args[at]?.dynamic; at++) {
     const option = args[at]?.text ?? "";
-    if (option === "-C" && folder === undefined && args[at + 1]) folder = args[++at];
+    if (option === "-C" && folder === undefined && args[at + 1]?.splits === false) folder = args[++at];
     else if (!GIT_OPTIONS.has(option)) break;
   }
   const texts = ["git", ...args.slice(at, at + 2).map(({ text, dynamic }) => (dynamic ? null : text))];
@@ -96,7 +96,7 @@ function programEffect(
     return effectOf(commandOf(inner), variables);
   }
   if (operands === "xargs") {
-    if (scripts.some(({ text, dynamic }) => dynamic || text === ""))
+    if (scripts.some(({ form }) => !/^(?:\{\}|[%@+_A-Za-z0-9]+)$/.test(form)))
       return { why: "`xargs -I` may replace any text" };
     const named = scripts.reduce(
       (words, { text }) => words.map((word) => withNames(word, text, NAMES)),
@@ -156,7 +156,7 @@ function readArguments(
   const left = [...args];
   for (let arg = left.shift(); arg; arg = left.shift()) {
     const { form } = arg;
-    if (!anyOption && maySplit(arg, variables)) return { option: null };
+    if ((!anyOption && maySplit(arg, variables)) || isSeveralOptions(arg)) return { option: null };
     if (ended || form === "-" || !mayBeOption(arg, variables)) {
       read.rest.push(arg);
       ended ||= stops;
@@ -251,6 +251,11 @@ const AWK = namesIn(
   "print printf if for while length substr index split tolower toupper int sprintf gsub sub match",
 );
 
+/** Of several options, the last one may take the next word. */
+function isSeveralOptions({ form, splits }: Word): boolean {
+  return splits && form.startsWith("-") && !/^--[a-z-]+=/.test(form);
+}
+
 /** `import` and `include` of a filter of jq read files. */
 function isPlainFilter({ text, dynamic }: Word): boolean {
   return !dynamic && !/import|include/.test(text);
@@ -284,8 +289,8 @@ function findEffect(program: Program, args: readonly Word[], variables: Variable
 
 /** The word with the names of files in place of this text. */
 function withNames(word: Word, text: string, names: Word): Word {
-  if (!word.text.includes(text)) return word;
-  if (word.text === text) return names;
+  if (!word.form.includes(text)) return word;
+  if (word.form === text) return names;
   return { ...names, form: word.form.replaceAll(text, names.form) };
 }
 

@@ -32,7 +32,7 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
   --until= --after= --before= --grep= --format% --pretty% --abbrev-commit --abbrev? --no-merges --merges --first-parent --reverse
   --follow --date= --max-count= --skip= --branches? --tags? --remotes? --source --left-right --cherry-pick --topo-order
   --date-order --author-date-order --invert-grep --all-match --not --ancestry-path --boundary --simplify-by-decoration
-  --count --full-history --no-notes --no-color --max-parents= --min-parents= --cc -mc`;
+  --count --full-history --no-notes --no-color --max-parents? --min-parents? --cc -mc`;
 
 /**
  * One program a line: its names, its operands with their greatest number, and its options. `*`: any. `-ab`: letters
@@ -42,7 +42,7 @@ const LOG = `${DIFF} -nL: -gEFPir -0123456789 --oneline --graph --all --decorate
 const TABLE = `
 : true false arch uptime free pidof pwd whoami groups id uname nproc tty sleep seq basename dirname tr echo printf type which test [ [[|text|*
 command wait exit return break continue shift set|text|*
-cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump strings readlink realpath ls du df cmp comm stat|files|*
+cat tac wc head nl column fold expand unexpand rev cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum od hexdump readlink realpath ls du df cmp comm stat|files|*
 tail|files|* -n: -c: -s:
 cut paste join|files|* -d: -f: -c: -b: -t: -o:
 grep egrep fgrep|pattern|* -R# --dereference-recursive# -A: -B: -C: -m: -d: -D: -e! -f@ --include= --exclude= --exclude-dir= --color --count --ignore-case --line-number --recursive --files-with-matches --files-without-match --only-matching --max-count= --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --no-filename --with-filename --context= --after-context= --before-context= --text --null --quiet --no-messages
@@ -81,7 +81,7 @@ git diff-tree git diff-index git diff-files|files|${DIFF} -rt --no-commit-id --r
 git log git show git rev-list git whatchanged|files|${LOG}
 git reflog|text0|${LOG}
 git shortlog|files|-nsecw? ${LOG} --summary --numbered --email
-git blame|files|-wMCselftncp -L: -M? -C? --line-porcelain --porcelain --date= --show-email --root --abbrev= --since= --color-lines --color-by-age
+git blame|files|-wMCselftncp -L: -M? -C? --line-porcelain --porcelain --date= --show-email --root --abbrev? --since= --color-lines --color-by-age
 git grep|pattern|-niIlLcwvEFPohHqWpaz -e! -A: -B: -C: -m: --cached --untracked --line-number --name-only --files-with-matches --files-without-match --count --ignore-case --word-regexp --invert-match --extended-regexp --fixed-strings --perl-regexp --break --heading --show-function --function-context --and --or --not --color? --no-color --column --only-matching --max-depth= --all-match
 git branch|text0|-arvlqi --list --show-current --all --remotes --verbose --merged? --no-merged? --contains? --no-contains? --points-at? --sort= --column? --color? --no-color --abbrev?
 git tag|text0|-l --list --sort= --merged? --no-merged? --contains? --points-at? --column? --color?

@@ -85,7 +85,10 @@ const PLAIN_ARITHMETIC = /^\(\([0-9\s+*/%-]+\)\)/;
 const OPERATORS = ["<<<", "<<-", "&&", "||", "|&", ">>", ">&", ">|", "<&", "<>", "<<"] as const;
 const SEPARATORS = new Set(["&&", "||", "|&", "|", "&", ";", "\n"]);
 const REDIRECTS = new Set([">>", ">&", ">|", "<>", ">", "<", "<&"]);
+/** `{` alone is a group, `[` and `[[` are commands. */
 const ALONE = /(?:\{|\[\[?)(?=[ \t\n;&|()<>]|$)/y;
+/** No shell expands them, when no more follows in the word than a path. */
+const EMPTY_BRACES = /\{\}(?:[/.][\w/.-]*)?(?=[ \t\n;&|()<>]|$)/y;
 const META = " \t\n;&|()<>";
 /** Unquoted, these may change a word, or expand it to several. */
 const EXPANDS = "*?[{";
@@ -218,7 +221,8 @@ export class Lexer {
       } else if (char === "$") {
         append(word, this.#dollar(false));
       } else {
-        const expands = (EXPANDS.includes(char) && !this.#isAlone(start)) || isTilde(char, word.text);
+        const isPlain = this.#matches(ALONE, start) || this.#matches(EMPTY_BRACES, this.#at - 1);
+        const expands = (EXPANDS.includes(char) && !isPlain) || isTilde(char, word.text);
         const form = char === "~" ? MARK.unknown : `${MARK.glob}${char}`;
         append(word, expands ? { text: char, dynamic: true, splits: true, form } : plainWord(char));
       }
@@ -240,10 +244,9 @@ export class Lexer {
     return { kind: "word", word, quoted, assignment };
   }
 
-  /** `{` alone is a group, `[` and `[[` are commands. */
-  #isAlone(start: number): boolean {
-    ALONE.lastIndex = start;
-    return ALONE.test(this.#line);
+  #matches(pattern: RegExp, start: number): boolean {
+    pattern.lastIndex = start;
+    return pattern.test(this.#line);
   }
 
   #singleQuoted(): string {

@@ -201,10 +201,42 @@ test("a value that the shell splits is neither an option nor a command that goes
     "find . -name trap.sh | xargs -I p sed -n p a.txt",
     "for x in '1 -o ran'; do sort -k $x a.txt; done",
     "for f in *; do sort a$f; done",
+    ...["sort -k{1,} -k -oran a.txt", "head -n{1,} -n /etc/hosts", "git -C [a-z]* status"],
+    ...["git log --max-parents --output=ran", "git blame --abbrev --contents=/etc/hosts a.txt"],
+    ...["x=../elsewhere/; find . -name a.txt -exec cat $x{} +", "strings @a.txt"],
   ];
   const results = await resultsOf(machine, commands);
   expect(commands.filter((_, i) => !results[i]?.includes("(asked because "))).toEqual([]);
   expect(machine.has("ran")).toBe(false);
+});
+
+test("lines that name all that they read need no question", async () => {
+  await using machine = new Machine({ git: true });
+  machine.write("src/a.ts", "a\n");
+  const commands = [
+    ...[
+      "find . -name '*.ts' | xargs -I{} head -n 1 {}",
+      "ls src | xargs -I {} wc -l src/{}",
+      "find src -type f -exec cat {} +",
+    ],
+    ...[
+      "grep -rn a --include=*.ts src",
+      "grep -rln a src | sort -u | head -n 5 | xargs wc -l",
+      "cat src/*.ts",
+    ],
+    ...[
+      'for f in src/*.ts; do sort -u "$f"; done',
+      "for n in 1 2; do head -n $n src/a.ts; done",
+      "jq .a < src/a.ts",
+    ],
+    ...[
+      "cd src && cat a.ts && cd .. && ls",
+      "git ls-files | xargs cat",
+      "find . -print0 -type f | xargs -0 grep a",
+    ],
+  ];
+  const results = await resultsOf(machine, commands);
+  expect(commands.filter((_, i) => results[i]?.includes("(asked because "))).toEqual([]);
 });
 
 test("xargs reads names only of a list that names nothing else", async () => {
