@@ -119,7 +119,10 @@ export class DaemonState {
 
 /** ErrDaemonNotFound of the seed. */
 export function daemonNotFound(id: string): SyscallError {
-  return new SyscallError("NOT_FOUND", `There is no unit ${JSON.stringify(id)}. DaemonList lists the units.`);
+  return new SyscallError(
+    "NOT_FOUND",
+    `There is no unit ${JSON.stringify(id)}. DaemonList (rnix units) lists the units.`,
+  );
 }
 
 /** ErrAlreadyTerminal of the seed. */

@@ -169,6 +169,34 @@ test.concurrent("a unit that ignores TERM is killed after the grace; units outpu
   await machine.ok(["kill", String(pid)]);
 });
 
+test.concurrent("a monitor's lines are read after a resume by DaemonOutput, after the run by rnix units output", async () => {
+  await using machine = new Machine();
+  const command = "echo first; echo second; exec sleep 1000";
+  let id = "";
+  const model = await machine.play({
+    "watch it": [
+      calls(["Monitor", { command, description: "two lines" }]),
+      (request) => {
+        id = /(?<=as unit )m\w{8}/.exec(textOf(request))?.[0] ?? "";
+        return says("watching");
+      },
+      says("seen"),
+      () => calls(["DaemonOutput", { daemon_id: id }]),
+      says("read"),
+    ],
+  });
+  const { uuid } = await detach(machine, "watch it");
+  await until(() => model.requests.length === 3);
+  await machine.ok(["suspend", uuid]);
+  expect(await machine.run(["resume", uuid])).toMatchObject({ code: 0, stdout: "read\n" });
+  const last = model.requests.at(-1);
+  expect(last && toolResults(last).at(-1)).toMatch(/\[monitor\/killed\] two lines.*\n---\nfirst\nsecond/);
+  expect((await machine.ok(["units", "output", id])).stdout).toBe("first\nsecond\n");
+  const unknown = await machine.run(["units", "output", "m00000000"]);
+  expect(unknown.stderr).toContain('There is no unit "m00000000"');
+  expect(unknown.code).not.toBe(0);
+});
+
 const ENDS: [string, (machine: Machine, pid: string) => Promise<unknown>][] = [
   ["kill", (machine, pid) => machine.ok(["kill", pid])],
   ["suspend", (machine, pid) => machine.ok(["suspend", pid])],

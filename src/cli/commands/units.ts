@@ -44,7 +44,7 @@ const output = defineCommand({
   args: [ID],
   flags: { json },
   examples: [
-    { line: "rnix units output b0k3x9q2a", about: "also of one that has ended, while its agent lives" },
+    { line: "rnix units output b0k3x9q2a", about: "also of one that has ended, and of an ended run" },
   ],
   run: (io, flags, [id = ""]) =>
     withSession(io, {}, async (session) => {

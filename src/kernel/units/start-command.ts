@@ -97,5 +97,9 @@ function startProgram(
   }
 }
 
-/** Writes the exit code of "$@" into the first argument. A signal to the group ends the program, not the wrapper. */
-const WRAPPER = 'trap : TERM INT HUP; f=$1; shift; "$@"; c=$?; echo "$c" >"$f"; exit "$c"';
+/**
+ * Writes the exit code of "$@" into the first argument. A signal to the group ends the program, not the wrapper, whose
+ * own words ("Terminated") stay out of the output.
+ */
+const WRAPPER =
+  'trap : TERM INT HUP; f=$1; shift; exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); c=$?; echo "$c" >"$f"; exit "$c"';

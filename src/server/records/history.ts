@@ -1,9 +1,12 @@
 /** Reads the runs of all projects. */
 
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { orphanedRecord } from "../../kernel/resume/orphaned-record.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CollectedRun } from "../../store/runs/collected-runs.ts";
+import { UNITS } from "../../store/runs/run-files.ts";
 import type { RunFilter, RunLists, RunRow } from "../../store/runs/run-lists.ts";
 import type { Wake } from "../../store/runs/schema.ts";
 import { asSuspended, asUnreadable, type CrashedRun, readCrashedRun } from "./crashed-run.ts";
@@ -183,6 +186,19 @@ export class History {
 
   async byUuid(uuid: string, cwd?: string): Promise<Run | undefined> {
     return this.#first(cwd, (records) => records.info(uuid));
+  }
+
+  /** The run whose record has this background unit. */
+  async byUnit(id: string): Promise<Run | undefined> {
+    return this.#first(undefined, async (records) => {
+      for (const uuid of (await records.find("")).toReversed()) {
+        // Most runs have no units.
+        if (!existsSync(join(records.dir(uuid), UNITS))) continue;
+        const { records: lines } = await records.units(uuid);
+        if (lines.some((line) => line.t === "started" && line.snapshot.id === id)) return records.info(uuid);
+      }
+      return null;
+    });
   }
 
   /**
