@@ -44,8 +44,8 @@ const MAX_PATHS = 256;
  */
 export class Confinement {
   readonly #context: OpenContext;
-  #roots: Promise<string[]> | undefined;
-  #guarded: Promise<GuardedFolder[]> | undefined;
+  #roots: string[] | undefined;
+  #guarded: GuardedFolder[] | undefined;
 
   constructor(context: OpenContext) {
     this.#context = context;
@@ -117,7 +117,7 @@ export class Confinement {
 
   /** Which of these real paths inside may be read and named. */
   async readable(paths: readonly string[]): Promise<boolean[]> {
-    const guarded = (await this.#realGuarded()).filter(({ readable }) => !readable);
+    const guarded = this.#realGuarded().filter(({ readable }) => !readable);
     const refusals: (string | null)[] = [];
     for (let at = 0; at < paths.length; at += MAX_PATHS) {
       refusals.push(...(await this.#context.access(paths.slice(at, at + MAX_PATHS), READING)));
@@ -169,13 +169,13 @@ export class Confinement {
   /** The real path of an open file, which must be inside. */
   async #openedInside(handle: FileHandle, stat: Stats, expected: string, asked: string): Promise<string> {
     const real = await openedPath(handle.fd, expected, stat);
-    await this.#checkInside(real, asked);
+    this.#checkInside(real, asked);
     return real;
   }
 
   async #checkWrite(real: string, asked: string): Promise<void> {
-    await this.#checkInside(real, asked);
-    await this.#checkNotRecords(real, asked);
+    this.#checkInside(real, asked);
+    this.#checkNotRecords(real, asked);
     await this.#checkRules(real, asked, []);
   }
 
@@ -204,7 +204,7 @@ export class Confinement {
       if (errnoOf(thrown) === "ENOENT") throw await this.#notFound(absolute);
       throw systemError(thrown, `open ${path}`);
     }
-    await this.#checkInside(real, path);
+    this.#checkInside(real, path);
     return real;
   }
 
@@ -217,7 +217,7 @@ export class Confinement {
     }
     const absolute = resolve(this.#context.cwd, path);
     const { project, folders } = this.#context;
-    const realRoots = await this.#realRoots();
+    const realRoots = this.#realRoots();
     const isIn = (roots: string[], where: string) => roots.some((root) => isInside(root, where));
     if (isIn([project.dir, ...folders, ...realRoots], absolute)) return absolute;
     // Users name files by the symlink through which they entered the folder. Outside, not even existence is revealed.
@@ -226,10 +226,10 @@ export class Confinement {
     return real;
   }
 
-  async #checkInside(real: string, path: string): Promise<void> {
-    const roots = await this.#realRoots();
+  #checkInside(real: string, path: string): void {
+    const roots = this.#realRoots();
     if (!roots.some((root) => isInside(root, real))) throw this.#outside(path, real);
-    const guarded = await this.#realGuarded();
+    const guarded = this.#realGuarded();
     if (!guarded.some(({ dir, readable }) => !readable && isInside(dir, real))) return;
     throw new SyscallError(
       "PERMISSION",
@@ -237,24 +237,22 @@ export class Confinement {
     );
   }
 
-  async #checkNotRecords(real: string, path: string): Promise<void> {
-    const roots = await this.#realRoots();
-    const guarded = await this.#realGuarded();
+  #checkNotRecords(real: string, path: string): void {
+    const roots = this.#realRoots();
+    const guarded = this.#realGuarded();
     const record = roots.some((root) => isInside(root, real) && RECORDS.test(relative(root, real)));
     if (!record && !guarded.some(({ dir }) => isInside(dir, real))) return;
     throw new SyscallError("PERMISSION", `${path} belongs to the records of Rnix, which tools can't change.`);
   }
 
-  #realGuarded(): Promise<GuardedFolder[]> {
-    this.#guarded ??= Promise.all(
-      this.#context.guarded.map(async ({ dir, readable }) => ({ dir: await realOrSame(dir), readable })),
-    );
+  #realGuarded(): GuardedFolder[] {
+    this.#guarded ??= this.#context.guarded.map(({ dir, readable }) => ({ dir: realOrSame(dir), readable }));
     return this.#guarded;
   }
 
-  #realRoots(): Promise<string[]> {
+  #realRoots(): string[] {
     const { project, folders } = this.#context;
-    this.#roots ??= Promise.all([project.dir, ...folders].map(realOrSame));
+    this.#roots ??= [project.dir, ...folders].map(realOrSame);
     return this.#roots;
   }
 
@@ -295,9 +293,9 @@ export class Confinement {
   async #namesIn(path: string): Promise<string[] | null> {
     let folder: Folder | undefined;
     try {
-      folder = await Folder.open(await realOrSame(path));
+      folder = await Folder.open(realOrSame(path));
       const real = await folder.path();
-      const roots = await this.#realRoots();
+      const roots = this.#realRoots();
       if (!roots.some((root) => isInside(root, real))) return [];
       const names = (await folder.names()).slice(0, MAX_HINTED);
       const readable = await this.readable(names.map((name) => join(real, name)));

@@ -1,6 +1,6 @@
 /** Resolves symlinks in paths and finds the real path of an open file. */
 
-import type { Stats } from "node:fs";
+import { realpathSync, type Stats } from "node:fs";
 import { lstat, readlink, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { SyscallError } from "rnix/plugin";
@@ -19,10 +19,13 @@ export async function realPathOfExisting(path: string): Promise<string | undefin
   }
 }
 
-/** The path with its symlinks resolved; unchanged when it does not exist or may not be read. */
-export async function realOrSame(path: string): Promise<string> {
+/**
+ * The path with its symlinks resolved; unchanged when it does not exist or may not be read. In place: each call resolves
+ * all guarded folders, and off the thread that takes ten times as long.
+ */
+export function realOrSame(path: string): string {
   try {
-    return await realpath(path);
+    return realpathSync(path);
   } catch (thrown) {
     if (["ENOENT", "ENOTDIR", "EACCES"].includes(errnoOf(thrown))) return resolve(path);
     throw systemError(thrown, `resolve ${path}`);
