@@ -9,18 +9,20 @@ import { isTerminal } from "./snapshot.ts";
 
 /** The program of a unit: started by this kernel, or adopted from one that has crashed. */
 export interface UnitProgram {
-  /** Resolves when nothing of it runs any more. `code` null: a signal ended it, or it is unknown. */
-  exited(): Promise<{ code: number | null; signal: string | null }>;
+  /** Resolves when nothing of it runs any more. `code` null: a signal ended it. `killed`: it was ended with its kernel. */
+  exited(): Promise<{ code: number | null; killed?: boolean }>;
   /** TERM, the grace, KILL, to the whole group. */
   kill(): Promise<void>;
 }
 
 /** What a unit is made of. */
-interface CommandUnitFacts {
+export interface CommandUnitFacts {
   id: string;
   agentId: string;
   request: Pick<UnitRequest, "kind" | "command" | "description" | "persistent" | "timeoutMs" | "stallMs">;
   startedAtMs: number;
+  /** Of an adopted unit: what is reported already, and how many lines that was. */
+  reported?: { upTo: number; events: number };
 }
 
 interface CommandUnitOptions extends CommandUnitFacts {
@@ -33,6 +35,7 @@ interface CommandUnitOptions extends CommandUnitFacts {
   onFault(what: string, thrown: unknown): void;
 }
 
+const NEWLINE = 10;
 /** How often the file is looked at. */
 const LOOK_MS = 100;
 /** Lines that `output` of a monitor shows. */
@@ -51,6 +54,8 @@ export class CommandUnit implements Daemon {
   readonly #recent: string[] = [];
   #openLine = "";
   #events = 0;
+  /** The end of the last whole line that was read. */
+  #lineEnd = 0;
   #status: DaemonStatus = "running";
   #exitCode: number | null = null;
   #endedAtMs: number | null = null;
@@ -60,16 +65,22 @@ export class CommandUnit implements Daemon {
 
   constructor(o: CommandUnitOptions) {
     this.#o = o;
-    const { clock, request } = o;
+    const { clock, request, reported } = o;
+    if (reported) {
+      this.#events = reported.events;
+      this.#lineEnd = reported.upTo;
+      o.file.seek(reported.upTo);
+    }
     if (request.kind === "monitor") {
       this.#batcher = new EventBatcher({
         clock,
         stallMs: request.stallMs,
-        emit: (text) => this.#event(text),
+        emit: (text, hasLines) => this.#event(text, false, hasLines),
       });
     }
     if (request.timeoutMs !== undefined) {
-      this.#deadline = clock.timer(request.timeoutMs, () => void this.#end("timeout"));
+      const left = o.startedAtMs + request.timeoutMs - clock.now();
+      this.#deadline = clock.timer(Math.max(0, left), () => void this.#end("timeout"));
     }
     this.#watch();
     this.done = this.#finish().catch((thrown) => o.onFault(`The end of unit ${o.id}`, thrown));
@@ -124,6 +135,8 @@ export class CommandUnit implements Daemon {
   #take(): void {
     if (!this.#batcher) return;
     const { data, skipped } = this.#o.file.look();
+    const newline = data.lastIndexOf(NEWLINE);
+    if (newline >= 0) this.#lineEnd = this.#o.file.position - data.length + newline + 1;
     if (skipped > 0) this.#line(`[${skipped} bytes skipped]`);
     const text = this.#o.hide(this.#decoder.decode(data, { stream: true }));
     const lines = (this.#openLine + text).split("\n");
@@ -138,21 +151,22 @@ export class CommandUnit implements Daemon {
     this.#batcher?.add(line);
   }
 
-  #event(text: string, closing = false): void {
-    this.#o.emit(newEventSignal(this, text, closing, this.#o.clock.now()));
+  #event(text: string, closing: boolean, hasLines = true): void {
+    const upTo = hasLines ? this.#lineEnd : undefined;
+    this.#o.emit(newEventSignal(this, text, closing, this.#o.clock.now(), upTo));
   }
 
   /** The output is durable before the end is announced. */
   async #finish(): Promise<void> {
     const { clock, emit, file, program } = this.#o;
-    const { code } = await program.exited();
+    const { code, killed } = await program.exited();
     this.#look?.cancel();
     this.#deadline?.cancel();
     this.#attempt(() => this.#takeRest());
     this.#attempt(() => file.finish());
     this.#exitCode = code;
     this.#endedAtMs = clock.now();
-    this.#status = this.#killed !== null ? "killed" : code === 0 ? "completed" : "failed";
+    this.#status = killed || this.#killed !== null ? "killed" : code === 0 ? "completed" : "failed";
     emit(newLifecycleSignal(this, this.#status, clock.now()));
   }
 
@@ -161,6 +175,7 @@ export class CommandUnit implements Daemon {
     if (!this.#batcher) return;
     if (this.#openLine !== "") this.#line(this.#openLine);
     this.#openLine = "";
+    this.#lineEnd = this.#o.file.position;
     this.#event(this.#batcher.close() ?? "", true);
   }
 

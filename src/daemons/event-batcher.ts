@@ -15,7 +15,8 @@ const HOUR_MS = 3_600_000;
 
 interface EventBatcherOptions {
   clock: Pick<Clock, "monotonic" | "timer">;
-  emit(text: string): void;
+  /** `hasLines`: every line that was added so far is in it, or counted by it. */
+  emit(text: string, hasLines: boolean): void;
   /** A silence of this length is one event. Absent: none is. */
   stallMs?: number;
 }
@@ -69,7 +70,7 @@ export class EventBatcher {
     }
     this.#tokens--;
     this.#wakes.push(this.#o.clock.monotonic());
-    this.#o.emit(this.#take());
+    this.#o.emit(this.#take(), true);
   }
 
   /** Ms until the next wake is allowed. */
@@ -97,6 +98,6 @@ export class EventBatcher {
     const { clock, stallMs, emit } = this.#o;
     if (stallMs === undefined) return;
     this.#stall?.cancel();
-    this.#stall = clock.timer(stallMs, () => emit(`[no output for ${Math.round(stallMs / 1000)} s]`));
+    this.#stall = clock.timer(stallMs, () => emit(`[no output for ${Math.round(stallMs / 1000)} s]`, false));
   }
 }

@@ -11,12 +11,20 @@ interface Signalled {
   snapshot: DaemonSnapshot;
 }
 
+/** Lines of a stream. */
+interface StreamEvent {
+  line: string;
+  closing: boolean;
+  /** All of the output before this byte is reported with it. Absent: none of the output is. */
+  upTo?: number;
+}
+
 /** Exactly one of `lifecycle` and `event` is there. */
 export type Signal = Signalled &
   (
     | { lifecycle: { status: DaemonStatus }; event?: undefined }
     /** `closing`: the last event before the end. */
-    | { event: { line: string; closing: boolean }; lifecycle?: undefined }
+    | { event: StreamEvent; lifecycle?: undefined }
   );
 
 /** The signal of a terminal transition: once for each unit. */
@@ -25,8 +33,14 @@ export function newLifecycleSignal(daemon: Daemon, status: DaemonStatus, at: num
 }
 
 /** The signal of one or several lines of a unit that streams. */
-export function newEventSignal(daemon: Daemon, line: string, closing: boolean, at: number): Signal {
-  return { ...signalled(daemon, at), event: { line, closing } };
+export function newEventSignal(
+  daemon: Daemon,
+  line: string,
+  closing: boolean,
+  at: number,
+  upTo?: number,
+): Signal {
+  return { ...signalled(daemon, at), event: { line, closing, ...(upTo !== undefined && { upTo }) } };
 }
 
 export function isLifecycle(signal: Signal): boolean {

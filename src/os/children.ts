@@ -5,6 +5,7 @@ import { type Clock, realClock } from "../lib/clock.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { type Child, type ExecRequest, SyscallError } from "../plugin/index.ts";
 import { leaders } from "./adopted-processes.ts";
+import type { AdoptedUnit, UnitTrace } from "./adopted-unit.ts";
 import { couldNotEnd } from "./end-processes.ts";
 import { killMarked } from "./kill-marked.ts";
 import { Ledger } from "./ledger.ts";
@@ -13,13 +14,13 @@ import { Orphans } from "./orphans.ts";
 import { Output, outputName, type Redactor } from "./output.ts";
 import type { OwnProgram } from "./own-program.ts";
 import { ownerOfProcess, type ProcessOwner } from "./process-owner.ts";
-import { COOKIE, type Identity, type ProcessTable } from "./process-table.ts";
+import { COOKIE, type ProcessTable } from "./process-table.ts";
 import { type ProcessTag, tagOf, withTag } from "./process-tag.ts";
 import { RunningChild } from "./running-child.ts";
 import { SharedChildren } from "./shared-children.ts";
 import { type Spawned, type SpawnRequest, spawn } from "./spawn.ts";
 import { isSubreaper } from "./subreaper.ts";
-import { type SweptProgram, sweep } from "./sweep.ts";
+import { type KeepsUnit, type SweptProgram, sweep } from "./sweep.ts";
 import { processTable } from "./this-system.ts";
 
 export { becomeSubreaper } from "./subreaper.ts";
@@ -64,8 +65,8 @@ export interface ChildrenOptions {
 /** A program of a background unit. It ends with `end`, with `close`, or by itself. */
 export interface UnitChild {
   pid: number;
-  /** null when it ended too early to read it. */
-  identity: Promise<Identity | null>;
+  /** What another kernel finds it by; null when it ended too early to read it. */
+  trace: Promise<UnitTrace | null>;
   exited(): Promise<{ code: number | null; signal: string | null }>;
   /** Resolves when nothing of it runs any more. */
   gone: Promise<boolean>;
@@ -95,6 +96,9 @@ export class Children {
   readonly #table: ProcessTable = processTable();
   readonly #programs = new Map<string, Program>();
   readonly #shared = new SharedChildren();
+  readonly #adopted = new Set<AdoptedUnit>();
+  /** It has taken over programs, which are in the ledgers of dead kernels. */
+  hasAdopted = false;
   readonly #orphans: Orphans;
   #started = 0;
   #closing: Promise<void> | undefined;
@@ -132,8 +136,20 @@ export class Children {
     if (this.#closing)
       throw new SyscallError("CLOSED", "This kernel is shutting down and starts no more programs.");
     const child = this.#start(owner, { ...request, life: "process" }, "unit");
-    const { pid, identity, gone } = child;
-    return { pid, identity, gone, exited: () => child.exited(), end: () => child.end() };
+    const { pid, gone, id, mark } = child;
+    const trace = child.identity.then((identity) => identity && { child: id, mark, ...identity });
+    return { pid, trace, gone, exited: () => child.exited(), end: () => child.end() };
+  }
+
+  /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */
+  async adoptUnit(trace: UnitTrace, graceMs = this.#o.graceMs): Promise<AdoptedUnit | null> {
+    const { AdoptedUnit } = await import("./adopted-unit.ts");
+    if (!(await AdoptedUnit.isThere(this.#table, trace))) return null;
+    const unit = new AdoptedUnit(this.#table, trace, graceMs, (error) => this.#fault(error));
+    this.#adopted.add(unit);
+    this.hasAdopted = true;
+    void unit.gone.then(() => this.#adopted.delete(unit));
+    return unit;
   }
 
   /** Ends the programs of one tool call. */
@@ -195,7 +211,7 @@ export class Children {
   }
 
   async #close(): Promise<void> {
-    await this.#end(() => true);
+    await Promise.all([this.#end(() => true), ...[...this.#adopted].map((unit) => unit.end())]);
     await this.#orphans.close();
     this.#ledger.close();
     this.#o.ownProgram?.close();
@@ -308,9 +324,9 @@ export class Children {
 export function sweepChildren(
   ledgerDir: string,
   kernelAlive: (kernelId: string) => boolean,
-  o: { graceMs?: number } = {},
+  o: { graceMs?: number; keeps?: KeepsUnit } = {},
 ): Promise<SweptProgram[]> {
-  return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS);
+  return sweep(ledgerDir, kernelAlive, processTable(), o.graceMs ?? SWEEP_GRACE_MS, o.keeps);
 }
 
 const QUIET_MS = 50;

@@ -12,6 +12,16 @@ import { LEDGER_SUFFIX, LEDGER_VERSION } from "./ledger.ts";
 import { isRunning, type Process, type ProcessTable, type Trace } from "./process-table.ts";
 import { kernelMark } from "./process-tag.ts";
 
+/** A program of a background unit that a dead kernel left running. */
+export interface LeftUnit {
+  /** Of its run. */
+  uuid: string;
+  unit: string;
+}
+
+/** Whether a run takes this program over. A sweep leaves it alone, and the ledger that has it. */
+export type KeepsUnit = (left: LeftUnit) => Promise<boolean>;
+
 /** A program that a dead kernel left running. */
 export interface SweptProgram {
   kernelId: string;
@@ -34,15 +44,20 @@ export async function sweep(
   kernelAlive: (kernelId: string) => boolean,
   table: ProcessTable,
   graceMs: number,
+  keeps: KeepsUnit = async () => false,
 ): Promise<SweptProgram[]> {
   const ended: SweptProgram[] = [];
   const faults: unknown[] = [];
   for (const { kernelId, path } of deadLedgers(ledgerDir, kernelAlive)) {
     try {
-      const left = await endPrograms(kernelId, await openPrograms(path), table, graceMs);
+      const programs = await openPrograms(path);
+      const kept = new Set<Program>();
+      for (const program of programs) if (await isKept(program, table, keeps)) kept.add(program);
+      const others = programs.filter((program) => !kept.has(program));
+      const left = await endPrograms(kernelId, others, table, graceMs);
       left.push(...(await endUnknown(kernelId, table, graceMs)));
       ended.push(...left);
-      if (left.every((program) => program.ended)) await rm(path, { force: true });
+      if (kept.size === 0 && left.every((program) => program.ended)) await rm(path, { force: true });
     } catch (thrown) {
       faults.push(thrown);
     }
@@ -97,6 +112,7 @@ const Line = z.lazy(() =>
       id: z.string(),
       uuid: z.string(),
       call: z.string().optional(),
+      unit: z.string().optional(),
       mark: z.string(),
       argv: z.array(z.string()),
     }),
@@ -114,6 +130,7 @@ const Line = z.lazy(() =>
 interface Program {
   uuid: string;
   call?: string;
+  unit?: string;
   argv: string[];
   trace: Trace;
 }
@@ -135,8 +152,8 @@ async function openPrograms(path: string): Promise<Program[]> {
   for (const text of lines) {
     const line = Line.safeParse(parsed(text)).data;
     if (line?.t === "intent") {
-      const { id, uuid, call, argv, mark } = line;
-      open.set(id, { uuid, call, argv, trace: { id, leader: null, mark, pipes: [] } });
+      const { id, uuid, call, unit, argv, mark } = line;
+      open.set(id, { uuid, call, unit, argv, trace: { id, leader: null, mark, pipes: [] } });
     } else if (line?.t === "start") {
       const program = open.get(line.id);
       const leader = { pid: line.pid, start: line.start, boot: line.boot };
@@ -146,6 +163,17 @@ async function openPrograms(path: string): Promise<Program[]> {
     }
   }
   return [...open.values()];
+}
+
+/** The identity of a program is exact on Linux only. */
+async function isKept(
+  { uuid, unit, trace }: Program,
+  table: ProcessTable,
+  keeps: KeepsUnit,
+): Promise<boolean> {
+  const { leader } = trace;
+  if (process.platform !== "linux" || unit === undefined || leader?.boot !== table.boot()) return false;
+  return (await isRunning(table, leader)) && (await keeps({ uuid, unit }));
 }
 
 async function endPrograms(

@@ -11,6 +11,7 @@ import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
+import { unitKeeper } from "./recovery/unit-keeper.ts";
 import type { BootedServer } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
@@ -31,6 +32,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const port = new KernelPort();
     const machine = closing(claimMachine(options));
     const records = closing(openRecords(options, machine, port));
+    machine.keepUnits(unitKeeper(records.history));
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
     const cron = openCron({ options, machine, records, projects, spawn: planner, port });

@@ -1,7 +1,11 @@
 import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { z } from "zod";
+import type { RecordedRequest } from "../support/model-server/server.ts";
 import { until } from "../support/until.ts";
 import { writeKeys } from "./support/keys-file.ts";
 import { Machine } from "./support/machine.ts";
+import { detach } from "./support/runs.ts";
 import { calls, says } from "./support/scenes.ts";
 import { receiptOf, recordOf } from "./support/verdict.ts";
 
@@ -48,5 +52,100 @@ describe("rnix spawn --on-units", () => {
     await using machine = new Machine();
     const args = ["spawn", "build it", "--on-units", "park", "--no-daemon"];
     expect(await machine.run(args)).toMatchObject({ code: 64 });
+  });
+});
+
+/** PIDs of the programs of a run's units. */
+function unitPids(machine: Machine, uuid: string): number[] {
+  const lines = machine.read(`.rnix/data/steps/${uuid}/units.jsonl`).trim().split("\n");
+  return lines.flatMap(
+    (line) => z.object({ t: z.string(), pid: z.number().optional() }).parse(JSON.parse(line)).pid ?? [],
+  );
+}
+
+function alive(pid: number | undefined): boolean {
+  return existsSync(`/proc/${pid}`);
+}
+
+/** What the model was sent last. */
+function text(requests: readonly RecordedRequest[]): string {
+  return JSON.stringify(requests.at(-1)?.body ?? "");
+}
+
+describe("after kill -9 of the daemon", () => {
+  test("a run that resumes adopts its unit, reads that it still runs, and its end once", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "build it": [BUILD, says("started"), says("waiting"), says("it is built")],
+    });
+    writeKeys(machine);
+    const { uuid } = await detach(machine, "build it", "--resume-on-restart");
+    await until(() => model.requests.length === 2);
+    const [pid] = unitPids(machine, uuid);
+    await machine.endDaemon();
+    await machine.ok(["daemon", "start"]);
+    await until(() => text(model.requests).includes("still runs"), "the adoption");
+    expect(unitPids(machine, uuid)).toEqual(pid === undefined ? [] : [pid]);
+    expect(alive(pid)).toBe(true);
+    machine.write("go", "");
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
+    expect(recordOf(machine, uuid)).toMatchObject({ result: "it is built" });
+    expect(text(model.requests).split("completed, exit code 0")).toHaveLength(2);
+    expect(machine.read("built")).toBe("built\n");
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("a parked run is resumed, and parked on the same unit again", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({
+      "build it": [BUILD, says("started"), says("waiting"), says("it is built")],
+    });
+    writeKeys(machine);
+    const parked = await machine.run(["spawn", "build it", "--on-units", "park", "--output", "json"]);
+    const { uuid } = receiptOf(parked);
+    const [pid] = unitPids(machine, uuid);
+    await machine.endDaemon();
+    expect(alive(pid)).toBe(true);
+    await machine.ok(["daemon", "start"]);
+    await until(() => model.requests.length === 3, "the resume");
+    await until(() => recordOf(machine, uuid).state === "suspended", "parked again");
+    expect(alive(pid)).toBe(true);
+    machine.write("go", "");
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
+    expect(text(model.requests).split("completed, exit code 0")).toHaveLength(2);
+    expect(machine.strays()).toEqual([]);
+  });
+
+  test("the unit of a run that stays suspended is ended", async () => {
+    await using machine = new Machine();
+    const model = await machine.play({ "build it": [BUILD, says("started")] });
+    writeKeys(machine);
+    const { uuid } = await detach(machine, "build it");
+    await until(() => model.requests.length === 2);
+    const [pid] = unitPids(machine, uuid);
+    await machine.endDaemon();
+    expect(alive(pid)).toBe(true);
+    await machine.ok(["daemon", "start"]);
+    await until(() => !alive(pid), "the end of the unit");
+    expect(recordOf(machine, uuid)).toMatchObject({ state: "suspended" });
+  });
+
+  test("each line of a monitor is reported once, also those of the time without a daemon", async () => {
+    await using machine = new Machine();
+    const command = "for i in $(seq 100 139); do echo line-$i.; sleep 0.05; done";
+    const watch = calls(["ToolSearch", { query: "Monitor" }]);
+    const monitor = calls(["Monitor", { command, description: "lines" }]);
+    const model = await machine.play({ "watch it": [watch, monitor, says("watching")] });
+    writeKeys(machine);
+    const { uuid } = await detach(machine, "watch it", "--resume-on-restart");
+    await until(() => text(model.requests).includes("line-103."));
+    await machine.endDaemon();
+    await machine.ok(["daemon", "start"]);
+    await until(() => recordOf(machine, uuid).exit_reason === "completed", "the end of the run");
+    const said = text(model.requests);
+    // The call itself does not contain them.
+    for (let line = 100; line < 140; line++)
+      expect([line, said.split(`line-${line}.`).length - 1]).toEqual([line, 1]);
+    expect(said).toContain("events=40");
   });
 });

@@ -122,16 +122,18 @@ export class Outbox {
     const { daemonId: unit, snapshot } = signal;
     const { record } = this.#o.owner();
     const ended = isLast(signal);
+    const read = readBy(signal);
     if (ended && !next.recorded) {
       record.unit({ t: "ended", ts: this.#ts(), snapshot });
       await record.sync();
     }
     next.recorded = true;
     if (!next.put) {
-      const draft = { kind: "unit", ts: this.#ts(), unit, ended, text } as const;
+      const draft = { kind: "unit", ts: this.#ts(), unit, ended, text, ...read } as const;
       await this.#o.inboxes.put(this.#o.owner(), draft);
     }
     next.put = true;
+    if (read) record.unit({ t: "reported", ts: this.#ts(), id: unit, ...read });
     if (ended) record.unit({ t: "announced", ts: this.#ts(), id: unit });
   }
 
@@ -146,6 +148,12 @@ export class Outbox {
   #ts(): string {
     return new Date(this.#o.clock.now()).toISOString();
   }
+}
+
+/** What of the output of a monitor is reported with this signal. */
+function readBy({ event, snapshot }: Signal): { up_to: number; events: number } | undefined {
+  if (event?.upTo === undefined || snapshot.kind !== "monitor") return undefined;
+  return { up_to: event.upTo, events: snapshot.metadata.event_count };
 }
 
 /** Whether it is the end of its unit. */

@@ -66,7 +66,8 @@ export class RestoredUnit implements Daemon {
   }
 }
 
-function exitCode(path: string): number | null {
+/** The exit code that the wrapper of a program has written. */
+export function exitCode(path: string): number | null {
   try {
     const code = Number.parseInt(readRegularSync(path, MAX_EXIT_FILE).toString("latin1"), 10);
     return Number.isInteger(code) ? code : null;

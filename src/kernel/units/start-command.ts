@@ -2,7 +2,12 @@
 
 import { closeSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { CommandUnit, firstSnapshot, type UnitProgram } from "../../daemons/command-unit.ts";
+import {
+  CommandUnit,
+  type CommandUnitFacts,
+  firstSnapshot,
+  type UnitProgram,
+} from "../../daemons/command-unit.ts";
 import { generateID, requireCommandKind } from "../../daemons/kind.ts";
 import { OutputFile } from "../../daemons/output-file.ts";
 import type { Signal } from "../../daemons/signal.ts";
@@ -10,13 +15,16 @@ import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Children } from "../../os/children.ts";
 import { libc } from "../../os/libc.ts";
-import type { UnitRequest } from "../../plugin/index.ts";
+import { SyscallError, type UnitRequest } from "../../plugin/index.ts";
+import type { RecordedUnit } from "../../store/runs/recorded-units.ts";
+import type { InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
+import { exitCode } from "./restored-unit.ts";
 
 export { requireCommandKind };
 
 export interface CommandPorts {
-  children: Pick<Children, "startUnit">;
+  children: Pick<Children, "startUnit" | "adoptUnit">;
   clock: Clock;
   uuid(): string;
   /** What the programs of units change until the returned function is called is the run's. */
@@ -25,7 +33,7 @@ export interface CommandPorts {
 }
 
 /** The process that a unit is started for. */
-interface UnitOwner {
+export interface UnitOwner {
   proc: Process;
   /** The process of its run now: the unit may outlive the one that started it. */
   owner(): Process;
@@ -33,27 +41,82 @@ interface UnitOwner {
 }
 
 /** Starts a command as a unit. Its first line on disk is written before it runs. */
-export function startCommand(
-  ports: CommandPorts,
-  { proc, owner, emit }: UnitOwner,
-  request: UnitRequest,
-): CommandUnit {
-  const { clock, uuid, warn } = ports;
+export function startCommand(ports: CommandPorts, owner: UnitOwner, request: UnitRequest): CommandUnit {
+  const { clock, uuid } = ports;
+  const { proc } = owner;
   const id = generateID(request.kind, uuid());
-  const ts = (): string => new Date(clock.now()).toISOString();
   const made = { id, agentId: proc.uuid, request, startedAtMs: clock.now() };
+  const { timeoutMs: timeout_ms, stallMs: stall_ms } = request;
   mkdirSync(proc.record.unitDir, { recursive: true, mode: 0o700 });
-  proc.record.unit({ t: "started", ts: ts(), snapshot: firstSnapshot(made) });
-  const { program, file } = startProgram(ports, proc, id, request);
+  const ts = new Date(clock.now()).toISOString();
+  proc.record.unit({ t: "started", ts, snapshot: firstSnapshot(made), timeout_ms, stall_ms });
+  return unitOf(ports, owner, made, startProgram(ports, proc, id, request));
+}
+
+/**
+ * Makes a unit of a program that a dead kernel has started. `runs`: it still does. `unread`: the entries of the inbox,
+ * which may have more of its lines than its record says.
+ */
+export async function adoptCommand(
+  ports: CommandPorts,
+  owner: UnitOwner,
+  { snapshot, program, started, reported }: RecordedUnit,
+  unread: readonly InboxEntry[],
+): Promise<{ unit: CommandUnit; runs: boolean }> {
+  const { kind, id, description, metadata } = snapshot;
+  if ((kind !== "local_bash" && kind !== "monitor") || program?.child === undefined)
+    throw new SyscallError("INTERNAL", `Unit ${id} has no program.`);
+  const { child, mark = null, pid, start, boot } = program;
+  const { proc } = owner;
+  const { grace } = proc.spec.opts.limits;
+  const adopted = await ports.children.adoptUnit({ child, mark, pid, start, boot }, grace);
+  const over = ports.beginEffects(proc);
+  const path = join(proc.record.unitDir, id);
+  const exited = (adopted?.gone ?? Promise.resolve()).then(over, over).then(() => {
+    const code = exitCode(`${path}.exit`);
+    return { code, killed: code === null || snapshot.status === "killed" };
+  });
+  const persistent = kind === "monitor" && metadata.persistent;
+  const read = [
+    reported,
+    ...unread.map((entry) => (entry.kind === "unit" && entry.unit === id ? entry : undefined)),
+  ]
+    .map((at) => ({ upTo: at?.up_to ?? 0, events: at?.events ?? 0 }))
+    .reduce((a, b) => (b.upTo > a.upTo ? b : a));
+  const { timeout_ms: timeoutMs, stall_ms: stallMs } = started;
+  const made = {
+    id,
+    agentId: proc.uuid,
+    request: { kind, command: metadata.command, description, persistent, timeoutMs, stallMs },
+    startedAtMs: Date.parse(snapshot.started_at),
+    reported: read,
+  };
+  const unit = unitOf(ports, owner, made, {
+    program: { exited: () => exited, kill: async () => adopted?.end() },
+    file: outputFile(proc, `${path}.out`),
+  });
+  return { unit, runs: adopted !== null };
+}
+
+function unitOf(
+  { clock, warn }: CommandPorts,
+  { owner, emit }: UnitOwner,
+  made: CommandUnitFacts,
+  running: { program: UnitProgram; file: OutputFile },
+): CommandUnit {
   return new CommandUnit({
     ...made,
-    program,
-    file,
+    ...running,
     clock,
     emit,
     hide: (text) => owner().secrets.hide(text),
     onFault: (what, thrown) => warn(`PID ${owner().pid}`, `${what}: ${messageOf(thrown)}`),
   });
+}
+
+function outputFile(proc: Process, path: string): OutputFile {
+  const release = (fd: number, bytes: number): boolean => libc()?.punchHole(fd, bytes) ?? false;
+  return new OutputFile({ path, maxBytes: proc.spec.opts.limits.shell_disk, release });
 }
 
 /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
@@ -78,17 +141,11 @@ function startProgram(
         output,
       },
     );
-    void child.identity.then((identity) => {
-      if (identity)
-        proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...identity });
+    void child.trace.then((trace) => {
+      if (trace) proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
     });
     const exited = child.gone.then(over, over).then(() => child.exited());
-    const file = new OutputFile({
-      path: outFile,
-      maxBytes: limits.shell_disk,
-      release: (fd, bytes) => libc()?.punchHole(fd, bytes) ?? false,
-    });
-    return { program: { exited: () => exited, kill: () => child.end() }, file };
+    return { program: { exited: () => exited, kill: () => child.end() }, file: outputFile(proc, outFile) };
   } catch (thrown) {
     over();
     throw thrown;

@@ -1,7 +1,7 @@
 /** The background units of all processes: starts, ends and records them, and delivers their signals. */
 
 import { type Change, DaemonState, daemonNotFound } from "../../daemons/daemon-state.ts";
-import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
+import { newLifecycleSignal } from "../../daemons/signal.ts";
 import { isTerminal } from "../../daemons/snapshot.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import {
@@ -12,7 +12,7 @@ import {
   type UnitRequest,
   type Units as UnitService,
 } from "../../plugin/index.ts";
-import { recordedUnits } from "../../store/runs/recorded-units.ts";
+import { type RecordedUnit, recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
 import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
@@ -21,7 +21,7 @@ import type { ResourceHolder } from "../process/resource-holder.ts";
 import { hasEnded } from "../resume/saved-run.ts";
 import type { ExitStatus } from "../types.ts";
 import { Outbox } from "./outbox.ts";
-import type { CommandPorts } from "./start-command.ts";
+import type { CommandPorts, UnitOwner } from "./start-command.ts";
 
 /** Snapshots of ended units that are kept in memory, per process. */
 const MAX_ENDED = 200;
@@ -128,9 +128,7 @@ export class Units implements ResourceHolder {
       requireCommandKind(request.kind);
       if (proc.stopped || proc.ending)
         throw new SyscallError("CLOSED", `Process ${proc.pid} is ending and starts no units.`);
-      const owner = () => owned.proc;
-      const emit = (signal: Signal) => owned.state.emit(signal);
-      const unit = startCommand(this.#ports, { proc, owner, emit }, request);
+      const unit = startCommand(this.#ports, ownerOf(owned), request);
       const snapshot = unit.snapshot();
       owned.ends.set(snapshot.id, unit.done);
       owned.state.register(unit);
@@ -155,14 +153,15 @@ export class Units implements ResourceHolder {
 
   /**
    * Takes over the units of a run that is resumed: the model reads once what became of each. Children that were resumed
-   * are units again; programs have ended with the kernel that started them.
+   * are units again, and so are programs that still run.
    */
   async resumed(proc: Process, lines: readonly UnitLine[], unread: readonly InboxEntry[]): Promise<void> {
     if (lines.length === 0) return;
     const { lastState, RestoredUnit } = await import("./restored-unit.ts");
     const owned = this.#takeOver(proc) ?? this.#ownedBy(proc);
     const known = new Set(unread.map((entry) => (entry.kind === "unit" && entry.ended ? entry.unit : "")));
-    for (const { snapshot, announced } of recordedUnits(lines)) {
+    for (const recorded of recordedUnits(lines)) {
+      const { snapshot, announced } = recorded;
       if (owned.state.get(snapshot.id)) continue;
       const child = snapshot.kind === "local_agent" ? this.#ports.find(snapshot.metadata.uuid) : undefined;
       if (snapshot.kind === "local_agent") owned.agents.add(snapshot.metadata.uuid);
@@ -174,6 +173,10 @@ export class Units implements ResourceHolder {
         snapshot.kind === "local_agent" ? await this.#ports.record(proc, snapshot.metadata.uuid) : null;
       // The user has suspended this child alone: it is resumed alone.
       if (info && !announced && !hasEnded(info)) continue;
+      if (!announced && !known.has(snapshot.id) && recorded.program?.child !== undefined) {
+        await this.#adopt(owned, recorded, unread);
+        continue;
+      }
       const unit = new RestoredUnit(proc, lastState(proc, snapshot, this.#ts(), info));
       if (announced || known.has(snapshot.id)) {
         owned.ended.set(snapshot.id, { snapshot: unit.snapshot(), daemon: unit });
@@ -197,6 +200,17 @@ export class Units implements ResourceHolder {
     owned.proc = proc;
     owned.parked = false;
     return owned;
+  }
+
+  /** The program of a unit was started by a kernel that is dead now, and may still run. */
+  async #adopt(owned: Owned, recorded: RecordedUnit, unread: readonly InboxEntry[]): Promise<void> {
+    const { adoptCommand } = await import("./start-command.ts");
+    const { unit, runs } = await adoptCommand(this.#ports, ownerOf(owned), recorded, unread);
+    const { id } = recorded.snapshot;
+    owned.ends.set(id, unit.done);
+    owned.state.register(unit);
+    if (runs) owned.state.emit(newLifecycleSignal(unit, "running", this.#ports.clock.now()));
+    else await unit.done;
   }
 
   #sayLive({ state }: Owned): void {
@@ -343,6 +357,10 @@ export class Units implements ResourceHolder {
   #ts(): string {
     return new Date(this.#ports.clock.now()).toISOString();
   }
+}
+
+function ownerOf(owned: Owned): UnitOwner {
+  return { proc: owned.proc, owner: () => owned.proc, emit: (signal) => owned.state.emit(signal) };
 }
 
 async function endAll({ state, ends, outbox }: Owned): Promise<void> {

@@ -8,6 +8,7 @@ import { withTimeout } from "../../lib/timeout.ts";
 import { becomeSubreaper, Children, sweepChildren } from "../../os/children.ts";
 import { OwnProgram, removeDeadPrograms } from "../../os/own-program.ts";
 import { carryKernelMark } from "../../os/process-tag.ts";
+import type { KeepsUnit, LeftUnit } from "../../os/sweep.ts";
 import { PidAllocator } from "../../store/pid-allocator.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";
 import { KernelLocks } from "../daemon/kernel-locks.ts";
@@ -22,8 +23,13 @@ export interface Machine {
   pids: PidAllocator;
   /** Whether the kernel with this id is alive: its lock is held. */
   kernelAlive(kernelId: string): boolean;
-  /** Ends the programs of all kernels that are dead by now. It never rejects: a failure is logged. */
-  sweep(): Promise<void>;
+  /**
+   * Ends the programs of all kernels that are dead by now, but not those of units that their runs take over. `resumed`:
+   * the runs that resume by themselves have been resumed. It never rejects: a failure is logged.
+   */
+  sweep(resumed?: boolean): Promise<void>;
+  /** Says which units' programs are left to their runs. Called before the first sweep has read a ledger. */
+  keepUnits(keeps: (left: LeftUnit, resumed: boolean) => Promise<boolean>): void;
   /** Waits for the sweeps that have begun, for at most `ms`. */
   swept(ms: number): Promise<void>;
   /** Called at the end: whether the lock file stays, so that a later kernel looks for runs to resume. */
@@ -42,7 +48,9 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
   const lock = locks.take(kernelId);
   becomeSubreaper({ alone });
   if (alone) carryKernelMark(kernelId);
-  const sweepNow = (): Promise<void> => sweepLeftovers(folders, locks, values.grace, logger);
+  let keeps = async (_left: LeftUnit, _resumed: boolean): Promise<boolean> => true;
+  const sweepNow = (resumed = false): Promise<void> =>
+    sweepLeftovers(folders, locks, values.grace, logger, (left) => keeps(left, resumed));
   let sweeping = sweepNow();
   let handsOver = (): boolean => false;
   const children = new Children({
@@ -63,12 +71,15 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     pids,
     kernelAlive: (id) => locks.isAlive(id),
     // One sweep at a time: the next one handles kernels that died since the last one began.
-    sweep() {
-      sweeping = sweeping.then(sweepNow);
+    sweep(resumed) {
+      sweeping = sweeping.then(() => sweepNow(resumed));
       return sweeping;
     },
     async swept(ms) {
       await withTimeout(clock, ms, sweeping);
+    },
+    keepUnits(asked) {
+      keeps = asked;
     },
     keepLockFileIf(asked) {
       handsOver = asked;
@@ -76,6 +87,8 @@ export function claimMachine({ user, settings, logger, alone = false }: BootOpti
     async close() {
       await children.close();
       await sweeping;
+      // The ledgers of the kernels that have started them.
+      if (children.hasAdopted) await sweepNow(true);
       pids.release();
       lock.release({ remove: !handsOver() });
     },
@@ -87,10 +100,14 @@ async function sweepLeftovers(
   locks: KernelLocks,
   graceMs: number,
   logger: Logger,
+  keeps: KeepsUnit,
 ): Promise<void> {
   try {
     removeDeadPrograms(programs, (id) => locks.isAlive(id));
-    for (const { argv, pids } of await sweepChildren(ledgers, (id) => locks.isAlive(id), { graceMs })) {
+    for (const { argv, pids } of await sweepChildren(ledgers, (id) => locks.isAlive(id), {
+      graceMs,
+      keeps,
+    })) {
       logger.warn(
         "sweep",
         `ended what a dead rnix left running: ${argv.join(" ")} (PIDs ${pids.join(", ")})`,

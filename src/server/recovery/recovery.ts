@@ -27,8 +27,11 @@ interface RecoveryPorts {
   /** The data folders of all known projects. */
   dataDirs(): string[];
   open(dataDir: string): RunStore;
-  /** Ends the programs of dead kernels, and resolves when they are gone: a call recorded as unknown must not continue. */
-  endPrograms(): Promise<void>;
+  /**
+   * Ends the programs of dead kernels, and resolves when they are gone: a call recorded as unknown must not continue.
+   * Those of units are left to runs that are resumed; with `resumed`, to runs that were.
+   */
+  endPrograms(resumed?: boolean): Promise<void>;
   find(uuid: string): Promise<Run | undefined>;
   /** The cut-off runs of init.yaml units, which take them when they start. */
   supervised: SupervisedRuns;
@@ -119,6 +122,7 @@ export class Recovery {
     this.#ports.supervised.complete();
     await eachParallel(roots, MAX_CONCURRENT, (run) => this.#resume(run));
     for (const run of this.#contested.splice(0)) await this.#awaitOther(run);
+    await this.#ports.endPrograms(true);
     if (this.#ports.supervised.isEmpty) this.#forgetKernels();
   }
 

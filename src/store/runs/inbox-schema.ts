@@ -27,7 +27,16 @@ export const InboxEntry = z.discriminatedUnion("kind", [
     checks: z.array(CheckResult).optional(),
   }),
   /** From a background unit: `ended` once, with its end; else lines of its stream. */
-  z.object({ ...Arrived, kind: z.literal("unit"), unit: z.string(), ended: z.boolean(), text: z.string() }),
+  z.object({
+    ...Arrived,
+    kind: z.literal("unit"),
+    unit: z.string(),
+    ended: z.boolean(),
+    text: z.string(),
+    /** Of lines: the byte of the output up to which they are reported, and how many lines that was. */
+    up_to: z.number().optional(),
+    events: z.number().optional(),
+  }),
   /** From the user: a message to a run, and the text that a run is resumed with. */
   z.object({
     ...Arrived,

@@ -66,7 +66,14 @@ const Line = { v: z.literal(SCHEMA_VERSION), ts: z.string() };
 
 /** One line. `started` is written before the program runs, `ended` when its output is durable. */
 export const UnitLine = z.discriminatedUnion("t", [
-  z.object({ ...Line, t: z.literal("started"), snapshot: Snapshot }),
+  z.object({
+    ...Line,
+    t: z.literal("started"),
+    snapshot: Snapshot,
+    /** Of the request: when it is killed, and which silence of a monitor is an event. */
+    timeout_ms: z.number().optional(),
+    stall_ms: z.number().optional(),
+  }),
   /** The identity of its program, which another kernel finds it by. */
   z.object({
     ...Line,
@@ -75,7 +82,12 @@ export const UnitLine = z.discriminatedUnion("t", [
     pid: z.number().int().min(2),
     start: z.string(),
     boot: z.string(),
+    /** Its id in the ledger, and its mark: its descendants are found by them. Absent in old records. */
+    child: z.string().optional(),
+    mark: z.string().nullable().optional(),
   }),
+  /** The lines of a monitor up to this byte of its output are in the inbox: `events` lines. */
+  z.object({ ...Line, t: z.literal("reported"), id: z.string(), up_to: z.number(), events: z.number() }),
   z.object({ ...Line, t: z.literal("ended"), snapshot: Snapshot }),
   /** Its end is in the inbox. */
   z.object({ ...Line, t: z.literal("announced"), id: z.string() }),

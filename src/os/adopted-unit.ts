@@ -1,0 +1,78 @@
+/** The program of a background unit that was started by a kernel that is dead now. */
+
+import { messageOf } from "../lib/error-detail.ts";
+import { SyscallError } from "../plugin/index.ts";
+import { couldNotEnd, countdown, endProcesses } from "./end-processes.ts";
+import { killMarked } from "./kill-marked.ts";
+import { type Identity, isRunning, type Process, type ProcessTable } from "./process-table.ts";
+import type { ProcessTag } from "./process-tag.ts";
+import { pause } from "./wait.ts";
+
+/** By what another kernel finds the program of a unit and its descendants. */
+export interface UnitTrace extends Identity {
+  /** The program's id in the ledger. */
+  child: string;
+  mark: ProcessTag | null;
+}
+
+/** How often it is looked whether the program runs: the system reports its end to its parent only. */
+const LOOK_MS = 100;
+
+/** This kernel is not its parent, so its exit code is in no more than a file. */
+export class AdoptedUnit {
+  /** Resolves when nothing of it runs any more. Never rejects. */
+  readonly gone: Promise<void>;
+  readonly #table: ProcessTable;
+  readonly #trace: UnitTrace;
+  readonly #graceMs: number;
+  readonly #onFault: (error: SyscallError) => void;
+  #ending: Promise<void> | undefined;
+
+  constructor(
+    table: ProcessTable,
+    trace: UnitTrace,
+    graceMs: number,
+    onFault: (error: SyscallError) => void,
+  ) {
+    this.#table = table;
+    this.#trace = trace;
+    this.#graceMs = graceMs;
+    this.#onFault = onFault;
+    this.gone = this.#watch().catch((cause) => {
+      const what = `Program ${trace.pid} of a unit cannot be watched: ${messageOf(cause)}`;
+      onFault(new SyscallError("INTERNAL", what, { cause }));
+    });
+  }
+
+  static async isThere(table: ProcessTable, trace: UnitTrace): Promise<boolean> {
+    return trace.boot === table.boot() && (await isRunning(table, trace));
+  }
+
+  /** TERM, the grace, KILL, to the program and its descendants. Safe to call again. */
+  end(): Promise<void> {
+    this.#ending ??= this.#end();
+    return this.#ending;
+  }
+
+  async #watch(): Promise<void> {
+    while (await isRunning(this.#table, this.#trace)) await pause(LOOK_MS);
+    await this.end();
+  }
+
+  async #end(): Promise<void> {
+    const { pid, mark } = this.#trace;
+    const left = await endProcesses({
+      table: this.#table,
+      find: () => this.#members(),
+      group: pid,
+      graceLeft: countdown(this.#graceMs),
+      killAsFound: () => killMarked(mark),
+    });
+    if (left.length > 0) this.#onFault(couldNotEnd(left));
+  }
+
+  async #members(): Promise<Process[]> {
+    const { child: id, mark, ...leader } = this.#trace;
+    return (await this.#table.members([{ id, leader, mark, pipes: [] }])).get(id) ?? [];
+  }
+}
