@@ -53,7 +53,7 @@ const ROOT_EXAMPLES = [
   "rnix demo                         a complete run, no key, no network",
   "rnix setup                        choose a model, enter its key, in a minute",
   "rnix                              talk with an agent: the same as rnix chat",
-  'rnix "explain this project"       run an agent: the same as rnix spawn "…"',
+  'rnix "explain this project"       run an agent, asking as rnix chat does',
   'rnix "fix it" --check "npm test"  the check decides whether it succeeded',
   "rnix log                          what the last run did",
 ];

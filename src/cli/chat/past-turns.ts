@@ -8,7 +8,7 @@ import { renderMarkdown } from "../terminal/markdown.ts";
 import { withoutAttachments } from "./outbox.ts";
 
 /** Turns that are shown; the earlier ones are counted. */
-const SHOWN_TURNS = 3;
+const SHOWN_TURNS = 20;
 const ASKED_LINES = 4;
 const ANSWER_LINES = 12;
 /** The last answer is what the user continues from. */
@@ -45,7 +45,9 @@ export class PastTurns {
   lines(columns: number, look: Look): string[] {
     const earlier = this.#count - this.#turns.length;
     const lines =
-      earlier === 0 ? [] : [look.dim(`${look.mark.ellipsis} ${plural(earlier, "earlier message")}`)];
+      earlier === 0
+        ? []
+        : [look.dim(`${look.mark.ellipsis} ${plural(earlier, "earlier message")}: rnix log shows all of it`)];
     for (const [at, { asked, calls, answer }] of this.#turns.entries()) {
       const isLast = at === this.#turns.length - 1;
       lines.push(

@@ -15,10 +15,7 @@ const ID = { name: "ID", about: "of the unit, such as b0k3x9q2a; rnix units list
 /** A unit lives in the daemon: without one there is none. */
 function withDaemon<T>(io: Io, none: T, use: (wire: Wire) => Promise<T>): Promise<T> {
   return io.session({ onlyRunning: true }).then(async (session) => {
-    if (session === null) {
-      io.stderr.write("no daemon is running, so no unit runs\n");
-      return none;
-    }
+    if (session === null) return none;
     try {
       return await use(await session.connect());
     } finally {
@@ -79,6 +76,10 @@ export default defineCommand({
       units.map((unit) => ({ pid, agent, unit })),
     );
     const shown = rows.map(({ pid, agent, unit }) => ({ pid, agent, ...unit }));
+    if (rows.length === 0 && !flags.json) {
+      io.stderr.write("no background unit is live\n");
+      return EXIT.ok;
+    }
     print(io, flags, shown, (style) =>
       table(
         rows,
