@@ -155,6 +155,7 @@ export function buildIo(ports: KernelPorts, core: Core) {
   const wakes = new ScheduledWakes({
     clock,
     inboxes,
+    units,
     waiting,
     isStepCall: (proc, callId) => drain.isActive(proc, callId),
     isAttended: (proc) => asks.isAttended(proc),

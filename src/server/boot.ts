@@ -11,7 +11,6 @@ import { openProjects } from "./boot/projects.ts";
 import { openRecords } from "./boot/records.ts";
 import { startServices } from "./boot/services.ts";
 import { ProjectCatalog } from "./catalog/project-catalog.ts";
-import { unitKeeper } from "./recovery/unit-keeper.ts";
 import type { BootedServer } from "./services.ts";
 
 /** How long boot waits for the sweep of programs. A program may use its whole grace, and the first client waits. */
@@ -32,7 +31,10 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const port = new KernelPort();
     const machine = closing(claimMachine(options));
     const records = closing(openRecords(options, machine, port));
-    machine.keepUnits(unitKeeper(records.history));
+    machine.keepUnits(async (left, resumed) => {
+      const { keepsUnit } = await import("./recovery/unit-keeper.ts");
+      return keepsUnit(records.history, left, resumed);
+    });
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);
     const cron = openCron({ options, machine, records, projects, spawn: planner, port });

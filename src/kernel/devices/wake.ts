@@ -18,7 +18,11 @@ export function wake(wakes: () => ScheduledWakes): KernelTool {
         properties: {
           in: { type: "string", description: "How long, such as 30s, 10m, 2h or 1d." },
           at: { type: "string", description: "A time with its offset, such as 2027-01-05T09:00:00+01:00." },
-          on: { enum: ["message"], description: "Wake at the next message, at the latest at that time." },
+          on: {
+            enum: ["message", "unit"],
+            description:
+              "Wake at the next message, or report of a background unit, at the latest at that time.",
+          },
         },
         additionalProperties: false,
       },
@@ -36,12 +40,12 @@ export function wake(wakes: () => ScheduledWakes): KernelTool {
 }
 
 function requestOf(input: Record<string, unknown>, now: number): WakeRequest {
-  const onMessage = input.on === "message";
+  const on = input.on === "message" || input.on === "unit" ? input.on : undefined;
   if (typeof input.in === "string" && typeof input.at === "string")
     throw new SyscallError("INVALID", "Wake: expected one of in and at, got both.");
-  if (typeof input.in === "string") return { onMessage, at_ms: now + durationOf(input.in) };
-  if (typeof input.at === "string") return { onMessage, at_ms: timeOf(input.at, now) };
-  if (onMessage) return { onMessage };
+  if (typeof input.in === "string") return { on, at_ms: now + durationOf(input.in) };
+  if (typeof input.at === "string") return { on, at_ms: timeOf(input.at, now) };
+  if (on) return { on };
   throw new SyscallError("INVALID", 'Wake: expected in, at or on, such as {"in": "10m"}.');
 }
 

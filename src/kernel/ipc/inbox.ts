@@ -184,6 +184,11 @@ export class Inbox {
     return this.#queue.length === 0;
   }
 
+  /** Whether a report of a background unit waits. */
+  get hasReport(): boolean {
+    return this.#queue.some(({ kind }) => kind === "unit");
+  }
+
   get hasMessage(): boolean {
     return this.#queue.some(({ kind }) => kind === "message");
   }

@@ -8,16 +8,18 @@ import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import type { Wake } from "../types.ts";
+import type { Units } from "../units/units.ts";
 
-/** What a call of Wake asks for: a time, a message, or whichever comes first. */
+/** What a call of Wake asks for: a time, a message or a report of a unit, or whichever comes first. */
 export interface WakeRequest {
   at_ms?: number;
-  onMessage: boolean;
+  on?: "message" | "unit";
 }
 
 interface ScheduledWakesPorts {
   clock: Clock;
   inboxes: Inboxes;
+  units: Pick<Units, "list">;
   waiting: WaitingCalls;
   /** Whether this call belongs to the open step, so that a resume repeats it. */
   isStepCall(proc: Process, callId: string): boolean;
@@ -31,7 +33,7 @@ interface ScheduledWakesPorts {
 }
 
 /** The wakes that a call of Wake sets. */
-type OwnWake = Extract<Wake, { on: "at" | "message" }>;
+type OwnWake = Extract<Wake, { on: "at" | "message" | "unit" }>;
 
 /** How often a wait under the eyes of a person checks that the person is still there. Below the limit of timers. */
 const CHECK_MS = 5_000;
@@ -63,7 +65,7 @@ export class ScheduledWakes {
   ): Promise<string> {
     const { waiting } = this.#ports;
     const earlier = waiting.of(proc, callId);
-    const isRepeated = earlier?.on === "at" || earlier?.on === "message";
+    const isRepeated = earlier?.on === "at" || earlier?.on === "message" || earlier?.on === "unit";
     this.#requireStepCall(proc, callId);
     const wake = isRepeated ? earlier : this.#requireWake(proc, request());
     const why = this.#cameTrue(proc, wake) ?? (isRepeated && wasSuspendedFor(proc, wake) ? EARLY : null);
@@ -87,7 +89,7 @@ export class ScheduledWakes {
     );
   }
 
-  #requireWake(proc: Process, { at_ms, onMessage }: WakeRequest): OwnWake {
+  #requireWake(proc: Process, { at_ms, on }: WakeRequest): OwnWake {
     const { maxSteps, opts } = proc.spec;
     if (maxSteps !== null && proc.step >= maxSteps) {
       throw new SyscallError(
@@ -97,16 +99,28 @@ export class ScheduledWakes {
     }
     const now = this.#ports.clock.now();
     const max = opts.limits.wake_wait;
-    if (at_ms === undefined) return { on: "message", until_ms: now + max };
-    if (at_ms <= now)
+    if (at_ms !== undefined && at_ms <= now)
       throw new SyscallError("INVALID", `Wake: expected a time after now, ${rfc(now)}, got ${rfc(at_ms)}.`);
-    if (at_ms - now > max) {
+    if (at_ms !== undefined && at_ms - now > max) {
       throw new SyscallError(
         "INVALID",
         `Wake: expected a wait of at most ${formatDuration(max)} (wake_wait), got ${formatDuration(at_ms - now)}. Now it is ${rfc(now)}.`,
       );
     }
-    return onMessage ? { on: "message", until_ms: at_ms } : { on: "at", at_ms };
+    const until_ms = at_ms ?? now + max;
+    if (on === "unit") return { on, ids: this.#requireUnits(proc), until_ms };
+    return on === "message" ? { on, until_ms } : { on: "at", at_ms: until_ms };
+  }
+
+  /** The live units. An agent in the background is suspended with its parent, so nothing waits for it. */
+  #requireUnits(proc: Process): string[] {
+    const live = this.#ports.units.list(proc);
+    const agent = live.find(({ kind }) => kind === "local_agent");
+    if (live.length > 0 && !agent) return live.map(({ id }) => id);
+    const why = agent
+      ? `unit ${agent.id} is an agent, which works only while you do: give your answer, and its end wakes you`
+      : "no background unit of yours is live";
+    throw new SyscallError("INVALID", `Wake: on: expected live commands or monitors, and ${why}.`);
   }
 
   /** Why the wait is over; null while it is not. */
@@ -114,7 +128,9 @@ export class ScheduledWakes {
     const inbox = this.#ports.inboxes.of(proc);
     if (inbox.inputs.some(({ when }) => when !== "after_answer")) return "The user has sent a message.";
     if (wake.on === "message" && inbox.hasMessage) return "A message has come.";
+    if (wake.on === "unit" && inbox.hasReport) return "A background unit has reported.";
     if (this.#ports.clock.now() < timeOf(wake)) return null;
+    if (wake.on === "unit") return "No unit has reported in time.";
     return wake.on === "at" ? "The time has come." : "No message has come in time.";
   }
 

@@ -97,3 +97,26 @@ test("without a waker a run that was to be parked waits", async () => {
   const { info } = await h.run("build", { onUnits: "park" });
   expect(info).toMatchObject({ exit_code: 0, result: "done" });
 });
+
+test("Wake {on: unit} suspends a run while its unit goes on; the report resumes it, and the call returns", async () => {
+  await using h = parking(
+    script(calls(untilFile("go")), calls(["Wake", { on: "unit" }]), says("the build failed"), says("done")),
+  );
+  const { info } = await h.run("build");
+  expect(info).toMatchObject({ exit_code: 75, suspended: { wake: { on: "unit" }, by_itself: true } });
+  expect(h.children.list()).toHaveLength(1);
+  await Bun.write(`${h.project}/go`, "");
+  await until(() => h.mailed.includes(info.uuid));
+  const { info: last } = await h.resumed(info.uuid);
+  expect(last).toMatchObject({ exit_code: 0, result: "the build failed" });
+  const said = textOf(h.requests.at(-1));
+  expect(said).toContain("A background unit has reported.");
+  expect(said.split("failed, exit code 3")).toHaveLength(2);
+});
+
+test("Wake {on: unit} without a unit is refused", async () => {
+  await using h = parking(script(calls(["Wake", { on: "unit" }]), says("done")));
+  const { info } = await h.run("build");
+  const { records } = await h.runs.steps(info.uuid);
+  expect(records[0]?.tool_calls).toMatchObject([{ error_code: "INVALID" }]);
+});
