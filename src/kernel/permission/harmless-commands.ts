@@ -110,7 +110,11 @@ function programEffect(
   if (rest.length > most) return { why: `\`${name}\` with these operands may change something` };
   if (name === "date" && rest.some(({ form }) => !form.startsWith("+")))
     return { why: "`date` may set the clock" };
-  if (name === "ps" && rest.some(({ form }) => !/^[aufxwlj0-9]+$/.test(form)))
+  if (
+    name === "ps" &&
+    (rest.some(({ form }) => !/^[aufxwlj0-9]+$/.test(form)) ||
+      args.some(({ form }) => isExpanded(form) || /env/i.test(form)))
+  )
     return { why: "`ps` may print the variables of other programs" };
   if (operands === "text" || operands === "cd") return { files };
   const follows = read.follows ? { follows: "*" } : {};

@@ -8,7 +8,15 @@ import { linksBelow } from "./links-below.ts";
 import { settingThatActs } from "./repository-programs.ts";
 import { mayEvaluateCode } from "./shell-builtins.ts";
 import { namesIn, type SimpleCommand, type Word } from "./shell-lexer.ts";
-import { fileOf, isListing, linksListed, namesBelow, type Variables, variablesOf } from "./word-values.ts";
+import {
+  fileOf,
+  isComposed,
+  isListing,
+  linksListed,
+  namesBelow,
+  type Variables,
+  variablesOf,
+} from "./word-values.ts";
 
 /** One reason to ask: a clause that follows "because". Only a rule for the whole tool answers one without a part. */
 export interface Need {
@@ -120,6 +128,8 @@ class Walk {
     const names = namesBelow(word);
     const value = { ...word, form: word.form.slice(name.length + 1) };
     const dir = names && this.#variables.has(name) ? fileOf(value, this.#variables) : null;
+    if (names === null && this.#variables.has(name) && !value.dynamic)
+      return this.#file(value, "read", folders, "the line");
     if (names === null || dir === null) return [];
     return (folders ?? []).flatMap((folder) => this.#linked(resolve(folder, dir), names, false, "the line"));
   }
@@ -193,13 +203,14 @@ class Walk {
     if (!isKnown || (folders === null && !file.startsWith("/")))
       return [{ why: `${by} ${access}s a file that the line does not name`, isRead }];
     if (access === "read" ? INPUTS.has(file) : OUTPUTS.has(file)) return [];
-    const names = isRead ? namesBelow(word) : null;
+    const deep = isRead && isComposed(word);
+    const names = deep ? ["*"] : isRead ? namesBelow(word) : null;
     for (const folder of folders ?? ["/"]) {
       const view = this.#view.forFile(access === "read" ? "Read" : "Write", file, folder);
       const why = this.#judge(view, access);
       const shown = file.startsWith(".") ? resolve(folder, file) : file;
       if (why !== null) return [{ why: `${by} ${access}s ${shown}, ${why}`, file: view, isRead }];
-      const behind = names ? this.#linked(resolve(folder, file), names, false, by) : [];
+      const behind = names ? this.#linked(resolve(folder, file), names, deep, by) : [];
       if (behind.length > 0) return behind;
     }
     return [];

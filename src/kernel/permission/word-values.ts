@@ -7,6 +7,7 @@ const LISTED = `${MARK.substitution}(\\d+)${MARK.substitution}`;
 const VARIABLE = new RegExp(NAME, "g");
 const SUBSTITUTION = new RegExp(LISTED, "g");
 const EITHER = new RegExp(`${NAME}|${LISTED}`, "g");
+const FIRST = new RegExp(EITHER, "");
 /** A variable that may be empty, so that what follows it begins the word. */
 const BEFORE_ROOT = new RegExp(`^(?:${NAME}|${LISTED})+/`);
 const ALONE = new RegExp(`^${NAME}(?=[A-Za-z0-9_.]|$)`);
@@ -62,6 +63,11 @@ export function namesBelow({ form }: Word): string[] | null {
   if (!/[*?[{]/.test(plain)) return null;
   const parts = plain.split("/").slice((fileHead(value).match(/\//g) ?? []).length);
   return plain.includes("{") || SEVERAL.test(value) ? parts.map(() => "*") : parts;
+}
+
+/** Whether variables or lists of names are a part of the word. */
+export function isComposed({ form }: Word): boolean {
+  return SEVERAL.test(form) && form.replace(FIRST, "") !== "";
 }
 
 function fileHead(form: string): string {
