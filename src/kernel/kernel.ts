@@ -35,7 +35,6 @@ import type { GateStatus } from "./llm/model-gate.ts";
 import type { MountManager } from "./mount-manager.ts";
 import type { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Activity, ProcessEvent } from "./process/event.ts";
-import type { ProcessTable } from "./process/process-table.ts";
 import type { ProcessManager } from "./process-manager.ts";
 import { notifyUndos } from "./resume/undo-notice.ts";
 import type { SignalManager } from "./signal-manager.ts";
@@ -52,20 +51,17 @@ export interface KernelUnits {
   output(id: string): Promise<{ snapshot: DaemonSnapshot; text: string }>;
   /** Whether units of a suspended run go on here, and none has reported anything. */
   isParked(uuid: string): boolean;
-  /** Empty for a process that is not live here. */
-  list(pid: PID, filter?: { terminal?: boolean }): DaemonSnapshot[];
+  /** Empty for a run that neither lives here nor is parked on its units. */
+  list(uuid: string, filter?: { terminal?: boolean }): DaemonSnapshot[];
 }
 
-function unitsById(table: ProcessTable, units: Units): KernelUnits {
+function unitsById(units: Units): KernelUnits {
   return {
     ownerOf: (id) => units.ownerOf(id).pid,
     stop: async (id) => units.stop(units.ownerOf(id), id),
     output: async (id) => units.output(units.ownerOf(id), id),
     isParked: (uuid) => units.isParked(uuid),
-    list(pid, filter) {
-      const proc = table.find(pid);
-      return proc ? units.list(proc, filter) : [];
-    },
+    list: (uuid, filter) => units.ofRun(uuid, filter),
   };
 }
 
@@ -133,7 +129,7 @@ export class Kernel {
     this.mounts = io.mounts;
     this.asks = io.asks;
     this.ipc = io.ipc;
-    this.units = unitsById(core.table, io.units);
+    this.units = unitsById(io.units);
     this.signals = processes.signals;
     this.groups = processes.groups;
     this.capabilities = processes.capabilities;
@@ -217,7 +213,7 @@ export class Kernel {
     return watchers.attach(proc, watched, (channel) => {
       for (const entry of inboxes.inputs(proc))
         channel.push({ type: "message", state: "queued", ...asUserMessage(entry) });
-      for (const snapshot of this.units.list(pid))
+      for (const snapshot of this.units.list(proc.uuid))
         channel.push({ type: "unit", step: proc.step, op: snapshot.status, snapshot });
       return this.asks.attach(proc, channel, answers);
     });

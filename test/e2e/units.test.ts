@@ -30,6 +30,9 @@ describe("rnix spawn --on-units", () => {
     });
     const shown = await machine.run(["show", receipt.uuid]);
     expect(shown.stdout).toContain(`unit ${receipt.units_at_end?.ids[0]}`);
+    const [id = ""] = receipt.units_at_end?.ids ?? [];
+    expect((await machine.run(["units"])).stdout).toContain(id);
+    expect((await machine.run(["units", "output", id])).code).toBe(0);
     machine.write("go", "");
     await until(() => recordOf(machine, receipt.uuid).exit_reason === "completed", "the end of the run");
     expect(recordOf(machine, receipt.uuid)).toMatchObject({ exit_code: 0, result: "it is built" });

@@ -70,7 +70,7 @@ export default defineCommand({
   async run(io, flags) {
     const all_projects = flags["all-projects"] || undefined;
     const { processes } = await withDaemon(io, { processes: [] }, (wire) =>
-      wire.request("list_procs", { cwd: io.cwd, all_projects }),
+      wire.request("list_procs", { cwd: io.cwd, all_projects, waiting: true }),
     );
     const rows: Row[] = processes.flatMap(({ pid, agent, units = [] }) =>
       units.map((unit) => ({ pid, agent, unit })),

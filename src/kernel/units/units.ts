@@ -87,7 +87,7 @@ export class Units implements ResourceHolder {
 
   /** Whether units of a suspended run go on, and none has reported anything. */
   isParked(uuid: string): boolean {
-    const owned = this.#parked.get(uuid) ?? [...this.#owned.values()].find(({ proc }) => proc.uuid === uuid);
+    const owned = this.#ofRun(uuid);
     return owned !== undefined && owned.state.len() > 0 && !owned.outbox.busy;
   }
 
@@ -96,7 +96,7 @@ export class Units implements ResourceHolder {
     proc: Process,
     { kind, terminal = false }: { kind?: DaemonKind; terminal?: boolean } = {},
   ): DaemonSnapshot[] {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     if (!owned) return [];
     const live = kind === undefined ? owned.state.snapshot() : owned.state.snapshotByKind(kind);
     if (!terminal) return live;
@@ -248,7 +248,7 @@ export class Units implements ResourceHolder {
   }
 
   async stop(proc: Process, id: string): Promise<DaemonSnapshot> {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     const over = owned?.ended.get(id);
     if (over) throw new SyscallError("CLOSED", `Unit ${id} has already ended: ${over.snapshot.status}.`);
     if (!owned) throw daemonNotFound(id);
@@ -260,16 +260,24 @@ export class Units implements ResourceHolder {
   }
 
   async output(proc: Process, id: string): Promise<{ snapshot: DaemonSnapshot; text: string }> {
-    const owned = this.#owned.get(proc);
+    const owned = this.#of(proc);
     const daemon = owned?.state.get(id) ?? owned?.ended.get(id)?.daemon;
     if (!daemon) throw daemonNotFound(id);
     return { snapshot: daemon.snapshot(), text: await daemon.output() };
   }
 
-  /** The process that owns a unit. Fails with NOT_FOUND if no live process does. */
+  /** The process that owns a unit; of a parked run, its last. Fails with NOT_FOUND if there is none. */
   ownerOf(id: string): Process {
-    for (const [proc, { state, ended }] of this.#owned) if (state.get(id) || ended.has(id)) return proc;
-    throw daemonNotFound(id);
+    const all = [...this.#owned.values(), ...this.#parked.values()];
+    const owner = all.find(({ state, ended }) => state.get(id) !== undefined || ended.has(id));
+    if (!owner) throw daemonNotFound(id);
+    return owner.proc;
+  }
+
+  /** The live units of a run, also of a parked one. */
+  ofRun(uuid: string, filter?: { terminal?: boolean }): DaemonSnapshot[] {
+    const owned = this.#ofRun(uuid);
+    return owned ? this.list(owned.proc, filter) : [];
   }
 
   /** Calls `f` when no unit lives and every signal is in the inbox. */
@@ -305,6 +313,14 @@ export class Units implements ResourceHolder {
     const owned = this.#parked.get(uuid);
     this.#parked.delete(uuid);
     if (owned) await endAll(owned);
+  }
+
+  #of(proc: Process): Owned | undefined {
+    return this.#owned.get(proc) ?? this.#parked.get(proc.uuid);
+  }
+
+  #ofRun(uuid: string): Owned | undefined {
+    return this.#parked.get(uuid) ?? [...this.#owned.values()].find(({ proc }) => proc.uuid === uuid);
   }
 
   #requireRoom(proc: Process): void {

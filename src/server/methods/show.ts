@@ -20,12 +20,12 @@ export const show = method({
     // An ended process is not live, even if its reap is still under way.
     if (!found.live || info.ended_at_ms !== null) {
       const all_units = found.live
-        ? services.kernel.units.list(found.pid, { terminal: true })
+        ? services.kernel.units.list(info.uuid, { terminal: true })
         : await unitsOf(found.run);
       return { ...info, live: false, fds: [], mounts: [], all_units, context: null, receipt };
     }
     const { fds, mounts, context } = services.kernel.detail(found.pid);
-    const all_units = services.kernel.units.list(found.pid, { terminal: true });
+    const all_units = services.kernel.units.list(info.uuid, { terminal: true });
     return { ...info, live: true, fds, mounts, all_units, context, receipt };
   },
 });

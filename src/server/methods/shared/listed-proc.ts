@@ -7,7 +7,7 @@ import type { Services } from "../../services.ts";
 
 /** Adds what people see of a process: how it stands, and what it does now. */
 export function listedProc({ kernel }: Pick<Services, "kernel">, info: ProcInfo): ListedProc {
-  if (info.ended_at_ms !== null) return { ...info, status: statusOf(info), doing: null };
-  const units = kernel.units.list(info.pid);
-  return { ...info, status: statusOf(info), doing: kernel.doing(info), ...(units.length > 0 && { units }) };
+  const units = kernel.units.list(info.uuid);
+  const doing = info.ended_at_ms === null ? kernel.doing(info) : null;
+  return { ...info, status: statusOf(info), doing, ...(units.length > 0 && { units }) };
 }
