@@ -81,12 +81,13 @@ const CASES: Record<string, Case> = {
     says: ["ANTHROPIC_API_KEY"],
     options: { env: { ANTHROPIC_API_KEY: "" } },
   },
+  // Its server lists no models, either.
   "a provider without a model": {
     args: ["do it", "--provider", "openai-compatible"],
     code: 64,
     error: "INVALID",
     says: ["--model"],
-    options: { env: { RNIX_MODEL: undefined } },
+    options: { env: { RNIX_MODEL: undefined, OPENAI_BASE_URL: "http://127.0.0.1:1/v1" } },
   },
   "a sandbox that is required": {
     args: ["do it", "--sandbox", "required"],
