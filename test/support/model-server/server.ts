@@ -183,6 +183,7 @@ export class ModelServer {
       "scripted",
       "m",
       "small",
+      "gpt-5",
     ];
     return ids.map((id) => ({ id, object: "model" }));
   }
