@@ -52,6 +52,7 @@ test("--output json prints one object for every ending, wrong arguments included
   const unreachable = await machine.run(["spawn", "do it", "--output", "json"], {
     env: {
       RNIX_PROVIDER: undefined,
+      OPENAI_BASE_URL: undefined,
       OPENAI_API_KEY: undefined,
       ANTHROPIC_API_KEY: undefined,
       GEMINI_API_KEY: undefined,
