@@ -33,7 +33,7 @@ export async function boot(options: BootOptions): Promise<BootedServer> {
     const records = closing(openRecords(options, machine, port));
     machine.keepUnits(async (left, resumed) => {
       const { keepsUnit } = await import("./recovery/unit-keeper.ts");
-      return keepsUnit(records.history, left, resumed);
+      return keepsUnit(records.history, left, resumed, machine.kernelAlive);
     });
     const projects = closing(openProjects(options, machine));
     const planner = openPlanner(machine, records, projects, port);

@@ -13,6 +13,7 @@ export async function keepsUnit(
   history: Pick<History, "byUuid">,
   { uuid }: LeftUnit,
   resumed: boolean,
+  kernelAlive: (kernelId: string) => boolean,
 ): Promise<boolean> {
   let run = (await history.byUuid(uuid))?.info;
   const passed = new Set<string>();
@@ -23,7 +24,8 @@ export async function keepsUnit(
     run = parent;
   }
   if (!run || run.foreign || run.moved_from !== undefined || run.kind !== "agent") return false;
-  if (run.ended_at_ms === null) return true;
+  // The record of a crashed run may still say that it runs.
+  if (run.ended_at_ms === null) return !resumed || kernelAlive(run.kernel);
   if (run.suspended?.wake.on === "unit" && run.suspended.by_itself) return true;
   return !resumed && run.state === "suspended" && verdictOfStart(run).goesOn;
 }
