@@ -189,7 +189,8 @@ test("an unknown command is cleared, and is no part of the next message", async 
   expect(asked(model.requests[0]).at(-1)).toBe("hello");
 });
 
-const KEY = "ghp_a8Kd03jfL2mQz7XwPv5RtYb1NcHs9EgUiO4o";
+/** The form of a key, and none. */
+const KEY = `ghp_${"Ab1".repeat(12)}`;
 
 test("/copy gives the terminal the last answer, and /export writes the conversation without secrets", async () => {
   await using machine = new Machine();

@@ -3,23 +3,12 @@ import { join } from "node:path";
 import { binary } from "../../support/binary.ts";
 import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
-import { bash, calls, type Scene, says } from "../../support/scenes.ts";
+import { calls, type Scene, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
+import { typed } from "./typed.ts";
 
 const RNIX = binary();
 const SECRET = "secret-of-the-user";
-
-/** What a run with these rights gets from these commands typed in its shell, and whether the checks ran. */
-async function typed(machine: Machine, commands: string[], rights: string[]): Promise<string[]> {
-  const model = await machine.play({
-    "parent task": [bash(...commands), says("done")],
-    "child chore": [says("child done")],
-  });
-  const allow = rights.flatMap((right) => ["--allow", right]);
-  await verdict(machine, ["parent task", ...allow]);
-  const last = model.requests.filter(({ text }) => text.includes('"parent task"')).at(-1);
-  return toolResults(last ?? expect.unreachable());
-}
 
 function prepared(): Machine {
   const machine = new Machine();

@@ -6,22 +6,11 @@ import { Machine } from "../../support/machine.ts";
 import { toolResults } from "../../support/requests.ts";
 import { bash, says } from "../../support/scenes.ts";
 import { verdict } from "../../support/verdict.ts";
+import { typed } from "./typed.ts";
 
 const RNIX = binary();
 const SPAWN = `${RNIX} spawn 'child chore' -q`;
 const SECRET = "secret-of-the-user";
-
-/** What a run with these rights gets from these commands typed in its shell. */
-async function typed(machine: Machine, commands: readonly string[], rights: string[]): Promise<string[]> {
-  const model = await machine.play({
-    "parent task": [bash(...commands), says("done")],
-    "child chore": [says("child done")],
-  });
-  const allow = rights.flatMap((right) => ["--allow", right]);
-  await verdict(machine, ["parent task", ...allow]);
-  const last = model.requests.filter(({ text }) => text.includes('"parent task"')).at(-1);
-  return toolResults(last ?? expect.unreachable());
-}
 
 function prepared(): Machine {
   const machine = new Machine();
