@@ -1,8 +1,8 @@
 /** The program `rnix`. */
 
 import { runCommandLine } from "./cli/cli.ts";
-import { hideSecrets } from "./cli/hide-secrets.ts";
-import { systemIo } from "./cli/system.ts";
+import { hideSecrets } from "./cli/system/hide-secrets.ts";
+import { systemIo } from "./cli/system/system.ts";
 
 const args = process.argv.slice(2);
 const io = systemIo();

@@ -221,9 +221,10 @@ function innerRoomOf(path: string): string {
   return HOUSES.includes(house) && file !== undefined ? `${house}/${inner}` : roomOf(path);
 }
 
-describe("the rooms below kernel, server and store", () => {
+describe("the rooms below cli, kernel, server and store", () => {
   /** What stands at the root of each: its table, and what assembles it. */
   const AT_THE_ROOT: Record<string, readonly string[]> = {
+    cli: ["cli", "command", "commands", "exit", "flags", "io", "run-flags"],
     kernel: [
       ...["capability-manager", "concurrency-manager", "context-manager", "debugger", "file-system"],
       ...[
@@ -289,10 +290,10 @@ describe("what only one place may do", () => {
     const own = [
       "src/plugin/host/stock-files.ts",
       "src/cli/commands/demo.ts",
-      "src/cli/contract-source.ts",
-      "src/cli/hide-secrets.ts",
-      "src/cli/system-terminal.ts",
-      "src/cli/system.ts",
+      "src/cli/files/contract-source.ts",
+      "src/cli/system/hide-secrets.ts",
+      "src/cli/system/system-terminal.ts",
+      "src/cli/system/system.ts",
     ];
     const wrong = sources("src")
       .filter((file) => !/^src\/(?:os|store|lib)\//.test(file) && !own.includes(file))

@@ -6,7 +6,7 @@ import { COMMANDS } from "./commands.ts";
 import { EXIT, exitCodeOf, usageError } from "./exit.ts";
 import { didYouMean, json as jsonFlag, type Parsed, parse } from "./flags.ts";
 import type { Io } from "./io.ts";
-import { noTerminal } from "./no-terminal.ts";
+import { noTerminal } from "./system/no-terminal.ts";
 
 /** What the completion scripts call. It is no command of users. */
 const COMPLETE = "__complete";
@@ -43,7 +43,7 @@ async function dispatch(argv: string[], io: Io, words: string[]): Promise<number
   }
   const { command, rest } = await find(first, args, words, io);
   if (asksForHelp(rest)) {
-    const { commandHelp } = await import("./help.ts");
+    const { commandHelp } = await import("./help/help.ts");
     io.stdout.write(await commandHelp(words, command, io));
     return EXIT.ok;
   }
@@ -76,7 +76,7 @@ async function help(
   [name, ...args]: string[],
   io: Io,
 ): Promise<number> {
-  const { commandHelp, rootHelp } = await import("./help.ts");
+  const { commandHelp, rootHelp } = await import("./help/help.ts");
   if (name === undefined) {
     output.write(await rootHelp(io));
     return asked === undefined ? EXIT.usage : EXIT.ok;
@@ -117,10 +117,10 @@ async function find(
 
 /** The command of a plugin. Fails with INVALID, and says what the user may have meant. */
 async function ofDevice(name: string, args: string[], io: Io): Promise<Command> {
-  const { findDeviceCommand, stockDeviceCommands } = await import("./device-commands.ts");
+  const { findDeviceCommand, stockDeviceCommands } = await import("./devices/device-commands.ts");
   const { command, notices } = await findDeviceCommand(io, name, args);
   if (command !== undefined) return command;
-  const { meantCommand } = await import("./meant-command.ts");
+  const { meantCommand } = await import("./help/meant-command.ts");
   const kind = name.startsWith("-") ? "flag" : "command";
   const stock = (await stockDeviceCommands()).map(([word]) => word);
   const hint = [meantCommand(name, args, stock), ...notices].join("\n");
@@ -129,7 +129,7 @@ async function ofDevice(name: string, args: string[], io: Io): Promise<Command> 
 
 /** Whether the arguments are those of `rnix spawn` without its name: `rnix "fix the test" --check "npm test"`. */
 async function isIntent(argv: string[]): Promise<boolean> {
-  const { isSentence } = await import("./meant-command.ts");
+  const { isSentence } = await import("./help/meant-command.ts");
   const [first = ""] = argv;
   if (!first.startsWith("-")) return isSentence(first);
   // A misspelled flag is explained by the error for unknown commands.
@@ -150,7 +150,7 @@ async function withHint(
     return await run();
   } catch (error) {
     if (exitCodeOf(error) !== EXIT.usage || !(error instanceof SyscallError) || words.length > 1) throw error;
-    const { unquotedIntent } = await import("./meant-command.ts");
+    const { unquotedIntent } = await import("./help/meant-command.ts");
     const hint = positionals.length === argv.length - 1 ? unquotedIntent(argv) : undefined;
     throw hint === undefined ? error : usageError(`${error.message}\nto run an agent:${hint}`);
   }

@@ -1,9 +1,9 @@
 /** Defines commands: their description, arguments, flags and function. */
 
 import { usageError } from "./exit.ts";
+import type { NamedFiles } from "./files/named-files.ts";
 import { type Flags, type FlagValues, type Parsed, readFlags } from "./flags.ts";
 import type { Io } from "./io.ts";
-import type { NamedFiles } from "./named-files.ts";
 
 interface Argument {
   /** As the help shows it: PID, INTENT. */
@@ -72,7 +72,7 @@ export function defineCommand<const F extends Flags>(spec: CommandSpec<F>): Comm
         flags = readFlags(spec.flags, parsed);
         args = checkArguments(parsed.positionals, spec.args ?? []);
         if (files !== undefined || namesFile(spec.flags, parsed)) {
-          const { requireFiles } = await import("./named-files.ts");
+          const { requireFiles } = await import("./files/named-files.ts");
           await requireFiles(io, spec.flags, parsed, async () => (await files?.(io, args)) ?? {});
         }
       } catch (error) {

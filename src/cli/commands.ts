@@ -60,7 +60,7 @@ export const DEVICES = "Use devices";
 
 /** Loads all commands with their definitions, the stock plugins' too, for the help, the completions and the tests. */
 export async function loadCommands(): Promise<[string, Command][]> {
-  const { stockDeviceCommands } = await import("./device-commands.ts");
+  const { stockDeviceCommands } = await import("./devices/device-commands.ts");
   const [own, devices] = await Promise.all([
     Promise.all(
       Object.entries(COMMANDS).map(

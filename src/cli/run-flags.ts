@@ -3,6 +3,7 @@
 import { ASK_MODES } from "../lib/ask-modes.ts";
 import { EFFORTS } from "../plugin/index.ts";
 import { usageError } from "./exit.ts";
+import { absolutePath, jsonObject, textOrFile } from "./files/paths.ts";
 import {
   bool,
   choice,
@@ -17,7 +18,6 @@ import {
   variables,
 } from "./flags.ts";
 import type { Io } from "./io.ts";
-import { absolutePath, jsonObject, textOrFile } from "./paths.ts";
 
 /** Flags about questions to a person. */
 export const ASK_FLAGS = {

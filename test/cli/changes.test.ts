@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { runAndFiles } from "../../src/cli/changed-files.ts";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../../src/cli/output/changes.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
+import { runAndFiles } from "../../src/cli/processes/changed-files.ts";
 import type { FileChange, RunDiff, UndoReport } from "../../src/protocol/methods.ts";
 import { FakeIo } from "./support.ts";
 

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readGivenFile } from "../../src/cli/given-file.ts";
+import { readGivenFile } from "../../src/cli/files/given-file.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-given-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { runCommandLine } from "../../src/cli/cli.ts";
 import { COMMANDS, loadCommands } from "../../src/cli/commands.ts";
-import { meantCommand } from "../../src/cli/meant-command.ts";
+import { meantCommand } from "../../src/cli/help/meant-command.ts";
 import { complete, FakeIo, REF, SPAWNED } from "./support.ts";
 
 async function run(...argv: string[]) {

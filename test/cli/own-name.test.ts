@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ownName, shellWord } from "../../src/cli/own-name.ts";
+import { ownName, shellWord } from "../../src/cli/system/own-name.ts";
 
 describe("the name of this binary, as the user types it", () => {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "rnix-own-name-")));

@@ -45,7 +45,7 @@ describe("the modules that a command loads", () => {
   });
 
   test("the scanner finds loaded modules and ignores imported types", () => {
-    const { files, packages } = loadedWith("src/cli/help.ts", "src/protocol/methods.ts");
+    const { files, packages } = loadedWith("src/cli/help/help.ts", "src/protocol/methods.ts");
     expect(packages).toContain("citty");
     expect(packages).toContain("zod");
     expect(files).toContain("src/cli/commands.ts");

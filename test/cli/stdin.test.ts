@@ -11,7 +11,7 @@ import {
   readIntent,
   STDIN_LIMIT,
   type StdinOptions,
-} from "../../src/cli/stdin.ts";
+} from "../../src/cli/run/stdin.ts";
 import { complete, FakeIo, REF } from "./support.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "rnix-stdin-"));

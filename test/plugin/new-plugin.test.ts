@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { join, resolve } from "node:path";
-import { newPlugin } from "../../src/cli/scaffold.ts";
+import { newPlugin } from "../../src/cli/files/scaffold.ts";
 import { PluginHost } from "../../src/plugin/host/host.ts";
 import { PATIENT } from "./support/patience.ts";
 import { Scratch } from "./support/scratch.ts";

@@ -2,9 +2,9 @@
 
 import { realpathSync } from "node:fs";
 import { SyscallError } from "../../plugin/index.ts";
-import { changedFiles } from "../changed-files.ts";
 import { patchText, problemsText, refusedText, statText, undoText } from "../output/changes.ts";
 import { plural } from "../output/format.ts";
+import { changedFiles } from "../processes/changed-files.ts";
 import type { ChatActions } from "./actions.ts";
 import { YES_NO } from "./picker.ts";
 import { wordsOf } from "./prompt-commands.ts";

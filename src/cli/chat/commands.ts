@@ -2,9 +2,9 @@
 
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import { EFFORTS, SyscallError } from "../../plugin/index.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { project } from "../io.ts";
 import { formatCost, formatCount, plural } from "../output/format.ts";
-import { absoluteFolder } from "../paths.ts";
 import type { CompletableCommand } from "../terminal/completion.ts";
 import type { ChatActions } from "./actions.ts";
 import { diff, undo } from "./change-commands.ts";

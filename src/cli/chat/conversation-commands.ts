@@ -4,7 +4,7 @@ import type { ProcInfo } from "../../kernel/types.ts";
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { cut, formatCost, formatElapsed, oneLine, plural } from "../output/format.ts";
-import { target } from "../target.ts";
+import { target } from "../processes/target.ts";
 import type { ChatActions, PastRun } from "./actions.ts";
 import { withoutAttachments } from "./outbox.ts";
 

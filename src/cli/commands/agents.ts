@@ -3,9 +3,9 @@
 import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
+import { inSettingsFolder } from "../files/named-files.ts";
 import { json } from "../flags.ts";
 import { environment, project, withWire } from "../io.ts";
-import { inSettingsFolder } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { cut } from "../output/format.ts";
 
@@ -22,7 +22,7 @@ const create = defineCommand({
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockAgents }, { newAgent }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../new-files.ts"),
+      import("../files/new-files.ts"),
     ]);
     const files = newAgent(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockAgents());
     for (const file of files) io.stdout.write(`${file}\n`);

@@ -1,8 +1,8 @@
 /** `rnix allow`: grants a live run more tools. */
 
-import { changeRights } from "../change-rights.ts";
 import { defineCommand } from "../command.ts";
 import { json, list } from "../flags.ts";
+import { changeRights } from "../processes/change-rights.ts";
 
 export default defineCommand({
   about: "Let a live run use more tools or folders",

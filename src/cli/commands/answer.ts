@@ -3,15 +3,22 @@
 import { splitToolRules } from "../../lib/tool-rules.ts";
 import type { AskAnswer } from "../../protocol/methods.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
-import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
 import { environment, type Io, refuseInsideRun, withWire } from "../io.ts";
-import { askerText, defaultText, headerText, isLong, wholeLines, whyLines } from "../output/ask.ts";
 import { printable } from "../output/format.ts";
 import { jsonText, print } from "../output/print.ts";
-import { typedAnswer } from "../typed-answer.ts";
+import {
+  askerText,
+  defaultText,
+  headerText,
+  isLong,
+  wholeLines,
+  whyLines,
+} from "../questions/question-text.ts";
+import { typedAnswer } from "../questions/typed-answer.ts";
+import { agreed, isAskable } from "../questions/yes-or-no.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
 type Answered = Answers["answer_user"];
@@ -103,7 +110,7 @@ async function asked(
   ask: Listed,
   send: (answers: AskAnswer[]) => Promise<Answered>,
 ): Promise<Answered | null> {
-  const { AskPrompt } = await import("../ask-prompt.ts");
+  const { AskPrompt } = await import("../questions/question-prompt.ts");
   const { promise, resolve } = Promise.withResolvers<Answered | null>();
   const say = (line: string): void => io.stderr.write(`${line}\n`);
   const prompt = new AskPrompt(io, {

@@ -4,10 +4,10 @@ import type { Answers } from "../../server/methods/method-table.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import { refuseInsideRun, withWire } from "../io.ts";
-import { ASKED_CHARS, askedLine, isLong, timeLeft } from "../output/ask.ts";
 import { formatElapsed, printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
+import { ASKED_CHARS, askedLine, isLong, timeLeft } from "../questions/question-text.ts";
 
 type Listed = Answers["list_asks"]["asks"][number];
 

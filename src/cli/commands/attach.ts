@@ -2,17 +2,17 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import type { Target } from "../../protocol/methods.ts";
-import { answerQuestions } from "../answer-questions.ts";
-import { isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { Follower } from "../follow.ts";
-import { followRun } from "../follow-run.ts";
 import type { Io, Wire } from "../io.ts";
-import { ownName } from "../own-name.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
-import { typeToRun } from "../type-to-run.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
+import { answerQuestions } from "../questions/answer-questions.ts";
+import { isAskable } from "../questions/yes-or-no.ts";
+import { Follower } from "../run/follow.ts";
+import { followRun } from "../run/follow-run.ts";
+import { typeToRun } from "../run/type-to-run.ts";
+import { ownName } from "../system/own-name.ts";
 
 export default defineCommand({
   about: "Follow a run to its end; Ctrl-C detaches and leaves it running",

@@ -1,7 +1,7 @@
 /** `rnix call`: makes one tool call without a model. */
 
 import { defineCommand } from "../command.ts";
-import { directCall } from "../direct-call.ts";
+import { directCall } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import type { Io } from "../io.ts";

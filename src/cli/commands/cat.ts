@@ -1,7 +1,7 @@
 /** `rnix cat`: prints what a device path returns. */
 
 import { defineCommand } from "../command.ts";
-import { directCall } from "../direct-call.ts";
+import { directCall } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 

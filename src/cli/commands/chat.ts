@@ -4,13 +4,13 @@ import { visibleWords } from "../../lib/visible.ts";
 import { EFFORTS } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
-import { noTerminal } from "../no-terminal.ts";
-import { ownName } from "../own-name.ts";
-import { absoluteFolder } from "../paths.ts";
+import { target } from "../processes/target.ts";
 import { ASK_FLAGS, newRunFields } from "../run-flags.ts";
-import { target } from "../target.ts";
+import { noTerminal } from "../system/no-terminal.ts";
+import { ownName } from "../system/own-name.ts";
 
 export default defineCommand({
   about: "Talk with an agent: a run that waits for your messages",

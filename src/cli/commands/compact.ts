@@ -6,7 +6,7 @@ import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
 import type { Wire } from "../io.ts";
 import { print } from "../output/print.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Shorten the conversation of a run before its next step",

@@ -2,8 +2,8 @@
 
 import { SIGRESUME } from "../../kernel/types.ts";
 import { defineCommand } from "../command.ts";
-import { signalProcesses } from "../signal-processes.ts";
-import { RUN_ARGUMENT } from "../target.ts";
+import { signalProcesses } from "../processes/signal-processes.ts";
+import { RUN_ARGUMENT } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Continue paused processes and everything they have spawned",

@@ -2,6 +2,7 @@
 
 import type { DaemonStatus } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
+import { stopDaemon } from "../daemon/stop-daemon.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { type Io, refuseInsideRun, withWire } from "../io.ts";
@@ -9,7 +10,6 @@ import { formatBytes, formatElapsed } from "../output/format.ts";
 import { initText } from "../output/init.ts";
 import { styleOf } from "../output/style.ts";
 import { fields } from "../output/table.ts";
-import { stopDaemon } from "../stop-daemon.ts";
 
 const LINES = 100;
 

@@ -10,8 +10,8 @@ import { BROKEN_FILE, FILES, INTENT, SCRIPT, TEST } from "../demo/project.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, project, withWire } from "../io.ts";
 import { type Style, styleOf } from "../output/style.ts";
-import { ownName } from "../own-name.ts";
-import { runAgent } from "../run.ts";
+import { runAgent } from "../run/run.ts";
+import { ownName } from "../system/own-name.ts";
 
 export default defineCommand({
   about: "Show a complete run that needs no key and no network: an agent fixes a bug",

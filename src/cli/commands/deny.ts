@@ -1,8 +1,8 @@
 /** `rnix deny`: revokes tools of a live run and its descendants. */
 
-import { changeRights } from "../change-rights.ts";
 import { defineCommand } from "../command.ts";
 import { json } from "../flags.ts";
+import { changeRights } from "../processes/change-rights.ts";
 
 export default defineCommand({
   about: "Take tools away from a live run and everything it has spawned",

@@ -2,13 +2,13 @@
 
 import type { CommandAction, CommandArgument, CommandFlag, CommandSpec } from "../../plugin/index.ts";
 import { type Command, defineCommand } from "../command.ts";
-import { type CallTarget, callForResult } from "../direct-call.ts";
+import { type CallTarget, callForResult } from "../devices/direct-call.ts";
 import { usageError } from "../exit.ts";
 import { bool, choice, didYouMean, type Flag, type Flags, json, list, text } from "../flags.ts";
 import type { Io } from "../io.ts";
 import { printJsonTable } from "../output/json-table.ts";
 import { jsonText } from "../output/print.ts";
-import { target } from "../target.ts";
+import { target } from "../processes/target.ts";
 
 /** Flags of each device's command. */
 const COMMON = {

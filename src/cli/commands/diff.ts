@@ -1,12 +1,12 @@
 /** `rnix diff`: shows what a run changed in files. */
 
-import { CHANGED_FILES, changedFiles, runAndFiles } from "../changed-files.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
 import { patchText, problemsText, statText } from "../output/changes.ts";
 import { print } from "../output/print.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { CHANGED_FILES, changedFiles, runAndFiles } from "../processes/changed-files.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 
 /** git compares the files. */
 const TIMEOUT_MS = 60_000;

@@ -11,7 +11,7 @@ export default defineCommand({
   examples: [{ line: "rnix doctor", about: "exits 1 if something needs fixing, and says what to do" }],
   notes: ["If no daemon runs, this command starts one to check that it can start."],
   async run(io, flags) {
-    const { examine } = await import("../doctor.ts");
+    const { examine } = await import("../doctor/doctor.ts");
     const findings = await examine(io);
     const well = findings.every(({ state }) => state !== "bad");
     print(io, flags, { ok: well, findings }, (style) => {

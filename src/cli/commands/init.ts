@@ -2,8 +2,8 @@
 
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
+import { inSettingsFolder, TYPES_FOR_EDITORS } from "../files/named-files.ts";
 import { environment } from "../io.ts";
-import { inSettingsFolder, TYPES_FOR_EDITORS } from "../named-files.ts";
 
 export default defineCommand({
   about: "Create this project's .rnix folder, with default settings and types for plugins",
@@ -23,7 +23,7 @@ export default defineCommand({
   async run(io) {
     const [{ projectOf, settings }, { initProject }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../scaffold.ts"),
+      import("../files/scaffold.ts"),
     ]);
     const where = { cwd: io.cwd, env: environment(io) };
     const { lines } = await settings(where);

@@ -6,8 +6,8 @@ import { bool, jsonLines } from "../flags.ts";
 import { endText } from "../output/damage.ts";
 import { LogText, stepTitle } from "../output/log.ts";
 import { styleOf } from "../output/style.ts";
-import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
-import { RUN_ARGUMENT } from "../target.ts";
+import { RUN_ARGUMENT } from "../processes/target.ts";
+import { RECORD_FROM, withRecordedRun } from "../run/record-folder.ts";
 
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",

@@ -2,16 +2,16 @@
 
 import { relative } from "node:path";
 import type { Answers } from "../../server/methods/method-table.ts";
-import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
+import { inSettingsFolder, TYPES_FOR_EDITORS } from "../files/named-files.ts";
+import { absolutePath } from "../files/paths.ts";
 import { bool, json } from "../flags.ts";
 import { environment, type Io, project, refuseInsideRun, withWire } from "../io.ts";
-import { inSettingsFolder, TYPES_FOR_EDITORS } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { excerpt, pluginReport, problemPlace } from "../output/plugin-report.ts";
 import { print } from "../output/print.ts";
-import { absolutePath } from "../paths.ts";
+import { agreed } from "../questions/yes-or-no.ts";
 
 const check = defineCommand({
   about: "Check a plugin: read it, and load it if it is trusted; exit 1 if it does not load",
@@ -64,7 +64,7 @@ const create = defineCommand({
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockPlugins }, { newPlugin, toolOf }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../scaffold.ts"),
+      import("../files/scaffold.ts"),
     ]);
     const file = newPlugin(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockPlugins());
     io.stdout.write(`${file}\n`);

@@ -3,19 +3,19 @@
 import type { Receipt, Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { bool, choice, json, list, text } from "../flags.ts";
 import { type Io, type Output, withSession, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";
 import { print } from "../output/print.ts";
-import { absoluteFolder } from "../paths.ts";
+import { target } from "../processes/target.ts";
 import { endDifferences } from "../replay/end-differences.ts";
 import { exportScript } from "../replay/export.ts";
 import { LARGEST_SCRIPT } from "../replay/largest-script.ts";
 import { KINDS, type Report, reportText, unplayedText } from "../replay/report.ts";
 import type { ScriptRun } from "../replay/script-head.ts";
 import { scriptRequest } from "../replay/script-request.ts";
-import { runAgent } from "../run.ts";
-import { target } from "../target.ts";
+import { runAgent } from "../run/run.ts";
 
 export default defineCommand({
   about: "Replay a recorded run with today's definitions and print the differences, or write it as a script",

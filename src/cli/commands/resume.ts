@@ -1,19 +1,19 @@
 /** `rnix resume`: resumes or forks a run. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import { agreed, isAskable } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
-import { OUTPUTS } from "../follow.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
-import { RECORD_TO, recordingIn } from "../record-folder.ts";
+import { isTarget, lastRun, target } from "../processes/target.ts";
+import { agreed, isAskable } from "../questions/yes-or-no.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
-import { printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
+import { OUTPUTS } from "../run/follow.ts";
+import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
+import { printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
 import { ASK_FLAGS, askFields, limitFields, requireWaker, UNIT_FLAGS } from "../run-flags.ts";
-import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../stdin.ts";
-import { isTarget, lastRun, target } from "../target.ts";
 
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;

@@ -3,12 +3,12 @@
 import { relative } from "node:path";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
+import { inSettingsFolder } from "../files/named-files.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { json } from "../flags.ts";
 import { environment, project, withWire } from "../io.ts";
-import { inSettingsFolder } from "../named-files.ts";
 import { printCatalog } from "../output/catalog.ts";
 import { print } from "../output/print.ts";
-import { absoluteFolder } from "../paths.ts";
 
 const create = defineCommand({
   about: "Write a SKILL.md to fill in",
@@ -19,7 +19,7 @@ const create = defineCommand({
   async run(io, _flags, [name = ""]) {
     const [{ projectOf, stockSkills }, { newSkill }] = await Promise.all([
       import("../../server/offline-commands.ts"),
-      import("../new-files.ts"),
+      import("../files/new-files.ts"),
     ]);
     const file = newSkill(projectOf({ cwd: io.cwd, env: environment(io) }), name, await stockSkills());
     io.stdout.write(`${file}\n`);

@@ -2,16 +2,16 @@
 
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { bool, choice } from "../flags.ts";
-import { OUTPUTS } from "../follow.ts";
 import type { Io, Wire } from "../io.ts";
-import { absoluteFolder } from "../paths.ts";
-import { RECORD_TO, recordingIn } from "../record-folder.ts";
 import { REPORT_FLAGS, Reports } from "../report/reports.ts";
-import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run.ts";
+import { OUTPUTS } from "../run/follow.ts";
+import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
+import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
+import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../run/stdin.ts";
+import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../run/untrusted.ts";
 import { requireWaker, SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
-import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../stdin.ts";
-import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../untrusted.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",

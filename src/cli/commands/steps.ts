@@ -5,7 +5,6 @@ import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { bool, json } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
-import { verdictLine } from "../output/ask.ts";
 import { damageText } from "../output/damage.ts";
 import { formatBytes, formatCount, formatElapsed, printable } from "../output/format.ts";
 import { messageText } from "../output/message.ts";
@@ -13,8 +12,9 @@ import { print } from "../output/print.ts";
 import { promptText } from "../output/prompt.ts";
 import type { Style } from "../output/style.ts";
 import { fields, table } from "../output/table.ts";
-import { RECORD_FROM, withRecordedRun } from "../record-folder.ts";
-import { RUN_ARGUMENT } from "../target.ts";
+import { RUN_ARGUMENT } from "../processes/target.ts";
+import { verdictLine } from "../questions/question-text.ts";
+import { RECORD_FROM, withRecordedRun } from "../run/record-folder.ts";
 
 const PAGE = 1000;
 

@@ -7,7 +7,7 @@ import { bool, duration, json } from "../flags.ts";
 import type { Wire } from "../io.ts";
 import { jsonText } from "../output/print.ts";
 import { waitsFor } from "../output/suspension.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 
 export default defineCommand({
   about: "Suspend a run; resume it later",

@@ -7,13 +7,13 @@ import { type CaseFolder, findCases } from "../cases/case-folder.ts";
 import type { CaseOptions, CaseResult } from "../cases/play-case.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { bool, count, json, text } from "../flags.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { formatElapsed, plural, printable } from "../output/format.ts";
 import { junitXml } from "../output/junit.ts";
 import { print } from "../output/print.ts";
 import { type Style, styleOf } from "../output/style.ts";
-import { absoluteFolder } from "../paths.ts";
 import { differencesText } from "../replay/report.ts";
 import { ReportFile } from "../report/report-file.ts";
 

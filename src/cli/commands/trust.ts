@@ -3,7 +3,6 @@
 import { visible } from "../../lib/visible.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
-import { agreed } from "../ask.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, json, list } from "../flags.ts";
@@ -12,6 +11,7 @@ import { plural } from "../output/format.ts";
 import { jsonText } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
 import { type Column, table } from "../output/table.ts";
+import { agreed } from "../questions/yes-or-no.ts";
 
 export default defineCommand({
   about: "Trust what this project brings: plugins, checks, agents' tools, provider addresses",

@@ -1,7 +1,6 @@
 /** `rnix undo`: takes back what a run changed in files. */
 
 import { realpathSync } from "node:fs";
-import { CHANGED_FILES, changedFiles, runAndFiles } from "../changed-files.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
 import { bool, count, json } from "../flags.ts";
@@ -10,7 +9,8 @@ import { refusedText, undoText } from "../output/changes.ts";
 import { printable } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { styleOf } from "../output/style.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { CHANGED_FILES, changedFiles, runAndFiles } from "../processes/changed-files.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
 
 const TIMEOUT_MS = 10 * 60_000;
 

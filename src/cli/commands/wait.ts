@@ -4,11 +4,11 @@ import type { Target } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { duration, json } from "../flags.ts";
-import { orLostRun } from "../follow-run.ts";
 import type { Wire } from "../io.ts";
 import { printable } from "../output/format.ts";
 import { suspendedLine } from "../output/suspension.ts";
-import { RUN_ARGUMENT, withRun } from "../target.ts";
+import { RUN_ARGUMENT, withRun } from "../processes/target.ts";
+import { orLostRun } from "../run/follow-run.ts";
 
 export default defineCommand({
   about: "Wait for a process to end, print its answer and exit with its code",

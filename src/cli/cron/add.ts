@@ -2,9 +2,9 @@
 
 import type { AddedJob } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
+import { absoluteFolder } from "../files/paths.ts";
 import { json } from "../flags.ts";
 import { print } from "../output/print.ts";
-import { absoluteFolder } from "../paths.ts";
 import { cronCall } from "./call.ts";
 import { JOB_FLAGS, jobOf } from "./job-flags.ts";
 import { hookText, nextLines } from "./job-text.ts";

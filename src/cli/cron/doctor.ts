@@ -4,7 +4,7 @@ import { existsSync } from "node:fs";
 import { localZone } from "../../lib/time-zone.ts";
 import { resultOf } from "../../os/user-programs.ts";
 import type { JobInfo } from "../../plugin/index.ts";
-import type { Finding } from "../finding.ts";
+import type { Finding } from "../doctor/finding.ts";
 import { environment, type Io, project, withWire } from "../io.ts";
 import { oneLine, plural } from "../output/format.ts";
 import { cronRequest } from "./call.ts";

@@ -5,10 +5,10 @@ import { dirname } from "node:path";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { replaceDocument } from "../../store/files/document.ts";
-import { agreed, isAskable } from "../ask.ts";
+import { stopDaemon } from "../daemon/stop-daemon.ts";
 import { EXIT } from "../exit.ts";
 import { type Io, withWire } from "../io.ts";
-import { stopDaemon } from "../stop-daemon.ts";
+import { agreed, isAskable } from "../questions/yes-or-no.ts";
 import { MARK, type Service, serviceOf } from "./service.ts";
 import { disableService, enableService, lingers } from "./service-manager.ts";
 

@@ -3,8 +3,8 @@
 import { basename } from "node:path";
 import type { JobInfo, LedgerRow } from "../../plugin/index.ts";
 import type { Answers } from "../../server/methods/method-table.ts";
-import { answerHint, askedLine } from "../output/ask.ts";
 import { oneLine } from "../output/format.ts";
+import { answerHint, askedLine } from "../questions/question-text.ts";
 import { firstLine, whatOf } from "./rows.ts";
 
 type Morning = Answers["morning"];

@@ -4,7 +4,7 @@ import { relative, resolve } from "node:path";
 import { isOddName } from "../../lib/file-name.ts";
 import type { FileChange, RunDiff, UndoneFile, UndoReport } from "../../protocol/methods.ts";
 import type { Output } from "../io.ts";
-import { shellWord } from "../own-name.ts";
+import { shellWord } from "../system/own-name.ts";
 import { plural, printable } from "./format.ts";
 import type { Style } from "./style.ts";
 import { type Column, table } from "./table.ts";

@@ -1,7 +1,7 @@
 /** Formats the log entries of a run for the terminal. */
 
 import type { AskVerdict, StreamEvent } from "../../protocol/methods.ts";
-import { verdictLine } from "./ask.ts";
+import { verdictLine } from "../questions/question-text.ts";
 import { callText } from "./call-text.ts";
 import { endText } from "./end.ts";
 import { cut, firstLines, oneLine, printable } from "./format.ts";

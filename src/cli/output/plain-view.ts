@@ -4,7 +4,7 @@ import { unitLine } from "../../daemons/unit-line.ts";
 import { lastAttempt } from "../../lib/check-attempts.ts";
 import type { AskUser, ChildState, ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io } from "../io.ts";
-import { answerHint, askedLine, askerText, closedLine } from "./ask.ts";
+import { answerHint, askedLine, askerText, closedLine } from "../questions/question-text.ts";
 import { checkText, receiptText, whyText } from "./end.ts";
 import { formatCost, formatCount, formatElapsed, oneLine, printable } from "./format.ts";
 import { type LogEntry, LogText, stepTitle } from "./log.ts";

@@ -1,8 +1,8 @@
 /** Builds the request for a run that plays a script. */
 
 import type { SpawnRequest } from "../../protocol/methods.ts";
+import { absolutePath } from "../files/paths.ts";
 import type { Io } from "../io.ts";
-import { absolutePath } from "../paths.ts";
 import type { ScriptRun } from "./script-head.ts";
 
 /** The request for a run that plays a script in the folder `cwd`, with the options of the script's head. */

@@ -1,6 +1,6 @@
 /** Keeps untrusted text from acting on the terminal: the cursor, the title, the clipboard, hidden links, the direction of text. */
 
-import { isOwnStyle } from "../terminal-text.ts";
+import { isOwnStyle } from "../system/terminal-text.ts";
 import { widthOf } from "./width.ts";
 
 /**

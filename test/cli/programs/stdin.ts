@@ -1,5 +1,5 @@
-import { readAttached, readIntent } from "../../../src/cli/stdin.ts";
-import { systemIo } from "../../../src/cli/system.ts";
+import { readAttached, readIntent } from "../../../src/cli/run/stdin.ts";
+import { systemIo } from "../../../src/cli/system/system.ts";
 
 /** Prints what `rnix spawn` takes from this program's stdin: with an argument the intent, else the attachment. */
 const io = systemIo();

@@ -1,6 +1,6 @@
 /** Draws a live region and does what its keys say, for the tests of screen and keyboard. Run at a terminal. */
 
-import { systemIo } from "../../../../src/cli/system.ts";
+import { systemIo } from "../../../../src/cli/system/system.ts";
 import { Keyboard } from "../../../../src/cli/terminal/keyboard.ts";
 import { Screen } from "../../../../src/cli/terminal/screen.ts";
 import { realClock } from "../../../../src/lib/clock.ts";

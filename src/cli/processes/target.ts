@@ -1,0 +1,62 @@
+/** Finds the run that a command is for. */
+
+import type { Target } from "../../protocol/methods.ts";
+import { usageError } from "../exit.ts";
+import { type Io, type Wire, withWire } from "../io.ts";
+import { oneLine } from "../output/format.ts";
+
+/** Maximum columns of an intent on stderr. */
+const INTENT_WIDTH = 60;
+
+const UUID = /^[0-9a-f][0-9a-f-]{1,35}$/i;
+const PID = /^[1-9]\d{0,14}$/;
+
+/** Whether an argument has the form of a PID, a UUID or the beginning of one. */
+export function isTarget(text: string): boolean {
+  return PID.test(text) || UUID.test(text);
+}
+
+/**
+ * Parses the process that an argument names: a PID, a UUID, or the beginning of one. A PID never begins with 0 and a
+ * UUIDv7 of today always does, so digits alone are unambiguous.
+ */
+export function target(io: Io, text: string): Target {
+  if (PID.test(text)) return { pid: Number(text), cwd: io.cwd };
+  if (UUID.test(text)) return { uuid: text.toLowerCase(), cwd: io.cwd };
+  throw usageError(
+    `expected a PID, a UUID or the beginning of one, got ${JSON.stringify(text)}; see rnix ps -a`,
+  );
+}
+
+/** The argument's help where it may be left out. */
+export const RUN_ARGUMENT = {
+  name: "PID",
+  about: "a PID, a UUID or the beginning of one; the project's last run by default",
+  optional: true,
+} as const;
+
+interface Wanted {
+  /** The command's action needs a live run: the last live one counts, if any lives. */
+  alive?: boolean;
+}
+
+/**
+ * Connects and does `use` for the run that the argument names, or for the project's last one, which is then named on
+ * stderr. A malformed argument fails before anything is connected.
+ */
+export function withRun<T>(
+  io: Io,
+  argument: string | undefined,
+  use: (wire: Wire, of: Target) => Promise<T>,
+  wanted: Wanted = {},
+): Promise<T> {
+  const named = argument === undefined ? undefined : target(io, argument);
+  return withWire(io, async (wire) => use(wire, named ?? (await lastRun(io, wire, wanted))));
+}
+
+/** The project's last run. It is named on stderr, so that the user sees which one the command took. */
+export async function lastRun(io: Io, wire: Wire, { alive }: Wanted = {}): Promise<Target> {
+  const { pid, uuid, intent } = await wire.request("last_run", { cwd: io.cwd, alive });
+  io.stderr.write(`process ${pid}  ${uuid}  ${oneLine(intent, INTENT_WIDTH)}\n`);
+  return { uuid, cwd: io.cwd };
+}

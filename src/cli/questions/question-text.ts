@@ -1,0 +1,133 @@
+/** Formats a question of a run to a person. */
+
+import type { AskClosed, AskedCall, AskQuestion, AskUser, AskVerdict } from "../../protocol/methods.ts";
+import { callText } from "../output/call-text.ts";
+import { firstLines, formatElapsed, oneLine, printable } from "../output/format.ts";
+import type { Style } from "../output/style.ts";
+
+/** Maximum lines of a command or input in a question. */
+const MAX_LINES = 20;
+
+/** The process that asks: its agent, and for a run below the one that is followed its PID. */
+export function askerText({ agent, pid, depth }: AskUser): string {
+  return depth === 0 ? printable(agent) : `${printable(agent)} (agent of process ${pid})`;
+}
+
+/** What is asked about on one line: `Bash git push`, or the question itself. A new line of a command stays visible, as `\n`. */
+export function askedLine({ call, questions }: AskUser, width: number): string {
+  if (call) return oneLine(calledText(call).replaceAll("\n", "\\n"), width);
+  const more = questions.length > 1 ? ` (and ${questions.length - 1} more)` : "";
+  return oneLine(questions[0]?.question ?? "", width - more.length) + more;
+}
+
+/** `Database (1/3): `, before the i-th question of the model's. */
+export function headerText({ questions }: AskUser, i: number): string {
+  const header = questions[i]?.header;
+  const count = questions.length > 1 ? `${i + 1}/${questions.length}` : "";
+  const parts = [header && printable(header), count && (header ? `(${count})` : count)].filter(Boolean);
+  return parts.length === 0 ? "" : `${parts.join(" ")}: `;
+}
+
+/** What counts without an answer; null: nothing. */
+export function defaultText({ options, default: ids = [], default_text }: AskQuestion): string | null {
+  const labels = options.filter(({ id }) => ids.includes(id)).map(({ label }) => printable(label));
+  if (labels.length > 0) return labels.join(", ");
+  return default_text === undefined ? null : printable(default_text);
+}
+
+/** How to answer it from another terminal. */
+export function answerHint({ request_id, call, questions }: AskUser): string {
+  const command = `rnix answer ${request_id}`;
+  return call ? `${command} yes, or no` : `${command}${' "…"'.repeat(questions.length)}`;
+}
+
+/** The tool and its input as a person would write it, with at most MAX_LINES lines. */
+export function askedLines(ask: AskUser): readonly string[] {
+  return firstLines(wholeLines(ask), MAX_LINES);
+}
+
+/** The same with all lines. */
+export function wholeLines({ call, questions }: AskUser): string[] {
+  if (!call) return questions.flatMap(({ question }) => printable(question).split("\n"));
+  const { input_chars: left } = call;
+  const note = left === undefined ? [] : [`(its input of ${left} characters is too long to be shown)`];
+  return [...calledText(call).split("\n"), ...changeLines(call), ...note];
+}
+
+/** Whether `rnix asks` and the plain question show only a part of the call. */
+export function isLong(ask: AskUser): boolean {
+  if (!ask.call) return false;
+  const lines = wholeLines(ask);
+  const isCut = ask.call.input_chars !== undefined || askedLines(ask).length < lines.length;
+  return isCut || calledText(ask.call).length > ASKED_CHARS;
+}
+
+/** Maximum columns of a call in `rnix asks`. */
+export const ASKED_CHARS = 2_000;
+
+/** Why it is asked: the rules that match, the file that was really opened, and the model's own reason. */
+export function whyLines({ call }: AskUser): string[] {
+  if (!call) return [];
+  return [
+    `asked because ${(call.why ?? call.rules.map((rule) => `of the ask rule ${rule}`)).map(printable).join("; ")}`,
+    ...(call.opened === undefined ? [] : [`the file is ${printable(call.opened)}`]),
+    ...(call.reason === undefined ? [] : [`the model says: ${printable(call.reason)}`]),
+  ];
+}
+
+/** "4m58s"; null: the question waits for its conversation. */
+export function timeLeft({ until_ms }: Pick<AskUser, "until_ms">, now: number): string | null {
+  return until_ms === null ? null : formatElapsed(Math.max(0, until_ms - now));
+}
+
+/** How a question ended, for clients that have shown it. */
+export function closedLine({ request_id, verdict, by, via, text, parked }: AskClosed, style: Style): string {
+  if (parked)
+    return style.dim(
+      `question ${request_id} waits for you: rnix asks shows it, rnix answer ${request_id} answers it`,
+    );
+  if (verdict === null || by === null) return style.dim(`question ${request_id} is no longer asked`);
+  return style.dim(`question ${request_id}: ${verdictText({ verdict, by, via, text })}`);
+}
+
+/** "asked: no by the user (terminal): use make instead  (because `curl` may reach the network)". */
+export function verdictLine(verdict: AskVerdict, style: Style): string {
+  const because = verdict.why && `because ${verdict.why.join("; ")}`;
+  const reason = printable(because ?? verdict.rules.join(", "));
+  const why = reason === "" ? "" : style.dim(`  (${reason})`);
+  return style.yellow(`asked: ${verdictText(verdict)}`) + why;
+}
+
+function verdictText({
+  verdict,
+  by,
+  via,
+  text,
+}: Pick<AskVerdict, "verdict" | "by" | "via" | "text">): string {
+  const who = {
+    user: `by the user${via ? ` (${printable(via)})` : ""}`,
+    on_ask: "as there is no person to ask",
+    expiry: "as no answer came in time",
+    rule: `by ${printable(via ?? "the answer to another question")}`,
+  }[by];
+  return `${verdict.replace("_", " in the ")} ${who}${text ? `: ${printable(text)}` : ""}`;
+}
+
+function calledText({ tool, path, input, subject }: AskedCall): string {
+  if (tool === null) return `open ${printable(path)}`;
+  const { name, argument } = callText(tool, Object.keys(input).length > 0 ? input : { subject });
+  return `${name} ${argument}`.trim();
+}
+
+/** What Edit or Write would change: old lines with "-", new lines with "+". */
+function changeLines({ input }: AskedCall): string[] {
+  const { old_string, new_string, content } = input;
+  const marked = (mark: string, text: unknown): string[] =>
+    typeof text === "string" && text !== ""
+      ? printable(text)
+          .replace(/\n$/, "")
+          .split("\n")
+          .map((line) => `${mark} ${line}`)
+      : [];
+  return [...marked("-", old_string), ...marked("+", new_string), ...marked("+", content)];
+}

@@ -1,0 +1,221 @@
+/** Reads what a command takes from stdin: its intent or message, or text that is attached to one. */
+
+import { formatDuration } from "../../lib/duration.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { usageError } from "../exit.ts";
+import { bool } from "../flags.ts";
+import { environment, type Io } from "../io.ts";
+
+/** Maximum text of stdin in a request: more would not fit a model's window either. */
+export const STDIN_LIMIT = 2 * 1024 * 1024;
+/** Delay after which a notice names a pipe that has sent nothing. */
+export const NAMED_AFTER_MS = 1000;
+/** How long an intent may take to begin, if neither "-" nor --stdin asks for stdin. */
+export const INTENT_MS = 5 * 60_000;
+
+/** The flags of a command that reads stdin. */
+export const STDIN_FLAGS = {
+  stdin: bool("wait for stdin without the limit stdin_wait, and read it to its end"),
+  "no-stdin": bool("never read stdin"),
+};
+
+/** What stdin gave. */
+export interface FromStdin {
+  /** undefined: nothing. */
+  text: string | undefined;
+  /** Notices: stdin was left unread, or was longer than the limit. */
+  notices: string[];
+}
+
+export interface StdinOptions {
+  stdin: boolean;
+  "no-stdin": boolean;
+  /** Reading takes no longer than the run may. Absent: the setting. */
+  timeout: number | "unlimited" | undefined;
+  quiet: boolean;
+}
+
+/** How long stdin is waited for; null: without a limit. */
+interface Waits {
+  stdin_wait: number | null;
+  timeout: number | null;
+}
+
+/** Fails with INVALID where the flags contradict each other, or the argument "-". */
+export function checkStdinFlags(
+  o: Pick<StdinOptions, "stdin" | "no-stdin">,
+  argument: string | undefined,
+): void {
+  if (o.stdin && o["no-stdin"]) throw usageError("--stdin and --no-stdin exclude each other");
+  if (argument === "-" && o["no-stdin"]) throw usageError('"-" reads stdin, and --no-stdin never does');
+}
+
+/**
+ * Reads the text that stdin adds to an intent or message given as an argument, or an optional message. A file and a
+ * pipe are read to their end. A pipe that has sent nothing for `stdin_wait` is left unread. A terminal is read only
+ * with --stdin.
+ */
+export async function readAttached(io: Io, o: StdinOptions): Promise<FromStdin> {
+  const { kind } = io.stdin;
+  if (o["no-stdin"] || kind === "none" || (kind === "tty" && !o.stdin))
+    return { text: undefined, notices: [] };
+  const input = await readAll(io, o, async ({ stdin_wait }) => (o.stdin ? null : stdin_wait));
+  if ("silentMs" in input) {
+    const waited = formatDuration(input.silentMs);
+    return {
+      text: undefined,
+      notices: [
+        `stdin sent nothing for ${waited} and was left: the run has no input. --stdin waits for it, --no-stdin never reads it`,
+      ],
+    };
+  }
+  if (input.text === "") return { text: undefined, notices: [] };
+  const notices = input.truncated
+    ? [`stdin is longer than ${STDIN_LIMIT} bytes: only its beginning is attached`]
+    : [];
+  return { text: input.text, notices };
+}
+
+/** Reads the intent or message itself, to the end of stdin. `what` names it in errors. */
+export async function readIntent(
+  io: Io,
+  o: StdinOptions & { asked: boolean; what: string },
+): Promise<string> {
+  const { kind } = io.stdin;
+  const name = o.what.toUpperCase();
+  if (kind === "none" || o["no-stdin"])
+    throw usageError(`${name} is missing: give it as an argument, or "-" and a pipe`);
+  if (kind === "tty") io.stderr.write(`type the ${o.what}, and end it with Ctrl-D\n`);
+  const input = await readAll(io, o, async () => (o.asked || o.stdin ? null : INTENT_MS));
+  if ("silentMs" in input) {
+    throw new SyscallError(
+      "TIMEOUT",
+      `${name} is missing: stdin sent nothing for ${formatDuration(input.silentMs)}. Give it as an argument; "-" waits longer for stdin.`,
+    );
+  }
+  const intent = input.text.trim();
+  if (intent === "") throw usageError(`${name} is missing: stdin is empty`);
+  if (!input.truncated) return intent;
+  throw usageError(
+    `the ${o.what} read from stdin is longer than ${STDIN_LIMIT} bytes; pass a file with --add`,
+  );
+}
+
+type Read = { text: string; truncated: boolean } | { silentMs: number };
+
+/**
+ * Reads to the end of stdin or to the limit. Fails with TIMEOUT when the run's time is over before, with CANCELLED on a
+ * signal. `firstByteMs`: how long a pipe may send nothing.
+ */
+async function readAll(
+  io: Io,
+  o: StdinOptions,
+  firstByteMs: (waits: Waits) => Promise<number | null>,
+): Promise<Read> {
+  const waiting = new Waiting(io, o, firstByteMs);
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  let ended = false;
+  try {
+    while (size <= STDIN_LIMIT) {
+      const chunk = await Promise.race([io.stdin.read(), waiting.over]);
+      if (chunk !== null && "silentMs" in chunk) return chunk;
+      ended = chunk === null;
+      if (chunk === null) break;
+      chunks.push(chunk);
+      size += chunk.length;
+      waiting.begun();
+    }
+  } finally {
+    waiting.close();
+  }
+  return {
+    text: decode(Buffer.concat(chunks).subarray(0, STDIN_LIMIT), ended),
+    truncated: size > STDIN_LIMIT,
+  };
+}
+
+/** The limits of one reading. Settings are read only for a stdin that takes longer than a second. */
+class Waiting {
+  readonly #io: Io;
+  readonly #o: StdinOptions;
+  readonly #over = Promise.withResolvers<{ silentMs: number }>();
+  readonly #timers: { cancel(): void }[] = [];
+  readonly #off: (() => void)[];
+  #begun = false;
+  #closed = false;
+
+  constructor(io: Io, o: StdinOptions, firstByteMs: (waits: Waits) => Promise<number | null>) {
+    this.#io = io;
+    this.#o = o;
+    // There may be no reader left.
+    this.#over.promise.catch(() => undefined);
+    const interrupted = new SyscallError(
+      "CANCELLED",
+      "interrupted while stdin was read: nothing was started",
+    );
+    const names = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+    this.#off = names.map((name) => io.onSignal(name, () => this.#over.reject(interrupted)));
+    this.#after(NAMED_AFTER_MS, () => {
+      this.#slow(firstByteMs).catch((error: unknown) => this.#over.reject(error));
+    });
+  }
+
+  /** Resolves when a silent stdin is to be left; rejects when reading must end. */
+  get over(): Promise<{ silentMs: number }> {
+    return this.#over.promise;
+  }
+
+  /** The first byte has come: from now on silence is part of the input. */
+  begun(): void {
+    this.#begun = true;
+  }
+
+  close(): void {
+    this.#closed = true;
+    for (const timer of this.#timers.splice(0)) timer.cancel();
+    for (const off of this.#off) off();
+  }
+
+  async #slow(firstByteMs: (waits: Waits) => Promise<number | null>): Promise<void> {
+    const isTyped = this.#io.stdin.kind === "tty";
+    if (!this.#o.quiet && !isTyped) this.#io.stderr.write("reading stdin …; --no-stdin to run without it\n");
+    const waits = await this.#waits();
+    const silentMs = isTyped ? null : await firstByteMs(waits);
+    if (this.#closed) return;
+    const { timeout } = waits;
+    if (timeout !== null) this.#after(timeout - NAMED_AFTER_MS, () => this.#over.reject(tooSlow(timeout)));
+    if (silentMs === null || this.#begun) return;
+    this.#after(silentMs - NAMED_AFTER_MS, () => {
+      if (!this.#begun) this.#over.resolve({ silentMs });
+    });
+  }
+
+  async #waits(): Promise<Waits> {
+    const { settingValues } = await import("../../server/offline-commands.ts");
+    const { stdin_wait, timeout } = await settingValues({ cwd: this.#io.cwd, env: environment(this.#io) });
+    const given = this.#o.timeout;
+    return { stdin_wait, timeout: given === "unlimited" ? null : (given ?? timeout) };
+  }
+
+  #after(ms: number, f: () => void): void {
+    this.#timers.push(this.#io.timer(Math.max(0, ms), f));
+  }
+}
+
+function tooSlow(ms: number): SyscallError {
+  return new SyscallError(
+    "TIMEOUT",
+    `stdin did not end within the run's time of ${formatDuration(ms)}, so nothing was started. --timeout sets a longer time.`,
+  );
+}
+
+function decode(bytes: Uint8Array, whole: boolean): string {
+  try {
+    // Decoded as a stream when it was truncated, so that half a character at its end is dropped without an error.
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: !whole });
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw usageError("stdin is not UTF-8 text; pass a file with --add, or --no-stdin for no input");
+  }
+}

@@ -1,0 +1,288 @@
+/** A question to a person as a block of the live view: a pure component of its state, keys and lines. */
+
+import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { splitToolRules } from "../../../lib/tool-rules.ts";
+import type { AskAnswer, AskQuestion, AskUser } from "../../../protocol/methods.ts";
+import type { TerminalSize } from "../../io.ts";
+import { printable } from "../../output/format.ts";
+import {
+  askedLines,
+  askerText,
+  defaultText,
+  headerText,
+  wholeLines,
+  whyLines,
+} from "../../questions/question-text.ts";
+import { defaultAnswer } from "../../questions/typed-answer.ts";
+import { cutTo, type Look, wrapTo } from "../look.ts";
+
+/** What the person has chosen and typed so far. */
+export interface AskState {
+  /** Answers to the questions before the current one. */
+  given: readonly AskAnswer[];
+  /** The option that Enter chooses; after the last one of a model's question: the person's own words. */
+  selected: number;
+  /** The options that are marked, where several may be chosen. */
+  marked: readonly string[];
+  /** The text that is typed: added to the selected option, or the person's own answer. null: none is typed. */
+  text: string | null;
+  /** Numbers or a letter that have just chosen options, which may turn out to begin words; and the state before them. */
+  typed: { keys: string; before: AskState } | null;
+}
+
+/** The state of the question after those in `given`: its default is chosen, and one without options takes a text. */
+export function freshAsk({ questions }: AskUser, given: readonly AskAnswer[] = []): AskState {
+  const { options = [], multi = false, default: usual = [] } = questions[given.length] ?? {};
+  const isPermission = options.some(({ id }) => id === "no");
+  const at = isPermission ? 0 : options.findIndex(({ id }) => usual.includes(id));
+  const marked = multi ? usual : [];
+  return { given, selected: Math.max(0, at), marked, text: options.length === 0 ? "" : null, typed: null };
+}
+
+/** What a key did: a new state, all answers, or null: it is no key of the question. `interrupts`: the person wants to say something else. */
+export type AskResult = { state: AskState } | { answers: AskAnswer[]; interrupts?: boolean } | null;
+
+/** The letters of a permission's choices. */
+const LETTERS: Readonly<Record<string, string>> = { y: "yes", a: "always", p: "always_project", n: "no" };
+
+/** Only Enter answers, and Esc: a number or a letter selects an option, because it may begin a sentence. */
+export function askKey(ask: AskUser, state: AskState, data: string): AskResult {
+  const question = questionOf(ask, state);
+  if (state.text !== null) return textKey(ask, state, state.text, data);
+  if (isPrintable(data)) return typedKey(ask, question, state, data);
+  if (matchesKey(data, "escape")) return refused(ask);
+  if (matchesKey(data, "up")) return moved(ask, state, -1);
+  if (matchesKey(data, "down")) return moved(ask, state, 1);
+  if (matchesKey(data, "left")) return back(ask, state);
+  if (matchesKey(data, "tab"))
+    return question.text ? { state: { ...state, text: firstText(ask, question, state), typed: null } } : null;
+  if (matchesKey(data, "backspace")) return state.typed === null ? null : { state: state.typed.before };
+  return matchesKey(data, "enter") ? chosen(ask, state) : null;
+}
+
+/** A pasted text chooses nothing: it is part of the text, or the person's own answer; null beside a permission. */
+export function askPaste(ask: AskUser, state: AskState, text: string): AskResult {
+  const line = text.replaceAll("\n", " ");
+  if (state.text !== null) return { state: { ...state, text: state.text + line } };
+  return ask.call === null ? ownWords(questionOf(ask, state), state, line) : null;
+}
+
+/** One character that could be part of a text. */
+export function isPrintable(data: string): boolean {
+  return /^[^\p{Cc}]/u.test(data);
+}
+
+interface AskSize extends TerminalSize {
+  /** How many questions there are with this one. */
+  waiting: number;
+  /** How long it still waits; null: as long as the conversation is open. */
+  left: string | null;
+  /** The input line below holds a message, which Enter sends. */
+  isBeside?: boolean;
+}
+
+/** The block, at most `rows` lines. */
+export function askLines(ask: AskUser, state: AskState, size: AskSize, look: Look): string[] {
+  return askView(ask, state, size, look).lines;
+}
+
+/** The block, and whether it shows only a part of the call. */
+export function askView(
+  ask: AskUser,
+  state: AskState,
+  { columns, rows, waiting, left, isBeside = false }: AskSize,
+  look: Look,
+): { lines: string[]; isCut: boolean } {
+  const question = questionOf(ask, state);
+  const count = waiting > 1 ? look.dim(`${look.glyph.dot}1 of ${waiting}`) : "";
+  const head = `${look.yellow(look.bold(`? ${askerText(ask)} needs your answer`))}${count}`;
+  const offered = rowsOf(ask, question).map((_, at) => optionLines(ask, question, state, at, columns, look));
+  const options = offered.flat();
+  const hint = look.dim(
+    cutTo(
+      `  ${isBeside ? BESIDE : hintOf(ask, question, state)}${left === null ? "" : `${look.glyph.dot}${left} left`}`,
+      columns,
+      look,
+    ),
+  );
+  const typed =
+    state.text === null
+      ? []
+      : [`  ${look.cyan(`${textLabel(ask, question, state)}: `)}${printable(state.text)}${look.mark.bar}`];
+  const bottom = [...options, ...typed.flatMap((line) => wrapTo(line, columns)), hint];
+  const why = [...(ask.call ? whyLines(ask) : [])]
+    .flatMap((line) => wrapTo(`  ${line}`, columns))
+    .map(look.dim);
+  const asked = `${headerText(ask, state.given.length)}${printable(question.question)}`;
+  const body = (ask.call ? askedLines(ask) : asked.split("\n"))
+    .flatMap((line) => wrapTo(line, columns - 2))
+    .map((line) => `  ${line}`);
+  const room = Math.max(1, rows - bottom.length - why.length - 1);
+  const shown =
+    body.length <= room
+      ? body
+      : [
+          ...body.slice(0, room - 1),
+          look.dim(`  ${look.mark.ellipsis} ${body.length - room + 1} more lines`),
+        ];
+  const lines = [cutTo(head, columns, look), ...shown.map((line) => look.bold(line)), ...why, ...bottom];
+  const isCut = body.length > room || lines.length > rows || askedLines(ask).length < wholeLines(ask).length;
+  return { lines: lines.slice(-rows), isCut };
+}
+
+const BESIDE = "Enter sends your message, an arrow key turns to the question";
+
+/** A number or a letter selects. Other words are the person's own answer to a question, or null: a message. */
+function typedKey(ask: AskUser, question: AskQuestion, state: AskState, key: string): AskResult {
+  const { keys, before } = state.typed ?? { keys: "", before: state };
+  const typed = { keys: keys + key, before };
+  if (question.multi && key === " ") return { state: { ...toggled(question, state), typed } };
+  // Several numbers select one after the other; a second letter makes a word.
+  const isChoice = keys === "" || /^[\d ]+$/.test(typed.keys);
+  const at = isChoice ? optionOf(ask, question, key) : -1;
+  if (at < 0) return ask.call === null ? ownWords(question, state, key) : null;
+  if (at === question.options.length) return { state: { ...state, selected: at, text: "", typed: null } };
+  const next = { ...state, selected: at };
+  return { state: { ...(question.multi ? toggled(question, next) : next), typed } };
+}
+
+/** What is typed becomes an answer of its own, with the keys that seemed to choose. */
+function ownWords({ options }: AskQuestion, state: AskState, text: string): AskResult {
+  const { keys, before } = state.typed ?? { keys: "", before: state };
+  const words = (keys + text).trimStart();
+  return { state: words === "" ? state : { ...before, selected: options.length, text: words } };
+}
+
+function textKey(ask: AskUser, state: AskState, text: string, data: string): AskResult {
+  const isOnly = questionOf(ask, state).options.length === 0;
+  if (matchesKey(data, "escape") && isOnly) return refused(ask);
+  if (matchesKey(data, "escape") || matchesKey(data, "tab"))
+    return { state: isOnly ? state : { ...state, text: null } };
+  if (matchesKey(data, "enter")) return chosen(ask, state);
+  if (matchesKey(data, "left") && text === "") return back(ask, state);
+  if (matchesKey(data, "backspace")) return { state: { ...state, text: [...text].slice(0, -1).join("") } };
+  if (matchesKey(data, "ctrl+u")) return { state: { ...state, text: "" } };
+  return { state: isPrintable(data) ? { ...state, text: text + data } : state };
+}
+
+function chosen(ask: AskUser, state: AskState): AskResult {
+  const question = questionOf(ask, state);
+  const isOwn = !ask.call && state.selected === question.options.length;
+  if (isOwn && state.text === null) return { state: { ...state, text: "" } };
+  const answer = answerOf(ask, question, state);
+  if (answer === null) return { state };
+  const given = [...state.given, answer];
+  return given.length < ask.questions.length ? { state: freshAsk(ask, given) } : { answers: given };
+}
+
+/** What Enter answers now; null: nothing. */
+function answerOf(
+  ask: AskUser,
+  question: AskQuestion,
+  { selected, marked, text: typed }: AskState,
+): AskAnswer | null {
+  const text = typed?.trim() ?? "";
+  if (question.options.length === 0 && text === "") return defaultAnswer(question);
+  const option = question.options[selected]?.id;
+  // The person's own words take the place of the option; beside a permission they are an instruction.
+  const replaces = !ask.call && text !== "";
+  const choices = question.multi ? [...marked] : option === undefined || replaces ? [] : [option];
+  if (choices.length === 0 && text === "") return null;
+  if (isAlways(option) && text !== "") return { choices, rules: splitToolRules(text) };
+  return { choices, ...(text !== "" && { text }) };
+}
+
+/** With "always" the person edits its rules; any other text begins empty. */
+function firstText({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+  return isAlways(options[selected]?.id) ? (call?.always.join(", ") ?? "") : "";
+}
+
+function isAlways(id: string | undefined): boolean {
+  return id === "always" || id === "always_project";
+}
+
+/** No to a permission; the model's questions stay without an answer. */
+function refused({ call, questions }: AskUser): AskResult {
+  return { answers: questions.map(() => ({ choices: call ? ["no"] : [] })), interrupts: true };
+}
+
+function moved(ask: AskUser, state: AskState, by: number): AskResult {
+  const count = Math.max(1, rowsOf(ask, questionOf(ask, state)).length);
+  return { state: { ...state, selected: (state.selected + by + count) % count, typed: null } };
+}
+
+/** To the question before. */
+function back(ask: AskUser, { given }: AskState): AskResult {
+  return given.length === 0 ? null : { state: freshAsk(ask, given.slice(0, -1)) };
+}
+
+function toggled({ options }: AskQuestion, state: AskState): AskState {
+  const id = options[state.selected]?.id;
+  if (id === undefined) return state;
+  const { marked } = state;
+  return { ...state, marked: marked.includes(id) ? marked.filter((one) => one !== id) : [...marked, id] };
+}
+
+/** The options, and a row for the person's own words. */
+function rowsOf(
+  { call }: AskUser,
+  { options }: AskQuestion,
+): { id?: string; label: string; about?: string }[] {
+  return call || options.length === 0 ? options : [...options, { label: "something else: your own words" }];
+}
+
+/** The option of a number or, in a permission, of a letter; -1 for any other key. */
+function optionOf(ask: AskUser, question: AskQuestion, data: string): number {
+  const { options } = question;
+  if (/^[1-9]$/.test(data)) return Number(data) <= rowsOf(ask, question).length ? Number(data) - 1 : -1;
+  const id = ask.call ? LETTERS[data.toLowerCase()] : undefined;
+  return id === undefined ? -1 : options.findIndex((option) => option.id === id);
+}
+
+function optionLines(
+  ask: AskUser,
+  question: AskQuestion,
+  { selected, marked }: AskState,
+  at: number,
+  columns: number,
+  look: Look,
+): string[] {
+  const option = rowsOf(ask, question)[at];
+  if (!option) return [];
+  const isSelected = at === selected;
+  const { id, label } = option;
+  const box = question.multi && id !== undefined ? (marked.includes(id) ? "[x] " : "[ ] ") : "";
+  const text = `${isSelected ? look.mark.message : " "} ${at + 1} ${box}${printable(label)}`;
+  const about = option.about ? `  ${printable(option.about)}` : "";
+  const indent = " ".repeat(4 + box.length);
+  const lines = wrapTo(`${text}${about}`, columns - indent.length);
+  return lines
+    .map((line, i) => (i === 0 ? line : `${indent}${line}`))
+    .map((line) => (isSelected ? look.cyan(line) : line));
+}
+
+function hintOf(ask: AskUser, question: AskQuestion, { text, selected, given }: AskState): string {
+  const before = given.length > 0 ? ", Left goes back" : "";
+  if (ask.call === null) {
+    const usual = question.options.length === 0 ? defaultText(question) : null;
+    const empty = usual === null ? "" : `, empty: ${usual}`;
+    if (question.options.length === 0) return `Enter sends it${empty}${before}, Esc: no answer`;
+    if (text !== null) return "Enter sends it, Esc goes back";
+    return `${question.multi ? "Space marks, " : ""}Enter chooses${before}, Esc: no answer`;
+  }
+  if (text !== null) return "Enter sends it, Esc goes back";
+  const id = question.options[selected]?.id ?? "";
+  const adds = isAlways(id) ? "edits the rule" : `adds ${id === "no" ? "a reason" : "an instruction"}`;
+  const add = question.text ? `, Tab ${adds}` : "";
+  return `Enter chooses${add}, Esc: no`;
+}
+
+function textLabel({ call }: AskUser, { options }: AskQuestion, { selected }: AskState): string {
+  if (call === null) return "your answer";
+  const id = options[selected]?.id;
+  return isAlways(id) ? "always allow" : id === "no" ? "why not" : "instruction";
+}
+
+function questionOf({ questions }: AskUser, { given }: AskState): AskQuestion {
+  return questions[given.length] ?? { question: "", options: [], multi: false, text: true };
+}

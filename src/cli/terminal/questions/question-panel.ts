@@ -1,0 +1,215 @@
+/** The questions of a run in the live view: which one is shown, and which keys are for it. */
+
+import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
+import { messageOf } from "../../../lib/error-detail.ts";
+import { SyscallError } from "../../../plugin/index.ts";
+import type { AskClosed, AskUser } from "../../../protocol/methods.ts";
+import type { TerminalSize } from "../../io.ts";
+import type { SendAnswer } from "../../output/run-output.ts";
+import { askedLine, timeLeft, wholeLines } from "../../questions/question-text.ts";
+import { cutTo, type Look } from "../look.ts";
+import {
+  type AskResult,
+  type AskState,
+  askKey,
+  askPaste,
+  askView,
+  freshAsk,
+  isPrintable,
+} from "./question-block.ts";
+
+/** For this time a new question takes no key, and for this time after a typed character no Enter and no character. */
+const HELD_MS = 1_000;
+
+/** Keys that turn to the question, also from a text. */
+const TURNING = ["up", "down", "tab", "escape"] as const;
+/** Without a text to act on, these do nothing in the first moment of a question. */
+const CHOOSING = ["up", "down", "left", "right", "tab", "enter", "backspace"] as const;
+
+interface AskPanelPorts {
+  send: SendAnswer;
+  /** Wall time in ms. */
+  now(): number;
+  /** Prints a line above. */
+  say(line: string): void;
+  /** The person wants to say something else instead. */
+  interrupt(): void;
+  /** The input line holds text: Enter sends it, and answers no question. */
+  holdsText(): boolean;
+  /** Gives a key to the input line. */
+  type(key: string): void;
+}
+
+export class AskPanel {
+  readonly #ports: AskPanelPorts;
+  #queue: AskUser[] = [];
+  #state: AskState | null = null;
+  /** A key has turned to the question: what follows is meant for it. */
+  #isMeant = false;
+  /** The question that has been answered here, until its end is known. */
+  #sent: string | null = null;
+  /** The block shows only the beginning of the call, and whether all of it was printed above. */
+  #isCut = false;
+  #isPrinted = false;
+  #shownAt = 0;
+  #lastTypedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(ports: AskPanelPorts) {
+    this.#ports = ports;
+  }
+
+  /** Questions that wait for the person. */
+  get size(): number {
+    return this.#queue.length;
+  }
+
+  /** Whether the question takes every key: the person does not type something else. */
+  get isActive(): boolean {
+    if (this.#current === undefined || this.#sent !== null || this.#isNew) return false;
+    return this.#isMeant || !this.#isTyping;
+  }
+
+  ask(question: AskUser): void {
+    const known = this.#queue.findIndex(({ request_id }) => request_id === question.request_id);
+    if (known >= 0) {
+      this.#queue[known] = question;
+      return;
+    }
+    this.#queue.push(question);
+    if (this.#queue.length === 1) this.#begin();
+  }
+
+  /** Returns whether it was a question of the model's that was answered here: its call shows the answers. */
+  over({ request_id, verdict }: AskClosed): boolean {
+    const at = this.#queue.findIndex((one) => one.request_id === request_id);
+    if (at < 0) return false;
+    const isOwn = this.#sent === request_id && verdict === "answered";
+    this.#queue.splice(at, 1);
+    if (at === 0) this.#begin();
+    return isOwn;
+  }
+
+  /** Returns whether the question has taken the key. */
+  key(data: string): boolean {
+    return this.#take((ask, state) => (this.#isForLine(data) ? null : askKey(ask, state, data)), data);
+  }
+
+  /** The same for a pasted text. */
+  paste(text: string): boolean {
+    return this.#take((ask, state) => (this.#isForLine(text) ? null : askPaste(ask, state, text)), text);
+  }
+
+  #take(read: (ask: AskUser, state: AskState) => AskResult, data: string): boolean {
+    const ask = this.#current;
+    const isOpen = ask !== undefined && this.#sent === null;
+    const { holdsText, now } = this.#ports;
+    if (isOpen && this.#isNew && !holdsText() && CHOOSING.some((key) => matchesKey(data, key))) return true;
+    const isTurning = isOpen && !this.#isNew && TURNING.some((key) => matchesKey(data, key));
+    if (isOpen && (isTurning || this.isActive)) {
+      this.#state ??= freshAsk(ask);
+      const result = read(ask, this.#state);
+      if (result !== null) {
+        this.#did(ask, result);
+        return true;
+      }
+      if (isPrintable(data)) this.#beginMessage(this.#state);
+    }
+    if (isPrintable(data) || (holdsText() && !matchesKey(data, "escape"))) this.#lastTypedAt = now();
+    return false;
+  }
+
+  /** Beside a text that is typed, a question is answered by keys that are none of the text: first an arrow, Tab or Esc. */
+  #isForLine(data: string): boolean {
+    if (this.#isMeant || !this.#ports.holdsText()) return false;
+    return !TURNING.some((key) => matchesKey(data, key));
+  }
+
+  /** What seemed to choose an option was the beginning of a message. */
+  #beginMessage({ typed }: AskState): void {
+    this.#isMeant = false;
+    if (typed === null) return;
+    this.#state = typed.before;
+    for (const key of typed.keys) this.#ports.type(key);
+  }
+
+  /** The block of the current question, or a line while the person types; empty when nothing is asked. */
+  lines(size: TerminalSize, look: Look): string[] {
+    const ask = this.#current;
+    if (ask === undefined || this.#sent !== null) return [];
+    if (!this.isActive && this.#isTyping) {
+      const waits = ask.call ? "permission" : "your answer";
+      const what = `Waiting for ${waits}${look.mark.ellipsis} ${askedLine(ask, size.columns)}`;
+      return [look.yellow(cutTo(what, size.columns, look))];
+    }
+    const left = timeLeft(ask, this.#ports.now());
+    const isBeside = !this.#isMeant && this.#ports.holdsText();
+    const state = this.#state ?? freshAsk(ask);
+    const view = askView(ask, state, { ...size, waiting: this.#queue.length, left, isBeside }, look);
+    this.#isCut = view.isCut;
+    return view.lines;
+  }
+
+  /** Whether the block takes the place of an input line. */
+  get takesInput(): boolean {
+    if (this.#current === undefined || this.#sent !== null || this.#ports.holdsText()) return false;
+    return this.isActive || !this.#isTyping;
+  }
+
+  get #isTyping(): boolean {
+    return this.#ports.now() - this.#lastTypedAt < HELD_MS;
+  }
+
+  /** The person may not have seen it yet. */
+  get #isNew(): boolean {
+    return this.#ports.now() - this.#shownAt < HELD_MS;
+  }
+
+  get #current(): AskUser | undefined {
+    return this.#queue[0];
+  }
+
+  #begin(): void {
+    this.#state = null;
+    this.#isMeant = false;
+    this.#sent = null;
+    this.#isCut = false;
+    this.#isPrinted = false;
+    this.#shownAt = this.#ports.now();
+  }
+
+  #did(ask: AskUser, result: NonNullable<AskResult>): void {
+    this.#isMeant = true;
+    if ("state" in result) {
+      this.#state = result.state;
+      return;
+    }
+    const { answers, interrupts } = result;
+    // A yes is to what was seen: what was cut is printed, and Enter asked for once more.
+    if (
+      this.#isCut &&
+      !this.#isPrinted &&
+      ask.call &&
+      !answers.some(({ choices }) => choices.includes("no"))
+    ) {
+      this.#isPrinted = true;
+      for (const line of wholeLines(ask)) this.#ports.say(line);
+      this.#ports.say("That is all of it, of which the question shows the beginning: Enter answers.");
+      return;
+    }
+    this.#sent = ask.request_id;
+    const work = async (): Promise<void> => {
+      await this.#ports.send(ask.request_id, answers);
+      if (interrupts) this.#ports.interrupt();
+    };
+    work().catch((thrown: unknown) => {
+      this.#ports.say(messageOf(thrown));
+      // An answer that does not fit, such as an edited rule, leaves the question open.
+      if (this.#current === ask && thrown instanceof SyscallError && thrown.code === "INVALID") {
+        this.#sent = null;
+        return;
+      }
+      // Another client was faster, or the run has ended: an event says so, too.
+      if (this.#current === ask) this.over({ ...ask, verdict: null, by: null });
+    });
+  }
+}
