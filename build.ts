@@ -2,8 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } f
 import { basename, dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { BunPlugin } from "bun";
-import { stockAgentFront } from "./src/config/agent-file.ts";
-import { stockSkillFront } from "./src/config/skill-file.ts";
+import { stockAgentFront } from "./src/config/agents/agent-file.ts";
+import { stockSkillFront } from "./src/config/skills/skill-file.ts";
 import { commands } from "./src/plugin/host/checkout.ts";
 import { pluginEntries, stockFiles, textFiles } from "./src/plugin/host/stock-files.ts";
 

@@ -8,13 +8,14 @@ const ROOT = join(import.meta.dir, "..");
 const ARROWS: Record<string, readonly string[]> = {
   cli: ["client", "version"],
   client: ["protocol", "server", "version"],
-  protocol: ["lib", "plugin"],
+  protocol: ["options"],
   server: ["cron", "protocol", "plugin/host", "config", "kernel", "version"],
   "plugin/host": ["config", "plugin", "vfs", "version"],
-  config: ["lib", "plugin", "vfs"],
+  config: ["options", "vfs"],
   cron: ["kernel"],
-  kernel: ["daemons", "vfs", "store", "os", "lib"],
+  kernel: ["daemons", "vfs", "store", "os", "options"],
   daemons: ["store", "os"],
+  options: ["lib", "plugin"],
   vfs: ["lib", "plugin"],
   store: ["lib", "plugin"],
   os: ["lib", "plugin"],
@@ -27,8 +28,6 @@ const ARROWS: Record<string, readonly string[]> = {
 const TYPES_FROM: Record<string, readonly string[]> = {
   "plugin/host": ["kernel"],
   config: ["kernel"],
-  // The limits of a run are settings.
-  kernel: ["config"],
   protocol: ["kernel", "plugin/host", "store"],
 };
 
@@ -213,7 +212,7 @@ describe("imports point one way", () => {
 });
 
 /** Rooms with rooms of their own. */
-const HOUSES = ["kernel", "server", "store"];
+const HOUSES = ["config", "kernel", "server", "store"];
 
 /** The innermost room of a file; the table of a house, its flat files, is a room too. */
 function innerRoomOf(path: string): string {
@@ -221,10 +220,11 @@ function innerRoomOf(path: string): string {
   return HOUSES.includes(house) && file !== undefined ? `${house}/${inner}` : roomOf(path);
 }
 
-describe("the rooms below cli, kernel, server and store", () => {
+describe("the rooms below cli, config, kernel, server and store", () => {
   /** What stands at the root of each: its table, and what assembles it. */
   const AT_THE_ROOT: Record<string, readonly string[]> = {
     cli: ["cli", "command", "commands", "exit", "flags", "io", "run-flags"],
+    config: ["config-sources", "init", "trust-items"],
     kernel: [
       ...["capability-manager", "concurrency-manager", "context-manager", "debugger", "file-system"],
       ...[

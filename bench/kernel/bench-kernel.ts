@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defaultSettings } from "../../src/config/settings.ts";
+import { defaultSettings } from "../../src/config/settings/settings.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
 import type { ProviderChoice, SpawnOpts } from "../../src/kernel/types.ts";

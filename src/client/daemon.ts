@@ -1,10 +1,10 @@
 /** Connects to the daemon and starts it when none runs. */
 
 import { existsSync } from "node:fs";
-import type { SettingValues } from "../config/defaults.ts";
-import { type Env, thisUser, userPaths } from "../config/paths.ts";
+import { type Env, thisUser, userPaths } from "../config/environment/paths.ts";
 import { type Clock, realClock } from "../lib/clock.ts";
 import { readRegularSync } from "../lib/regular-file.ts";
+import type { SettingValues } from "../options/settings.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
 import { PROTOCOL } from "../protocol/frame.ts";
@@ -168,7 +168,7 @@ function pause(ms: number): Promise<void> {
 }
 
 async function settingsOf(env: Env): Promise<SettingValues> {
-  const { loadSettings } = await import("../config/settings.ts");
+  const { loadSettings } = await import("../config/settings/settings.ts");
   return (await loadSettings({ configDir: userPaths(env).configDir })).values;
 }
 

@@ -1,6 +1,6 @@
 /** Opens the server that a command talks to: the daemon, or one inside the command. */
 
-import type { Env } from "../config/paths.ts";
+import type { Env } from "../config/environment/paths.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { commit, version } from "../version.ts";
 import { Client } from "./client.ts";

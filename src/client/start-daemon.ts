@@ -2,7 +2,7 @@
 
 import { spawn } from "node:child_process";
 import { closeSync } from "node:fs";
-import { isPlain } from "../config/plain-variables.ts";
+import { isPlain } from "../config/environment/plain-variables.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { openDaemonLog } from "../server/daemon/daemon-log.ts";
 import { DAEMON_REQUESTS, REQUESTS_VARIABLE } from "../server/daemon/request-limit.ts";

@@ -4,12 +4,12 @@ import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { errnoOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { AgentFront } from "./agent-file.ts";
-import { fileError } from "./file.ts";
-import type { NamedFiles } from "./named-files.ts";
-import type { Project } from "./project.ts";
-import type { SkillFront } from "./skill-file.ts";
-import type { TrustView } from "./trust.ts";
+import type { AgentFront } from "./agents/agent-file.ts";
+import { fileError } from "./files/file.ts";
+import type { NamedFiles } from "./files/named-files.ts";
+import type { Project } from "./project/project.ts";
+import type { SkillFront } from "./skills/skill-file.ts";
+import type { TrustView } from "./trust/trust.ts";
 
 /** A file that is embedded in the binary, by its path below `agents/` or `skills/`. */
 export interface EmbeddedFile<Front = never> {

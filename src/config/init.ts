@@ -2,11 +2,9 @@
 
 import { isAbsolute, join, resolve } from "node:path";
 import { z } from "zod";
+import { SETTINGS } from "../options/settings.ts";
 import type { SyscallError } from "../plugin/index.ts";
-import { SETTINGS } from "./defaults.ts";
-import { filesOfServer, mcpEntry, SERVER_NAME } from "./mcp-entry.ts";
-import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./named-files.ts";
-import type { Project } from "./project.ts";
+import { allNamed, filesOfLine, filesOfWords, type NamedFiles } from "./files/named-files.ts";
 import {
   anyText,
   choice,
@@ -22,8 +20,10 @@ import {
   text,
   texts,
   variable,
-} from "./values.ts";
-import { readYaml, type YamlText, yamlError } from "./yaml.ts";
+} from "./files/values.ts";
+import { readYaml, type YamlText, yamlError } from "./files/yaml.ts";
+import { filesOfServer, mcpEntry, SERVER_NAME } from "./mcp/mcp-entry.ts";
+import type { Project } from "./project/project.ts";
 
 /** The content of an init.yaml: the services and supervisors that start with the daemon, in order. */
 export interface InitFile {

@@ -2,16 +2,16 @@
 
 import { existsSync } from "node:fs";
 import { visible, visibleWords } from "../lib/visible.ts";
-import { AGENT_CHECKS, projectAgents } from "./agents.ts";
+import { AGENT_CHECKS, projectAgents } from "./agents/agents.ts";
 import { type ConfigSources, unreadable } from "./config-sources.ts";
+import { filesOfLine } from "./files/named-files.ts";
 import { filesOfInit, type InitFile, loadProjectInit, projectInitFile } from "./init.ts";
-import { saidServer } from "./mcp-entry.ts";
-import { projectMcpFiles } from "./mcp-files.ts";
-import { filesOfLine } from "./named-files.ts";
-import { loadProviders } from "./providers.ts";
-import { loadSettings } from "./settings.ts";
-import { projectSkills } from "./skills.ts";
-import { alwaysPart, type Trust, type TrustItem } from "./trust.ts";
+import { saidServer } from "./mcp/mcp-entry.ts";
+import { projectMcpFiles } from "./mcp/mcp-files.ts";
+import { loadProviders } from "./providers/providers.ts";
+import { loadSettings } from "./settings/settings.ts";
+import { projectSkills } from "./skills/skills.ts";
+import { alwaysPart, type Trust, type TrustItem } from "./trust/trust.ts";
 
 /** A plugin of the project, which was read and not run. */
 interface PluginFiles {

@@ -1,7 +1,7 @@
 /** The types that the parts of the kernel and its embedder share. */
 
-import type { RunSettings } from "../config/defaults.ts";
 import type { AskMode } from "../lib/ask-modes.ts";
+import type { RunSettings } from "../options/settings.ts";
 import type {
   Effort,
   ImageRef,

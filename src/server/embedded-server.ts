@@ -1,7 +1,7 @@
 /** The server inside a command, for `--no-daemon`. */
 
-import { type Env, userPaths } from "../config/paths.ts";
-import { loadSettings } from "../config/settings.ts";
+import { type Env, userPaths } from "../config/environment/paths.ts";
+import { loadSettings } from "../config/settings/settings.ts";
 import { realClock } from "../lib/clock.ts";
 import { textLogger } from "../lib/logger.ts";
 import { withTimeout } from "../lib/timeout.ts";

@@ -1,7 +1,7 @@
 /** The daemon's main function. */
 
-import { type Env, thisUser, type UserPaths, userPaths } from "../config/paths.ts";
-import { loadSettings } from "../config/settings.ts";
+import { type Env, thisUser, type UserPaths, userPaths } from "../config/environment/paths.ts";
+import { loadSettings } from "../config/settings/settings.ts";
 import { realClock } from "../lib/clock.ts";
 import { logTextOf, stackOf } from "../lib/error-detail.ts";
 import { textLogger } from "../lib/logger.ts";

@@ -2,21 +2,21 @@
 
 import { dirname, join } from "node:path";
 import { type ConfigSources, embeddedNames } from "../config/config-sources.ts";
-import type { SettingValues } from "../config/defaults.ts";
-import { namedKeys, userEnv } from "../config/environment.ts";
-import { readText } from "../config/file.ts";
-import { type Env, homeNotice, thisUser, userPaths } from "../config/paths.ts";
-import { findProject, type Project } from "../config/project.ts";
+import { namedKeys, userEnv } from "../config/environment/environment.ts";
+import { type Env, homeNotice, thisUser, userPaths } from "../config/environment/paths.ts";
+import { readText } from "../config/files/file.ts";
+import { findProject, type Project } from "../config/project/project.ts";
 import {
   type AlwaysRule,
   describeSettings,
   loadSettings,
   type SettingLine,
   type Settings,
-} from "../config/settings.ts";
-import { type ReviewedItem, Trust } from "../config/trust.ts";
-import { modesOf } from "../config/word-settings.ts";
+} from "../config/settings/settings.ts";
+import { modesOf } from "../config/settings/word-settings.ts";
+import { type ReviewedItem, Trust } from "../config/trust/trust.ts";
 import type { AskMode } from "../lib/ask-modes.ts";
+import type { SettingValues } from "../options/settings.ts";
 import type { CheckReport } from "../plugin/host/report.ts";
 import type { CommandSpec } from "../plugin/index.ts";
 import { daemonLogPath } from "../protocol/daemon-log-path.ts";
@@ -25,8 +25,8 @@ import { daemonLogPath } from "../protocol/daemon-log-path.ts";
  * The CLI's access to config and plugin/host. Loaded by the commands that need it; heavy modules are loaded at their
  * first use.
  */
-export { prepareProject } from "../config/project.ts";
-export { checkSkills } from "../config/skills.ts";
+export { prepareProject } from "../config/project/project.ts";
+export { checkSkills } from "../config/skills/skills.ts";
 export type { CheckReport, Project, ReviewedItem, SettingLine };
 export { homeNotice, userPaths };
 
@@ -102,7 +102,7 @@ export async function reviewTrust(where: Where): Promise<TrustReview> {
     );
     const { allowAlways: always } = await loadSettings(sources);
     const askAgain = async (rules: readonly string[]): Promise<string[]> => {
-      const { withdrawAlways } = await import("../config/always-rules.ts");
+      const { withdrawAlways } = await import("../config/settings/always-rules.ts");
       return withdrawAlways(dataDir, project, rules);
     };
     return { project, trust, always, askAgain, items: trust.review(items), problems };

@@ -1,6 +1,6 @@
 /** The services that methods use, and the booted server. */
 
-import type { Env } from "../config/paths.ts";
+import type { Env } from "../config/environment/paths.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { ProviderChoice } from "../kernel/types.ts";
 import type { Clock } from "../lib/clock.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { loadAgent, loadAgents, requireChecks } from "../../src/config/agents.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { loadAgent, loadAgents, requireChecks } from "../../src/config/agents/agents.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 const ROOTS = ["home/work/agents", "home/work/.rnix/agents", "home/.config/rnix/agents"];

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { allowAlways, withdrawAlways } from "../../src/config/always-rules.ts";
-import { loadSettings } from "../../src/config/settings.ts";
+import { allowAlways, withdrawAlways } from "../../src/config/settings/always-rules.ts";
+import { loadSettings } from "../../src/config/settings/settings.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
 import { Sandbox } from "./sandbox.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { loadAgent, loadAgents, projectAgents } from "../../src/config/agents.ts";
-import { resolveProvider } from "../../src/config/provider-choice.ts";
+import { loadAgent, loadAgents, projectAgents } from "../../src/config/agents/agents.ts";
+import { resolveProvider } from "../../src/config/providers/provider-choice.ts";
 import { request } from "./provider-request.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

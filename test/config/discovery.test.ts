@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/providers/provider-choice.ts";
 import type { DriverFacts } from "../../src/plugin/index.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { until } from "../support/until.ts";

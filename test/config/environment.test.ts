@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync } from "node:fs";
-import { providerKeys, toolEnvironment, userEnv } from "../../src/config/environment.ts";
+import { providerKeys, toolEnvironment, userEnv } from "../../src/config/environment/environment.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 describe("a tool's environment", () => {

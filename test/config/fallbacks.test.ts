@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/providers/provider-choice.ts";
 import { KEYS, request, USER } from "./provider-request.ts";
 import { Sandbox } from "./sandbox.ts";
 

@@ -1,6 +1,6 @@
 import { expect, setSystemTime, test } from "bun:test";
 import { statSync } from "node:fs";
-import { FileCache } from "../../src/config/file.ts";
+import { FileCache } from "../../src/config/files/file.ts";
 import { Sandbox } from "./sandbox.ts";
 
 test("a parsed file is cached, unless it has just changed: its next change may have the same time", () => {

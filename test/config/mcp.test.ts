@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { type McpServerRef, mcpMounts } from "../../src/config/mcp.ts";
+import { type McpServerRef, mcpMounts } from "../../src/config/mcp/mcp.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { failure, Sandbox } from "./sandbox.ts";

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { type ModelAddress, type ModelFacts, modelFacts } from "../../src/config/model-facts.ts";
-import { MODEL_SERVICES } from "../../src/config/model-table.ts";
-import { resolveProvider } from "../../src/config/provider-choice.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { type ModelAddress, type ModelFacts, modelFacts } from "../../src/config/providers/model-facts.ts";
+import { MODEL_SERVICES } from "../../src/config/providers/model-table.ts";
+import { resolveProvider } from "../../src/config/providers/provider-choice.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
 import type { TokenPrice } from "../../src/plugin/index.ts";
 import { deviceOf, HTTP_DRIVERS } from "../support/model-server/conformance/driver.ts";
 import { STOCK_FACTS } from "../support/stock-drivers.ts";

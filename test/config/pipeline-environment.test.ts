@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { keptNotice, pipelineEnvironment } from "../../src/config/pipeline-environment.ts";
+import { keptNotice, pipelineEnvironment } from "../../src/config/environment/pipeline-environment.ts";
 
 const TOKEN = "ghs_0123456789abcdefghij";
 const some = (...names: string[]): Record<string, string> =>

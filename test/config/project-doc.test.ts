@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { loadProjectDoc } from "../../src/config/project-doc.ts";
+import { loadProjectDoc } from "../../src/config/project/project-doc.ts";
 import { Sandbox } from "./sandbox.ts";
 
 describe("AGENTS.md", () => {

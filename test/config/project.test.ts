@@ -11,9 +11,9 @@ import {
   symlinkSync,
 } from "node:fs";
 import { join } from "node:path";
-import { userPaths } from "../../src/config/paths.ts";
-import { findProject, prepareProject } from "../../src/config/project.ts";
-import { type Locks, Projects } from "../../src/config/projects.ts";
+import { userPaths } from "../../src/config/environment/paths.ts";
+import { findProject, prepareProject } from "../../src/config/project/project.ts";
+import { type Locks, Projects } from "../../src/config/project/projects.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 /** The list of known projects, in the sandbox. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { userEnv } from "../../src/config/environment.ts";
-import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
+import { userEnv } from "../../src/config/environment/environment.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/providers/provider-choice.ts";
 import { byKey, choose, KEYS, PROJECT, request, STOCK, USER } from "./provider-request.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
-import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
-import { describeProviders } from "../../src/config/provider-list.ts";
-import { loadProviders } from "../../src/config/providers.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/providers/provider-choice.ts";
+import { describeProviders } from "../../src/config/providers/provider-list.ts";
+import { loadProviders } from "../../src/config/providers/providers.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
 import { choose, KEYS, PROJECT, request, USER } from "./provider-request.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { describeProviders } from "../../src/config/provider-list.ts";
+import { describeProviders } from "../../src/config/providers/provider-list.ts";
 import { request, USER } from "./provider-request.ts";
 import { Sandbox } from "./sandbox.ts";
 

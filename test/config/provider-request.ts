@@ -1,7 +1,7 @@
 import type { ConfigSources } from "../../src/config/config-sources.ts";
-import { type ProviderRequest, resolveProvider } from "../../src/config/provider-choice.ts";
-import { driverNames } from "../../src/config/provider-needs.ts";
-import { loadProviders } from "../../src/config/providers.ts";
+import { type ProviderRequest, resolveProvider } from "../../src/config/providers/provider-choice.ts";
+import { driverNames } from "../../src/config/providers/provider-needs.ts";
+import { loadProviders } from "../../src/config/providers/providers.ts";
 import { type DriverFacts, SyscallError } from "../../src/plugin/index.ts";
 import type { DeviceEntry } from "../../src/vfs/registry.ts";
 import { FakeClock } from "../support/fake-clock.ts";

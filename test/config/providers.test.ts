@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { ConfigSources } from "../../src/config/config-sources.ts";
-import { resolveProvider } from "../../src/config/provider-choice.ts";
-import { loadProviders } from "../../src/config/providers.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { resolveProvider } from "../../src/config/providers/provider-choice.ts";
+import { loadProviders } from "../../src/config/providers/providers.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
 import { KEYS, PROJECT, request, USER } from "./provider-request.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

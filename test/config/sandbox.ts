@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { ConfigSources, EmbeddedFile } from "../../src/config/config-sources.ts";
-import { findProject, type Project } from "../../src/config/project.ts";
-import { Trust, trustAll } from "../../src/config/trust.ts";
+import { findProject, type Project } from "../../src/config/project/project.ts";
+import { Trust, trustAll } from "../../src/config/trust/trust.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 
 /** A user with a home and one project in it, in a folder of its own that is removed afterwards. */

@@ -11,8 +11,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { userEnv } from "../../src/config/environment.ts";
-import { saveProvider, withProvider, withVariable } from "../../src/config/save-provider.ts";
+import { userEnv } from "../../src/config/environment/environment.ts";
+import { saveProvider, withProvider, withVariable } from "../../src/config/providers/save-provider.ts";
 
 describe("a variable in the file of keys", () => {
   test.each([

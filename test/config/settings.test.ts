@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { SETTINGS } from "../../src/config/defaults.ts";
-import { defaultSettings, describeSettings, loadSettings } from "../../src/config/settings.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { defaultSettings, describeSettings, loadSettings } from "../../src/config/settings/settings.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
+import { SETTINGS } from "../../src/options/settings.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 const USER = "home/.config/rnix/config.yaml";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { checkSkills, loadSkill } from "../../src/config/skills.ts";
+import { checkSkills, loadSkill } from "../../src/config/skills/skills.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 /**

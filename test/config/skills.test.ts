@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { checkSkills, loadSkill, loadSkills } from "../../src/config/skills.ts";
-import { trustAll } from "../../src/config/trust.ts";
+import { checkSkills, loadSkill, loadSkills } from "../../src/config/skills/skills.ts";
+import { trustAll } from "../../src/config/trust/trust.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 
 const ROOTS = [

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { stockAgentFront } from "../../src/config/agent-file.ts";
-import { loadAgent, loadAgents } from "../../src/config/agents.ts";
+import { stockAgentFront } from "../../src/config/agents/agent-file.ts";
+import { loadAgent, loadAgents } from "../../src/config/agents/agents.ts";
 import type { ConfigSources, EmbeddedFile } from "../../src/config/config-sources.ts";
-import { loadProviders } from "../../src/config/providers.ts";
-import { loadSettings } from "../../src/config/settings.ts";
-import { stockSkillFront } from "../../src/config/skill-file.ts";
-import { checkSkills, loadSkills } from "../../src/config/skills.ts";
+import { loadProviders } from "../../src/config/providers/providers.ts";
+import { loadSettings } from "../../src/config/settings/settings.ts";
+import { stockSkillFront } from "../../src/config/skills/skill-file.ts";
+import { checkSkills, loadSkills } from "../../src/config/skills/skills.ts";
 import { Sandbox } from "./sandbox.ts";
 
 const ROOT = join(import.meta.dir, "../..");

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { loadAgent } from "../../src/config/agents.ts";
-import { Trust, trustAll } from "../../src/config/trust.ts";
+import { loadAgent } from "../../src/config/agents/agents.ts";
+import { Trust, trustAll } from "../../src/config/trust/trust.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { suggestion } from "../../src/config/suggestion.ts";
+import { suggestion } from "../../src/config/files/suggestion.ts";
 import { formatDuration, parseDuration } from "../../src/lib/duration.ts";
 import { nearestName } from "../../src/lib/edit-distance.ts";
 import { formatSize, parseSize } from "../../src/lib/size.ts";

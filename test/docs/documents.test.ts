@@ -2,12 +2,12 @@ import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { loadCommands } from "../../src/cli/commands.ts";
-import { AgentFile } from "../../src/config/agent-file.ts";
-import { SETTINGS, type Setting } from "../../src/config/defaults.ts";
-import { mcpEntry } from "../../src/config/mcp-entry.ts";
-import { checkSkillFile } from "../../src/config/skill-file.ts";
-import { formatLimit } from "../../src/config/values.ts";
-import { parseYaml } from "../../src/config/yaml.ts";
+import { AgentFile } from "../../src/config/agents/agent-file.ts";
+import { formatLimit } from "../../src/config/files/values.ts";
+import { parseYaml } from "../../src/config/files/yaml.ts";
+import { mcpEntry } from "../../src/config/mcp/mcp-entry.ts";
+import { checkSkillFile } from "../../src/config/skills/skill-file.ts";
+import { SETTINGS, type Setting } from "../../src/options/settings.ts";
 import { METHODS } from "../../src/server/methods/method-table.ts";
 
 /** What README.md and docs/*.md name exists: links, files, flags, settings and the keys of configuration files. */

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectKeyRows } from "../../src/config/project-keys.ts";
+import { projectKeyRows } from "../../src/config/trust/project-keys.ts";
 
 const FILE = join(import.meta.dir, "../../docs/permissions.md");
 const BETWEEN = /(<!-- project-keys -->\n)[\s\S]*?(<!-- \/project-keys -->)/;

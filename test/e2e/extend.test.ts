@@ -163,7 +163,7 @@ export default defineCommand({
   expectAsDocumented("a command", checkout.touched());
 
   checkout.insert(
-    "src/config/defaults.ts",
+    "src/options/settings.ts",
     "export const SETTINGS = {",
     '  patience: run("duration", 5 * MIN, "how long it waits"),',
   );

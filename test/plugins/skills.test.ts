@@ -4,7 +4,7 @@ import { join } from "node:path";
 import plugin from "../../plugins/skills/index.ts";
 import { readSkillFile } from "../../plugins/skills/manage.ts";
 import { requireVisible } from "../../plugins/skills/visible-text.ts";
-import { checkSkills } from "../../src/config/skills.ts";
+import { checkSkills } from "../../src/config/skills/skills.ts";
 import { O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { PluginStore } from "../../src/store/plugin-store.ts";
 import { testContext } from "../support/conformance/context.ts";

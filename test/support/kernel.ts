@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { defaultSettings } from "../../src/config/settings.ts";
+import { defaultSettings } from "../../src/config/settings/settings.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
 import type { ResumeOptions } from "../../src/kernel/lifetime/run-resumer.ts";
 import type { ProcessEvent } from "../../src/kernel/process/event.ts";

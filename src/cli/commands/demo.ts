@@ -2,7 +2,7 @@
 
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { userPaths } from "../../config/paths.ts";
+import { userPaths } from "../../config/environment/paths.ts";
 import { failedCheck } from "../../lib/check-attempts.ts";
 import type { Receipt } from "../../protocol/methods.ts";
 import { defineCommand } from "../command.ts";

@@ -1,7 +1,7 @@
 /** The service that starts the daemon when the user logs in or the machine starts: a systemd user unit, or a launchd agent. */
 
 import { join } from "node:path";
-import { type Env, userPaths } from "../../config/paths.ts";
+import { type Env, userPaths } from "../../config/environment/paths.ts";
 import type { Io } from "../io.ts";
 
 export interface Service {

@@ -2,8 +2,8 @@
 
 import { existsSync, lstatSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { canWrite } from "../../config/file.ts";
-import { homeNotice, thisUser, type UserPaths, userPaths } from "../../config/paths.ts";
+import { homeNotice, thisUser, type UserPaths, userPaths } from "../../config/environment/paths.ts";
+import { canWrite } from "../../config/files/file.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { DaemonStatus } from "../../protocol/methods.ts";
 import { leftovers, projectOf } from "../../server/offline-commands.ts";

@@ -2,8 +2,8 @@
 
 import { extname, resolve } from "node:path";
 import { z } from "zod";
-import { readText } from "../../config/file.ts";
-import { parseYaml } from "../../config/yaml.ts";
+import { readText } from "../../config/files/file.ts";
+import { parseYaml } from "../../config/files/yaml.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { LARGEST_SCRIPT } from "./largest-script.ts";

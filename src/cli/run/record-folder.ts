@@ -52,7 +52,7 @@ export async function withRecordedRun<T>(
   const data = mkdtempSync(join(tmpdir(), "rnix-record-"));
   const env = { ...io.env, RNIX_DATA_DIR: folder, XDG_DATA_HOME: data };
   try {
-    const { userPaths } = await import("../../config/paths.ts");
+    const { userPaths } = await import("../../config/environment/paths.ts");
     const keyFolder = userPaths(io.env).dataDir;
     return await withSession(io, { inside: true, env, keyFolder }, async (session) => {
       const wire = await session.connect();

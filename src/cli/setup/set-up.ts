@@ -98,7 +98,7 @@ async function write(
 ): Promise<void> {
   const [{ userPaths }, { saveProvider }] = await Promise.all([
     import("../../server/offline-commands.ts"),
-    import("../../config/save-provider.ts"),
+    import("../../config/providers/save-provider.ts"),
   ]);
   const { name, entry, key } = draft;
   const files = await saveProvider(userPaths(environment(io)).configDir, { name, model, entry, key });

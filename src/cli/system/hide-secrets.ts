@@ -1,6 +1,6 @@
 /** Hides keys in this process's visible environment and command line. */
 
-import { isHidden } from "../../config/plain-variables.ts";
+import { isHidden } from "../../config/environment/plain-variables.ts";
 
 /**
  * Hides the caller's values from programs of the same user, such as the tools of a run. It overwrites this process's

@@ -1,6 +1,6 @@
 /** Gets the user's attention when a long run or turn has ended, or asks: the terminal's bell and a desktop notification. */
 
-import type { SettingValues } from "../../config/defaults.ts";
+import type { SettingValues } from "../../options/settings.ts";
 import { environment, type Io } from "../io.ts";
 import { oneLine } from "../output/format.ts";
 

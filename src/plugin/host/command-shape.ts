@@ -1,7 +1,7 @@
 /** The zod schema of a plugin's commands, and what in them does not fit the plugin. */
 
 import { z } from "zod";
-import { suggestion } from "../../config/suggestion.ts";
+import { suggestion } from "../../config/files/suggestion.ts";
 import type { CommandSpec } from "../index.ts";
 
 const MAX_SUMMARY = 200;

@@ -2,7 +2,7 @@
 
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { digestFile } from "../../config/file.ts";
+import { digestFile } from "../../config/files/file.ts";
 import { readRegularSync } from "../../lib/regular-file.ts";
 import type { EmbeddedPlugin } from "./embedded.ts";
 import type { PluginLayer } from "./report.ts";

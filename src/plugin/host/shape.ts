@@ -1,9 +1,9 @@
 /** The zod schema of a plugin's definition. */
 
 import { z } from "zod";
-import { addressProblem } from "../../config/address.ts";
-import { isHidden, isPlain } from "../../config/plain-variables.ts";
-import { suggestion } from "../../config/suggestion.ts";
+import { isHidden, isPlain } from "../../config/environment/plain-variables.ts";
+import { suggestion } from "../../config/files/suggestion.ts";
+import { addressProblem } from "../../config/providers/address.ts";
 import { readSchema } from "../../vfs/json-schema.ts";
 import { DeviceRegistry } from "../../vfs/registry.ts";
 import { type Plugin, SyscallError } from "../index.ts";

@@ -1,7 +1,7 @@
 /** What the server does for questions to a person: it stores what is always allowed, and notifies the user's hook. */
 
-import { allowAlways } from "../../config/always-rules.ts";
-import { loadSettings } from "../../config/settings.ts";
+import { allowAlways } from "../../config/settings/always-rules.ts";
+import { loadSettings } from "../../config/settings/settings.ts";
 import type { Asker } from "../../kernel/asks/asks.ts";
 import type { LiveAsk } from "../../kernel/process/event.ts";
 import type { Logger } from "../../lib/logger.ts";

@@ -1,7 +1,7 @@
 /** The folders that no run may write to. */
 
 import { join } from "node:path";
-import type { UserPaths } from "../../config/paths.ts";
+import type { UserPaths } from "../../config/environment/paths.ts";
 import { CRON } from "../../cron/cron-folder.ts";
 import type { GuardedFolder } from "../../plugin/index.ts";
 import { kernelFolders } from "../daemon/kernel-folders.ts";

@@ -1,7 +1,7 @@
 /** The options of boot. */
 
-import type { Env, UserPaths } from "../../config/paths.ts";
-import type { Settings } from "../../config/settings.ts";
+import type { Env, UserPaths } from "../../config/environment/paths.ts";
+import type { Settings } from "../../config/settings/settings.ts";
 import type { Logger } from "../../lib/logger.ts";
 import type { Host } from "../services.ts";
 

@@ -1,6 +1,6 @@
 /** Gathers what the plans of runs need. */
 
-import type { Project } from "../../config/project.ts";
+import type { Project } from "../../config/project/project.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import type { KernelPort } from "./kernel-port.ts";

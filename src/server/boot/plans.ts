@@ -1,6 +1,6 @@
 /** Plans what requests begin: runs, calls and resumes. Each waits for the init.yaml that it needs. */
 
-import { homeNotice, type UserPaths } from "../../config/paths.ts";
+import { homeNotice, type UserPaths } from "../../config/environment/paths.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { keepAddress } from "../plan/keep-address.ts";

@@ -1,8 +1,8 @@
 /** Opens what projects bring: configuration, plugins and keys. */
 
 import { join } from "node:path";
-import { daemonEnvironment } from "../../config/environment.ts";
-import { thisUser } from "../../config/paths.ts";
+import { daemonEnvironment } from "../../config/environment/environment.ts";
+import { thisUser } from "../../config/environment/paths.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import { embeddedAgents, embeddedSkills } from "../../plugin/host/embedded.ts";
 import { PluginHost } from "../../plugin/host/host.ts";

@@ -1,10 +1,10 @@
 /** Opens the records of all projects. */
 
 import { join } from "node:path";
-import { thisUser, type UserPaths } from "../../config/paths.ts";
-import { findProject } from "../../config/project.ts";
-import { Projects } from "../../config/projects.ts";
-import { loadSettings } from "../../config/settings.ts";
+import { thisUser, type UserPaths } from "../../config/environment/paths.ts";
+import { findProject } from "../../config/project/project.ts";
+import { Projects } from "../../config/project/projects.ts";
+import { loadSettings } from "../../config/settings/settings.ts";
 import { FileLock } from "../../store/files/file-lock.ts";
 import { RecordKey } from "../../store/runs/record-key.ts";
 import type { RunLists } from "../../store/runs/run-lists.ts";

@@ -1,9 +1,9 @@
 /** Starts what works beside requests. */
 
 import { join } from "node:path";
-import { daemonEnvironment } from "../../config/environment.ts";
-import type { Env } from "../../config/paths.ts";
-import type { Projects } from "../../config/projects.ts";
+import { daemonEnvironment } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import type { Projects } from "../../config/project/projects.ts";
 import { KernelWatch } from "../daemon/kernel-watch.ts";
 import type { SpawnPorts } from "../plan/plan-spawn.ts";
 import { GcSchedule } from "../records/gc-schedule.ts";

@@ -1,10 +1,10 @@
 /** Starts the MCP servers of an agent, to list their tools. */
 
-import type { Agent } from "../../config/agents.ts";
-import { toolEnvironment, userEnv } from "../../config/environment.ts";
-import { MCP, mcpMounts } from "../../config/mcp.ts";
-import type { Env } from "../../config/paths.ts";
-import type { Settings } from "../../config/settings.ts";
+import type { Agent } from "../../config/agents/agents.ts";
+import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { MCP, mcpMounts } from "../../config/mcp/mcp.ts";
+import type { Settings } from "../../config/settings/settings.ts";
 import { mountPath, mountRules } from "../../kernel/mount/mount-point.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { Permissions } from "../../kernel/permission/permissions.ts";

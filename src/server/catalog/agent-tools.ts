@@ -1,7 +1,7 @@
 /** The tools of a project as they are listed, and what an agent may use of them. */
 
-import type { Agent } from "../../config/agents.ts";
-import { MCP } from "../../config/mcp.ts";
+import type { Agent } from "../../config/agents/agents.ts";
+import { MCP } from "../../config/mcp/mcp.ts";
 import { kernelTools } from "../../kernel/devices/kernel-tools.ts";
 import { TOOL_SEARCH } from "../../kernel/devices/tool-search.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";

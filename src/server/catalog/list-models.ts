@@ -1,8 +1,8 @@
 /** Lists the models of providers: from their services, the table of known models and the files. */
 
-import { offeredModel, probeLocal } from "../../config/discovery.ts";
-import { type ProviderRequest, resolveProvider, searchOf } from "../../config/provider-choice.ts";
-import { type ModelLine, modelLines } from "../../config/provider-models.ts";
+import { offeredModel, probeLocal } from "../../config/providers/discovery.ts";
+import { type ProviderRequest, resolveProvider, searchOf } from "../../config/providers/provider-choice.ts";
+import { type ModelLine, modelLines } from "../../config/providers/provider-models.ts";
 import {
   defaultsOf,
   deviceOf,
@@ -10,8 +10,8 @@ import {
   providerNamed,
   providerNames,
   whyUnusable,
-} from "../../config/provider-needs.ts";
-import type { Provider } from "../../config/providers.ts";
+} from "../../config/providers/provider-needs.ts";
+import type { Provider } from "../../config/providers/providers.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import { type Code, type ListedModel, SyscallError } from "../../plugin/index.ts";
 import type { Diagnostic, ModelWire } from "../../protocol/methods.ts";

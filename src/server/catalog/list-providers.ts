@@ -1,7 +1,7 @@
 /** Lists the providers of a project, and probes them if that is asked for. */
 
-import { type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { describeProviders, type ProviderLine } from "../../config/provider-list.ts";
+import { type ProviderRequest, resolveProvider } from "../../config/providers/provider-choice.ts";
+import { describeProviders, type ProviderLine } from "../../config/providers/provider-list.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,14 +1,18 @@
 /** Lists the plugins, tools, agents, skills and providers of a project. */
 
-import { type Agent, loadAgent, loadAgents } from "../../config/agents.ts";
-import { toolEnvironment, userEnv } from "../../config/environment.ts";
-import type { Env } from "../../config/paths.ts";
-import { loadProjectDoc } from "../../config/project-doc.ts";
-import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { driverNames, keyNames } from "../../config/provider-needs.ts";
-import { loadProviders, withEntry } from "../../config/providers.ts";
-import { loadSettings, type Settings } from "../../config/settings.ts";
-import { loadSkills, type Skill } from "../../config/skills.ts";
+import { type Agent, loadAgent, loadAgents } from "../../config/agents/agents.ts";
+import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { loadProjectDoc } from "../../config/project/project-doc.ts";
+import {
+  type KeyCommands,
+  type ProviderRequest,
+  resolveProvider,
+} from "../../config/providers/provider-choice.ts";
+import { driverNames, keyNames } from "../../config/providers/provider-needs.ts";
+import { loadProviders, withEntry } from "../../config/providers/providers.ts";
+import { loadSettings, type Settings } from "../../config/settings/settings.ts";
+import { loadSkills, type Skill } from "../../config/skills/skills.ts";
 import type { MountManager } from "../../kernel/mount-manager.ts";
 import type { ProviderChoice } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";

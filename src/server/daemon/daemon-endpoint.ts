@@ -2,7 +2,7 @@
 
 import { rmSync, statSync, writeFileSync } from "node:fs";
 import type { Server as NetServer, Socket } from "node:net";
-import type { UserPaths } from "../../config/paths.ts";
+import type { UserPaths } from "../../config/environment/paths.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";

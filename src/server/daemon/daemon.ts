@@ -1,7 +1,7 @@
 /** Runs the daemon from its lock to its end. */
 
 import type { Socket } from "node:net";
-import type { UserPaths } from "../../config/paths.ts";
+import type { UserPaths } from "../../config/environment/paths.ts";
 import type { SuspendCause } from "../../kernel/types.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Logger } from "../../lib/logger.ts";

@@ -1,6 +1,6 @@
 /** A test for programs that were started inside a run. */
 
-import type { Env } from "../../config/paths.ts";
+import type { Env } from "../../config/environment/paths.ts";
 import { isInside } from "../../os/process-owner.ts";
 import { isLimited, readTag } from "../../os/process-tag.ts";
 import { serviceBehind } from "../../os/service-behind.ts";

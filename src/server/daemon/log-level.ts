@@ -1,6 +1,6 @@
 /** Reads the log level from RNIX_LOG. */
 
-import type { Env } from "../../config/paths.ts";
+import type { Env } from "../../config/environment/paths.ts";
 import { LEVELS, type LogLevel } from "../../lib/logger.ts";
 import { SyscallError } from "../../plugin/index.ts";
 

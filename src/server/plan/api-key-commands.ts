@@ -1,11 +1,11 @@
 /** Runs the commands that print API keys. */
 
 import { join } from "node:path";
-import { toolEnvironment } from "../../config/environment.ts";
-import { digestText } from "../../config/file.ts";
-import type { Env } from "../../config/paths.ts";
-import type { KeyCommands, KeySource } from "../../config/provider-choice.ts";
-import type { KeyCommand } from "../../config/providers.ts";
+import { toolEnvironment } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { digestText } from "../../config/files/file.ts";
+import type { KeyCommands, KeySource } from "../../config/providers/provider-choice.ts";
+import type { KeyCommand } from "../../config/providers/providers.ts";
 import type { Secrets } from "../../kernel/process/secrets.ts";
 import { type ProgramPorts, runShortProgram, shell } from "../../os/short-program.ts";
 import { SyscallError } from "../../plugin/index.ts";

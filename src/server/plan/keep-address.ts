@@ -1,6 +1,6 @@
 /** Keeps the conversation of a resumed run at its server. */
 
-import { defaultsOf } from "../../config/provider-needs.ts";
+import { defaultsOf } from "../../config/providers/provider-needs.ts";
 import type { ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Namespace } from "../../vfs/namespace.ts";

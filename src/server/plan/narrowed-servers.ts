@@ -1,6 +1,6 @@
 /** Narrows the MCP servers of a run to its tool rules. */
 
-import { MCP } from "../../config/mcp.ts";
+import { MCP } from "../../config/mcp/mcp.ts";
 import type { MountRequest } from "../../kernel/types.ts";
 
 /** The tool rules that a run is given beside its agent's. */

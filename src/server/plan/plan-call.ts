@@ -1,11 +1,11 @@
 /** Plans a call without a model. */
 
-import { userEnv } from "../../config/environment.ts";
-import { MCP, mcpMounts } from "../../config/mcp.ts";
-import { mcpServerNames } from "../../config/mcp-files.ts";
-import type { Env } from "../../config/paths.ts";
-import { loadProviders } from "../../config/providers.ts";
-import { loadSettings, type Settings } from "../../config/settings.ts";
+import { userEnv } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { MCP, mcpMounts } from "../../config/mcp/mcp.ts";
+import { mcpServerNames } from "../../config/mcp/mcp-files.ts";
+import { loadProviders } from "../../config/providers/providers.ts";
+import { loadSettings, type Settings } from "../../config/settings/settings.ts";
 import type { DirectCallOpts } from "../../kernel/lifetime/direct-calls.ts";
 import { toolPrefix } from "../../kernel/mount/mount-point.ts";
 import { SyscallError } from "../../plugin/index.ts";

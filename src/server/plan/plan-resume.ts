@@ -1,8 +1,8 @@
 /** Plans a resume: the options of a run that continues from its records. */
 
-import { type Agent, loadAgent } from "../../config/agents.ts";
+import { type Agent, loadAgent } from "../../config/agents/agents.ts";
 import type { ConfigSources } from "../../config/config-sources.ts";
-import { MCP } from "../../config/mcp.ts";
+import { MCP } from "../../config/mcp/mcp.ts";
 import { bareAgent } from "../../kernel/process/bare-agent.ts";
 import type { AgentInfo, ProcInfo, ProviderChoice } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -3,18 +3,22 @@
 import { existsSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { resolve } from "node:path";
-import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents.ts";
-import { toolEnvironment, userEnv } from "../../config/environment.ts";
-import { mcpMounts } from "../../config/mcp.ts";
-import type { Env } from "../../config/paths.ts";
-import { keptNotice, pipelineEnvironment } from "../../config/pipeline-environment.ts";
-import { type Project, prepareProject } from "../../config/project.ts";
-import { loadProjectDoc } from "../../config/project-doc.ts";
-import { type KeyCommands, type ProviderRequest, resolveProvider } from "../../config/provider-choice.ts";
-import { driverNames, keyNames } from "../../config/provider-needs.ts";
-import { loadProviders, type Providers } from "../../config/providers.ts";
-import { loadSettings, type Settings } from "../../config/settings.ts";
-import { type AskSetting, modesOf } from "../../config/word-settings.ts";
+import { type Agent, loadAgent, requireChecks, withAdded } from "../../config/agents/agents.ts";
+import { toolEnvironment, userEnv } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { keptNotice, pipelineEnvironment } from "../../config/environment/pipeline-environment.ts";
+import { mcpMounts } from "../../config/mcp/mcp.ts";
+import { type Project, prepareProject } from "../../config/project/project.ts";
+import { loadProjectDoc } from "../../config/project/project-doc.ts";
+import {
+  type KeyCommands,
+  type ProviderRequest,
+  resolveProvider,
+} from "../../config/providers/provider-choice.ts";
+import { driverNames, keyNames } from "../../config/providers/provider-needs.ts";
+import { loadProviders, type Providers } from "../../config/providers/providers.ts";
+import { loadSettings, type Settings } from "../../config/settings/settings.ts";
+import { type AskSetting, modesOf } from "../../config/settings/word-settings.ts";
 import type { ChildEffects } from "../../kernel/lifetime/child-effects.ts";
 import { Secrets } from "../../kernel/process/secrets.ts";
 import type {

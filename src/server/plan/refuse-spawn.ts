@@ -1,6 +1,6 @@
 /** Refuses requests for a run that can't be granted, before anything is spent. */
 
-import type { Agent } from "../../config/agents.ts";
+import type { Agent } from "../../config/agents/agents.ts";
 import { OutputSchema } from "../../kernel/loop/output-schema.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";

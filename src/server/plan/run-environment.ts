@@ -1,9 +1,9 @@
 /** What the tools of a run get of an environment, and which values they must not see. */
 
-import { namedKeys, providerKeys, toolEnvironment } from "../../config/environment.ts";
-import type { Env } from "../../config/paths.ts";
-import { keyNames } from "../../config/provider-needs.ts";
-import type { Providers } from "../../config/providers.ts";
+import { namedKeys, providerKeys, toolEnvironment } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
+import { keyNames } from "../../config/providers/provider-needs.ts";
+import type { Providers } from "../../config/providers/providers.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";
 
 interface EnvironmentSources {

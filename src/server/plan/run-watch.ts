@@ -1,9 +1,9 @@
 /** Watches the projects in which runs are active. */
 
-import { pathExists } from "../../config/file.ts";
-import type { Project } from "../../config/project.ts";
-import { Trust, type TrustItem } from "../../config/trust.ts";
-import { followedBelow, hasTrustRecord } from "../../config/trust-record.ts";
+import { pathExists } from "../../config/files/file.ts";
+import type { Project } from "../../config/project/project.ts";
+import { Trust, type TrustItem } from "../../config/trust/trust.ts";
+import { followedBelow, hasTrustRecord } from "../../config/trust/trust-record.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { Logger } from "../../lib/logger.ts";
 

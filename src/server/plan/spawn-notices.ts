@@ -1,7 +1,7 @@
 /** What a run goes without, and why: shown to the user at its start. */
 
-import type { Agent } from "../../config/agents.ts";
-import type { Project } from "../../config/project.ts";
+import type { Agent } from "../../config/agents/agents.ts";
+import type { Project } from "../../config/project/project.ts";
 import type { PlacedSpawn } from "./request-defaults.ts";
 
 /** Parts of an untrusted project's agent that are left out, except those that flags replace. */

@@ -3,10 +3,10 @@
 import { realpathSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { ConfigSources } from "../../config/config-sources.ts";
-import type { Env, UserPaths } from "../../config/paths.ts";
-import { findProject, type Project } from "../../config/project.ts";
-import type { Settings } from "../../config/settings.ts";
-import { Trust, type TrustItem, trustAll } from "../../config/trust.ts";
+import type { Env, UserPaths } from "../../config/environment/paths.ts";
+import { findProject, type Project } from "../../config/project/project.ts";
+import type { Settings } from "../../config/settings/settings.ts";
+import { Trust, type TrustItem, trustAll } from "../../config/trust/trust.ts";
 import type { ProjectHandle } from "../../kernel/types.ts";
 import type { HostProject, PluginHost } from "../../plugin/host/host.ts";
 import type { HostLease } from "../../plugin/host/lease.ts";

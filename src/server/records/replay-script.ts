@@ -1,6 +1,6 @@
 /** Converts a recorded run to a replay script. */
 
-import { defaultSettings } from "../../config/settings.ts";
+import { defaultSettings } from "../../config/settings/settings.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import type { ScriptEntry, ScriptHead } from "../../protocol/methods.ts";

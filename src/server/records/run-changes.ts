@@ -1,8 +1,8 @@
 /** What runs changed in files: shows it, and takes it back. */
 
 import { isAbsolute, join, relative } from "node:path";
-import { toolEnvironment } from "../../config/environment.ts";
-import type { Env } from "../../config/paths.ts";
+import { toolEnvironment } from "../../config/environment/environment.ts";
+import type { Env } from "../../config/environment/paths.ts";
 import { GitDiff, type LineCounts } from "../../kernel/files/git-diff.ts";
 import { Git } from "../../kernel/files/git-repository.ts";
 import type { ProcInfo } from "../../kernel/types.ts";

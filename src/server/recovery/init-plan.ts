@@ -1,11 +1,11 @@
 /** Plans the units of one init.yaml. */
 
 import { isAbsolute, join } from "node:path";
+import type { Env } from "../../config/environment/paths.ts";
 import type { CommandService, InitChild, InitFile, InitSupervisor, McpService } from "../../config/init.ts";
-import { mcpRequest } from "../../config/mcp.ts";
-import type { Env } from "../../config/paths.ts";
-import { prepareProject } from "../../config/project.ts";
-import { loadSettings, type Settings } from "../../config/settings.ts";
+import { mcpRequest } from "../../config/mcp/mcp.ts";
+import { prepareProject } from "../../config/project/project.ts";
+import { loadSettings, type Settings } from "../../config/settings/settings.ts";
 import type { InitPlan, InitUnitPlan } from "../../kernel/init-manager.ts";
 import type { ChildSpec, SupervisorSpec } from "../../kernel/supervisor/spec.ts";
 import type { DeviceLease, Limit, SpawnOpts } from "../../kernel/types.ts";

@@ -1,11 +1,11 @@
 /** Runs the units of init.yaml. */
 
 import { existsSync } from "node:fs";
-import { daemonEnvironment, userEnv } from "../../config/environment.ts";
+import { daemonEnvironment, userEnv } from "../../config/environment/environment.ts";
+import type { Env, UserPaths } from "../../config/environment/paths.ts";
 import { filesOfInit, loadProjectInit, loadUserInit, projectInitFile } from "../../config/init.ts";
-import type { Env, UserPaths } from "../../config/paths.ts";
-import type { Project } from "../../config/project.ts";
-import { loadSettings } from "../../config/settings.ts";
+import type { Project } from "../../config/project/project.ts";
+import { loadSettings } from "../../config/settings/settings.ts";
 import type { InitManager } from "../../kernel/init-manager.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";

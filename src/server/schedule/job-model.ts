@@ -1,6 +1,6 @@
 /** Checks the name of a job's model before its first run needs it. */
 
-import { knownModels } from "../../config/model-facts.ts";
+import { knownModels } from "../../config/providers/model-facts.ts";
 import type { SpawnOpts } from "../../kernel/types.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
 import { SyscallError } from "../../plugin/index.ts";

@@ -1,8 +1,8 @@
 /** Plans a run of a job as a spawn without a caller; a plan that is released again is the pre-flight. */
 
 import { existsSync } from "node:fs";
-import { daemonEnvironment, userEnv } from "../../config/environment.ts";
-import type { Env, UserPaths } from "../../config/paths.ts";
+import { daemonEnvironment, userEnv } from "../../config/environment/environment.ts";
+import type { Env, UserPaths } from "../../config/environment/paths.ts";
 import type { StoredJob } from "../../cron/job.ts";
 import type { Preflight } from "../../cron/ports.ts";
 import type { AgentInfo, SpawnOpts } from "../../kernel/types.ts";

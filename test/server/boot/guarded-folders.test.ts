@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { userPaths } from "../../../src/config/paths.ts";
+import { userPaths } from "../../../src/config/environment/paths.ts";
 import { guardedFolders } from "../../../src/server/boot/guarded-folders.ts";
 
 // Jobs outside of projects have their ledger there: with a row of its own, a run could hide an instant.

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { PROJECT_KEYS } from "../../../src/config/project-keys.ts";
+import { PROJECT_KEYS } from "../../../src/config/trust/project-keys.ts";
 import { DEFINITIONS, INSTRUCTIONS } from "../../../src/server/plan/base-definitions.ts";
 
 test("every file of a project that has an effect comes from the base, except records", () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { defaultSettings } from "../../../src/config/settings.ts";
+import { defaultSettings } from "../../../src/config/settings/settings.ts";
 import { providerFacts } from "../../../src/kernel/process/provider-facts.ts";
 import type { ProviderChoice, SpawnOpts } from "../../../src/kernel/types.ts";
 import {

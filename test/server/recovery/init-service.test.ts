@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { findProject } from "../../../src/config/project.ts";
-import { Trust } from "../../../src/config/trust.ts";
+import { findProject } from "../../../src/config/project/project.ts";
+import { Trust } from "../../../src/config/trust/trust.ts";
 import type { InitPlan, InitUnitStatus } from "../../../src/kernel/init-manager.ts";
 import { loggerTo } from "../../../src/lib/logger.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";

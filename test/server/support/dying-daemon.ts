@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname } from "node:path";
-import { userPaths } from "../../../src/config/paths.ts";
+import { userPaths } from "../../../src/config/environment/paths.ts";
 import { PROTOCOL } from "../../../src/protocol/frame.ts";
 import { commit, version } from "../../../src/version.ts";
 

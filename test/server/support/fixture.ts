@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Client } from "../../../src/client/client.ts";
 import { overStream } from "../../../src/client/memory.ts";
-import { defaultSettings } from "../../../src/config/settings.ts";
+import { defaultSettings } from "../../../src/config/settings/settings.ts";
 import type { SpawnOpts } from "../../../src/kernel/types.ts";
 import { type Clock, realClock } from "../../../src/lib/clock.ts";
 import { type Logger, loggerTo } from "../../../src/lib/logger.ts";

@@ -9,7 +9,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type UserPaths, userPaths } from "../../../src/config/paths.ts";
+import { type UserPaths, userPaths } from "../../../src/config/environment/paths.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { until } from "../../support/until.ts";
 

@@ -1,0 +1,172 @@
+/** Lists the places of agents: folders of the project and the user, files of Claude Code, the binary. */
+
+import { type Dirent, existsSync } from "node:fs";
+import { join } from "node:path";
+import { type FrontMatter, splitFrontMatter } from "../../lib/front-matter.ts";
+import {
+  type ConfigSources,
+  EMBEDDED,
+  embeddedNames,
+  inProject,
+  isFolderName,
+  type Problem,
+  problemsOf,
+  type Root,
+  type Tier,
+} from "../config-sources.ts";
+import { entriesIn, FileCache, readText } from "../files/file.ts";
+import { type Checked, readYaml, stockYaml } from "../files/yaml.ts";
+import { AGENT_FILE, AgentFile, stockLabel } from "./agent-file.ts";
+import { type ClaudeAgent, claudeName, readClaudeAgent } from "./claude-agent.ts";
+
+export const INSTRUCTIONS_FILE = "instructions.md";
+
+/** An agent that has not been read yet. */
+export interface AgentSource {
+  name: string;
+  /** The path of its agent.yaml, or "embedded". */
+  source: string;
+  tier: Tier;
+  isThere(): boolean;
+  manifest(): Promise<Checked<typeof AgentFile> | null>;
+  instructions(): string | null;
+  /** Both files as one text, for comparison. */
+  content(): string;
+  /** A file of Claude Code: what it denies, and what of it has no effect. Its models and skills may be missing here. */
+  claude?(): Promise<Pick<ClaudeAgent, "deny" | "notes">>;
+}
+
+const instructionFiles = new FileCache((content) => content.trim());
+
+/** Every agent that is found, the nearest of a name first. What can't be listed is added to `problems`. */
+export function everyAgent(sources: ConfigSources, problems: Problem[]): AgentSource[] {
+  const inFolders = roots(sources).flatMap((root) =>
+    root.isClaude
+      ? claudeFiles(root, problems).map((file) => ofClaude(root, file))
+      : foldersOf(root, problems).map((name) => onDisk(root, name)),
+  );
+  return [...inFolders, ...embeddedNames(sources.agents).flatMap((name) => embedded(name, sources))];
+}
+
+/** Where an agent of this name may be, the nearest first. */
+export function sourcesOf(name: string, sources: ConfigSources): AgentSource[] {
+  if (!isFolderName(name)) return [];
+  const inFolders = roots(sources).flatMap((root) =>
+    root.isClaude
+      ? claudeFiles(root, [])
+          .map((file) => ofClaude(root, file))
+          .filter((one) => one.name === name)
+          .slice(0, 1)
+      : [onDisk(root, name)],
+  );
+  return [...inFolders, ...embedded(name, sources)];
+}
+
+/** The nearest first. `isClaude`: it holds Markdown files of Claude Code. */
+function roots(sources: ConfigSources): (Root & { isClaude?: boolean })[] {
+  return [
+    ...inProject(sources, "agents", ".rnix/agents"),
+    ...inProject(sources, CLAUDE_AGENTS).map((root) => ({ ...root, isClaude: true })),
+    { dir: join(sources.configDir, "agents"), tier: "user" },
+    { dir: join(sources.home, CLAUDE_AGENTS), tier: "user", isClaude: true },
+  ];
+}
+
+const CLAUDE_AGENTS = ".claude/agents";
+/** More files in one folder are not read. */
+const MAX_CLAUDE_FILES = 500;
+
+interface ClaudeFile {
+  path: string;
+  name: string;
+  text: string;
+  parts: FrontMatter;
+}
+
+const claudeTexts = new FileCache((text) => ({ text, parts: splitFrontMatter(text) }));
+
+/** Markdown files with a name in their front matter; others are no agents. */
+function claudeFiles({ dir }: Root, problems: Problem[]): ClaudeFile[] {
+  return listed(dir, problems)
+    .map(({ name }) => name)
+    .filter((name) => name.endsWith(".md"))
+    .toSorted()
+    .slice(0, MAX_CLAUDE_FILES)
+    .flatMap((file): ClaudeFile[] => {
+      const path = join(dir, file);
+      try {
+        const read = claudeTexts.get(path);
+        const name = read?.parts && claudeName(read.parts);
+        return read?.parts && name && isFolderName(name)
+          ? [{ path, name, text: read.text, parts: read.parts }]
+          : [];
+      } catch (error) {
+        problems.push(...problemsOf(error, path));
+        return [];
+      }
+    });
+}
+
+function ofClaude({ tier }: Root, { path, name, text, parts }: ClaudeFile): AgentSource {
+  const read = (): Promise<ClaudeAgent> => readClaudeAgent(path, parts);
+  return {
+    name,
+    source: path,
+    tier,
+    isThere: () => true,
+    manifest: async () => (await read()).manifest,
+    instructions: () => parts.body,
+    content: () => text,
+    claude: read,
+  };
+}
+
+/** Folders with an agent.yaml. `agents/` is a common name, so other folders in it are ignored. */
+function foldersOf({ dir }: Root, problems: Problem[]): string[] {
+  return listed(dir, problems)
+    .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
+    .map(({ name }) => name)
+    .filter((name) => existsSync(join(dir, name, AGENT_FILE)))
+    .toSorted();
+}
+
+function listed(dir: string, problems: Problem[]): Dirent[] {
+  try {
+    return entriesIn(dir);
+  } catch (error) {
+    problems.push(...problemsOf(error, dir));
+    return [];
+  }
+}
+
+function onDisk({ dir, tier }: Root, name: string): AgentSource {
+  const source = join(dir, name, AGENT_FILE);
+  const instructions = join(dir, name, INSTRUCTIONS_FILE);
+  return {
+    name,
+    source,
+    tier,
+    isThere: () => existsSync(source),
+    manifest: () => readYaml(AgentFile, source),
+    instructions: () => instructionFiles.get(instructions),
+    content: () => `${readText(source)}\n${readText(instructions)}`,
+  };
+}
+
+function embedded(name: string, sources: ConfigSources): AgentSource[] {
+  const fileOf = (file: string) => sources.agents.find(({ path }) => path === `${name}/${file}`);
+  const manifest = fileOf(AGENT_FILE);
+  if (manifest === undefined) return [];
+  const instructions = fileOf(INSTRUCTIONS_FILE)?.text ?? null;
+  return [
+    {
+      name,
+      source: EMBEDDED,
+      tier: "embedded",
+      isThere: () => true,
+      manifest: async () => stockYaml(AgentFile, manifest.front, manifest.text, stockLabel(manifest.path)),
+      instructions: () => instructions?.trim() ?? null,
+      content: () => `${manifest.text}\n${instructions}`,
+    },
+  ];
+}

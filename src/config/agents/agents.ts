@@ -1,0 +1,264 @@
+/** Finds and reads agents. */
+
+import { dirname, join } from "node:path";
+import type { AgentInfo } from "../../kernel/types.ts";
+import { type Effort, SyscallError } from "../../plugin/index.ts";
+import {
+  type ConfigSources,
+  EMBEDDED,
+  type Problem,
+  problemsOf,
+  refuseEscape,
+  type Tier,
+  unreadable,
+  workTreeOf,
+} from "../config-sources.ts";
+import { allNamed, filesOfLine, type NamedFiles } from "../files/named-files.ts";
+import { suggestion } from "../files/suggestion.ts";
+import { yamlError } from "../files/yaml.ts";
+import type { McpServerRef } from "../mcp/mcp.ts";
+import { loadSettings } from "../settings/settings.ts";
+import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "../trust/outranked.ts";
+import { type AgentFront, EVERY } from "./agent-file.ts";
+import { agentSkill, type SkillNews, skillsOfAgent } from "./agent-skills.ts";
+import { type AgentSource, everyAgent, INSTRUCTIONS_FILE, sourcesOf } from "./agent-sources.ts";
+import { type AskedKey, askedOf, without } from "./project-agent.ts";
+
+/** An agent as its files define it, with what a spawn needs beside the kernel's part. */
+export interface Agent extends AgentInfo {
+  tier: Tier;
+  /** From its `models`. */
+  provider?: string;
+  model?: string;
+  /** `model` or `provider/model`, in the order in which they are tried. */
+  fallback?: readonly string[];
+  effort?: Effort;
+  sandbox?: "auto" | "required" | "off";
+  /** MCP servers that it names. */
+  mcp: McpServerRef[];
+  /** It takes every trusted MCP server beside those. */
+  mcpAll: boolean;
+  /** It declares checks that are not trusted: see `requireChecks`. */
+  checksWithheld: boolean;
+  /** Rules that it denies. */
+  deny: string[];
+  /** The model that a file of Claude Code names: it counts for Anthropic and the Claude Code CLI only. */
+  claudeModel?: string;
+  /** Its other keys that are not trusted and do not count. */
+  withheld: AskedKey[];
+  /** What waits for trust: skills, and agents of the project that do not replace this one. */
+  untrusted: string[];
+  /** Shown to the user: what is wrong with its skills. */
+  notices: string[];
+}
+
+interface AgentList {
+  agents: Agent[];
+  problems: Problem[];
+  shadowed: { name: string; path: string; by: string }[];
+}
+
+/** All agents, sorted by name. A broken one is in `problems`; the others are not affected. */
+export async function loadAgents(sources: ConfigSources): Promise<AgentList> {
+  const list: AgentList = { agents: [], problems: [], shadowed: [] };
+  const byName = new Map<string, AgentSource>();
+  for (const found of everyAgent(sources, list.problems)) {
+    try {
+      const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
+      if (known) {
+        if (!isSame(found, known)) {
+          list.shadowed.push({ name: found.name, path: found.source, by: known.source });
+        }
+        continue;
+      }
+      const nearer = byName.get(found.name);
+      if (!nearer) {
+        byName.set(found.name, found);
+        list.agents.push(...[await read(found, sources)].filter((agent) => agent !== null));
+      } else if (nearer.content() !== found.content()) {
+        list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
+      }
+    } catch (error) {
+      list.problems.push(...problemsOf(error, found.source));
+    }
+  }
+  list.agents.sort((a, b) => (a.name < b.name ? -1 : 1));
+  return list;
+}
+
+/** The nearest agent of this name. Fails with NOT_FOUND, which lists the others, or INVALID with file, line and column. */
+export async function loadAgent(name: string, sources: ConfigSources): Promise<Agent> {
+  const untrusted: string[] = [];
+  const all = sourcesOf(name, sources);
+  for (const found of all) {
+    const known = outrankedBy(found, all, sources.trust);
+    if (known) {
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known, "agent"));
+      continue;
+    }
+    const agent = await read(found, sources);
+    if (agent) return { ...agent, untrusted: [...untrusted, ...agent.untrusted] };
+  }
+  const names = new Set(everyAgent(sources, []).map((found) => found.name));
+  throw new SyscallError("NOT_FOUND", `There is no agent "${name}".${suggestion(name, names)}`);
+}
+
+/**
+ * For runs that use the agent's own checks. Fails with INVALID (exit 64) when the checks are not trusted: a run without
+ * its checks must never look like one that passed.
+ */
+export function requireChecks(agent: Agent): void {
+  if (!agent.checksWithheld) return;
+  throw new SyscallError(
+    "INVALID",
+    `The agent ${agent.name} declares checks, and the project is not trusted to run them: look at ${agent.source}, then run \`rnix trust\`, or give --trust for this run.`,
+  );
+}
+
+/** The agents of the project that need trust, and for what. An agent that cannot be read runs nothing. */
+export async function projectAgents(sources: ConfigSources): Promise<ProjectAgent[]> {
+  const { values: limits } = await loadSettings(sources);
+  const byName = new Map<string, ProjectAgent>();
+  for (const found of everyAgent(sources, [])) {
+    const { name, source, tier, manifest } = found;
+    if (tier !== "project" || byName.has(name)) continue;
+    const known = knownAmong(sourcesOf(name, sources));
+    if (known && isSame(found, known)) continue;
+    // An unreadable agent needs no trust. `rnix agents` and a spawn report its problem.
+    const front = (await manifest().catch(unreadable))?.value;
+    const asked = front ? askedOf(front, limits, known && ownerText(known, "agent")) : [];
+    byName.set(name, { name, file: source, asked, named: filesOfChecks(front?.checks ?? [], sources) });
+  }
+  return [...byName.values()].filter(({ asked }) => asked.length > 0);
+}
+
+interface ProjectAgent {
+  name: string;
+  file: string;
+  asked: AskedKey[];
+  /** The files of the project that its checks name. */
+  named: NamedFiles;
+}
+
+/** The key of agent.yaml that holds commands. */
+export const AGENT_CHECKS = "checks";
+
+function filesOfChecks(checks: readonly string[], sources: ConfigSources): NamedFiles {
+  const dir = workTreeOf(sources);
+  return allNamed(checks.map((check) => filesOfLine(check, dir, dir)));
+}
+
+/** The keys of a project's agent that are not trusted. */
+async function refusedOf(found: AgentSource, front: AgentFront, sources: ConfigSources): Promise<AskedKey[]> {
+  if (found.tier !== "project") return [];
+  const known = knownAmong(sourcesOf(found.name, sources));
+  const { values: limits } = await loadSettings(sources);
+  const { trust } = sources;
+  return askedOf(front, limits, known && ownerText(known, "agent")).filter(
+    ({ key, value }) =>
+      !trust.allowsPart(found.source, key, value) ||
+      (key === AGENT_CHECKS && !trust.allowsNamed(filesOfChecks(front.checks ?? [], sources))),
+  );
+}
+
+/** null when the file does not exist. */
+async function read(found: AgentSource, sources: ConfigSources): Promise<Agent | null> {
+  const manifest = await found.manifest();
+  if (!manifest) return null;
+  if (found.tier === "project") {
+    refuseEscape(found.source, sources.project);
+    refuseEscape(join(dirname(found.source), INSTRUCTIONS_FILE), sources.project);
+  }
+  const { value: written, text: yaml } = manifest;
+  if (written.name !== found.name) {
+    throw yamlError(yaml, ["name"], `expected the folder's name "${found.name}", got "${written.name}"`);
+  }
+  const refused = await refusedOf(found, written, sources);
+  const value = refused.length === 0 ? written : without(written, refused);
+  const claude = await found.claude?.();
+  const news: SkillNews = { untrusted: [], notices: [...(claude?.notes ?? [])] };
+  const isForeign = claude !== undefined;
+  const skills = await skillsOfAgent(value, { yaml, sources, news, isForeign });
+  const isRefused = (asked: string): boolean => refused.some(({ key }) => key === asked);
+  const servers = [...(value.mcp ?? []).entries()].flatMap(([index, server]) =>
+    server === EVERY ? [] : [{ index, ...(typeof server === "string" ? { name: server } : server) }],
+  );
+  const takesAll = value.mcp?.includes(EVERY) === true;
+  return {
+    name: value.name,
+    description: value.description,
+    instructions: instructionsOf(found),
+    ...skills,
+    allowedTools: value.allowed_tools ?? ["*"],
+    ask: value.ask,
+    maxSteps: value.max_steps,
+    contextBudget: value.context_budget,
+    maxCost: value.max_cost,
+    timeoutMs: value.timeout,
+    checks: value.checks ?? [],
+    checkAttempts: value.check_attempts ?? undefined,
+    mcpAll: takesAll && !isRefused("mcp"),
+    mcp: servers.map(({ index, name, required = true }) => ({
+      name,
+      required,
+      ...(isRefused("mcp") && { untrusted: found.source }),
+      wrong: (message) => yamlError(yaml, ["mcp", index], message),
+    })),
+    source: found.source,
+    tier: found.tier,
+    provider: value.models?.provider,
+    ...(claude ? { claudeModel: value.models?.preferred } : { model: value.models?.preferred }),
+    deny: claude?.deny ?? [],
+    fallback: value.models?.fallback,
+    effort: value.models?.effort,
+    sandbox: value.sandbox,
+    checksWithheld: isRefused(AGENT_CHECKS),
+    withheld: refused.filter(({ key }) => key !== AGENT_CHECKS && (key !== "mcp" || servers.length === 0)),
+    ...news,
+  };
+}
+
+/**
+ * The agent with these skills and servers of a command line. Fails with INVALID for a skill that does not exist, is broken
+ * or is not trusted.
+ */
+export async function withAdded(
+  agent: Agent,
+  { skill = [], mcp = [] }: { skill?: readonly string[]; mcp?: readonly string[] },
+  sources: ConfigSources,
+): Promise<Agent> {
+  const news: SkillNews = { untrusted: [], notices: [] };
+  const wrong = (flag: string) => (message: string) => new SyscallError("INVALID", `${flag}: ${message}`);
+  const fresh = skill.filter((name) => !agent.skills.some((one) => one.name === name));
+  const loaded = await Promise.all(
+    [...new Set(fresh)].map((name) => agentSkill(name, sources, news, wrong("--skill"))),
+  );
+  const [waits] = news.untrusted;
+  if (waits !== undefined)
+    throw wrong("--skill")(`not trusted: ${waits}. Run \`rnix trust\`, or give --trust.`);
+  const added = loaded.flat();
+  return {
+    ...agent,
+    skills: [...agent.skills, ...added],
+    deferredSkills: agent.deferredSkills.filter(({ name }) => !added.some((one) => one.name === name)),
+    mcp: [
+      ...agent.mcp.filter(({ name }) => !mcp.includes(name)),
+      ...[...new Set(mcp)].map((name) => ({ name, required: true, wrong: wrong("--mcp") })),
+    ],
+    notices: [...agent.notices, ...news.notices],
+  };
+}
+
+function instructionsOf(found: AgentSource): string {
+  const instructions = found.instructions();
+  if (instructions) return instructions;
+  if (found.claude) {
+    throw new SyscallError(
+      "INVALID",
+      `${found.source}: expected the agent's instructions after the front matter.`,
+    );
+  }
+  const file = found.source === EMBEDDED ? INSTRUCTIONS_FILE : join(dirname(found.source), INSTRUCTIONS_FILE);
+  const what = instructions === null ? "found none" : "found it empty";
+  throw new SyscallError("INVALID", `${file}: expected the agent's instructions, ${what}.`);
+}

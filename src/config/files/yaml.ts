@@ -1,0 +1,288 @@
+/** Reads YAML and reports mistakes with file, line and column. */
+
+import type { Document, LineCounter, Node } from "yaml";
+import type { ZodType, z } from "zod";
+import { SyscallError } from "../../plugin/index.ts";
+import { FileCache, pathExists } from "./file.ts";
+
+/** A parsed YAML text with the positions of its parts. Immutable, so it may be shared. */
+export interface YamlText {
+  /** The file's path, for messages. */
+  file: string;
+  /** An empty document is an empty mapping. */
+  value: unknown;
+  /** `key`: the position of the last part's key instead of its value. */
+  position(path: readonly PropertyKey[], what?: "key" | "value"): YamlPosition;
+}
+
+interface YamlPosition {
+  line: number;
+  column: number;
+}
+
+interface Finding extends YamlPosition {
+  message: string;
+}
+
+/** The limit of aliases in one text, against exponential expansion. */
+const MAX_ALIASES = 100;
+const MAX_SHOWN = 5;
+/** The limit of mistakes whose position is looked up: each costs a walk through the document. */
+const MAX_LOCATED = 50;
+/** Configuration is written by people. The parser runs in the daemon's thread, on files of untrusted projects too. */
+const MAX_TEXT_BYTES = 128 * 1024;
+const MAX_DEPTH = 50;
+
+/**
+ * Reads and checks a YAML file. Returns null when there is no such file. Fails with INVALID, which names file, line and
+ * column of the first five mistakes. The text is parsed again only when the file has changed.
+ */
+export async function readYaml<S extends ZodType>(schema: S, file: string): Promise<Checked<S> | null> {
+  if (!pathExists(file)) return null;
+  const yaml = await library();
+  cache ??= new FileCache((text, path) => parse(yaml, text, path));
+  const text = cache.get(file);
+  return text && { value: check(schema, text), text };
+}
+
+/**
+ * Checks a YAML text, such as the front matter of a file. `firstLine`: the line of the file at which `text` begins.
+ * `maxBytes`: larger than the default only in a command, never in the daemon.
+ */
+export async function parseYaml<S extends ZodType>(
+  schema: S,
+  text: string,
+  file: string,
+  { firstLine = 1, maxBytes = MAX_TEXT_BYTES }: { firstLine?: number; maxBytes?: number } = {},
+): Promise<Checked<S>> {
+  const cached = texts.get(file);
+  const parsed =
+    cached?.source === text ? cached.parsed : parse(await library(), text, file, { firstLine, maxBytes });
+  if (texts.size >= MAX_TEXTS) texts.delete(texts.keys().next().value ?? "");
+  texts.set(file, { source: text, parsed });
+  return { value: check(schema, parsed), text: parsed };
+}
+
+/**
+ * Checks an embedded YAML text with Bun's own parser, which needs no loading time. That parser reports no positions and
+ * accepts duplicate keys, so it is used for embedded files only.
+ */
+export function parseStockYaml<S extends ZodType>(schema: S, text: string, file: string): Checked<S> {
+  const parsed = stockText(file, Bun.YAML.parse(text) ?? {});
+  return { value: check(schema, parsed), text: parsed };
+}
+
+/** The embedded YAML as the build has parsed it (`front`), else parsed now. */
+export function stockYaml<S extends ZodType>(
+  schema: S,
+  front: z.infer<S> | undefined,
+  text: string,
+  file: string,
+): Checked<S> {
+  return front === undefined
+    ? parseStockYaml(schema, text, file)
+    : { value: front, text: stockText(file, front) };
+}
+
+export interface Checked<S extends ZodType> {
+  value: z.infer<S>;
+  text: YamlText;
+}
+
+/** An INVALID error at a part of the text, for rules that a schema cannot express. */
+export function yamlError(
+  text: YamlText,
+  path: readonly PropertyKey[],
+  message: string,
+  what: "key" | "value" = "value",
+): SyscallError {
+  return invalid(text.file, [{ ...text.position(path, what), message }]);
+}
+
+function stockText(file: string, value: unknown): YamlText {
+  return { file, value, position: () => ({ line: 1, column: 1 }) };
+}
+
+let cache: FileCache<YamlText> | undefined;
+/** Parsed front matter by file. It is parsed again only when the text has changed. */
+const texts = new Map<string, { source: string; parsed: YamlText }>();
+const MAX_TEXTS = 512;
+
+type Library = typeof import("yaml");
+type ZodIssue = z.core.$ZodIssue;
+
+/** Loaded on first use: a run without configuration files does not need it. */
+function library(): Promise<Library> {
+  return import("yaml");
+}
+
+function parse(
+  yaml: Library,
+  text: string,
+  file: string,
+  { firstLine = 1, maxBytes = MAX_TEXT_BYTES }: { firstLine?: number; maxBytes?: number } = {},
+): YamlText {
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxBytes) {
+    throw new SyscallError(
+      "INVALID",
+      `${file}: expected at most ${maxBytes / 1024} KiB of YAML, found ${bytes} bytes.`,
+    );
+  }
+  const lines = new yaml.LineCounter();
+  const document = yaml.parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    // The library compares every pair of keys; `walk` finds duplicates in linear time.
+    uniqueKeys: false,
+    stringKeys: true,
+  });
+  const at = (offset: number): YamlPosition => positionOf(lines, offset, firstLine);
+  const findings: Finding[] = [...document.errors, ...document.warnings].map(({ message, pos }) => ({
+    ...at(pos[0]),
+    message,
+  }));
+  const found = walk(yaml, document.contents);
+  findings.push(...found.map(({ offset, message }) => ({ ...at(offset), message })));
+  if (findings.length > 0) throw invalid(file, findings);
+  return {
+    file,
+    value: plain(document, file),
+    position: (path, what = "value") => at(offsetOf(yaml, document, path, what)),
+  };
+}
+
+interface Problem {
+  offset: number;
+  message: string;
+}
+
+/** Visits each node once, down to `MAX_DEPTH`. Finds unknown and circular aliases, duplicate keys and too much depth. */
+function walk(yaml: Library, top: unknown): Problem[] {
+  const problems: Problem[] = [];
+  /** The anchors so far; true while the walk is inside the anchored node. */
+  const anchors = new Map<string, boolean>();
+  const look = (node: unknown, depth: number): void => {
+    const problem = (message: string): void =>
+      void problems.push({ offset: startOf(yaml, node) ?? 0, message });
+    if (yaml.isAlias(node)) {
+      const isOpen = anchors.get(node.source);
+      if (isOpen === undefined) problem(`there is no anchor &${node.source}`);
+      if (isOpen) problem(`*${node.source} refers to a node that contains it`);
+    }
+    const anchor = yaml.isCollection(node) || yaml.isScalar(node) ? node.anchor : undefined;
+    if (anchor !== undefined) anchors.set(anchor, false);
+    if (!yaml.isCollection(node)) return;
+    if (depth === MAX_DEPTH) {
+      problem(`expected at most ${MAX_DEPTH} levels`);
+      return;
+    }
+    if (anchor !== undefined) anchors.set(anchor, true);
+    const keys = new Set<string>();
+    for (const item of node.items) {
+      if (!yaml.isPair(item)) {
+        look(item, depth + 1);
+        continue;
+      }
+      const key = yaml.isScalar(item.key) ? String(item.key.value) : undefined;
+      if (key !== undefined && keys.has(key)) {
+        problems.push({ offset: startOf(yaml, item.key) ?? 0, message: "Map keys must be unique" });
+      }
+      if (key !== undefined) keys.add(key);
+      look(item.key, depth + 1);
+      look(item.value, depth + 1);
+    }
+    if (anchor !== undefined) anchors.set(anchor, false);
+  };
+  look(top, 0);
+  return problems;
+}
+
+function plain(document: Document, file: string): unknown {
+  try {
+    return document.toJS({ maxAliasCount: MAX_ALIASES }) ?? {};
+  } catch (cause) {
+    throw new SyscallError("INVALID", `${file}: expected at most ${MAX_ALIASES} uses of aliases.`, { cause });
+  }
+}
+
+/** The offset of the deepest existing part of `path`. */
+function offsetOf(
+  yaml: Library,
+  document: Document,
+  path: readonly PropertyKey[],
+  what: "key" | "value",
+): number {
+  let node: unknown = document.contents;
+  let offset = startOf(yaml, node) ?? 0;
+  for (const [index, part] of path.entries()) {
+    if (yaml.isAlias(node)) node = node.resolve(document);
+    const last = index === path.length - 1;
+    if (yaml.isMap(node)) {
+      const pair = node.items.find(({ key }) => yaml.isScalar(key) && String(key.value) === String(part));
+      if (!pair) return offset;
+      const key = startOf(yaml, pair.key);
+      node = pair.value;
+      offset = (last && what === "key" ? key : (startOf(yaml, node) ?? key)) ?? offset;
+    } else if (yaml.isSeq(node)) {
+      node = node.items[Number(part)];
+      offset = startOf(yaml, node) ?? offset;
+    } else {
+      return offset;
+    }
+  }
+  return offset;
+}
+
+function startOf(yaml: Library, node: unknown): number | undefined {
+  return yaml.isNode(node) ? (node satisfies Node).range?.[0] : undefined;
+}
+
+function positionOf(lines: LineCounter, offset: number, firstLine: number): YamlPosition {
+  const { line, col } = lines.linePos(offset);
+  return { line: Math.max(line, 1) + firstLine - 1, column: Math.max(col, 1) };
+}
+
+function check<S extends ZodType>(schema: S, text: YamlText): z.infer<S> {
+  const result = schema.safeParse(text.value);
+  if (result.success) return result.data;
+  const { issues } = result.error;
+  const count = issues.reduce((sum, issue) => sum + keysOf(issue).length, 0);
+  throw invalid(text.file, findingsOf(issues.slice(0, MAX_LOCATED), text), count);
+}
+
+/** The keys that an issue is about: one issue reports all unknown keys of a mapping. */
+function keysOf(issue: ZodIssue): readonly string[] {
+  return issue.code === "unrecognized_keys" ? issue.keys : [issue.path.join(".")];
+}
+
+function findingsOf(issues: readonly ZodIssue[], text: YamlText): Finding[] {
+  return issues.flatMap((issue): Finding[] => {
+    if (issue.code === "unrecognized_keys") {
+      // values.ts writes one line for each of the keys, in their order.
+      const messages = issue.message.split("\n");
+      return issue.keys.slice(0, MAX_LOCATED).map((key, index) => ({
+        ...text.position([...issue.path, key], "key"),
+        message: messages[index] ?? issue.message,
+      }));
+    }
+    if (issue.code === "invalid_key") {
+      const message = `"${String(issue.path.at(-1))}": ${issue.issues[0]?.message ?? issue.message}`;
+      return [{ ...text.position(issue.path, "key"), message }];
+    }
+    return [{ ...text.position(issue.path), message: `${named(issue.path)}${issue.message}` }];
+  });
+}
+
+function named(path: readonly PropertyKey[]): string {
+  return path.length === 0 ? "" : `${path.map(String).join(".")}: `;
+}
+
+function invalid(file: string, findings: Finding[], count = findings.length): SyscallError {
+  const sorted = findings.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const lines = sorted
+    .slice(0, MAX_SHOWN)
+    .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`);
+  if (count > MAX_SHOWN) lines.push(`${file}: and ${count - MAX_SHOWN} more`);
+  return new SyscallError("INVALID", lines.join("\n"));
+}

@@ -1,0 +1,222 @@
+/** How the MCP servers of configuration files are mounted. */
+
+import type { MountRequest } from "../../kernel/types.ts";
+import type { SettingValues } from "../../options/settings.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { type ConfigSources, workTreeOf } from "../config-sources.ts";
+import type { Env } from "../environment/paths.ts";
+import { suggestion } from "../files/suggestion.ts";
+import type { McpEntry, Wrong } from "./mcp-entry.ts";
+import { type McpFile, mcpFiles } from "./mcp-files.ts";
+
+/** A server that an agent names. `wrong` makes an error at that position. */
+export interface McpServerRef {
+  name: string;
+  required: boolean;
+  /** The agent's file, if its servers are not trusted. */
+  untrusted?: string;
+  /** The resumed run had it. If it no longer exists, it is left out with a notice. */
+  had?: true;
+  wrong(message: string): SyscallError;
+}
+
+/** For servers that set no timeouts of their own. */
+type McpTimeouts = Pick<SettingValues, "mcp_mount_timeout" | "mcp_request_timeout" | "mcp_wait">;
+
+interface McpMounts {
+  mounts: MountRequest[];
+  /** What waits for trust, as shown to the user. */
+  untrusted: string[];
+  /** Shown to the user: which servers are left out, and why. */
+  notices: string[];
+}
+
+interface McpContext {
+  sources: Pick<ConfigSources, "project" | "base" | "configDir" | "trust">;
+  /** The environments for `${NAME}`. The first that has the variable counts. */
+  envs: readonly Env[];
+  timeouts: McpTimeouts;
+  /** Servers that already run for the project. */
+  services?: readonly string[];
+}
+
+/** The mount type, and the name of its plugin. */
+export const MCP = "mcp";
+
+/**
+ * Makes the mounts of the servers that an agent names, and with `all` of every other one that is trusted. Fails with
+ * INVALID, line and column, for a named server that is unknown or malformed, and for a required one that is not trusted
+ * or whose variable is not set. What else is wrong is in the notices.
+ */
+export async function mcpMounts(
+  { mcp: references, mcpAll }: { mcp: readonly McpServerRef[]; mcpAll: boolean },
+  context: McpContext,
+): Promise<McpMounts> {
+  const result: McpMounts = { mounts: [], untrusted: [], notices: [] };
+  if (references.length === 0 && !mcpAll) return result;
+  const { files, problems } = await mcpFiles(context.sources);
+  const [problem] = problems;
+  // The file may define a server that is named.
+  if (problem && references.some(({ had }) => !had)) throw problem;
+  result.notices.push(...problems.map(({ message }) => `MCP servers are left out: ${message}`));
+  for (const reference of references) {
+    const found = findServer(reference, files, context);
+    if ("mount" in found) result.mounts.push(found.mount);
+    else if (reference.required) throw new SyscallError("INVALID", found.why);
+    else result.notices.push(found.why);
+  }
+  if (mcpAll) offerOthers(references, files, context, result);
+  return result;
+}
+
+/** Every server that no reference names: one that is wrong keeps no run from beginning. */
+function offerOthers(
+  references: readonly McpServerRef[],
+  files: readonly McpFile[],
+  context: McpContext,
+  result: McpMounts,
+): void {
+  const all = new Set([...files.flatMap(({ names }) => names), ...(context.services ?? [])]);
+  const waiting = new Map<string, string[]>();
+  for (const name of all) {
+    if (references.some((reference) => reference.name === name)) continue;
+    const wrong = (message: string): SyscallError => new SyscallError("INVALID", message);
+    try {
+      const found = findServer({ name, required: false, wrong }, files, context);
+      if ("mount" in found) result.mounts.push({ ...found.mount, offered: true });
+      else if (!found.waits) result.notices.push(found.why);
+      else waiting.set(found.waits, [...(waiting.get(found.waits) ?? []), name]);
+    } catch (error) {
+      if (!(error instanceof SyscallError)) throw error;
+      result.notices.push(`The MCP server ${name} is left out: ${error.message}`);
+    }
+  }
+  for (const [what, names] of waiting) {
+    result.untrusted.push(
+      `the MCP ${names.length === 1 ? "server" : "servers"} ${names.join(", ")} of ${what}`,
+    );
+  }
+}
+
+/** The mount of one server, or why there is none. `waits`: what must be trusted first. */
+function findServer(
+  { name, required, untrusted, had, wrong }: McpServerRef,
+  files: readonly McpFile[],
+  { sources, envs, timeouts, services = [] }: McpContext,
+): { mount: MountRequest } | { why: string; waits?: string } {
+  const naming = files.filter((file) => file.names.includes(name));
+  const file = naming.find(({ trusts }) => trusts(name));
+  const waitMs = required || had ? undefined : timeouts.mcp_wait;
+  if (untrusted !== undefined && (file || services.includes(name))) return leftOut(name, untrusted);
+  if (services.includes(name)) return { mount: { type: MCP, name, config: { name }, required, waitMs } };
+  if (file) {
+    try {
+      const entry = outsideCheckout(name, file, sources);
+      const request = mcpRequest(name, entry, file.wrong(name), { timeouts, envs });
+      return { mount: { ...request, required, waitMs } };
+    } catch (thrown) {
+      if (thrown instanceof MissingVariable) return { why: thrown.message };
+      throw thrown;
+    }
+  }
+  const [withheld] = naming;
+  if (withheld?.changed(name)) {
+    return { why: `The MCP server ${name} is left out: the checkout changes a file that its command names.` };
+  }
+  if (withheld) {
+    const what = withheld.trusted ? `a file that its command names in ${withheld.path}` : withheld.path;
+    return leftOut(name, what);
+  }
+  if (had)
+    return {
+      why: `The MCP server ${name}, which the run had, is in no mcp.yaml any more. It continues without the server.`,
+    };
+  const names = files.flatMap((known) => known.names);
+  const where = `.rnix/mcp.yaml, .mcp.json or ~/.config/rnix/mcp.yaml`;
+  throw wrong(
+    `expected an MCP server of ${where}, got ${JSON.stringify(name)}${names.length === 0 ? "; there is none" : "."}${suggestion(name, names)}`,
+  );
+}
+
+/**
+ * With `--base`, a server that gets variables starts beside the checkout, unless its command names files there. In the
+ * checkout, a package manager would read where packages come from, and could find the server itself.
+ */
+function outsideCheckout(name: string, file: McpFile, sources: McpContext["sources"]): McpEntry {
+  const entry = file.entry(name);
+  const { env = {}, args = [], cwd } = entry;
+  const takes = Object.keys(env).length > 0 || args.some((arg) => arg.includes("${"));
+  if (sources.base === undefined || !takes || cwd !== undefined) return entry;
+  const stays = file.named(name, workTreeOf(sources)).files.length > 0;
+  return stays ? entry : { ...entry, cwd: sources.project.dir };
+}
+
+function leftOut(name: string, waits: string): { why: string; waits: string } {
+  const why = `The MCP server ${name} is left out: ${waits} is not trusted. Look at it, then run \`rnix trust\`, or give --trust for this run.`;
+  return { why, waits };
+}
+
+/**
+ * The mount of a server. `${NAME}` and `${NAME:-default}` in its entry are replaced by variables. Fails with INVALID
+ * unless it has either a command or a URL, and with MissingVariable for a variable that is not set.
+ */
+export function mcpRequest(
+  name: string,
+  entry: McpEntry,
+  wrong: Wrong,
+  { timeouts, envs }: Pick<McpContext, "timeouts" | "envs">,
+): MountRequest {
+  const { command, url, type } = entry;
+  const http = type === undefined ? url !== undefined : type !== "stdio";
+  if (http ? url === undefined || command !== undefined : command === undefined || url !== undefined) {
+    throw wrong([], "expected either a command (stdio) or a url (http)");
+  }
+  const expand = (value: string, ...path: PropertyKey[]): string =>
+    expanded(value, envs, (message) => wrong(path, message));
+  const all = (values: Record<string, string> | undefined, field: string): Record<string, string> =>
+    Object.fromEntries(Object.entries(values ?? {}).map(([key, value]) => [key, expand(value, field, key)]));
+  const how = http
+    ? { url: expand(url ?? "", "url"), headers: all(entry.headers, "headers") }
+    : {
+        command: expand(command ?? "", "command"),
+        args: (entry.args ?? []).map((value, index) => expand(value, "args", index)),
+        env: all(entry.env, "env"),
+        ...(entry.cwd !== undefined && { cwd: expand(entry.cwd, "cwd") }),
+      };
+  if (http && !/^https?:\/\//.test(how.url ?? "")) throw wrong(["url"], "expected a URL of http or https");
+  const mountTimeoutMs = entry.mount_timeout ?? timeouts.mcp_mount_timeout;
+  return {
+    type: MCP,
+    name,
+    config: {
+      name,
+      ...how,
+      mountTimeoutMs,
+      requestTimeoutMs: entry.request_timeout ?? timeouts.mcp_request_timeout,
+      ...(entry.max_output !== undefined && { maxOutputBytes: entry.max_output }),
+    },
+    // The plugin's own deadline comes first: its message says more.
+    timeoutMs: mountTimeoutMs + MARGIN_MS,
+    shared: entry.shared,
+  };
+}
+
+/** How much later the kernel's deadline is than the plugin's own. */
+const MARGIN_MS = 1_000;
+
+/** An INVALID error for which an optional server is left out. */
+class MissingVariable extends SyscallError {}
+
+const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g;
+
+function expanded(value: string, envs: readonly Env[], wrong: (message: string) => SyscallError): string {
+  return value.replaceAll(VARIABLE, (_whole, name: string, otherwise: string | undefined) => {
+    const set = envs.map((env) => env[name]).find((text) => text !== undefined && text !== "");
+    if (set !== undefined) return set;
+    if (otherwise !== undefined) return otherwise;
+    const { code, message } = wrong(
+      `the variable ${name} is not set; set it, or write \${${name}:-} for nothing`,
+    );
+    throw new MissingVariable(code, message);
+  });
+}

@@ -1,0 +1,195 @@
+/** Finds the project of a folder. */
+
+import { lstatSync, mkdirSync, readdirSync, realpathSync, type Stats } from "node:fs";
+import { dirname, isAbsolute, join } from "node:path";
+import { errnoOf } from "../../lib/error-detail.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { type Env, userPaths } from "../environment/paths.ts";
+import { canWrite, fileError } from "../files/file.ts";
+
+/** The project of a command. It is found again for every run, never cached. */
+export interface Project {
+  /** Hash of the real path. A moved folder is another project. */
+  id: string;
+  /** Real path. For "none" the current folder, to which `/dev/fs` is confined. */
+  dir: string;
+  /** Where its runs are kept: `.rnix/data`, RNIX_DATA_DIR, or the user's own for "none" and for a read-only project. */
+  dataDir: string;
+  /** Set for a read-only project: its `.rnix/data`, which may have older runs. */
+  unwritableDataDir?: string;
+  /**
+   * Why it is a project: its `.rnix/`, its git root, or because it is the current folder. "none": the current folder
+   * can't be a project (HOME, /tmp …), so nothing in it is read as configuration and nothing is trusted.
+   */
+  kind: "rnix" | "git" | "folder" | "none";
+}
+
+interface CommandLocation {
+  /** Absolute, else INVALID. */
+  cwd: string;
+  home: string;
+  uid: number;
+  env: Env;
+}
+
+/** The file-system calls of the search, so that a test can set owners and borders. */
+interface ProjectFs {
+  realpath(path: string): string;
+  lstat(path: string): Pick<Stats, "dev" | "uid" | "mode" | "isDirectory"> | null;
+}
+
+/**
+ * Finds the nearest folder upwards that has a `.rnix/` and belongs to the user, else the nearest git root, else the
+ * current folder. HOME and the folders above it, world-writable folders and other file systems do not count. With `CI`
+ * set, a world-writable folder counts, unless it is one for all users as /tmp is: GitLab's runner clones with umask 0.
+ * Fails with NOT_FOUND when the current folder is gone.
+ */
+export function findProject(at: CommandLocation, fs: ProjectFs = realFs): Project {
+  const cwd = realFolder(at.cwd, fs);
+  const candidates = candidateFolders(cwd, realOr(at.home, fs), fs, Boolean(at.env.CI));
+  const own = candidates.find((dir) => belongsToUser(dir, at.uid, fs));
+  if (own !== undefined) return project(own, "rnix", at);
+  const git = candidates.find((dir) => fs.lstat(join(dir, ".git")) !== null);
+  if (git !== undefined) return project(git, "git", at);
+  return candidates[0] === cwd ? project(cwd, "folder", at) : project(cwd, "none", at);
+}
+
+/**
+ * Makes the data folder, which a run needs. Fails with UNAVAILABLE (exit 69) when it cannot be written, and with INVALID
+ * when a link leads out of the project.
+ */
+export function prepareProject(project: Project): void {
+  const inProject = project.kind !== "none" && project.dataDir === ownDataDir(project.dir);
+  if (inProject) requireNoLinks(project.dir);
+  try {
+    mkdirSync(project.dataDir, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const why = fileError(cause, project.dataDir, "make");
+    throw new SyscallError(
+      "UNAVAILABLE",
+      `${why.message} Runs are recorded there; set RNIX_DATA_DIR to a folder that you can write to.`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Fails with INVALID when a part of the path from the project to its records is a link. A project may come from another
+ * author, and its links could lead Rnix to write and remove files elsewhere.
+ */
+function requireNoLinks(dir: string): void {
+  const data = ownDataDir(dir);
+  // Below a run's folder, and in those of plugins, the writers check.
+  const links = [dirname(data), data, ...namesIn(data), ...namesIn(join(data, "cron"))];
+  const link = links.find((path) => lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink());
+  if (link === undefined) return;
+  throw new SyscallError(
+    "INVALID",
+    `${link} is a link, and Rnix follows no link to its records: it could write and remove files elsewhere. Remove the link. To keep records in another folder, set RNIX_DATA_DIR.`,
+  );
+}
+
+/** The entries of the folder, absolute. Empty for a link. */
+function namesIn(data: string): string[] {
+  if (!lstatSync(data, { throwIfNoEntry: false })?.isDirectory()) return [];
+  return readdirSync(data).map((name) => join(data, name));
+}
+
+const realFs: ProjectFs = {
+  realpath: (path) => realpathSync(path),
+  lstat(path) {
+    try {
+      return lstatSync(path, { throwIfNoEntry: false }) ?? null;
+    } catch (error) {
+      // A folder without access cannot be a project.
+      if (errnoOf(error) !== undefined) return null;
+      throw error;
+    }
+  },
+};
+
+/** The folders from the current one upwards that may be a project. */
+function candidateFolders(cwd: string, home: string, fs: ProjectFs, inPipeline: boolean): string[] {
+  const device = fs.lstat(cwd)?.dev;
+  const folders: string[] = [];
+  for (let dir = cwd; ; dir = dirname(dir)) {
+    const stat = fs.lstat(dir);
+    if (!stat || stat.dev !== device || isAtOrAbove(dir, home)) break;
+    if (!isWorldWritable(stat.mode) || (inPipeline && !isSticky(stat.mode))) folders.push(dir);
+  }
+  return folders;
+}
+
+/** True for the root folder, which ends every walk. */
+function isAtOrAbove(dir: string, home: string): boolean {
+  return dir === home || dir === dirname(dir) || home.startsWith(`${dir}/`);
+}
+
+function isWorldWritable(mode: number): boolean {
+  return (mode & 0o002) !== 0;
+}
+
+/** All users may add files, and each removes only its own. */
+function isSticky(mode: number): boolean {
+  return (mode & 0o1000) !== 0;
+}
+
+/** False for a `.rnix/` of another user, in a folder of another user, or behind a link. */
+function belongsToUser(dir: string, uid: number, fs: ProjectFs): boolean {
+  const inner = fs.lstat(join(dir, ".rnix"));
+  return inner?.isDirectory() === true && inner.uid === uid && fs.lstat(dir)?.uid === uid;
+}
+
+function project(dir: string, kind: Project["kind"], at: CommandLocation): Project {
+  return { id: projectId(dir), dir, kind, ...dataFolder(dir, kind, at) };
+}
+
+function projectId(dir: string): string {
+  return Bun.CryptoHasher.hash("sha256", dir, "hex").slice(0, 16);
+}
+
+function dataFolder(
+  dir: string,
+  kind: Project["kind"],
+  { env, home, uid }: CommandLocation,
+): Pick<Project, "dataDir" | "unwritableDataDir"> {
+  const given = env.RNIX_DATA_DIR;
+  if (given) {
+    if (isAbsolute(given)) return { dataDir: given };
+    throw new SyscallError("INVALID", `RNIX_DATA_DIR: expected an absolute path, got "${given}".`);
+  }
+  const own = ownDataDir(dir);
+  if (kind !== "none" && canWrite(own)) return { dataDir: own };
+  const { dataDir } = userPaths(env, { uid, home, canWrite });
+  return kind === "none" ? { dataDir } : { dataDir, unwritableDataDir: own };
+}
+
+export function ownDataDir(dir: string): string {
+  return join(dir, ".rnix", "data");
+}
+
+function realFolder(cwd: string, fs: ProjectFs): string {
+  if (!isAbsolute(cwd)) {
+    throw new SyscallError("INVALID", `Expected an absolute path of the current folder, got "${cwd}".`);
+  }
+  let real: string;
+  try {
+    real = fs.realpath(cwd);
+  } catch (cause) {
+    throw new SyscallError("NOT_FOUND", `The folder ${cwd} cannot be found. Change to one that exists.`, {
+      cause,
+    });
+  }
+  if (!fs.lstat(real)?.isDirectory()) throw new SyscallError("INVALID", `${cwd}: expected a folder.`);
+  return real;
+}
+
+function realOr(path: string, fs: ProjectFs): string {
+  try {
+    return fs.realpath(path);
+  } catch (error) {
+    // A HOME that does not exist still protects its own path.
+    if (errnoOf(error) !== undefined) return path;
+    throw error;
+  }
+}

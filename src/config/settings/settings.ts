@@ -1,0 +1,312 @@
+/** The settings of one command: the defaults, under the user's config.yaml, under the project's. */
+
+import { join } from "node:path";
+import { z } from "zod";
+import type { Limit } from "../../kernel/types.ts";
+import { SETTINGS, type Setting, type SettingKey, type SettingValues } from "../../options/settings.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { type ConfigSources, refuseEscape } from "../config-sources.ts";
+import { formatLimit, limit, list, strict } from "../files/values.ts";
+import { type Checked, readYaml, yamlError } from "../files/yaml.ts";
+import type { Project } from "../project/project.ts";
+import { asksTrust, classOf } from "../trust/project-keys.ts";
+import { alwaysPart } from "../trust/trust.ts";
+import {
+  askedWords,
+  shownWord,
+  WORD_ABOUTS,
+  WORD_DEFAULTS,
+  WORD_KEYS,
+  WordFile,
+  type WordKey,
+  type WordValues,
+  withWords,
+  wordSchema,
+} from "./word-settings.ts";
+
+export interface Settings {
+  values: SettingValues;
+  /** The settings that are words. */
+  words: WordValues;
+  /** Rules whose calls no person is asked for, of the user and of the project, each with its place. */
+  allowAlways: AlwaysRule[];
+  /** The settings of each plugin, by its name: the project's keys over the user's. */
+  plugins: Record<string, Record<string, unknown>>;
+  /** What was left out because the project is not trusted, for the user to read. */
+  withheld: string[];
+  /** What trust is asked for in the project's file, trusted or not. */
+  asked: AskedSetting[];
+  /** File, line and column of each setting that a file has. */
+  sources: ReadonlyMap<Key, string>;
+}
+
+export interface AlwaysRule {
+  rule: string;
+  /** File, line and column. */
+  source: string;
+}
+
+/** A key of a project's config.yaml that counts once the project is trusted. */
+interface AskedSetting {
+  file: string;
+  key: string;
+  value: unknown;
+  /** Shown to the user who decides. */
+  says: string;
+}
+
+/** One row of `rnix config`. */
+export interface SettingLine {
+  key: Key;
+  value: string;
+  default: string;
+  /** "default", or the file with line and column. */
+  source: string;
+  about: string;
+  scope: Setting["scope"];
+}
+
+/** Without a project, or with one of kind "none", only the user's file counts. */
+type SettingsSources = Pick<ConfigSources, "configDir"> & Partial<Pick<ConfigSources, "project" | "trust">>;
+
+/**
+ * Reads both files. INVALID names file, line and column. A project's limit counts without trust where it is smaller
+ * than the user's. A larger one needs trust, and so does `plugins`, which may move a key or run code.
+ */
+export async function loadSettings(configSources: SettingsSources): Promise<Settings> {
+  const { project, trust } = configSources;
+  const user = await readConfig(join(configSources.configDir, "config.yaml"), null);
+  const own =
+    project && project.kind !== "none"
+      ? await readConfig(join(project.dir, ".rnix", "config.yaml"), project)
+      : null;
+  const values = defaultValues();
+  const sources = new Map<Key, string>();
+  if (user) apply(values, sources, user);
+  const yours = withWords(WORD_DEFAULTS, user?.value.words ?? {});
+  const yourRules = user ? alwaysRules(user) : [];
+  const asked = own === null ? [] : [...askedSettings(own, values, yours), ...askedRules(own, yourRules)];
+  const withheld = asked.filter(({ file, key, value }) => trust?.allowsPart(file, key, value) !== true);
+  const refused = new Set(withheld.map(({ key }) => key));
+  if (own) apply(values, sources, own, refused);
+  return {
+    values: checked(values),
+    words: own ? withWords(yours, own.value.words, refused) : yours,
+    allowAlways: [
+      ...yourRules,
+      ...(own ? alwaysRules(own) : []).filter(({ rule }) => !refused.has(alwaysPart(rule))),
+    ],
+    plugins: mergePlugins(user?.value.plugins, refused.has(CONFIG_PLUGINS) ? undefined : own?.value.plugins),
+    withheld: withheld.map(({ says, file }) => `${says} in ${file}`),
+    asked,
+    sources,
+  };
+}
+
+/** The defaults alone, for a command that has no file to read. */
+export function defaultSettings(): Settings {
+  const values = checked(defaultValues());
+  return {
+    values,
+    words: WORD_DEFAULTS,
+    allowAlways: [],
+    plugins: {},
+    withheld: [],
+    asked: [],
+    sources: new Map(),
+  };
+}
+
+/** The rows of `rnix config`: every setting with its value, default and source. */
+export function describeSettings({ values, words, allowAlways, sources }: Settings): SettingLine[] {
+  const ofWords = WORD_KEYS.map((key): SettingLine => {
+    const [value, usual] = [shownWord(words[key]), shownWord(WORD_DEFAULTS[key])];
+    const source = sources.get(key) ?? "default";
+    return { key, value, default: usual, source, about: WORD_ABOUTS[key], scope: "run" };
+  });
+  const ofLimits = KEYS.map((key): SettingLine => {
+    const setting: Setting = SETTINGS[key];
+    return {
+      key,
+      value: formatLimit(values[key], setting),
+      default: formatLimit(setting.default, setting),
+      source: sources.get(key) ?? "default",
+      about: setting.about,
+      scope: setting.scope,
+    };
+  });
+  const always: SettingLine = {
+    key: ALLOW_ALWAYS,
+    value: `[${allowAlways.map(({ rule }) => JSON.stringify(rule)).join(", ")}]`,
+    default: "[]",
+    source: sources.get(ALLOW_ALWAYS) ?? "default",
+    about: "rules whose calls no person is asked for, such as Bash(make *)",
+    scope: "run",
+  };
+  return [...ofLimits, ...ofWords, always];
+}
+
+/** Whether `limit` is larger than `than`. null is no limit. */
+export function isBeyond(limit: Limit | undefined, than: Limit | undefined): boolean {
+  if (than === null || than === undefined || limit === undefined) return false;
+  return limit === null || limit > than;
+}
+
+/** The key of config.yaml below which plugins have their settings. */
+const CONFIG_PLUGINS = "plugins";
+
+/** The key of config.yaml with the rules whose calls no person is asked for. */
+export const ALLOW_ALWAYS = "allow_always";
+/** Maximum rules of one file. */
+export const MAX_ALWAYS = 500;
+
+const Rules = z.lazy(() =>
+  list(
+    "rules",
+    z
+      .string()
+      .max(1_000)
+      .regex(
+        /^(?:\*|\/\S+|[A-Za-z_*][\w.:*-]*(?:\(.*\S.*\))?)$/s,
+        "expected a rule such as Read or Bash(git *)",
+      ),
+  ).max(MAX_ALWAYS),
+);
+
+const Plugins = z.lazy(() =>
+  z.record(z.string(), z.record(z.string(), z.unknown()), {
+    error: "expected a mapping of plugin names to their settings",
+  }),
+);
+
+/** The row of this file in the table of what a project may set. */
+const FILE = ".rnix/config.yaml";
+const KEYS = Object.keys(SETTINGS).filter(isKey);
+
+export const ConfigFile = z.lazy(() =>
+  strict({
+    ...Object.fromEntries(KEYS.map((key) => [key, limit(SETTINGS[key]).optional()])),
+    ...wordSchema(),
+    [ALLOW_ALWAYS]: Rules.optional(),
+    plugins: Plugins.optional(),
+  }).transform(({ plugins, ask, on_ask, allow_always, ...numbers }) => ({
+    allow_always: Rules.optional().parse(allow_always),
+    plugins: Plugins.optional().parse(plugins),
+    words: WordFile.parse({ ask, on_ask }),
+    numbers: Object.entries(numbers).flatMap(([key, value]) =>
+      isKey(key) && (value === null || typeof value === "number") ? [{ key, value }] : [],
+    ),
+  })),
+);
+
+type ConfigFile = Checked<typeof ConfigFile>;
+type Values = Map<SettingKey, Limit>;
+type Key = SettingKey | WordKey | typeof ALLOW_ALWAYS;
+
+/** `project`: whose file it is; null for the user's. */
+async function readConfig(file: string, project: Project | null): Promise<ConfigFile | null> {
+  if (project) refuseEscape(file, project);
+  const read = await readYaml(ConfigFile, file);
+  const misplaced = project && read?.value.numbers.find(({ key }) => classOf(FILE, key) === "yours alone");
+  if (read && misplaced) {
+    throw yamlError(
+      read.text,
+      [misplaced.key],
+      `"${misplaced.key}" belongs into ~/.config/rnix/config.yaml: one daemon serves all projects`,
+      "key",
+    );
+  }
+  return read;
+}
+
+/** Overwrites `values` with the numbers of this file, except the `refused` keys. */
+function apply(
+  values: Values,
+  sources: Map<Key, string>,
+  { value, text }: ConfigFile,
+  refused: ReadonlySet<string> = new Set(),
+): void {
+  const note = (key: Key): void => {
+    const { line, column } = text.position([key], "key");
+    sources.set(key, `${text.file}:${line}:${column}`);
+  };
+  for (const { key, value: number } of value.numbers) {
+    if (refused.has(key)) continue;
+    values.set(key, number);
+    note(key);
+  }
+  const rules = value.allow_always;
+  if (rules && !(rules.length > 0 && rules.every((rule) => refused.has(alwaysPart(rule)))))
+    note(ALLOW_ALWAYS);
+  for (const key of WORD_KEYS) if (value.words[key] !== undefined && !refused.has(key)) note(key);
+}
+
+/** `yours`: the user's own values. */
+function askedSettings(
+  { value, text: { file } }: ConfigFile,
+  yours: Values,
+  words: WordValues,
+): AskedSetting[] {
+  const numbers: AskedSetting[] = value.numbers
+    .filter(({ key, value: number }) => asksTrust(FILE, key, isBeyond(number, yours.get(key))))
+    .map(({ key, value: number }) => ({
+      file,
+      key,
+      value: number,
+      says: `${key}: ${formatLimit(number, SETTINGS[key])} (yours: ${formatLimit(yours.get(key) ?? null, SETTINGS[key])})`,
+    }));
+  numbers.push(...askedWords(value.words, words).map((one) => ({ file, ...one })));
+  if (value.plugins === undefined) return numbers;
+  const says = `settings of the plugins ${Object.keys(value.plugins).join(", ")}`;
+  return [...numbers, { file, key: CONFIG_PLUGINS, value: value.plugins, says }];
+}
+
+function alwaysRules({ value: { allow_always = [] }, text }: ConfigFile): AlwaysRule[] {
+  return allow_always.map((rule, i) => {
+    const { line, column } = text.position([ALLOW_ALWAYS, i]);
+    return { rule, source: `${text.file}:${line}:${column}` };
+  });
+}
+
+/** Each rule of a project is trusted by itself; one that the user has as well needs no trust. */
+function askedRules(own: ConfigFile, yours: readonly AlwaysRule[]): AskedSetting[] {
+  return alwaysRules(own)
+    .filter(({ rule }) => !yours.some((one) => one.rule === rule))
+    .map(({ rule }) => ({
+      file: own.text.file,
+      key: alwaysPart(rule),
+      value: rule,
+      says: `${ALLOW_ALWAYS}: ${rule}`,
+    }));
+}
+
+function mergePlugins(
+  user: z.infer<typeof Plugins> = {},
+  project: z.infer<typeof Plugins> = {},
+): Record<string, Record<string, unknown>> {
+  const names = [...Object.keys(user), ...Object.keys(project)];
+  return Object.fromEntries(names.map((name) => [name, { ...user[name], ...project[name] }]));
+}
+
+function defaultValues(): Values {
+  return new Map(KEYS.map((key) => [key, SETTINGS[key].default]));
+}
+
+/** INTERNAL where a setting that needs a limit has none. */
+function checked(values: Values): SettingValues {
+  const all = Object.fromEntries(values);
+  if (!areSettings(all)) throw new SyscallError("INTERNAL", "A setting was read as unlimited.");
+  return all;
+}
+
+function areSettings(values: Record<string, Limit>): values is SettingValues {
+  return KEYS.every((key) => typeof values[key] === "number" || allowsUnlimited(SETTINGS[key]));
+}
+
+function allowsUnlimited({ unlimited }: Setting): boolean {
+  return unlimited === true;
+}
+
+function isKey(key: string): key is SettingKey {
+  return Object.hasOwn(SETTINGS, key);
+}

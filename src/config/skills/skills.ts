@@ -1,0 +1,253 @@
+/** Finds and reads skills. */
+
+import { existsSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import type { SkillInfo } from "../../kernel/types.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import {
+  type ConfigSources,
+  EMBEDDED,
+  type Problem,
+  problemsOf,
+  refuseEscape,
+  type Tier,
+} from "../config-sources.ts";
+import { readText } from "../files/file.ts";
+import { suggestion } from "../files/suggestion.ts";
+import { parseYaml, stockYaml } from "../files/yaml.ts";
+import { isSame, knownAmong, notInPlaceOf, outrankedBy, ownerText } from "../trust/outranked.ts";
+import { asksTrust } from "../trust/project-keys.ts";
+import {
+  checkSkillFile,
+  SKILL_FILE,
+  SkillFile,
+  splitSkill,
+  stockLabel,
+  toolNames,
+  warningsOf,
+} from "./skill-file.ts";
+import {
+  everySkill,
+  projectRoots,
+  type SkillSource,
+  scriptsOf,
+  skillFiles,
+  skillFolders,
+  sourcesOf,
+} from "./skill-sources.ts";
+
+/** A skill, named by its folder (Agent Skills: the name equals the folder's). */
+export interface Skill extends SkillInfo {
+  tier: Tier;
+  /** Its SKILL.md, or "embedded". */
+  source: string;
+  /** Problems that its author should fix. The skill is loaded anyway. */
+  warnings: string[];
+  /** Nearer skills of its name that wait for trust. */
+  untrusted: string[];
+}
+
+interface SkillList {
+  skills: Skill[];
+  /** Skills that could not be read. */
+  problems: Problem[];
+  /** Skills that a nearer, different skill of the same name hides. */
+  shadowed: { name: string; path: string; by: string; waits?: string }[];
+  /** SKILL.md files of an untrusted project that come with scripts, and those that agents have written. */
+  withheld: string[];
+  /** Skills that agents have written and the user has not trusted. */
+  waiting: { name: string; path: string; description: string }[];
+}
+
+/** Every skill there is, nearest first. A broken one is reported and hides nothing. */
+export async function loadSkills(sources: ConfigSources): Promise<SkillList> {
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
+  const byName = new Map<string, SkillSource & { skill: Skill }>();
+  for (const found of everySkill(sources, list.problems)) {
+    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
+    if (known) {
+      if (!isSame(found, known)) {
+        const waits = notInPlaceOf(found, known, "skill");
+        list.shadowed.push({ name: found.name, path: found.source, by: known.source, waits });
+      }
+      continue;
+    }
+    const skill = await attempt(found, sources, list);
+    if (!skill) continue;
+    const nearer = byName.get(found.name);
+    if (!nearer) byName.set(found.name, { ...found, skill });
+    else if (nearer.content() !== found.content()) {
+      list.shadowed.push({ name: found.name, path: found.source, by: nearer.source });
+    }
+  }
+  list.skills = [...byName.values()].map(({ skill }) => skill).toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  return list;
+}
+
+/**
+ * Loads one skill. Fails with NOT_FOUND, which suggests the nearest name, with INVALID when the only one is broken, and
+ * with PERMISSION when it has scripts and its project is not trusted.
+ */
+export async function loadSkill(name: string, sources: ConfigSources): Promise<Skill> {
+  const list: SkillList = { skills: [], problems: [], shadowed: [], withheld: [], waiting: [] };
+  const untrusted: string[] = [];
+  for (const found of sourcesOf(name, sources)) {
+    const known = outrankedBy(found, sourcesOf(found.name, sources), sources.trust);
+    if (known) {
+      if (!isSame(found, known)) untrusted.push(notInPlaceOf(found, known, "skill"));
+      continue;
+    }
+    const skill = await attempt(found, sources, list);
+    if (skill) return { ...skill, untrusted };
+  }
+  const [withheld] = list.withheld;
+  if (withheld !== undefined) {
+    throw new SyscallError("PERMISSION", scriptsWait(withheld));
+  }
+  const [problem] = list.problems;
+  if (problem) throw new SyscallError("INVALID", problem.message);
+  const names = new Set(everySkill(sources, []).map((found) => found.name));
+  throw new SyscallError("NOT_FOUND", `There is no skill "${name}".${suggestion(name, names)}`);
+}
+
+/** The skills of the project that need trust: for their scripts, or for the name of a user's or stock skill. */
+export function projectSkills(sources: ConfigSources): ProjectSkill[] {
+  return projectRoots(sources)
+    .flatMap((root) => skillFolders(root, []))
+    .map((found) => ({ found, known: knownAmong(sourcesOf(found.name, sources)) }))
+    .filter(({ found, known }) => !known || !isSame(found, known))
+    .map(({ found, known }) => {
+      const { name, source: file, dir, isWritten } = found;
+      const written = isWritten ? authorOf(found) : undefined;
+      return { name, file, scripts: scriptsOf(dir), takes: known && ownerText(known, "skill"), written };
+    })
+    .filter(
+      ({ scripts, takes, written }) => scripts.length > 0 || takes !== undefined || written !== undefined,
+    );
+}
+
+/** Who wrote a skill, by the front matter that SkillManage gives it, and what it is for. */
+function authorOf(found: SkillSource): string {
+  try {
+    const { front } = splitSkill(found.content() ?? "", found.source);
+    const field = (key: string): string =>
+      new RegExp(`^ *${key}: "?(.*?)"?$`, "m").exec(front)?.[1] ?? "unknown";
+    return `agent ${field("agent")} in run ${field("run")}: ${field("description")}`;
+  } catch (error) {
+    if (error instanceof SyscallError) return `an agent; it can't be read: ${error.message}`;
+    throw error;
+  }
+}
+
+interface ProjectSkill {
+  name: string;
+  file: string;
+  scripts: string[];
+  /** The skill that it would replace. */
+  takes?: string;
+  /** The agent that has written it, and what it is for. */
+  written?: string;
+}
+
+/** Checks a skill, or a folder of skills, strictly against the format. Fails with INVALID when there is none. */
+export async function checkSkills(dir: string): Promise<SkillCheck> {
+  const alone = join(dir, SKILL_FILE);
+  const problems: Problem[] = [];
+  const warnings: Problem[] = [];
+  const files =
+    readText(alone) === null
+      ? skillFolders({ dir, tier: "user" }, problems).map(({ source }) => source)
+      : [alone];
+  if (files.length === 0) {
+    throw new SyscallError("INVALID", `${dir}: expected a ${SKILL_FILE}, or folders that have one.`);
+  }
+  for (const path of files) {
+    try {
+      const found = await checkSkillFile(path, skillFiles.get(path) ?? "");
+      warnings.push(...found.map((message) => ({ path, message })));
+    } catch (error) {
+      problems.push(...problemsOf(error, path));
+    }
+  }
+  return { checked: files, problems, warnings };
+}
+
+interface SkillCheck {
+  /** The SKILL.md files. */
+  checked: string[];
+  problems: Problem[];
+  /** The skill works as it is. */
+  warnings: Problem[];
+}
+
+/** A skill that waits for trust, as shown to the user. `file`: its SKILL.md. */
+export function scriptsWait(file: string): string {
+  const isWritten = !existsSync(join(dirname(file), "scripts"));
+  const why = isWritten ? "that an agent has written" : "with its scripts";
+  return `the skill ${basename(dirname(file))} ${why} (${file})`;
+}
+
+async function attempt(found: SkillSource, sources: ConfigSources, list: SkillList): Promise<Skill | null> {
+  try {
+    const content = found.content();
+    if (content === null) return null;
+    if (found.isWritten && !sources.trust.allowsFiles([found.source])) {
+      const { description } = await parseSkill(found, content);
+      list.withheld.push(found.source);
+      list.waiting.push({ name: found.name, path: found.source, description });
+      return null;
+    }
+    if (found.tier === "project" && !found.isWritten) {
+      refuseEscape(found.source, sources.project);
+      const scripts = scriptsOf(found.dir);
+      const asks = scripts.length > 0 && asksTrust("skills/*/scripts/**", "content");
+      if (asks && !sources.trust.allowsFiles(scripts)) {
+        list.withheld.push(found.source);
+        return null;
+      }
+    }
+    return await parseSkill(found, content);
+  } catch (error) {
+    list.problems.push(...problemsOf(error, found.source));
+    return null;
+  }
+}
+
+/** Parsed skills by tier and file: the stock agents offer all of them to each run. */
+const parsedSkills = new Map<string, { content: string; skill: Skill }>();
+const MAX_PARSED = 512;
+
+async function parseSkill(found: SkillSource, content: string): Promise<Skill> {
+  const key = `${found.tier} ${found.source === EMBEDDED ? found.name : found.source}`;
+  const cached = parsedSkills.get(key);
+  if (cached?.content === content) return cached.skill;
+  const skill = await readSkill(found, content);
+  if (parsedSkills.size >= MAX_PARSED) parsedSkills.delete(parsedSkills.keys().next().value ?? "");
+  parsedSkills.set(key, { content, skill });
+  return skill;
+}
+
+async function readSkill(found: SkillSource, content: string): Promise<Skill> {
+  const label = found.source === EMBEDDED ? stockLabel(`${found.name}/${SKILL_FILE}`) : found.source;
+  const { front, body } = splitSkill(content, label);
+  const { value, text: yaml } =
+    found.tier === "embedded"
+      ? stockYaml(SkillFile, found.front, front, label)
+      : await parseYaml(SkillFile, front, label, { firstLine: 2 });
+  const listed = value["allowed-tools"];
+  return {
+    name: found.name,
+    description: value.description,
+    dir: found.dir,
+    allowedTools: listed === undefined ? null : toolNames(listed),
+    body: async () => body,
+    ...(found.dir !== "" && {
+      files: async () => (await import("./skill-resources.ts")).skillResources(found.dir),
+      file: async (path: string) => (await import("./skill-resources.ts")).readSkillResource(found.dir, path),
+    }),
+    tier: found.tier,
+    source: found.source,
+    warnings: warningsOf(found.name, value.name, yaml),
+    untrusted: [],
+  };
+}

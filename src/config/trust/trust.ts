@@ -1,0 +1,326 @@
+/** Decides whether a project's content is trusted. */
+
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { isAbsolute, join, relative } from "node:path";
+import { SyscallError } from "../../plugin/index.ts";
+import { digestFile, digestText, entriesIn, fileError, folderIdentity, writeAtomic } from "../files/file.ts";
+import { type NamedFiles, SCRIPTS, scriptsOf } from "../files/named-files.ts";
+import type { Project } from "../project/project.ts";
+import { ProjectAnswers } from "../project/project-answers.ts";
+import { readTrust, recordFile, TRUST_VERSION, type TrustRecord } from "./trust-record.ts";
+
+/** Decides whether a project's content may run code or redirect a key. */
+export interface TrustView {
+  /** All these files (absolute) have the trusted content. False for an empty list. */
+  allowsFiles(files: readonly string[]): boolean;
+  /** The same for content that was already read. `digest`: its SHA-256 in hex. */
+  allowsContent(files: readonly { path: string; digest: string }[]): boolean;
+  /** One part of a file, such as the checks of an agent. The rest of the file may change freely. */
+  allowsPart(file: string, part: string, value: unknown): boolean;
+  /** All files that a command names have the trusted content. True when it names none. */
+  allowsNamed(named: NamedFiles): boolean;
+}
+
+type TrustKind =
+  | "plugin"
+  | "config"
+  | "always"
+  | "provider"
+  | "mcp"
+  | "init"
+  | "agent"
+  | "checks"
+  | "skill"
+  | "scripts";
+
+/** One item that needs trust. */
+export interface TrustItem {
+  kind: TrustKind;
+  name: string;
+  /** What it does, as shown to the user who decides. */
+  what: string;
+  file: string;
+  /** The digest of each file, or part of a file, that trust binds. */
+  digests: Record<string, string>;
+  /** The digests in a followed folder: of whole files, except the scripts of a package.json. */
+  followed: Record<string, string>;
+}
+
+/** An item before its content is bound. */
+type ItemText = Omit<TrustItem, "digests" | "followed">;
+
+export interface ReviewedItem extends TrustItem {
+  /** "by a run": the folder is followed, and the item changed while a run was active in it. */
+  state: "trusted" | "new" | "changed" | "by a run";
+}
+
+/**
+ * The trust of one project: a list of digests in the user's data folder, never in the project. Without a project nothing
+ * is trusted.
+ *
+ * With `--follow` the list renews itself. A change while no run is active in the project is its author's and counts at
+ * once. While a run is active or not yet settled, only listed content counts. Content that differs when the run ends is
+ * distrusted until the user trusts it. In a folder that replaced the trusted one, such as another clone, only listed
+ * content counts.
+ */
+export class Trust implements TrustView {
+  readonly #file: string;
+  readonly #project: Project;
+  readonly #hasRuns: boolean;
+  readonly #answers: ProjectAnswers;
+  /** Folders from which the names of files count. */
+  readonly #roots: readonly string[];
+  #record: TrustRecord | null;
+
+  /**
+   * `hasRuns`: this kernel has an active run in the project. `definitions`: a folder with the project's files as they are
+   * in another revision.
+   */
+  constructor(
+    userDataDir: string,
+    project: Project,
+    { hasRuns = false, definitions }: { hasRuns?: boolean; definitions?: string } = {},
+  ) {
+    this.#hasRuns = hasRuns;
+    this.#roots = [...(definitions === undefined ? [] : [definitions]), project.dir];
+    this.#file = recordFile(userDataDir, project.id);
+    this.#project = project;
+    this.#answers = new ProjectAnswers(userDataDir, project);
+    this.#record = project.kind === "none" ? null : readTrust(this.#file);
+  }
+
+  /** Changes by its author are trusted (`rnix trust --follow`). */
+  get follows(): boolean {
+    return this.#record?.follow === true;
+  }
+
+  /** When trust was given; null without trust. */
+  get since(): string | null {
+    return this.#record?.since ?? null;
+  }
+
+  allowsFiles(files: readonly string[]): boolean {
+    return files.length > 0 && files.every((file) => this.#has(this.#key(file), digestFile(file)));
+  }
+
+  allowsContent(files: readonly { path: string; digest: string }[]): boolean {
+    return (
+      files.length > 0 && files.every(({ path, digest }) => this.#has(this.#key(path), `sha256:${digest}`))
+    );
+  }
+
+  allowsPart(file: string, part: string, value: unknown): boolean {
+    if (this.#isAnswer(part, value)) return true;
+    // A followed file is trusted as a whole: a run may have changed another part of it.
+    return this.follows && part !== SCRIPTS
+      ? this.#has(this.#key(file), digestFile(file))
+      : this.#has(this.#key(file, part), digestValue(value));
+  }
+
+  allowsNamed({ files, manifests, unbound }: NamedFiles): boolean {
+    return (
+      unbound === undefined &&
+      (files.length === 0 || this.allowsFiles(files)) &&
+      manifests.every((file) => this.allowsPart(file, SCRIPTS, scriptsOf(file)))
+    );
+  }
+
+  /** An item over whole files, absolute. An unreadable file is bound as missing and never allowed. */
+  files(item: ItemText, files: readonly string[]): TrustItem {
+    const digests = this.#digestsOf(files);
+    return { ...item, digests, followed: digests };
+  }
+
+  /** An item over parts of `item.file`. */
+  parts(item: ItemText, parts: Readonly<Record<string, unknown>>): TrustItem {
+    const digests = Object.entries(parts).map(([part, value]) => [
+      this.#key(item.file, part),
+      digestValue(value),
+    ]);
+    return { ...item, digests: Object.fromEntries(digests), followed: this.#digestsOf([item.file]) };
+  }
+
+  /** The item with the files that its commands name. */
+  withNamed(item: TrustItem, { files, manifests, unbound }: NamedFiles): TrustItem {
+    const scripts = manifests.map((file) => [this.#key(file, SCRIPTS), digestValue(scriptsOf(file))]);
+    const never = unbound === undefined ? {} : { [unbound]: MISSING };
+    const named = { ...this.#digestsOf(files), ...Object.fromEntries(scripts), ...never };
+    return { ...item, digests: { ...item.digests, ...named }, followed: { ...item.followed, ...named } };
+  }
+
+  /** The state of each item. "changed": other content under the same names was trusted before. */
+  review(items: readonly TrustItem[]): ReviewedItem[] {
+    return items.map((item) => ({ ...item, state: this.#state(item) }));
+  }
+
+  /** Trusts exactly these items. A followed folder stays followed. `now`: unix ms. */
+  accept(items: readonly TrustItem[], now: number): void {
+    const { follows } = this;
+    const all = items.map(({ digests, followed }) => (follows ? followed : digests));
+    this.#write({ follow: follows, digests: Object.assign({}, ...all) }, now);
+  }
+
+  /** Trusts the items and later changes by the folder's author. */
+  follow(items: readonly TrustItem[], now: number): void {
+    this.#write({ follow: true, digests: followedOf(items) }, now);
+  }
+
+  revoke(): void {
+    rmSync(this.#file, { force: true });
+    this.#answers.set([]);
+    this.#record = null;
+  }
+
+  /** The user has changed this file through rnix: in a followed folder it stays trusted if it was. */
+  rewritten(file: string, before: string | null, after: string): void {
+    const record = this.#record;
+    const key = this.#key(file);
+    const known = record?.digests[key];
+    if (!record?.follow || known !== (before === null ? undefined : digestText(before))) return;
+    this.#replace({
+      ...record,
+      digests: { ...record.digests, [key]: after === "" ? MISSING : digestText(after) },
+    });
+  }
+
+  /** Kernels with an active run in this followed project, including kernels that died with one. */
+  activeKernels(): string[] {
+    return entriesIn(this.#active).map(({ name }) => name);
+  }
+
+  /**
+   * Marks the first active run of this kernel. `items`: the present content; null when other runs are active, because
+   * then it is unknown who made a change.
+   */
+  beginRuns(kernelId: string, items: readonly TrustItem[] | null): void {
+    if (items) this.#adopt(followedOf(items));
+    try {
+      mkdirSync(this.#active, { recursive: true, mode: 0o700 });
+      writeFileSync(join(this.#active, kernelId), "", { mode: 0o600 });
+    } catch (cause) {
+      throw fileError(cause, this.#active, "write");
+    }
+  }
+
+  /** Distrusts what differs from the list after the last run of these kernels. Returns the newly distrusted keys. */
+  settleRuns(kernelIds: readonly string[], items: readonly TrustItem[]): string[] {
+    const record = this.#record;
+    const known = record?.distrusted ?? [];
+    const fresh = record?.follow
+      ? Object.entries(followedOf(items))
+          .filter(([key, digest]) => record.digests[key] !== digest && !known.includes(key))
+          .map(([key]) => key)
+      : [];
+    if (record && fresh.length > 0) this.#replace({ ...record, distrusted: [...known, ...fresh] });
+    for (const kernelId of kernelIds) rmSync(join(this.#active, kernelId), { force: true });
+    if (this.activeKernels().length === 0) rmSync(this.#active, { recursive: true, force: true });
+    return fresh;
+  }
+
+  /** Renews the list with the present content, except what a run has changed. */
+  #adopt(now: Readonly<Record<string, string>>): void {
+    const record = this.#record;
+    if (!record || this.isReplaced) return;
+    const distrusted = (record.distrusted ?? []).filter(
+      (key) => now[key] !== undefined && now[key] !== record.digests[key],
+    );
+    const held = distrusted.flatMap((key) => {
+      const before = record.digests[key];
+      return before === undefined ? [] : [[key, before] as const];
+    });
+    const taken = Object.entries(now).filter(([key]) => !distrusted.includes(key));
+    const digests = Object.fromEntries([...taken, ...held]);
+    const same =
+      digestValue([digests, distrusted]) === digestValue([record.digests, record.distrusted ?? []]);
+    if (!same) this.#replace({ ...record, digests, distrusted });
+  }
+
+  /** A line of `allow_always` that a person has answered. */
+  #isAnswer(part: string, value: unknown): boolean {
+    return part === alwaysPart(value) && this.#answers.rules.some((rule) => rule === value);
+  }
+
+  #state({ kind, name, digests, followed }: TrustItem): ReviewedItem["state"] {
+    if (kind === "always" && this.#isAnswer(alwaysPart(name), name)) return "trusted";
+    const entries = Object.entries(this.follows ? followed : digests);
+    if (entries.length > 0 && entries.every(([key, digest]) => this.#has(key, digest))) return "trusted";
+    if (this.follows && !this.isReplaced) return "by a run";
+    return entries.some(([key]) => this.#record?.digests[key] !== undefined) ? "changed" : "new";
+  }
+
+  #has(key: string, digest: string | null): boolean {
+    const record = this.#record;
+    if (!record || digest === null || digest === MISSING) return false;
+    if (record.digests[key] === digest) return true;
+    if (!record.follow || record.distrusted?.includes(key)) return false;
+    return !this.isReplaced && !this.#hasRuns && this.activeKernels().length === 0;
+  }
+
+  /** Whether another folder has replaced the followed one. */
+  get isReplaced(): boolean {
+    const folder = this.#record?.folder;
+    return folder !== undefined && folder !== folderIdentity(this.#project.dir);
+  }
+
+  /** Relative to the project for files inside it, so that the list is readable. */
+  #key(file: string, part?: string): string {
+    const inside = this.#roots.map((root) => relative(root, file));
+    const name = inside.find((path) => !path.startsWith("..") && !isAbsolute(path)) ?? file;
+    return part === undefined ? name : `${name}#${part}`;
+  }
+
+  #digestsOf(files: readonly string[]): Record<string, string> {
+    return Object.fromEntries(files.map((file) => [this.#key(file), digestFile(file) ?? MISSING]));
+  }
+
+  /** A folder with one file for each kernel with active runs. */
+  get #active(): string {
+    return this.#file.replace(/\.json$/, ".active");
+  }
+
+  #write(what: Pick<TrustRecord, "follow" | "digests">, now: number): void {
+    if (this.#project.kind === "none") {
+      throw new SyscallError(
+        "INVALID",
+        `${this.#project.dir} is not a project, so there is nothing to trust. Make it one with \`rnix init\`, or change to one.`,
+      );
+    }
+    const since = new Date(now).toISOString();
+    const folder = what.follow ? { folder: folderIdentity(this.#project.dir) } : {};
+    this.#replace({ v: TRUST_VERSION, project: this.#project.dir, since, ...folder, ...what });
+  }
+
+  #replace(record: TrustRecord): void {
+    this.#record = record;
+    writeAtomic(this.#file, `${JSON.stringify(record, null, 2)}\n`);
+  }
+}
+
+/** The part of a config.yaml that one rule of `allow_always` is: each is trusted by itself. */
+export function alwaysPart(rule: unknown): string {
+  return `allow_always ${String(rule)}`;
+}
+
+/** For one run with `--trust`. Nothing is recorded. */
+export const trustAll: TrustView = {
+  allowsFiles: () => true,
+  allowsContent: () => true,
+  allowsPart: () => true,
+  allowsNamed: () => true,
+};
+
+const MISSING = "missing";
+
+function followedOf(items: readonly TrustItem[]): Record<string, string> {
+  return Object.assign({}, ...items.map(({ followed }) => followed));
+}
+
+/** The digest of a value. Does not depend on the order of keys. */
+function digestValue(value: unknown): string {
+  return digestText(JSON.stringify(value, sorted) ?? "undefined");
+}
+
+function sorted(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
