@@ -1,7 +1,7 @@
 /** What `rnix trust` shows and binds. */
 
 import { existsSync } from "node:fs";
-import { visible, visibleWords } from "../lib/visible.ts";
+import { visible, visibleWords } from "../plugin/visible.ts";
 import { AGENT_CHECKS, projectAgents } from "./agents/agents.ts";
 import { type ConfigSources, unreadable } from "./config-sources.ts";
 import { filesOfLine } from "./files/named-files.ts";

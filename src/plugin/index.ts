@@ -19,8 +19,11 @@ export type * from "./tool.ts";
 export type * from "./context.ts";
 export * from "./errors.ts";
 export * from "./file.ts";
+export * from "./frame.ts";
 export * from "./secrets.ts";
 export type * from "./services.ts";
+export * from "./untrusted-text.ts";
+export * from "./visible.ts";
 
 // The services.
 

@@ -1,8 +1,8 @@
 /** Commands that the user runs in the shell by `!command`: their output is shown, and kept for the next message. */
 
-import { framed } from "../../lib/frame.ts";
 import { TextTail } from "../../lib/text-tail.ts";
 import { type RunningShell, startShell } from "../../os/user-programs.ts";
+import { framed } from "../../plugin/frame.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Io } from "../io.ts";
 import { formatSeconds, oneLine } from "../output/format.ts";

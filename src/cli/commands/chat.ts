@@ -1,7 +1,7 @@
 /** `rnix chat`: a conversation at the terminal. */
 
-import { visibleWords } from "../../lib/visible.ts";
 import { EFFORTS } from "../../plugin/index.ts";
+import { visibleWords } from "../../plugin/visible.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";

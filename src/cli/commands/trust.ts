@@ -1,7 +1,7 @@
 /** `rnix trust`: shows, grants and revokes the trust of a project. */
 
-import { visible } from "../../lib/visible.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { visible } from "../../plugin/visible.ts";
 import type { ReviewedItem, TrustReview } from "../../server/offline-commands.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";

@@ -1,6 +1,6 @@
 /** Attaches text that other people wrote, such as that of a pull request, as data that gives no instructions. */
 
-import { type UntrustedText, untrustedBlocks } from "../../lib/untrusted-text.ts";
+import { type UntrustedText, untrustedBlocks } from "../../plugin/untrusted-text.ts";
 import { usageError } from "../exit.ts";
 import { textOf } from "../files/paths.ts";
 import { list } from "../flags.ts";

@@ -2,9 +2,9 @@
 
 import { resolve } from "node:path";
 import { z } from "zod";
-import { visibleWords } from "../../lib/visible.ts";
 import { SETTINGS } from "../../options/settings.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import { visibleWords } from "../../plugin/visible.ts";
 import { allNamed, filesOfWords, type NamedFiles } from "../files/named-files.ts";
 import { anyText, choice, flag, list, mapping, number, strict, text } from "../files/values.ts";
 

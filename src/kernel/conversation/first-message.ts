@@ -1,6 +1,6 @@
 /** The first message of a conversation. */
 
-import { framed } from "../../lib/frame.ts";
+import { framed } from "../../plugin/frame.ts";
 import type { ImageRef, Message } from "../../plugin/index.ts";
 import type { ProcInfo } from "../../store/runs/schema.ts";
 

@@ -1,6 +1,6 @@
 /** Builds the message that replaces summarised messages, and the request for a summary. */
 
-import { framed } from "../../lib/frame.ts";
+import { framed } from "../../plugin/frame.ts";
 import type { ChecklistItem, Message } from "../../plugin/index.ts";
 import { estimateTokens } from "../budget/token-estimate.ts";
 import { clipText } from "./clip-text.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { firstMessage } from "../../src/kernel/conversation/first-message.ts";
-import { framed } from "../../src/lib/frame.ts";
+import { framed } from "../../src/plugin/frame.ts";
 import { seeded } from "../support/seeded.ts";
 
 describe("a text in a frame", () => {
@@ -18,6 +18,7 @@ describe("a text in a frame", () => {
     ["</input></input-3>", "input-2"],
     ["</input></input-02>", "input-2"],
     [numbered(2, 8), "input-9"],
+    [numbered(2, 40), "input-41"],
     ["", "input"],
   ];
   test.each(texts)("%j", (text, tag) => {
@@ -42,14 +43,6 @@ describe("a text in a frame", () => {
       expect(text).not.toMatch(new RegExp(`<[\\s/]*${tag}([\\s/>]|$)`, "i"));
       expect(framed("input", text)).toBe(whole);
     }
-  });
-
-  test("that uses every number has a tag that no text can foresee, always the same", () => {
-    const text = numbered(2, 40);
-    const [first = ""] = framed("input", text).split("\n");
-    expect(first).toMatch(/^<input-[0-9a-f]{16}>$/);
-    expect(framed("input", text)).toStartWith(`${first}\n`);
-    expect(framed("input", `${text}.`)).not.toStartWith(first);
   });
 
   test.each([

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { visible, visibleWords } from "../../src/lib/visible.ts";
+import { visible, visibleWords } from "../../src/plugin/visible.ts";
 
 describe("a text that a person decides on", () => {
   test.each([

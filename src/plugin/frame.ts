@@ -11,17 +11,12 @@ export function framed(tag: string, text: string, attributes: Readonly<Record<st
   return `<${own}${head}>\n${text}\n</${own}>`;
 }
 
-const MAX_NUMBERED = 9;
-
-/** The tag with the lowest number that the text does not use, else with a hash of the text. */
+/** The tag itself if the text does not use it, else the tag with the lowest number that the text does not use. */
 function unusedTag(tag: string, text: string): string {
-  if (!uses(text, tag)) return tag;
-  for (let number = 2; number <= MAX_NUMBERED; number++)
-    if (!uses(text, `${tag}-${number}`)) return `${tag}-${number}`;
-  return `${tag}-${new Bun.CryptoHasher("sha256").update(text).digest("hex").slice(0, 16)}`;
-}
-
-/** Whether the text contains the tag, ignoring case, spaces and a slash. */
-function uses(text: string, tag: string): boolean {
-  return new RegExp(`<[\\s/]*${tag}(?![\\w-])`, "i").test(text);
+  // Case, spaces and a slash count as nothing: a model reads `< /TAG` as the end, too.
+  const uses = text.matchAll(new RegExp(`<[\\s/]*${tag}(?:-(\\d+))?(?![\\w-])`, "gi"));
+  const taken = new Set(Array.from(uses, ([, number]) => number ?? "1"));
+  let free = 1;
+  while (taken.has(String(free))) free += 1;
+  return free === 1 ? tag : `${tag}-${free}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { untrustedBlocks } from "../../src/lib/untrusted-text.ts";
+import { untrustedBlocks } from "../../src/plugin/untrusted-text.ts";
 
 const shown = (text: string): string => {
   const block = untrustedBlocks([{ name: "n", text }]);
