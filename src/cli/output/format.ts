@@ -57,15 +57,10 @@ export function oneLine(text: string, width: number): string {
 /** Cut to `width` columns, with an ellipsis where something is missing. */
 export function cut(text: string, width: number): string {
   if (Bun.stringWidth(text) <= width) return text;
-  let shown = "";
-  let used = 1;
-  // Made here and not above: an Intl.Segmenter takes longer to load than `rnix version` may run.
-  for (const { segment } of new Intl.Segmenter().segment(text)) {
-    used += Bun.stringWidth(segment);
-    if (used > width) break;
-    shown += segment;
-  }
-  return `${shown.trimEnd()}…`;
+  const room = Math.max(0, width - 1);
+  const shown = Bun.sliceAnsi(text, 0, room);
+  // A wide character that begins in the last column is part of the slice.
+  return `${(Bun.stringWidth(shown) > room ? Bun.sliceAnsi(text, 0, room - 1) : shown).trimEnd()}…`;
 }
 
 /** Escapes text of models and programs, which must not move the cursor, colour the terminal or reorder text. */

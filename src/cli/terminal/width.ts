@@ -1,9 +1,5 @@
 /** Measures, cuts and wraps styled lines by terminal columns. */
 
-/** A style (`CSI … m`) or a link (`OSC 8`): the only escape sequences of a styled line. */
-const SEQUENCE = /\u001b\[([0-9;:]*)m|\u001b\]8;([^;\u0007\u001b]*);([^\u0007\u001b]*)(?:\u0007|\u001b\\)/g;
-const RESET = "\u001b[0m";
-const LINK_END = "\u001b]8;;\u001b\\";
 const PRINTABLE_ASCII = /^[ -~]*$/;
 
 /** Columns that a styled line takes. */
@@ -15,7 +11,10 @@ export function widthOf(line: string): number {
 export function fit(line: string, columns: number, ellipsis = "…"): string {
   if (widthOf(line) <= columns) return line;
   if (columns <= 0) return "";
-  return cutAt(line, columns - widthOf(ellipsis)) + ellipsis + (line.includes("\u001b") ? RESET : "");
+  const room = Math.max(0, columns - widthOf(ellipsis));
+  const left = Bun.sliceAnsi(line, 0, room);
+  // A wide character that begins in the last column is part of the slice.
+  return (widthOf(left) > room ? Bun.sliceAnsi(line, 0, room - 1) : left) + ellipsis;
 }
 
 /** The line filled with spaces up to `columns`; a longer one as it is. */
@@ -32,15 +31,32 @@ export function pad(line: string, columns: number, align: "left" | "right" | "ce
 export function wrap(line: string, columns: number, hang = ""): string[] {
   if (line.includes("\n")) return line.split("\n").flatMap((part) => wrap(part, columns, hang));
   if (widthOf(line) <= columns) return [line];
-  const wrapper = new Wrapper(Math.max(1, columns), widthOf(hang) < columns ? hang : "");
-  let at = 0;
-  for (const match of line.matchAll(SEQUENCE)) {
-    wrapper.text(line.slice(at, match.index));
-    wrapper.sequence(match[0], match[1]);
-    at = match.index + match[0].length;
+  const lines: string[] = [];
+  const indent = widthOf(hang) < columns ? hang : "";
+  // Columns of `line`: where the new line begins and ends. It is empty until a word is placed.
+  let from = 0;
+  let to = 0;
+  let isEmpty = true;
+  const fits = (end: number): boolean =>
+    end - from + (lines.length === 0 ? 0 : widthOf(indent)) <= Math.max(1, columns);
+  const breakAt = (next: number): void => {
+    lines.push((lines.length === 0 ? "" : indent) + Bun.sliceAnsi(line, from, to));
+    from = next;
+    isEmpty = true;
+  };
+  for (const { text, at, end } of words(Bun.stripANSI(line))) {
+    if (!fits(end) && !isEmpty) breakAt(at);
+    // Spaces at the beginning of the first line stay, unless they leave no room.
+    if (!fits(at + 1)) from = at;
+    to = at;
+    for (const part of fits(end) ? [{ cells: end - at }] : clusters(text)) {
+      if (!fits(to + part.cells) && !isEmpty) breakAt(to);
+      to += part.cells;
+      isEmpty = false;
+    }
   }
-  wrapper.text(line.slice(at));
-  return wrapper.end();
+  breakAt(to);
+  return lines;
 }
 
 /** The line with a block in this column, which stands for the cursor. */
@@ -70,183 +86,34 @@ export function rowsOf(line: string, columns: number): number {
   return rows;
 }
 
-class Wrapper {
-  readonly #columns: number;
-  readonly #hang: string;
-  readonly #lines: string[] = [];
-  readonly #style = new ActiveStyle();
-  #line = "";
-  #used = 0;
-  /** The line has only its hanging indentation. */
-  #empty = true;
-  /** Spaces before the next word: dropped where the line breaks. */
-  #spaces = 0;
-  /** The word that is not placed yet, with the sequences inside it: it may continue after a sequence. */
-  #word: (string | { raw: string; codes: string | undefined })[] = [];
-  #wordWidth = 0;
-
-  constructor(columns: number, hang: string) {
-    this.#columns = columns;
-    this.#hang = hang;
-  }
-
-  text(text: string): void {
-    for (const [part] of text.matchAll(/ +|[^ ]+/g)) {
-      if (part.startsWith(" ")) {
-        this.#place();
-        this.#spaces += part.length;
-        continue;
-      }
-      for (const piece of breakable(part)) {
-        if (piece.mayBreak) this.#place();
-        this.#word.push(piece.text);
-        this.#wordWidth += widthOf(piece.text);
-      }
-    }
-  }
-
-  sequence(raw: string, codes: string | undefined): void {
-    this.#word.push({ raw, codes });
-  }
-
-  end(): string[] {
-    this.#place();
-    this.#lines.push(this.#line + this.#style.off());
-    return this.#lines;
-  }
-
-  #place(): void {
-    const word = this.#word;
-    const width = this.#wordWidth;
-    this.#word = [];
-    this.#wordWidth = 0;
-    if (width > 0) {
-      if (this.#used + this.#spaces + width <= this.#columns) this.#space();
-      else if (!this.#empty) this.#break();
-      // Indentation of the first line, unless it leaves no room.
-      else if (this.#used + this.#spaces < this.#columns) this.#space();
-      this.#spaces = 0;
-    }
-    for (const part of word) {
-      if (typeof part === "string") this.#put(part);
-      else {
-        this.#line += part.raw;
-        this.#style.take(part.raw, part.codes);
-      }
-    }
-  }
-
-  #space(): void {
-    this.#line += " ".repeat(this.#spaces);
-    this.#used += this.#spaces;
-  }
-
-  #put(text: string): void {
-    const width = widthOf(text);
-    if (this.#used + width <= this.#columns) {
-      this.#line += text;
-      this.#used += width;
-      this.#empty = false;
-      return;
-    }
-    if (PRINTABLE_ASCII.test(text)) {
-      this.#putAscii(text);
-      return;
-    }
-    for (const { text: cluster, cells } of clusters(text)) {
-      if (this.#used + cells > this.#columns && !this.#empty) this.#break();
-      this.#line += cluster;
-      this.#used += cells;
-      this.#empty = false;
-    }
-  }
-
-  #putAscii(text: string): void {
-    for (let at = 0; at < text.length; ) {
-      if (this.#used >= this.#columns && !this.#empty) this.#break();
-      const part = text.slice(at, at + Math.max(1, this.#columns - this.#used));
-      this.#line += part;
-      this.#used += part.length;
-      this.#empty = false;
-      at += part.length;
-    }
-  }
-
-  #break(): void {
-    this.#lines.push(this.#line + this.#style.off());
-    this.#line = this.#hang + this.#style.on();
-    this.#used = widthOf(this.#hang);
-    this.#empty = true;
-  }
-}
-
-/** The styles and the link that hold at a place in a line. */
-class ActiveStyle {
-  #codes: { code: string; group: number }[] = [];
-  #link = "";
-
-  take(raw: string, codes: string | undefined): void {
-    if (codes === undefined) {
-      this.#link = /^\u001b\]8;[^;]*;(?:\u0007|\u001b\\)$/.test(raw) ? "" : raw;
-      return;
-    }
-    const parts = codes.split(";");
-    for (let i = 0; i < parts.length; i++) {
-      const code = Number(parts[i]);
-      // 38;5;n and 38;2;r;g;b are one code.
-      const extra = code === 38 || code === 48 || code === 58 ? (parts[i + 1] === "5" ? 2 : 4) : 0;
-      const whole = parts.slice(i, i + 1 + extra).join(";");
-      i += extra;
-      if (!code) this.#codes = [];
-      else this.#set(code, whole);
-    }
-  }
-
-  on(): string {
-    return this.#codes.map(({ code }) => `\u001b[${code}m`).join("") + this.#link;
-  }
-
-  off(): string {
-    return (this.#link === "" ? "" : LINK_END) + (this.#codes.length === 0 ? "" : RESET);
-  }
-
-  #set(code: number, whole: string): void {
-    const group = groupOf(code);
-    // Bold and dim are two styles that one code ends.
-    const ends = ENDS.has(code);
-    this.#codes = this.#codes.filter(
-      (active) => active.group !== group || (!ends && group === 22 && active.code !== whole),
-    );
-    if (!ends) this.#codes.push({ code: whole, group });
-  }
-}
-
-const ENDS = new Set([22, 23, 24, 25, 27, 28, 29, 39, 49, 54, 55, 59]);
-
-/** The code that ends a style: two styles with the same one exclude each other, except bold and dim. */
-function groupOf(code: number): number {
-  if (ENDS.has(code)) return code;
-  if (code === 1 || code === 2) return 22;
-  if (code === 21) return 24;
-  if (code >= 3 && code <= 9) return code === 6 ? 25 : code + 20;
-  if ((code >= 30 && code <= 38) || (code >= 90 && code <= 97)) return 39;
-  if ((code >= 40 && code <= 48) || (code >= 100 && code <= 107)) return 49;
-  return code === 58 ? 59 : code;
-}
-
 /** Chinese, Japanese and Korean text has no spaces: a line may break before each of its characters. */
 const CJK = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u;
 /** Characters that must not begin a line. */
 const CLOSING = /^[\p{Pe}\p{Pf}、。，．：；！？…ー々〻っゃゅょッャュョ・]/u;
 
-function breakable(word: string): { text: string; mayBreak: boolean }[] {
-  if (!CJK.test(word)) return [{ text: word, mayBreak: false }];
+/** The parts of a line that are not broken while there is room, each with the columns at which it begins and ends. */
+function* words(line: string): Generator<{ text: string; at: number; end: number }> {
+  let end = 0;
+  for (const [part] of line.matchAll(/ +|[^ ]+/g)) {
+    const pieces = part.startsWith(" ") || !CJK.test(part) ? [part] : breakable(part);
+    for (const text of pieces) {
+      const at = end;
+      end += widthOf(text);
+      if (!text.startsWith(" ")) yield { text, at, end };
+    }
+  }
+}
+
+function breakable(word: string): string[] {
+  const pieces: string[] = [];
   let before = "";
-  return [...clusters(word)].map(({ text }) => {
-    const mayBreak = before !== "" && (CJK.test(text) || CJK.test(before)) && !CLOSING.test(text);
+  for (const { text } of clusters(word)) {
+    const mayBreak = before === "" || ((CJK.test(text) || CJK.test(before)) && !CLOSING.test(text));
+    if (mayBreak) pieces.push(text);
+    else pieces.push((pieces.pop() ?? "") + text);
     before = text;
-    return { text, mayBreak };
-  });
+  }
+  return pieces;
 }
 
 let segmenter: Intl.Segmenter | undefined;
@@ -268,28 +135,4 @@ export function* clusters(text: string): Generator<{ text: string; cells: number
   // Made at first use: it takes 6 ms.
   segmenter ??= new Intl.Segmenter();
   for (const { segment } of segmenter.segment(text)) yield { text: segment, cells: Bun.stringWidth(segment) };
-}
-
-/** The first `columns` of a styled line, with its sequences. */
-function cutAt(line: string, columns: number): string {
-  let shown = "";
-  let used = 0;
-  let at = 0;
-  const take = (text: string): boolean => {
-    for (const { text: cluster, cells } of clusters(text)) {
-      if (used + cells > columns) return false;
-      shown += cluster;
-      used += cells;
-    }
-    return true;
-  };
-  let link = "";
-  for (const match of line.matchAll(SEQUENCE)) {
-    if (!take(line.slice(at, match.index))) return shown + link;
-    shown += match[0];
-    if (match[1] === undefined) link = match[3] === "" ? "" : LINK_END;
-    at = match.index + match[0].length;
-  }
-  take(line.slice(at));
-  return shown + link;
 }
