@@ -92,7 +92,7 @@ export const GREP = {
   subject: "path",
   filters: true,
   description:
-    "Search the lines of files with a JavaScript regular expression. Skips what Glob skips, and binary files.",
+    "Search the lines of files with a regular expression (RE2 syntax). Skips what Glob skips, and binary files.",
   input: {
     type: "object",
     properties: {

@@ -2,7 +2,7 @@
 
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { binaryKind } from "../content/binary-kind.ts";
-import type { LineMatcher } from "./line-matcher.ts";
+import type { LinePattern } from "./line-pattern.ts";
 import { type Line, LineReader } from "./line-reader.ts";
 
 export const MAX_FILE_BYTES = 50 * 1024 * 1024;
@@ -14,14 +14,12 @@ export type FileOutcome = { bytes: number } | { binary: string } | { large: numb
 
 /** Searches files one after the other with one buffer. It is synchronous, so it runs in a Worker. */
 export class FileSearch {
-  readonly #matcher: LineMatcher;
-  /** As bytes; a file without any of them has no match. */
-  readonly #required: readonly Buffer[];
+  readonly #pattern: LinePattern;
+  readonly #decoder = new TextDecoder();
   readonly #buffer = Buffer.allocUnsafeSlow(CHUNK_BYTES);
 
-  constructor(matcher: LineMatcher) {
-    this.#matcher = matcher;
-    this.#required = matcher.required.map((text) => Buffer.from(text));
+  constructor(pattern: LinePattern) {
+    this.#pattern = pattern;
   }
 
   /** Searches the file at a path that is not a symlink. */
@@ -44,18 +42,13 @@ export class FileSearch {
     const first = buffer.subarray(0, length);
     const binary = binaryKind(first);
     if (binary !== undefined) return { binary };
-    const whole = length < CHUNK_BYTES;
-    if (whole && this.#cannotMatch(first)) return { bytes: length };
+    const isWhole = length < CHUNK_BYTES;
+    if (isWhole && !this.#pattern.mayMatchIn(this.#decoder.decode(first))) return { bytes: length };
     return { bytes: this.#lines(fd, first, take) };
   }
 
-  #cannotMatch(content: Buffer): boolean {
-    if (this.#required.length > 0) return !this.#required.some((text) => content.includes(text));
-    return !this.#matcher.mayMatch(content);
-  }
-
   #lines(fd: number, first: Buffer, take: (line: Line) => boolean): number {
-    const lines = new LineReader(this.#matcher);
+    const lines = new LineReader(this.#pattern);
     let chunk = first;
     let position = 0;
     while (chunk.length > 0) {

@@ -7,7 +7,7 @@ import { errnoOf } from "../errors.ts";
 import type { GrepInput } from "../tools.ts";
 import { type FileOutcome, FileSearch, MAX_FILE_BYTES } from "./file-search.ts";
 import { pathFilter } from "./glob-pattern.ts";
-import { LineMatcher } from "./line-matcher.ts";
+import { LinePattern } from "./line-pattern.ts";
 import type { Line } from "./line-reader.ts";
 import { type Allows, permittedBatches, refusedLine } from "./permitted-files.ts";
 import { type FoundFile, inFolder, leftOut, pathIn, type WalkGaps, walk } from "./walk.ts";
@@ -74,7 +74,7 @@ class GrepSearch {
   constructor(request: GrepRequest) {
     const { pattern, case_insensitive: ignoreCase = false, head_limit, output_mode } = request.input;
     this.#request = request;
-    this.#files = new FileSearch(new LineMatcher(pattern, { ignoreCase }));
+    this.#files = new FileSearch(new LinePattern(pattern, { ignoreCase }));
     this.#limit = head_limit ?? (output_mode === "content" ? DEFAULT_LINES : DEFAULT_FILES);
   }
 

@@ -1,7 +1,7 @@
-/** Reads the lines around the matches of a search. */
+/** Splits the bytes of a file into lines and matches each one. */
 
 import { cutText } from "../display.ts";
-import type { LineMatcher } from "./line-matcher.ts";
+import type { LinePattern } from "./line-pattern.ts";
 
 export interface Line {
   /** Counted from 1. */
@@ -15,89 +15,50 @@ export interface Line {
 const SHOWN_CHARS = 500;
 /** Of these, characters before the match. */
 const BEFORE_MATCH = 200;
-/** Characters of a line that are kept to be shown; all of the line is searched. */
-const KEPT_CHARS = 64 * 1024;
 
-/** Splits a file's bytes into lines of any length and matches each one. */
 export class LineReader {
-  readonly #matcher: LineMatcher;
+  readonly #pattern: LinePattern;
   /** Drops a byte order mark and makes invalid UTF-8 visible. */
   readonly #decoder = new TextDecoder();
-  #number = 1;
-  /** The beginning of the incomplete line. */
-  #head = "";
-  /** The length of the incomplete line. */
-  #length = 0;
-  #matchAt = 0;
-  /** A carriage return at the end of a piece, part of the line's end if a newline follows. */
-  #heldReturn = false;
-  stopped = false;
+  #number = 0;
+  /** The incomplete line. */
+  #rest = "";
 
-  constructor(matcher: LineMatcher) {
-    this.#matcher = matcher;
-    matcher.begin();
+  constructor(pattern: LinePattern) {
+    this.#pattern = pattern;
   }
 
   /** Calls `take` for each complete line. Returns false once `take` has returned false. */
   add(chunk: Uint8Array, take: (line: Line) => boolean): boolean {
-    return this.#text(this.#decoder.decode(chunk, { stream: true }), take);
+    const text = this.#decoder.decode(chunk, { stream: true });
+    let start = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", start)) {
+      const line = this.#rest + text.slice(start, end);
+      this.#rest = "";
+      start = end + 1;
+      if (!take(this.#lineOf(line))) return false;
+    }
+    this.#rest += text.slice(start);
+    return true;
   }
 
   /** Passes the last line, if no newline ended it. */
   end(take: (line: Line) => boolean): void {
-    if (!this.#text(this.#decoder.decode(), take)) return;
-    if (this.#length > 0) take(this.#endLine());
+    const line = this.#rest + this.#decoder.decode();
+    if (line !== "" && line !== "\r") take(this.#lineOf(line));
   }
 
-  #text(decoded: string, take: (line: Line) => boolean): boolean {
-    let text = decoded;
-    if (this.#heldReturn && text !== "") {
-      text = `\r${text}`;
-      this.#heldReturn = false;
-    }
-    let start = 0;
-    for (let newline = text.indexOf("\n"); newline >= 0; newline = text.indexOf("\n", start)) {
-      const end = newline > start && text[newline - 1] === "\r" ? newline - 1 : newline;
-      this.#piece(text, start, end);
-      start = newline + 1;
-      if (!take(this.#endLine())) {
-        this.stopped = true;
-        return false;
-      }
-    }
-    this.#heldReturn = start < text.length && text.endsWith("\r");
-    this.#piece(text, start, this.#heldReturn ? text.length - 1 : text.length);
-    return true;
+  #lineOf(line: string): Line {
+    const text = line.endsWith("\r") ? line.slice(0, -1) : line;
+    const matched = this.#pattern.matches(text);
+    return { number: ++this.#number, matched, text: this.#shown(text, matched) };
   }
 
-  #piece(text: string, start: number, end: number): void {
-    if (this.#head.length < KEPT_CHARS) this.#head += text.slice(start, Math.min(end, start + KEPT_CHARS));
-    const matcher = this.#matcher;
-    let at = start;
-    while (at < end && !matcher.matched) {
-      matcher.feed(text, at, end);
-      at = matcher.position;
-      if (matcher.matched) this.#matchAt = this.#length + at - start;
-    }
-    this.#length += end - start;
-  }
-
-  #endLine(): Line {
-    const matched = this.#matcher.matched || this.#matcher.end();
-    const line = { number: this.#number, matched, text: this.#shown() };
-    this.#number++;
-    this.#head = "";
-    this.#length = 0;
-    this.#matchAt = 0;
-    this.#matcher.begin();
-    return line;
-  }
-
-  #shown(): string {
-    if (this.#length <= SHOWN_CHARS) return this.#head;
-    const wanted = this.#matchAt < this.#head.length ? this.#matchAt - BEFORE_MATCH : 0;
-    const start = Math.max(0, Math.min(wanted, this.#head.length - SHOWN_CHARS));
-    const part = cutText(this.#head.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
-    return `${start > 0 ? "…" : ""}${part}… [line of ${this.#length} characters, cut]`;
+  #shown(text: string, matched: boolean): string {
+    if (text.length <= SHOWN_CHARS) return text;
+    const wanted = matched ? this.#pattern.positionIn(text) - BEFORE_MATCH : 0;
+    const start = Math.max(0, Math.min(wanted, text.length - SHOWN_CHARS));
+    const part = cutText(text.slice(start).replace(/^[\uDC00-\uDFFF]/, ""), SHOWN_CHARS);
+    return `${start > 0 ? "…" : ""}${part}… [line of ${text.length} characters, cut]`;
   }
 }
