@@ -4,6 +4,7 @@ import type { Command } from "../../src/cli/command.ts";
 import { loadCommands } from "../../src/cli/commands.ts";
 import { type Flag, parse, readFlags } from "../../src/cli/flags.ts";
 import { stockCommands } from "../../src/server/offline-commands.ts";
+import { Folder } from "../support/folder.ts";
 import { FakeIo } from "./support.ts";
 
 /** Every command and subcommand with its path. */
@@ -204,6 +205,37 @@ describe("every command", () => {
       expect(code).toBe(64);
       expect(err).toContain(`${args?.[0]?.name} is missing`);
       expect(beyondNames(io)).toEqual([]);
+    },
+  );
+});
+
+describe("every command that shows or changes what exists", () => {
+  /** They are about files alone, or about the daemon itself. */
+  const STARTS_NONE = new Set(
+    [
+      ["agents new", "skills new", "skills check", "plugins new", "plugins check", "config", "init", "trust"],
+      ["cron install", "cron uninstall", "completions", "version"],
+      ["daemon", "daemon status", "daemon stop", "daemon logs"],
+    ].flat(),
+  );
+  /** Runs of their own: in the daemon, in the command with --no-daemon, or played. */
+  const RUNS = new Set(["spawn", "chat", "replay", "test", "demo"]);
+  /** Where the first argument that comes to mind is refused. */
+  const ARGUMENTS: Record<string, string[]> = {
+    allow: ["7", "Bash"],
+    cat: ["/proc/7/status"],
+    "cron add": ["@daily", "look"],
+  };
+
+  test.each(COMMANDS.filter(([words, { run }]) => run !== undefined && !RUNS.has(words)))(
+    "%s: starts the daemon when none runs, unless it is about files or the daemon itself",
+    async (words, { args = [] }) => {
+      using home = new Folder();
+      const io = new FakeIo({ cwd: home.dir, env: { HOME: home.dir, PATH: "" }, down: true });
+      const required = args.filter(({ optional }) => !optional).map(() => "7");
+      await runCommandLine([...words.split(" "), ...(ARGUMENTS[words] ?? required)], io);
+      const starts = io.sessions.some(({ onlyRunning, inside }) => !onlyRunning && !inside);
+      expect(starts).toBe(!STARTS_NONE.has(words));
     },
   );
 });

@@ -175,14 +175,6 @@ describe("rnix ps", () => {
     expect(out).toContain("PROJECT");
     expect(io.payloads("list_procs")[0]?.all_projects).toBe(true);
   });
-
-  test("without a daemon says so at once and starts none", async () => {
-    const { code, out, err, io } = await run(["ps", "--json"], { down: true });
-    expect(code).toBe(0);
-    expect(out).toBe("[]\n");
-    expect(err).toContain("no daemon is running");
-    expect(io.sessions).toEqual([{ onlyRunning: true }]);
-  });
 });
 
 describe("which process", () => {

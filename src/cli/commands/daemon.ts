@@ -133,7 +133,9 @@ export default defineCommand({
   about: "Start, inspect or stop the daemon, which runs all agents of this user",
   flags: { internal: bool("be the daemon", { hidden: true }) },
   examples: [{ line: "rnix daemon status", about: "whether the daemon runs, and its state" }],
-  notes: ["The daemon starts when a command needs it and stops by itself when nothing has run for a minute."],
+  notes: [
+    "Every command that shows or changes runs, questions, jobs or what a run can use starts the daemon when none runs. It stops by itself when nothing has run for a minute. `daemon status`, `stop` and `logs` start none, nor do commands on files alone, such as `config` and `trust`.",
+  ],
   subcommands: { start, status, stop, restart, logs },
   async run(_io, flags) {
     if (!flags.internal) throw usageError("expected start, status, stop, restart or logs");

@@ -6,7 +6,7 @@ import type { ListedProc } from "../../protocol/methods.ts";
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { defineCommand } from "../command.ts";
 import { bool, choice, count, json, past, text } from "../flags.ts";
-import { type Io, type Wire, withSession } from "../io.ts";
+import { type Io, type Wire, withWire } from "../io.ts";
 import { doingText } from "../output/doing.ts";
 import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
 import { print } from "../output/print.ts";
@@ -45,13 +45,14 @@ export default defineCommand({
     "DOING is what a live run does now, what a suspended one waits for, and how an ended one ended. A suspended run is listed without -a if it resumes by itself.",
     "On a narrow terminal, columns are left out and truncated; in a pipe, and with --json, nothing is. --json has `status`, as STATE, and the kernel's `state`, where `dead` is any end.",
     "A foreign run was recorded by another user's Rnix and is never resumed (rnix resume --adopt takes over its conversation). A moved run was recorded in another folder; rnix resume resumes it here.",
-    "Without a daemon nothing runs, and ps does not start one. ps -a starts a daemon to read the records.",
   ],
   async run(io, flags) {
     const { all, agent, state: status, since, limit } = flags;
     const all_projects = flags["all-projects"] || undefined;
     const where = { cwd: io.cwd, all_projects, agent, status, since_ms: since?.(Date.now()) };
-    const processes = await list(io, all, where, limit);
+    const processes = await withWire(io, (wire) =>
+      all ? everything(io, wire, where, limit) : live(wire, where, limit),
+    );
     return print(io, flags, processes, (style) => {
       const rows = flags.tree ? asTree(processes, style) : processes.map((info) => ({ info, branch: "" }));
       return table(rows, columns(flags, processes, style), io.stdout, style);
@@ -76,30 +77,10 @@ interface Selection {
   since_ms: number | undefined;
 }
 
-async function list(
-  io: Io,
-  all: boolean,
-  where: Selection,
-  limit: number | undefined,
-): Promise<ListedProc[]> {
-  const session = all ? undefined : await io.session({ onlyRunning: true });
-  if (session === null) {
-    io.stderr.write(
-      "no daemon is running, so nothing runs; waiting runs resume when a daemon starts: rnix ps -a lists them\n",
-    );
-    return [];
-  }
-  if (session === undefined) {
-    return withSession(io, {}, async (started) => everything(io, await started.connect(), where, limit));
-  }
-  try {
-    const wire = await session.connect();
-    const newest = limit !== undefined;
-    const query = { ...where, waiting: true, limit: limit && Math.min(limit, MAX_PAGE), newest };
-    return (await wire.request("list_procs", query)).processes;
-  } finally {
-    await session.close();
-  }
+async function live(wire: Wire, where: Selection, limit: number | undefined): Promise<ListedProc[]> {
+  const newest = limit !== undefined;
+  const query = { ...where, waiting: true, limit: limit && Math.min(limit, MAX_PAGE), newest };
+  return (await wire.request("list_procs", query)).processes;
 }
 
 async function everything(

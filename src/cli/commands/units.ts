@@ -5,24 +5,12 @@ import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, json } from "../flags.ts";
-import { type Io, type Wire, withSession } from "../io.ts";
+import { withWire } from "../io.ts";
 import { formatElapsed } from "../output/format.ts";
 import { print } from "../output/print.ts";
 import { table } from "../output/table.ts";
 
 const ID = { name: "ID", about: "of the unit, such as b0k3x9q2a; rnix units lists them" } as const;
-
-/** A unit lives in the daemon: without one there is none. */
-function withDaemon<T>(io: Io, none: T, use: (wire: Wire) => Promise<T>): Promise<T> {
-  return io.session({ onlyRunning: true }).then(async (session) => {
-    if (session === null) return none;
-    try {
-      return await use(await session.connect());
-    } finally {
-      await session.close();
-    }
-  });
-}
 
 const stop = defineCommand({
   about: "End a background unit: TERM, then KILL after the grace",
@@ -30,8 +18,8 @@ const stop = defineCommand({
   flags: { json },
   examples: [{ line: "rnix units stop b0k3x9q2a", about: "its agent reads that it was killed" }],
   run: (io, flags, [id = ""]) =>
-    withSession(io, {}, async (session) => {
-      const answer = await (await session.connect()).request("stop_unit", { id });
+    withWire(io, async (wire) => {
+      const answer = await wire.request("stop_unit", { id });
       return print(io, flags, answer, () => `unit ${id} of process ${answer.pid} is terminating\n`);
     }),
 });
@@ -44,8 +32,8 @@ const output = defineCommand({
     { line: "rnix units output b0k3x9q2a", about: "also of one that has ended, and of an ended run" },
   ],
   run: (io, flags, [id = ""]) =>
-    withSession(io, {}, async (session) => {
-      const answer = await (await session.connect()).request("unit_output", { id });
+    withWire(io, async (wire) => {
+      const answer = await wire.request("unit_output", { id });
       return print(io, flags, answer, () => answer.text.replace(/\n?$/, "\n"));
     }),
 });
@@ -69,7 +57,7 @@ export default defineCommand({
   subcommands: { stop, output },
   async run(io, flags) {
     const all_projects = flags["all-projects"] || undefined;
-    const { processes } = await withDaemon(io, { processes: [] }, (wire) =>
+    const { processes } = await withWire(io, (wire) =>
       wire.request("list_procs", { cwd: io.cwd, all_projects, waiting: true }),
     );
     const rows: Row[] = processes.flatMap(({ pid, agent, units = [] }) =>
