@@ -32,7 +32,7 @@ class Untraced extends Debugger {
 }
 
 function untracedFiles({ children }: BenchKernel): FileSystem {
-  const contexts = new OpenContexts({
+  const openContexts = new OpenContexts({
     children,
     userDataDir: "",
     guarded: [],
@@ -53,8 +53,8 @@ function untracedFiles({ children }: BenchKernel): FileSystem {
     windows: { begin: () => () => undefined },
     changes: { writing: async () => undefined, written: () => undefined },
   });
-  const ask = async () => ({ verdict: "no", by: "on_ask" }) as const;
-  return new FileSystem({ debug: new Untraced(realClock), contexts, clock: realClock, ask });
+  const asks = { require: () => Promise.reject(new SyscallError("UNAVAILABLE", "No client can answer.")) };
+  return new FileSystem({ debug: new Untraced(realClock), openContexts, clock: realClock, asks });
 }
 
 /** What a syscall on the null device costs, and how much of it is its record: on disk, and sent to a tracer. */

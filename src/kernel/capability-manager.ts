@@ -4,32 +4,13 @@ import type { AskMode } from "../lib/ask-modes.ts";
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { modeNews } from "./asks/ask-text.ts";
-import type { Debugger } from "./debugger.ts";
-import type { FileSystem } from "./file-system.ts";
 import { modeName } from "./permission/ask-rules.ts";
 import type { Permissions } from "./permission/permissions.ts";
 import type { Rule } from "./permission/rule.ts";
 import type { Process } from "./process/process.ts";
-import type { ProcessTable } from "./process/process-table.ts";
+import type { Io } from "./tiers/io.ts";
 import { namesMessageTools } from "./tools/message-tools.ts";
 import type { PID } from "./types.ts";
-
-interface CapabilityManagerPorts {
-  table: ProcessTable;
-  files: FileSystem;
-  debug: Debugger;
-  /** Shows a live process the tools that it may use and was not shown yet. */
-  appendTools(proc: Process): void;
-  /** Notifies the model at its next step. */
-  notify(proc: Process, text: string): Promise<void> | void;
-  /** Emits the mode of a process to its watchers. */
-  emit(proc: Process, event: { type: "mode"; mode: AskMode }): void;
-  /** Answers open questions that need none any more. */
-  recheck(via: string): void;
-  /** Writes the process's record. A failure is logged; the change stands. */
-  saveInfo(proc: Process): Promise<void>;
-  warn(source: string, text: string): void;
-}
 
 /** The tools that a process may use. */
 export interface Rights {
@@ -53,10 +34,10 @@ interface Change {
  * part of every Open (files/file-grants.ts).
  */
 export class CapabilityManager {
-  readonly #ports: CapabilityManagerPorts;
+  readonly #parts: Io;
 
-  constructor(ports: CapabilityManagerPorts) {
-    this.#ports = ports;
+  constructor(parts: Io) {
+    this.#parts = parts;
   }
 
   /**
@@ -80,7 +61,7 @@ export class CapabilityManager {
         if (folders.length > 0) this.#checkRoot(proc);
         if (by) this.#checkGrantor(by, proc, rules);
         this.#checkAbove(proc, rules);
-        const lift = this.#ports.table.parent(proc) === undefined;
+        const lift = this.#parts.table.parent(proc) === undefined;
         const after = proc.permissions.grant(rules, by?.uuid ?? null, { lift });
         for (const rule of rules) {
           const why = after.lacks(rule);
@@ -118,9 +99,9 @@ export class CapabilityManager {
   /** Allows calls without a question, for the rest of the run and for its children. Open questions may be answered by it. */
   allowUnasked(pid: PID, texts: readonly string[]): void {
     const proc = this.#live(pid);
-    this.#ports.table.setPermissions(proc, proc.permissions.allowAlways(texts, "run"));
+    this.#parts.table.setPermissions(proc, proc.permissions.allowAlways(texts, "run"));
     this.#announce(proc);
-    this.#ports.recheck(texts.join(", "));
+    this.#parts.asks.recheck(texts.join(", "));
   }
 
   /**
@@ -128,7 +109,7 @@ export class CapabilityManager {
    * It holds from the next Open on, and a question that needs no answer any more is answered.
    */
   async setMode(pid: PID, mode: AskMode): Promise<AskMode> {
-    const { table, debug, emit, recheck } = this.#ports;
+    const { table, debug, watchers, asks } = this.#parts;
     const { now, done } = debug.callNow(undefined, table.find(pid), "SetMode", { pid, mode }, () => {
       const proc = this.#live(pid);
       const before = new Map(table.tree(proc).map((member) => [member, member.permissions.askMode]));
@@ -137,11 +118,11 @@ export class CapabilityManager {
       const applied = this.#apply(proc, { after, who: nameOf(undefined), news }, undefined);
       for (const [member, old] of before) {
         const { askMode } = member.permissions;
-        if (askMode !== old) emit(member, { type: "mode", mode: askMode });
+        if (askMode !== old) watchers.emit(member, { type: "mode", mode: askMode });
       }
       return { now: proc.permissions.askMode, done: applied };
     });
-    recheck(modeName(now));
+    asks.recheck(modeName(now));
     await done;
     return now;
   }
@@ -154,7 +135,7 @@ export class CapabilityManager {
     by: Process | undefined,
     plan: (proc: Process, rules: readonly Rule[]) => Change,
   ): Promise<Rights> {
-    const { table, debug } = this.#ports;
+    const { table, debug } = this.#parts;
     const { rights, closed } = debug.callNow(by, table.find(pid), syscall, { pid, ...args }, () => {
       const proc = this.#live(pid);
       const done = this.#apply(proc, plan(proc, proc.permissions.rules(args.rules)), by);
@@ -165,7 +146,7 @@ export class CapabilityManager {
   }
 
   #live(pid: PID): Process {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     if (isLive(proc)) return proc;
     throw new SyscallError("NOT_FOUND", `PID ${pid} has ended or is ending: its rights can't be changed.`, {
       pid,
@@ -174,7 +155,7 @@ export class CapabilityManager {
 
   /** Its live ancestors, the oldest first. */
   #above(proc: Process): Process[] {
-    return this.#ports.table.ancestry(proc).slice(1).reverse();
+    return this.#parts.table.ancestry(proc).slice(1).reverse();
   }
 
   /** A folder is opened to a whole tree, because no process has more than its parent. */
@@ -222,7 +203,7 @@ export class CapabilityManager {
    * the models' inboxes have the notices and withdrawn files are closed.
    */
   async #apply(proc: Process, change: Change, by: Process | undefined): Promise<void> {
-    const { table, files } = this.#ports;
+    const { table, files } = this.#parts;
     const tree = table.tree(proc).map((member) => ({ member, before: member.permissions }));
     table.setPermissions(proc, change.after);
     const closed = tree.map(({ member }) => files.withdraw(member, change.who));
@@ -237,18 +218,18 @@ export class CapabilityManager {
   #announce(proc: Process): void {
     if (!isLive(proc)) return;
     try {
-      this.#ports.appendTools(proc);
+      this.#parts.showNewTools(proc);
     } catch (thrown) {
       this.#warn(proc, thrown);
     }
     // The spawn writes the record of a process that is being built.
-    if (proc.state === "running") void this.#ports.saveInfo(proc);
+    if (proc.state === "running") void this.#parts.saveInfo(proc);
   }
 
   async #notify(proc: Process, news: string): Promise<void> {
     if (news === "" || proc.spec.kind !== "agent" || proc.state !== "running" || proc.stopped) return;
     try {
-      await this.#ports.notify(proc, news);
+      await this.#parts.notifyAsKernel(proc, news);
     } catch (thrown) {
       // The process ends now: its model needs no notice.
       if (thrown instanceof SyscallError && thrown.code === "CLOSED") return;
@@ -258,7 +239,7 @@ export class CapabilityManager {
   }
 
   #warn(proc: Process, thrown: unknown): void {
-    this.#ports.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${messageOf(thrown)}`);
+    this.#parts.warn(`PID ${proc.pid}`, `the notice of its changed rights: ${messageOf(thrown)}`);
   }
 }
 

@@ -1,29 +1,18 @@
 /** The syscalls of concurrency: threads and coroutines. */
 
 import { either, onceAborted, withDeadline } from "../lib/cancellation.ts";
-import type { Clock } from "../lib/clock.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import { type Message, SyscallError } from "../plugin/index.ts";
 import { type CoID, type CoroutineBody, CoroutineTask, type Resumed } from "./concurrency/coroutine.ts";
 import { TaskTable } from "./concurrency/task-table.ts";
 import { type Thread, ThreadTask, type ThreadWork, type TID } from "./concurrency/thread.ts";
-import type { ContextManager } from "./context-manager.ts";
-import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
-import type { ProcessTable } from "./process/process-table.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
+import type { Core } from "./tiers/core.ts";
 import type { PID } from "./types.ts";
 
 export type { CoID, Coroutine, CoroutineBody, Resumed } from "./concurrency/coroutine.ts";
 export type { Thread, ThreadWork, TID } from "./concurrency/thread.ts";
-
-interface ConcurrencyPorts {
-  table: ProcessTable;
-  debug: Debugger;
-  ctx: ContextManager;
-  clock: Clock;
-  warn(source: string, text: string): void;
-}
 
 /** How long to wait for another task, at most until the process ends. */
 interface WaitOptions {
@@ -45,12 +34,12 @@ export class ConcurrencyManager {
   /** Reap step 9. */
   readonly coroutines: ResourceHolder;
 
-  readonly #ports: ConcurrencyPorts;
+  readonly #parts: Core;
   readonly #threads = new Map<Process, TaskTable<ThreadTask>>();
   readonly #coroutines = new Map<Process, TaskTable<CoroutineTask>>();
 
-  constructor(ports: ConcurrencyPorts) {
-    this.#ports = ports;
+  constructor(parts: Core) {
+    this.#parts = parts;
     this.threads = this.#holder("threads", this.#threads);
     this.coroutines = this.#holder("coroutines", this.#coroutines);
   }
@@ -60,7 +49,7 @@ export class ConcurrencyManager {
    * too many threads.
    */
   spawnThread(pid: PID, intent: string, work: ThreadWork): Promise<TID> {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     return this.#create(proc, "SpawnThread", intent, () => {
       const task = tableFor(this.#threads, proc, "thread").add((tid) => new ThreadTask(tid, intent));
       task.start(work, this.#handle(proc, task));
@@ -73,8 +62,8 @@ export class ConcurrencyManager {
    * unknown TID, with CANCELLED when the process ends first or must stop.
    */
   joinThread(pid: PID, tid: TID, options: WaitOptions = {}): Promise<unknown> {
-    const proc = this.#ports.table.get(pid);
-    return this.#ports.debug.call(proc, "JoinThread", { tid }, async () => {
+    const proc = this.#parts.table.get(pid);
+    return this.#parts.debug.call(proc, "JoinThread", { tid }, async () => {
       const task = find(this.#threads, proc, "thread", tid);
       return await this.#within(proc, options, `Thread ${tid} has not ended`, (signal) => task.join(signal));
     });
@@ -82,7 +71,7 @@ export class ConcurrencyManager {
 
   /** The body begins with the first resume. Fails with CLOSED and EXHAUSTED as for threads. */
   spawnCoroutine(pid: PID, intent: string, body: CoroutineBody): Promise<CoID> {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     const make = (coid: CoID): CoroutineTask => new CoroutineTask(coid, pid, intent, body);
     return this.#create(proc, "SpawnCoroutine", intent, () =>
       tableFor(this.#coroutines, proc, "coroutine").add(make),
@@ -95,8 +84,8 @@ export class ConcurrencyManager {
    * (signal, TIMEOUT) cancels the coroutine.
    */
   resumeCoroutine(pid: PID, coid: CoID, value?: unknown, options: WaitOptions = {}): Promise<Resumed> {
-    const proc = this.#ports.table.get(pid);
-    return this.#ports.debug.call(
+    const proc = this.#parts.table.get(pid);
+    return this.#parts.debug.call(
       proc,
       "ResumeCoroutine",
       { coid },
@@ -121,12 +110,12 @@ export class ConcurrencyManager {
       return task.id;
     };
     const args = { intent: intent.slice(0, INTENT_SHOWN) };
-    return this.#ports.debug.call(proc, syscall, args, spawn, (id) => id);
+    return this.#parts.debug.call(proc, syscall, args, spawn, (id) => id);
   }
 
   /** The thread as its work sees it. */
   #handle(proc: Process, { id, intent, signal }: ThreadTask): Thread {
-    const { ctx } = this.#ports;
+    const { ctx } = this.#parts;
     return {
       tid: id,
       pid: proc.pid,
@@ -179,11 +168,11 @@ export class ConcurrencyManager {
     const reason = new SyscallError("CANCELLED", `Process ${proc.pid} has ended.`);
     for (const task of tasks) task.cancel(reason);
     const { grace } = proc.spec.opts.limits;
-    await withTimeout(this.#ports.clock, grace, Promise.all(tasks.map((task) => task.ended)));
+    await withTimeout(this.#parts.clock, grace, Promise.all(tasks.map((task) => task.ended)));
     const deaf = tasks.filter((task) => task.live);
     if (deaf.length === 0) return;
     const names = deaf.map(({ intent }) => JSON.stringify(intent.slice(0, INTENT_SHOWN))).join(", ");
-    this.#ports.warn(
+    this.#parts.warn(
       `PID ${proc.pid}`,
       `${deaf.length} of its ${what} did not end within ${grace} ms of their cancellation and were given up: ${names}`,
     );

@@ -1,7 +1,6 @@
 /** The syscalls Open, Read, Write, Close and Stat. */
 
 import { withDeadline, withGrace } from "../lib/cancellation.ts";
-import type { Clock } from "../lib/clock.ts";
 import { messageOf, withDetail } from "../lib/error-detail.ts";
 import { withTimeout } from "../lib/timeout.ts";
 import {
@@ -14,16 +13,16 @@ import {
   SyscallError,
   type VFSFile,
 } from "../plugin/index.ts";
-import type { AskVerdict } from "../store/runs/ask-schema.ts";
 import type { OpenFile } from "../vfs/fd-table.ts";
 import type { DeviceEntry } from "../vfs/registry.ts";
-import type { Debugger } from "./debugger.ts";
+import type { Asks } from "./asks/asks.ts";
 import { FileGrants } from "./files/file-grants.ts";
 import type { OpenContexts } from "./files/open-context.ts";
 import { RedactingFile } from "./files/redacting-file.ts";
 import type { Asked } from "./permission/ask-rights.ts";
 import type { FileGrant, OpenAs } from "./permission/file-grant.ts";
 import type { Process } from "./process/process.ts";
+import type { Core } from "./tiers/core.ts";
 
 /**
  * Additional time after an abort. A driver has the grace of a program between TERM and KILL, and this time to clean up,
@@ -36,31 +35,22 @@ const MAX_PATH = 4096;
 /** Maximum characters of a path in a message. */
 const QUOTED = 200;
 
-interface FileSystemPorts {
-  debug: Debugger;
-  contexts: OpenContexts;
-  clock: Clock;
-  /** Asks a person about a call, or about a file that it has opened. Fails when it is refused. */
-  ask(
-    proc: Process,
-    grant: FileGrant,
-    asked: Asked,
-    opened: string | undefined,
-    signal: AbortSignal,
-  ): Promise<Pick<AskVerdict, "verdict" | "by">>;
-}
+type FileSystemParts = Pick<Core, "debug" | "clock"> & {
+  openContexts: OpenContexts;
+  asks: Pick<Asks, "require">;
+};
 
 /**
  * For every device it checks permissions, records events, enforces deadlines, and makes only one call of
  * a file at a time.
  */
 export class FileSystem {
-  readonly #ports: FileSystemPorts;
+  readonly #parts: FileSystemParts;
   readonly #grants = new FileGrants();
   readonly #busy = new WeakSet<VFSFile>();
 
-  constructor(ports: FileSystemPorts) {
-    this.#ports = ports;
+  constructor(parts: FileSystemParts) {
+    this.#parts = parts;
   }
 
   /** CapCheck is part of every Open. The call's deadline applies through `signal`. */
@@ -73,7 +63,7 @@ export class FileSystem {
   ): Promise<number> {
     const args: Record<string, unknown> =
       as.kind === "tool" ? { path, flags, tool: as.tool } : { path, flags };
-    return this.#ports.debug.call(
+    return this.#parts.debug.call(
       proc,
       "Open",
       args,
@@ -86,7 +76,7 @@ export class FileSystem {
           const asked = grant && proc.permissions.asks(grant.call);
           if (grant && asked) this.#requirePossible(proc, grant);
           if (grant && asked) args.asked = await this.#requireAnswer(proc, grant, asked, signal);
-          const context = this.#ports.contexts.make(
+          const context = this.#parts.openContexts.make(
             proc,
             entry,
             as,
@@ -114,7 +104,7 @@ export class FileSystem {
 
   /** Returns at most `length` bytes (UTF-16 units of text); empty at the end. */
   read(proc: Process, fd: number, length: number, signal: AbortSignal = proc.signal): Promise<Data> {
-    return this.#ports.debug.call(
+    return this.#parts.debug.call(
       proc,
       "Read",
       { fd, length },
@@ -140,7 +130,7 @@ export class FileSystem {
   }
 
   write(proc: Process, fd: number, data: Data, signal: AbortSignal = proc.signal): Promise<void> {
-    return this.#ports.debug.call(proc, "Write", { fd, size: data.length }, async () => {
+    return this.#parts.debug.call(proc, "Write", { fd, size: data.length }, async () => {
       const open = proc.fds.get(fd);
       if (open.flags === O_RDONLY) {
         throw new SyscallError("PERMISSION", `FD ${fd} (${open.path}) is open for reading only.`);
@@ -150,7 +140,7 @@ export class FileSystem {
   }
 
   close(proc: Process, fd: number): Promise<void> {
-    return this.#ports.debug.call(proc, "Close", { fd }, async () => {
+    return this.#parts.debug.call(proc, "Close", { fd }, async () => {
       const open = proc.fds.take(fd);
       try {
         await this.#closeFile(proc, open);
@@ -161,7 +151,7 @@ export class FileSystem {
   }
 
   stat(proc: Process, path: string): Promise<FileStat> {
-    return this.#ports.debug.call(
+    return this.#parts.debug.call(
       proc,
       "Stat",
       { path },
@@ -171,7 +161,7 @@ export class FileSystem {
         grant?.end();
         const { entry, subpath } = proc.spec.namespace.resolve(path);
         const access = this.#access(proc, grant, proc.signal);
-        const context = this.#ports.contexts.make(proc, entry, { kind: "process" }, access, proc.signal);
+        const context = this.#parts.openContexts.make(proc, entry, { kind: "process" }, access, proc.signal);
         const device = { plugin: entry.plugin, device: entry.path };
         return await this.#inTime(proc, device, async (signal) => {
           const open = () => opened(proc, entry, subpath, O_RDONLY, context);
@@ -197,19 +187,19 @@ export class FileSystem {
   #access(proc: Process, grant: FileGrant | undefined, signal: AbortSignal): OpenContext["access"] {
     return (paths, also = []) =>
       this.#grants.access(proc, grant, paths, also, (covering, asked, opened) =>
-        this.#ports.ask(proc, covering, asked, opened, signal),
+        this.#parts.asks.require(proc, covering, asked, opened, signal),
       );
   }
 
   /** What can't be allowed is refused before a person is asked. */
   #requirePossible(proc: Process, { call }: FileGrant): void {
-    const why = proc.permissions.impossible(call, this.#ports.contexts.guarded(proc));
+    const why = proc.permissions.impossible(call, this.#parts.openContexts.guarded(proc));
     if (why !== null) throw new SyscallError("PERMISSION", why, { device: call.path });
   }
 
   /** Asks a person about the call. Returns the verdict for the trace. */
   async #requireAnswer(proc: Process, grant: FileGrant, asked: Asked, signal: AbortSignal): Promise<string> {
-    const { verdict, by } = await this.#ports.ask(proc, grant, asked, undefined, signal);
+    const { verdict, by } = await this.#parts.asks.require(proc, grant, asked, undefined, signal);
     if (grant.withdrawn) throw grant.withdrawn;
     return `${verdict} by ${by}`;
   }
@@ -218,7 +208,7 @@ export class FileSystem {
     return withGrace(
       driver(plugin, device, () => file.stat()),
       signal,
-      this.#ports.clock,
+      this.#parts.clock,
       0,
     );
   }
@@ -268,7 +258,7 @@ export class FileSystem {
     signal: AbortSignal,
   ): Promise<VFSFile> {
     const opening = driver(plugin, path, async () => factory());
-    return withGrace(opening, signal, this.#ports.clock, patience(proc)).catch((thrown) => {
+    return withGrace(opening, signal, this.#parts.clock, patience(proc)).catch((thrown) => {
       // A file that the factory returns after the deadline must be closed here.
       opening.then(
         (late) => late.close(),
@@ -280,7 +270,7 @@ export class FileSystem {
 
   async #closeFile(proc: Process, { file, plugin, device }: OpenDevice): Promise<void> {
     const closed = driver(plugin, device, () => file.close());
-    if (await withTimeout(this.#ports.clock, patience(proc), closed)) return;
+    if (await withTimeout(this.#parts.clock, patience(proc), closed)) return;
     throw new SyscallError("TIMEOUT", `Plugin ${plugin} did not close ${device} in time.`);
   }
 
@@ -295,7 +285,7 @@ export class FileSystem {
       // After a stop nothing new begins. At a deadline, data that has arrived is still read.
       proc.signal.throwIfAborted();
       const work = driver(plugin, device, () => operation(until));
-      return await withGrace(work, until, this.#ports.clock, patience(proc));
+      return await withGrace(work, until, this.#parts.clock, patience(proc));
     };
     return this.#exclusive(file, () => (grant ? grant.run(signal, run) : run(signal)));
   }

@@ -2,32 +2,27 @@
 
 import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Debugger } from "./debugger.ts";
 import type { InitPlan, InitUnitStatus } from "./init/plan.ts";
-import { InitUnit, type InitUnitPorts } from "./init/unit.ts";
+import { type InitParts, InitUnit } from "./init/unit.ts";
 import type { Process } from "./process/process.ts";
 import type { ExitStatus } from "./types.ts";
 
 export type { InitPlan, InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./init/plan.ts";
-
-interface InitManagerPorts extends InitUnitPorts {
-  debug: Debugger;
-}
 
 /**
  * InitBoot, InitStatus: the units of init.yaml, which the system keeps running. It owns them until `stop`.
  * PID 0 makes both syscalls.
  */
 export class InitManager {
-  readonly #ports: InitManagerPorts;
+  readonly #parts: InitParts;
   /** The units of each plan in the order of their start. */
   readonly #plans = new Map<InitPlan["project"], InitUnit[]>();
   readonly #boots = new Set<Promise<void>>();
   readonly #closing = new AbortController();
   #stopping: Promise<void> | undefined;
 
-  constructor(ports: InitManagerPorts) {
-    this.#ports = ports;
+  constructor(parts: InitParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -37,7 +32,7 @@ export class InitManager {
    */
   async initBoot(plan: InitPlan): Promise<void> {
     const args = { project: plan.project, units: plan.units.map(({ name }) => name) };
-    const boot = this.#ports.debug.callFor(
+    const boot = this.#parts.debug.callFor(
       undefined,
       undefined,
       "InitBoot",
@@ -56,7 +51,7 @@ export class InitManager {
   /** Every unit of every plan, in the order of their start. */
   initStatus(): InitUnitStatus[] {
     const look = (): InitUnitStatus[] => [...this.#plans.values()].flat().map((unit) => unit.status());
-    return this.#ports.debug.callNow(undefined, undefined, "InitStatus", {}, look, ({ length }) => length);
+    return this.#parts.debug.callNow(undefined, undefined, "InitStatus", {}, look, ({ length }) => length);
   }
 
   /** Whether the process belongs to a unit, and so ends with it at shutdown. */
@@ -93,7 +88,7 @@ export class InitManager {
     if (this.#plans.get(project)?.some(({ isUp }) => isUp)) {
       throw new SyscallError("INVALID", `The units of ${project ?? "the user"} are up already.`);
     }
-    const units = plans.map((plan) => new InitUnit(plan, project, this.#ports));
+    const units = plans.map((plan) => new InitUnit(plan, project, this.#parts));
     this.#plans.set(project, units);
     for (const unit of units) {
       const failure = await unit.start(signal).then(
@@ -107,7 +102,7 @@ export class InitManager {
         throw notUp(`The ${required ? "required " : ""}${type} ${name}`, failure.thrown);
       }
       const where = project === null ? "init" : `init ${project}`;
-      this.#ports.log("warn", where, `continues without the ${type} ${name}: ${messageOf(failure.thrown)}`);
+      this.#parts.log("warn", where, `continues without the ${type} ${name}: ${messageOf(failure.thrown)}`);
     }
     return units.filter(({ isUp }) => isUp).map(({ plan }) => plan.name);
   }

@@ -1,15 +1,12 @@
 /** The syscalls of messages and pipes between processes. */
 
 import { either, sleep, withDeadline } from "../lib/cancellation.ts";
-import type { Clock } from "../lib/clock.ts";
 import { type Data, O_RDONLY, O_WRONLY, SyscallError } from "../plugin/index.ts";
-import type { Debugger } from "./debugger.ts";
 import type { MessageEntry } from "./ipc/inbox.ts";
-import type { Inboxes } from "./ipc/inboxes.ts";
 import type { WaitingRunMail } from "./ipc/mail.ts";
 import { Pipe } from "./ipc/pipe.ts";
 import type { Process } from "./process/process.ts";
-import type { ProcessTable } from "./process/process-table.ts";
+import type { Core } from "./tiers/core.ts";
 import type { PID } from "./types.ts";
 
 /** A message between processes. `seq` is its number in the receiver's inbox. */
@@ -32,21 +29,15 @@ interface RecvOptions {
 const MAIL_TRIES = 50;
 const MAIL_LOOK_MS = 20;
 
-interface IpcPorts {
-  table: ProcessTable;
-  mail: WaitingRunMail;
-  inboxes: Inboxes;
-  debug: Debugger;
-  clock: Clock;
-}
+type IpcParts = Core & { mail: WaitingRunMail };
 
 /** Send, Recv, Pipe. */
 export class IpcManager {
-  readonly #ports: IpcPorts;
+  readonly #parts: IpcParts;
   #pipes = 0;
 
-  constructor(ports: IpcPorts) {
-    this.#ports = ports;
+  constructor(parts: IpcParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -55,7 +46,7 @@ export class IpcManager {
    * for PID 0), and EXHAUSTED when its inbox is full.
    */
   async send(from: PID, to: PID, data: Data): Promise<ProcessMessage> {
-    const { table, debug } = this.#ports;
+    const { table, debug } = this.#parts;
     const args = { to, size: data.length };
     const seq = (message: ProcessMessage): number => message.seq;
     const sender = from === 0 ? undefined : table.get(from);
@@ -74,11 +65,11 @@ export class IpcManager {
         await this.send(sender.pid, target, data);
         return `process ${target}`;
       }
-      const uuid = await this.#ports.mail.addressee(sender, named);
+      const uuid = await this.#parts.mail.addressee(sender, named);
       if (uuid === undefined) break;
       if (await this.#mail(sender, uuid, data))
         return `the run ${uuid}, which is suspended and resumes with it`;
-      await sleep(this.#ports.clock, MAIL_LOOK_MS, sender.signal);
+      await sleep(this.#parts.clock, MAIL_LOOK_MS, sender.signal);
     }
     // The same error as for a missing run.
     const target = this.addressee(sender, to);
@@ -88,7 +79,7 @@ export class IpcManager {
 
   /** The process that a name means: a PID, a UUID or its prefix, or "parent". Fails with NOT_FOUND without one. */
   addressee(proc: Process, to: PID | string): PID {
-    const { table } = this.#ports;
+    const { table } = this.#parts;
     if (to === "parent") {
       if (proc.ppid !== 0) return proc.ppid;
       throw new SyscallError(
@@ -110,7 +101,7 @@ export class IpcManager {
    * CANCELLED when it must stop, or with the signal's reason.
    */
   async recv(pid: PID, o: RecvOptions = {}): Promise<ProcessMessage> {
-    const { table, inboxes, debug } = this.#ports;
+    const { table, inboxes, debug } = this.#parts;
     const proc = table.get(pid);
     const ms = o.timeoutMs ?? proc.spec.opts.limits.tool_timeout;
     return debug.call(
@@ -135,7 +126,7 @@ export class IpcManager {
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<{ messages: MessageEntry[]; left: number }> {
-    const { inboxes, debug } = this.#ports;
+    const { inboxes, debug } = this.#parts;
     const inbox = inboxes.of(proc);
     return debug.call(
       proc,
@@ -161,7 +152,7 @@ export class IpcManager {
    * them is ending and with PERMISSION when their projects differ.
    */
   async pipe(writer: PID, reader: PID): Promise<{ writeFd: number; readFd: number }> {
-    const { table, debug } = this.#ports;
+    const { table, debug } = this.#parts;
     const from = table.get(writer);
     return debug.call(
       from,
@@ -191,7 +182,7 @@ export class IpcManager {
 
   #liveOne(sender: Process, to: PID | string): PID | undefined {
     try {
-      const proc = this.#ports.table.find(this.addressee(sender, to));
+      const proc = this.#parts.table.find(this.addressee(sender, to));
       return proc && !proc.exit ? proc.pid : undefined;
     } catch (thrown) {
       if (thrown instanceof SyscallError && thrown.code === "NOT_FOUND") return undefined;
@@ -201,7 +192,7 @@ export class IpcManager {
 
   /** False while another caller, who may be resuming it, has claimed the run. */
   #mail(sender: Process, uuid: string, data: Data): Promise<boolean> {
-    const { debug, mail, clock } = this.#ports;
+    const { debug, mail, clock } = this.#parts;
     const put = async (): Promise<number | null> => {
       const ts = new Date(clock.now()).toISOString();
       const from = { from_pid: sender.pid, from_uuid: sender.uuid };
@@ -214,7 +205,7 @@ export class IpcManager {
   }
 
   async #send(sender: Process | undefined, to: PID, data: Data): Promise<ProcessMessage> {
-    const { table, inboxes, clock } = this.#ports;
+    const { table, inboxes, clock } = this.#parts;
     const target = table.get(to);
     if (sender) checkSameProject(sender, target);
     const entry = await inboxes.put(target, {

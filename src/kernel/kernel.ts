@@ -2,44 +2,20 @@
 
 import type { Channel } from "../lib/channel.ts";
 import type { DaemonSnapshot } from "../plugin/index.ts";
-import type { Asks } from "./asks/asks.ts";
-import type { TreeBudget } from "./budget/budget.ts";
-import type { CapabilityManager } from "./capability-manager.ts";
-import type { ChatControl } from "./chat/chat-control.ts";
-import type { ConcurrencyManager } from "./concurrency-manager.ts";
-import type { ContextManager } from "./context-manager.ts";
-import type { Debugger } from "./debugger.ts";
 import { registerOwnDevices } from "./devices/own-devices.ts";
 import type { Watched } from "./events/process-events.ts";
-import type { FileSystem } from "./file-system.ts";
-import type { InitManager } from "./init-manager.ts";
 import { asUserMessage } from "./ipc/inbox.ts";
-import type { IpcManager } from "./ipc-manager.ts";
 import type { KernelPorts } from "./kernel-ports.ts";
-import {
-  type Agents,
-  buildAgents,
-  buildCore,
-  buildIo,
-  buildProcesses,
-  buildSystem,
-  type Core,
-  type Processes,
-} from "./kernel-tiers.ts";
-import type { LifecycleManager } from "./lifecycle-manager.ts";
-import type { DirectCalls } from "./lifetime/direct-calls.ts";
 import { LiveChanges } from "./lifetime/live-changes.ts";
 import { countResources } from "./lifetime/resource-counts.ts";
 import type { ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { GateStatus } from "./llm/model-gate.ts";
-import type { MountManager } from "./mount-manager.ts";
-import type { ProcGroupManager } from "./proc-group-manager.ts";
 import type { Activity, ProcessEvent } from "./process/event.ts";
-import type { ProcessManager } from "./process-manager.ts";
-import { notifyUndos } from "./resume/undo-notice.ts";
-import type { SignalManager } from "./signal-manager.ts";
-import type { SupervisorManager } from "./supervisor-manager.ts";
-import { awaitMounts, deferredTools, loadTools } from "./tools/tool-catalog.ts";
+import { buildAgents } from "./tiers/agents.ts";
+import { buildCore } from "./tiers/core.ts";
+import { buildIo } from "./tiers/io.ts";
+import { buildProcesses } from "./tiers/processes.ts";
+import { buildSystem, type System } from "./tiers/system.ts";
 import type { PID, ProcessDetail, ProcInfo, SyscallEvent } from "./types.ts";
 import type { Units } from "./units/units.ts";
 
@@ -68,112 +44,75 @@ function unitsById(units: Units): KernelUnits {
 /** The kernel: thirteen managers, which make its syscalls, and what spans several of them. */
 export class Kernel {
   /** Debugger (1). */
-  readonly debug: Debugger;
+  readonly debug: System["debug"];
   /** ContextManager (4). */
-  readonly ctx: ContextManager;
+  readonly ctx: System["ctx"];
   /** FileSystem (5). */
-  readonly files: FileSystem;
+  readonly files: System["files"];
   /** ProcessManager (5). */
-  readonly processes: ProcessManager;
+  readonly processes: System["processes"];
   /** SignalManager (4). */
-  readonly signals: SignalManager;
+  readonly signals: System["signals"];
   /** ProcGroupManager (4). */
-  readonly groups: ProcGroupManager;
+  readonly groups: System["groups"];
   /** CapabilityManager (2). */
-  readonly capabilities: CapabilityManager;
+  readonly capabilities: System["capabilities"];
   /** IpcManager (3). */
-  readonly ipc: IpcManager;
+  readonly ipc: System["ipc"];
   /** SupervisorManager (4). */
-  readonly supervisors: SupervisorManager;
+  readonly supervisors: System["supervisors"];
   /** InitManager (2). */
-  readonly init: InitManager;
+  readonly init: System["init"];
   /** LifecycleManager (4). */
-  readonly lifecycle: LifecycleManager;
+  readonly lifecycle: System["lifecycle"];
   /** MountManager (3). */
-  readonly mounts: MountManager;
+  readonly mounts: System["mounts"];
   /** ConcurrencyManager (4). */
-  readonly concurrency: ConcurrencyManager;
+  readonly concurrency: System["concurrency"];
 
   /** Questions to a person; no syscalls of their own. */
-  readonly asks: Asks;
+  readonly asks: System["asks"];
   /** Calls that commands make; no syscalls of their own. */
-  readonly calls: DirectCalls;
+  readonly calls: System["calls"];
   /** What live processes change in files. */
   readonly changes: LiveChanges;
   /** What users ask of conversations; no syscalls of the table, but for Send. */
-  readonly chats: ChatControl;
+  readonly chats: System["chats"];
   /** Background units of processes; no syscalls of their own. */
   readonly units: KernelUnits;
   /** Use and reservations of all processes together. */
-  readonly budget: TreeBudget;
+  readonly budget: System["budget"];
 
-  readonly #ports: KernelPorts;
-  readonly #core: Core;
-  readonly #processes: Processes;
-  readonly #agents: Agents;
+  readonly #parts: System;
 
   constructor(ports: KernelPorts) {
-    const core = buildCore(ports);
-    const io = buildIo(ports, core);
-    const processes = buildProcesses(ports, core, io);
-    const agents = buildAgents(ports, core, io, processes);
-    const system = buildSystem(ports, core, io, processes, agents);
-    this.#ports = ports;
-    this.#core = core;
-    this.#processes = processes;
-    this.#agents = agents;
-    this.debug = core.debug;
-    this.ctx = core.ctx;
-    this.budget = core.budget;
-    this.files = io.files;
-    this.mounts = io.mounts;
-    this.asks = io.asks;
-    this.ipc = io.ipc;
-    this.units = unitsById(io.units);
-    this.signals = processes.signals;
-    this.groups = processes.groups;
-    this.capabilities = processes.capabilities;
-    this.concurrency = processes.concurrency;
-    this.processes = agents.processes;
-    this.changes = new LiveChanges({
-      ...core,
-      changes: io.changes,
-      notifyUndos: (proc) =>
-        notifyUndos(proc, ports.runs(proc.spec.opts.project.dataDir), ports.clock.now(), (text) =>
-          core.notify(proc, "rnix", text),
-        ),
-    });
-    this.chats = agents.chats;
-    this.supervisors = system.supervisors;
-    this.init = system.init;
-    this.lifecycle = system.lifecycle;
-    this.calls = system.calls;
-    registerOwnDevices(io.devices, {
-      table: core.table,
-      contexts: core.contexts,
-      tools: {
-        deferred: deferredTools,
-        ready: awaitMounts,
-        load: (proc, tools) => loadTools(proc, core.contexts, tools),
-      },
-      ipc: io.ipc,
-      agents: agents.children,
-      wakes: io.wakes,
-      modelQueues: () => this.modelQueues(),
-    });
+    const parts = buildSystem(buildAgents(buildProcesses(buildIo(buildCore(ports)))));
+    this.#parts = parts;
+    this.debug = parts.debug;
+    this.ctx = parts.ctx;
+    this.budget = parts.budget;
+    this.files = parts.files;
+    this.mounts = parts.mounts;
+    this.asks = parts.asks;
+    this.ipc = parts.ipc;
+    this.units = unitsById(parts.units);
+    this.signals = parts.signals;
+    this.groups = parts.groups;
+    this.capabilities = parts.capabilities;
+    this.concurrency = parts.concurrency;
+    this.processes = parts.processes;
+    this.changes = new LiveChanges(parts);
+    this.chats = parts.chats;
+    this.supervisors = parts.supervisors;
+    this.init = parts.init;
+    this.lifecycle = parts.lifecycle;
+    this.calls = parts.calls;
+    registerOwnDevices(parts);
   }
 
   /** Resources held for processes, by kind: all 0 when there is no process. */
   resourceCounts() {
-    return countResources({
-      ...this.#core,
-      ...this.#processes,
-      gate: this.#agents.gate,
-      agents: this.#agents.children,
-      programs: this.#ports.children,
-      supervisors: this.supervisors,
-      asks: this.asks,
-    });
+    return countResources(this.#parts);
   }
 
   async shutdown(options?: ShutdownOptions): Promise<void> {
@@ -183,11 +122,11 @@ export class Kernel {
 
   /** The queue of each provider key in use. */
   modelQueues(): GateStatus[] {
-    return this.#agents.gate.status();
+    return this.#parts.gate.status();
   }
 
   detail(pid: PID): ProcessDetail {
-    const { table, contexts } = this.#core;
+    const { table, contexts } = this.#parts;
     const proc = table.get(pid);
     const info = proc.info();
     return {
@@ -208,7 +147,7 @@ export class Kernel {
     pid: PID,
     { answers = false, watched }: { answers?: boolean; watched?: Watched } = {},
   ): Channel<ProcessEvent> {
-    const { inboxes, table, watchers } = this.#core;
+    const { inboxes, table, watchers } = this.#parts;
     const proc = table.get(pid);
     return watchers.attach(proc, watched, (channel) => {
       for (const entry of inboxes.inputs(proc))
@@ -221,11 +160,11 @@ export class Kernel {
 
   /** What a process does now; null for one that is not live here, has ended or is no agent. */
   doing({ uuid }: Pick<ProcInfo, "uuid">): Activity | null {
-    return this.#core.table.ofUuid(uuid)?.doing() ?? null;
+    return this.#parts.table.ofUuid(uuid)?.doing() ?? null;
   }
 
   /** Live syscall events until the process is reaped; of PID 0, until the kernel ends. */
   attachDebug(pid: PID): Channel<SyscallEvent> {
-    return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#core.table.get(pid));
+    return pid === 0 ? this.debug.attachPid0() : this.debug.attach(this.#parts.table.get(pid));
   }
 }

@@ -1,22 +1,14 @@
 /** The syscalls of a run's life beyond one process: checkpoint, suspend, resume. */
 
 import { SyscallError } from "../plugin/index.ts";
+import type { Resumed, ResumeOptions } from "./agents/run-resumer.ts";
 import type { ModelChoice } from "./chat/chat-control.ts";
-import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
-import type { Resumed, ResumeOptions, RunResumer } from "./lifetime/run-resumer.ts";
-import { Shutdown, type ShutdownOptions, type ShutdownPorts } from "./lifetime/shutdown.ts";
+import { type LifecycleParts, Shutdown, type ShutdownOptions } from "./lifetime/shutdown.ts";
 import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
-import { type GivenAnswer, type StoredRunPorts, SuspendedRuns } from "./resume/suspended-runs.ts";
+import { type GivenAnswer, SuspendedRuns } from "./resume/suspended-runs.ts";
 import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
 import { SIGPAUSE, SIGRESUME } from "./types.ts";
-import type { Units } from "./units/units.ts";
-
-interface LifecycleManagerPorts extends ShutdownPorts, StoredRunPorts {
-  units: Pick<Units, "endParked">;
-  resumer: RunResumer;
-  events: LifecycleEvents;
-}
 
 /** How much of a run is on disk. */
 interface CheckpointInfo {
@@ -27,16 +19,16 @@ interface CheckpointInfo {
 
 /** Checkpoint, Suspend, Resume, Shutdown. */
 export class LifecycleManager {
-  readonly #ports: LifecycleManagerPorts;
+  readonly #parts: LifecycleParts;
   readonly #suspended: SuspendedRuns;
   readonly #shutdown: Shutdown;
 
-  constructor(ports: LifecycleManagerPorts) {
-    this.#ports = ports;
-    this.#shutdown = new Shutdown(ports);
+  constructor(parts: LifecycleParts) {
+    this.#parts = parts;
+    this.#shutdown = new Shutdown(parts);
     this.#suspended = new SuspendedRuns({
-      ...ports,
-      ended: (uuid, exit) => ports.events.ended(uuid, exit),
+      ...parts,
+      ended: (uuid, exit) => parts.events.ended(uuid, exit),
       isGone: (uuid) => this.#isGone(uuid),
     });
   }
@@ -46,7 +38,7 @@ export class LifecycleManager {
    * PID 0, here and below. NOT_FOUND when it has ended.
    */
   async checkpoint(pid: PID, by?: Process): Promise<CheckpointInfo> {
-    const { table, debug } = this.#ports;
+    const { table, debug } = this.#parts;
     const save = async (): Promise<CheckpointInfo> => {
       const proc = table.get(pid);
       if (proc.exit) throw new SyscallError("NOT_FOUND", `PID ${pid} has ended: its records are complete.`);
@@ -65,7 +57,7 @@ export class LifecycleManager {
    * `now`, the programs of the process and its children get no grace; so for one that is suspending already, too.
    */
   async suspend(pid: PID, o: SuspendOptions = {}): Promise<ExitStatus> {
-    const { table, debug, children } = this.#ports;
+    const { table, debug, children } = this.#parts;
     const { reason = "asked for", by, now } = o;
     const wake = o.wake ?? usualWake(table.find(pid));
     const proc = debug.callNow(by, table.find(pid), "Suspend", { pid, reason, wake }, () => {
@@ -79,15 +71,15 @@ export class LifecycleManager {
 
   /** False for a run that is alive in this kernel. Waits for the reap of one that has just ended. */
   async #isGone(uuid: string): Promise<boolean> {
-    const here = this.#ports.table.findByUuid(uuid);
+    const here = this.#parts.table.findByUuid(uuid);
     if (here && !here.exit) return false;
-    if (here) await this.#ports.resumer.gone(here);
+    if (here) await this.#parts.resumer.gone(here);
     return true;
   }
 
   /** How a run ended whose last record the disk has not accepted yet. Also retries the write. */
   unrecordedEnd(uuid: string): ProcInfo | undefined {
-    const { pendingRecords } = this.#ports.runner;
+    const { pendingRecords } = this.#parts.runner;
     const info = pendingRecords.of(uuid);
     if (info) pendingRecords.retry();
     return info;
@@ -98,10 +90,10 @@ export class LifecycleManager {
    * run is not suspended. Fails with INVALID while another caller resumes it.
    */
   async setWake(uuid: string, dataDir: string, reason: string, wake: Wake = { on: "never" }): Promise<void> {
-    await this.#ports.debug.callFor(undefined, undefined, "Suspend", { uuid, reason, wake }, () =>
+    await this.#parts.debug.callFor(undefined, undefined, "Suspend", { uuid, reason, wake }, () =>
       this.#suspended.setWake(uuid, dataDir, reason, wake),
     );
-    if (wake.on !== "unit") await this.#ports.units.endParked(uuid);
+    if (wake.on !== "unit") await this.#parts.units.endParked(uuid);
   }
 
   /** Gives a suspended run another model or effort. Returns its record; null when it is not suspended. */
@@ -109,7 +101,7 @@ export class LifecycleManager {
     const { provider, effort } = choice;
     const args = { uuid, provider: provider?.name, model: provider?.model, effort };
     const set = (): Promise<ProcInfo | null> => this.#suspended.setModel(uuid, dataDir, choice);
-    return this.#ports.debug.callFor(undefined, undefined, "SetModel", args, set);
+    return this.#parts.debug.callFor(undefined, undefined, "SetModel", args, set);
   }
 
   /**
@@ -137,7 +129,7 @@ export class LifecycleManager {
       return (await this.#suspended.end(info, dataDir, killed(signal, false), tree)).ended;
     };
     const args = { uuid: info.uuid, signal, tree };
-    return await this.#ports.debug.callFor(undefined, undefined, "Kill", args, end, (ended) => ended);
+    return await this.#parts.debug.callFor(undefined, undefined, "Kill", args, end, (ended) => ended);
   }
 
   /**
@@ -149,12 +141,12 @@ export class LifecycleManager {
    * input, and when it is not an agent's run. Fails with PERMISSION for a foreign run. With `fork` the run may be alive.
    */
   resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts, o: ResumeOptions = {}): Promise<Resumed> {
-    return this.#ports.resumer.resume(uuid, agent, opts, o);
+    return this.#parts.resumer.resume(uuid, agent, opts, o);
   }
 
   /**
    * Suspends all processes, or kills them with `now`, and accepts no new ones. Resolves when the last is reaped; then
-   * the owner of the ports closes them. `cause`: `asked` where the kernel ends with the user's command, `restart` where
+   * the owner of the parts closes them. `cause`: `asked` where the kernel ends with the user's command, `restart` where
    * another kernel replaces it. Running tool calls have `drainMs` to finish, and no new work begins meanwhile.
    */
   shutdown({ now = false, cause = "stop", drainMs = 0 }: ShutdownOptions = {}): Promise<void> {
@@ -168,7 +160,7 @@ export class LifecycleManager {
 
   /** Tool calls under way that a shutdown with a drain waits for. */
   get callsUnderWay(): number {
-    return this.#ports.drain.activeCalls;
+    return this.#parts.drain.activeCalls;
   }
 }
 

@@ -4,10 +4,8 @@ import { messageOf } from "../lib/error-detail.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Namespace } from "../vfs/namespace.ts";
 import { type DeviceEntry, DeviceRegistry } from "../vfs/registry.ts";
-import type { Debugger } from "./debugger.ts";
 import type { FileSystem } from "./file-system.ts";
 import { checkRequest, mountPath } from "./mount/mount-point.ts";
-import type { MountSourcePorts } from "./mount/mount-source.ts";
 import { MountSources } from "./mount/mount-sources.ts";
 import {
   type MountPoint,
@@ -20,17 +18,15 @@ import {
   type SharedSource,
   scopeKey,
 } from "./mount/mount-tables.ts";
-import { MountVisibility, type MountVisibilityPorts } from "./mount/mount-visibility.ts";
+import { MountVisibility } from "./mount/mount-visibility.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
+import type { Core } from "./tiers/core.ts";
 import type { DeviceLease, MountInfo, MountRequest, PID, ProjectHandle } from "./types.ts";
 
 export type { MountScope } from "./mount/mount-tables.ts";
 
-interface MountManagerPorts extends MountSourcePorts, MountVisibilityPorts {
-  debug: Debugger;
-  files: Pick<FileSystem, "close">;
-}
+type MountManagerParts = Core & { files: FileSystem };
 
 /** A mount that was not required, and why it failed. */
 interface FailedMount {
@@ -43,26 +39,25 @@ interface FailedMount {
  * opened once, and closed with the last of them. A mount that fails leaves nothing behind.
  */
 export class MountManager implements ResourceHolder {
-  readonly #ports: MountManagerPorts;
+  readonly #parts: MountManagerParts;
   readonly #tables: MountTables;
   readonly #sources: MountSources;
   readonly #visibility: MountVisibility;
   #closing = false;
 
-  constructor(ports: MountManagerPorts) {
-    this.#ports = ports;
-    this.#tables = new MountTables(ports.table);
-    this.#visibility = new MountVisibility(this.#tables, ports, (thrown, table) => this.#warn(thrown, table));
-    this.#sources = new MountSources({
-      ...ports,
+  constructor(parts: MountManagerParts) {
+    this.#parts = parts;
+    this.#tables = new MountTables(parts.table);
+    this.#visibility = new MountVisibility(this.#tables, parts, (thrown, table) => this.#warn(thrown, table));
+    this.#sources = new MountSources(parts, {
       changed: (points) => {
         for (const point of points) if (point.isVisible) this.#visibility.show(point);
       },
-      warn: (thrown) => ports.log("warn", "mounts", messageOf(thrown)),
+      warn: (thrown) => parts.log("warn", "mounts", messageOf(thrown)),
       inbox: async (points, text) => {
         const users = [...points].flatMap(({ table }) => this.#tables.processesThatSee(table));
         const notified = await Promise.allSettled(
-          [...new Set(users)].map((proc) => ports.notify(proc, text)),
+          [...new Set(users)].map((proc) => parts.notifyAsKernel(proc, text)),
         );
         // A process that is ending, or whose inbox is full, does not keep the text from the others.
         const failed = notified.find((one) => one.status === "rejected");
@@ -83,7 +78,7 @@ export class MountManager implements ResourceHolder {
   }
 
   list(pid: PID): MountInfo[] {
-    return mountInfos(this.#tables.find(this.#ports.table.get(pid)));
+    return mountInfos(this.#tables.find(this.#parts.table.get(pid)));
   }
 
   listShared(scope: ScopeRef): MountInfo[] {
@@ -106,12 +101,12 @@ export class MountManager implements ResourceHolder {
 
   /** Mounts for one process and grants it the rights. Returns the path. */
   async mount(pid: PID, request: MountRequest): Promise<string> {
-    return this.#mountOf(this.#ports.table.get(pid), request);
+    return this.#mountOf(this.#parts.table.get(pid), request);
   }
 
   async #mountOf(proc: Process, request: MountRequest): Promise<string> {
     const path = mountPath(request, proc.pid);
-    return this.#ports.debug.call(
+    return this.#parts.debug.call(
       proc,
       "Mount",
       { path, type: request.type },
@@ -179,7 +174,7 @@ export class MountManager implements ResourceHolder {
   ): Promise<string> {
     const path = mountPath(request);
     const args = { path, type: request.type, scope: scopeKey(scope) };
-    return this.#ports.debug.callFor(
+    return this.#parts.debug.callFor(
       undefined,
       undefined,
       "Mount",
@@ -222,18 +217,18 @@ export class MountManager implements ResourceHolder {
 
   /** Fails with NOT_FOUND when the process has no mount there. Throws the plugin's error after unmounting. */
   async unmount(pid: PID, path: string): Promise<void> {
-    await this.#unmountOf(this.#ports.table.get(pid), path);
+    await this.#unmountOf(this.#parts.table.get(pid), path);
   }
 
   unmountShared(scope: ScopeRef, path: string): Promise<void> {
-    return this.#ports.debug.callFor(undefined, undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
+    return this.#parts.debug.callFor(undefined, undefined, "Unmount", { path, scope: scopeKey(scope) }, () =>
       this.#unmount(pointAt(this.#tables.scope(scope), path)),
     );
   }
 
   /** Unmounts everything when the kernel ends. Nothing can be mounted afterwards. */
   unmountAll(): Promise<void> {
-    return this.#ports.debug.callFor(undefined, undefined, "UnmountAll", {}, async () => {
+    return this.#parts.debug.callFor(undefined, undefined, "UnmountAll", {}, async () => {
       this.#closing = true;
       const points = this.#tables.all().flatMap((table) => [...table.points.values()]);
       await Promise.all([
@@ -319,7 +314,7 @@ export class MountManager implements ResourceHolder {
   }
 
   #unmountOf(proc: Process, path: string): Promise<void> {
-    return this.#ports.debug.call(proc, "Unmount", { path }, () =>
+    return this.#parts.debug.call(proc, "Unmount", { path }, () =>
       this.#unmount(pointAt(this.#tables.find(proc), path)),
     );
   }
@@ -335,7 +330,7 @@ export class MountManager implements ResourceHolder {
 
   async #closeFiles(proc: Process, below: string): Promise<void> {
     const there = proc.fds.list().filter(({ path }) => path === below || path.startsWith(`${below}/`));
-    for (const { fd } of there) await this.#ports.files.close(proc, fd);
+    for (const { fd } of there) await this.#parts.files.close(proc, fd);
   }
 
   /**
@@ -359,7 +354,7 @@ export class MountManager implements ResourceHolder {
 
   #warn(thrown: unknown, { proc }: MountTable): void {
     const text = messageOf(thrown);
-    this.#ports.log("warn", proc ? `PID ${proc.pid}` : "mounts", text);
+    this.#parts.log("warn", proc ? `PID ${proc.pid}` : "mounts", text);
   }
 }
 

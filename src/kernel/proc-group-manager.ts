@@ -1,23 +1,16 @@
 /** The syscalls of process groups. */
 
 import { SyscallError } from "../plugin/index.ts";
-import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
-import type { ProcessTable } from "./process/process-table.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import { assertSignal, type SignalManager } from "./signal-manager.ts";
+import type { Core } from "./tiers/core.ts";
 import type { PID, Signal } from "./types.ts";
 
 /** The name of a process group: 1 to 64 of letters, digits and `._:-`. */
 type PGID = string;
 
-interface ProcGroupManagerPorts {
-  table: ProcessTable;
-  signals: SignalManager;
-  debug: Debugger;
-  /** Writes the process's record. */
-  saveInfo(proc: Process): Promise<void>;
-}
+type ProcGroupParts = Core & { signals: SignalManager };
 
 const NAME = /^[A-Za-z0-9._:-]{1,64}$/;
 /** Maximum groups of one process. */
@@ -28,18 +21,18 @@ const GROUPS_PER_PROCESS = 64;
  * at their reap, and a resumed run is in its groups again. `by` is the calling process, absent for PID 0.
  */
 export class ProcGroupManager implements ResourceHolder {
-  readonly #ports: ProcGroupManagerPorts;
+  readonly #parts: ProcGroupParts;
   readonly #members = new Map<PGID, Set<Process>>();
 
-  constructor(ports: ProcGroupManagerPorts) {
-    this.#ports = ports;
+  constructor(parts: ProcGroupParts) {
+    this.#parts = parts;
   }
 
   /** No effect for a member. Fails with NOT_FOUND for an ended process, with EXHAUSTED beyond 64 groups. */
   joinGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#call(by, pid, "JoinGroup", { pid, group: groupId }, () => {
       if (!NAME.test(groupId)) throw noName(groupId);
-      const proc = this.#ports.table.get(pid);
+      const proc = this.#parts.table.get(pid);
       if (proc.state === "zombie") {
         throw new SyscallError("NOT_FOUND", `Process ${pid} has ended and joins no group.`, { pid });
       }
@@ -52,7 +45,7 @@ export class ProcGroupManager implements ResourceHolder {
         );
       }
       this.#join(proc, groupId);
-      void this.#ports.saveInfo(proc);
+      void this.#parts.saveInfo(proc);
     });
   }
 
@@ -64,12 +57,12 @@ export class ProcGroupManager implements ResourceHolder {
   /** Fails with NOT_FOUND for a process outside the group. The last member to leave ends the group. */
   leaveGroup(pid: PID, groupId: PGID, by?: Process): void {
     this.#call(by, pid, "LeaveGroup", { pid, group: groupId }, () => {
-      const proc = this.#ports.table.get(pid);
+      const proc = this.#parts.table.get(pid);
       if (!proc.groups.has(groupId)) {
         throw new SyscallError("NOT_FOUND", `Process ${pid} is not in the group ${shown(groupId)}.`, { pid });
       }
       this.#leave(proc, groupId);
-      if (!proc.exit) void this.#ports.saveInfo(proc);
+      if (!proc.exit) void this.#parts.saveInfo(proc);
     });
   }
 
@@ -94,7 +87,7 @@ export class ProcGroupManager implements ResourceHolder {
       { group: groupId, signal },
       () => {
         assertSignal(signal);
-        return this.#ports.signals.signalAll(this.#membersOf(groupId), signal, by);
+        return this.#parts.signals.signalAll(this.#membersOf(groupId), signal, by);
       },
       (reached) => reached,
     );
@@ -142,8 +135,8 @@ export class ProcGroupManager implements ResourceHolder {
     run: () => T,
     result?: (value: T) => unknown,
   ): T {
-    const proc = about === undefined ? undefined : this.#ports.table.find(about);
-    return this.#ports.debug.callNow(by, proc, syscall, args, run, result);
+    const proc = about === undefined ? undefined : this.#parts.table.find(about);
+    return this.#parts.debug.callNow(by, proc, syscall, args, run, result);
   }
 }
 

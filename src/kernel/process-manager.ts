@@ -1,24 +1,20 @@
 /** The syscalls of processes: spawn, kill, list, information. */
 
 import { orAborted } from "../lib/cancellation.ts";
-import { type GuardedFolder, SyscallError } from "../plugin/index.ts";
-import type { Debugger } from "./debugger.ts";
+import { SyscallError } from "../plugin/index.ts";
 import { namedError } from "./errors/named-error.ts";
-import type { ProcessEvents } from "./events/process-events.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
-import type { ProcessBuilder } from "./lifetime/process-builder.ts";
-import type { ProcessRunner, Task } from "./lifetime/process-runner.ts";
+import type { Task } from "./lifetime/process-runner.ts";
 import type { StartMounts } from "./lifetime/start-mounts.ts";
 import type { Process } from "./process/process.ts";
 import { identityOf, type ProcessIdentity } from "./process/process-info.ts";
-import type { ProcessTable } from "./process/process-table.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
-import { assertSignal, type Disposition, type SignalManager } from "./signal-manager.ts";
+import { assertSignal, type Disposition } from "./signal-manager.ts";
+import type { Processes } from "./tiers/processes.ts";
 import type {
   AgentInfo,
   ExitStatus,
   InheritedOpts,
-  KernelCallbacks,
   PID,
   ProcessKind,
   ProcInfo,
@@ -29,28 +25,16 @@ import type {
 /** Characters of an intent in the trace; the record has all. */
 const INTENT_SHOWN = 200;
 
-interface ProcessManagerPorts {
-  table: ProcessTable;
-  builder: ProcessBuilder;
-  runner: ProcessRunner;
-  /** The task of an agent. */
-  reason: Task;
-  startMounts: StartMounts;
-  debug: Debugger;
-  signals: SignalManager;
-  callbacks?: KernelCallbacks;
-  watchers: Pick<ProcessEvents, "begun">;
-  /** Folders that no process may read or write. */
-  guarded: readonly GuardedFolder[];
-}
+/** `reason`: the task of an agent. */
+type ProcessManagerParts = Processes & { reason: Task; startMounts: StartMounts };
 
 /** Spawn, Kill, Wait, ListProcs, GetPID. */
 export class ProcessManager {
-  readonly #ports: ProcessManagerPorts;
+  readonly #parts: ProcessManagerParts;
   #closing = false;
 
-  constructor(ports: ProcessManagerPorts) {
-    this.#ports = ports;
+  constructor(parts: ProcessManagerParts) {
+    this.#parts = parts;
   }
 
   /**
@@ -58,12 +42,12 @@ export class ProcessManager {
    * the reap, or here when the spawn fails.
    */
   spawn(intent: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
-    return this.spawnTask("agent", this.#ports.reason, intent, agent, opts);
+    return this.spawnTask("agent", this.#parts.reason, intent, agent, opts);
   }
 
   /** Fails as a spawn would for rules and limits that can't hold. Creates nothing, and the lease stays the caller's. */
   check(agent: AgentInfo, opts: SpawnOpts): void {
-    this.#ports.builder.check(agent, opts);
+    this.#parts.builder.check(agent, opts);
   }
 
   /** A Spawn with another task than reasoning: supervisors, programs. */
@@ -74,7 +58,7 @@ export class ProcessManager {
     agent: AgentInfo | null,
     opts: SpawnOpts,
   ): Promise<PID> {
-    const { builder } = this.#ports;
+    const { builder } = this.#parts;
     const build = (): Promise<Process> =>
       builder.build(kind, intent, agent, opts, (built) => this.#start(built));
     return this.#create("Spawn", opts, task, build);
@@ -90,7 +74,7 @@ export class ProcessManager {
     opts: SpawnOpts,
     begun: (proc: Process) => Promise<void>,
   ): Promise<PID> {
-    const { builder, reason } = this.#ports;
+    const { builder, reason } = this.#parts;
     const build = (): Promise<Process> =>
       builder.rebuild(saved, agent, opts, async (built) => {
         await this.#startResumed(built);
@@ -104,7 +88,7 @@ export class ProcessManager {
    * the process has ended. `by` is the calling process, absent for PID 0, here and below.
    */
   kill(pid: PID, signal: Signal, by?: Process): void {
-    const { table, signals, debug } = this.#ports;
+    const { table, signals, debug } = this.#parts;
     const deliver = (): Disposition | "ended" => {
       assertSignal(signal);
       const proc = table.get(pid);
@@ -120,7 +104,7 @@ export class ProcessManager {
    * when it waits for itself.
    */
   async wait(pid: PID, by?: Process): Promise<ExitStatus> {
-    const { table, runner, debug } = this.#ports;
+    const { table, runner, debug } = this.#parts;
     const wait = async (): Promise<ExitStatus> => {
       const proc = table.get(pid);
       if (proc === by) {
@@ -137,36 +121,36 @@ export class ProcessManager {
   /** Snapshots: they do not change with the processes. */
   listProcs(by?: Process): ProcInfo[] {
     const list = (): ProcInfo[] => this.infos();
-    return this.#ports.debug.callNow(by, undefined, "ListProcs", {}, list, ({ length }) => length);
+    return this.#parts.debug.callNow(by, undefined, "ListProcs", {}, list, ({ length }) => length);
   }
 
   /** The snapshots of ListProcs, without a recorded syscall. */
   infos(): ProcInfo[] {
-    return this.#ports.table.all().map((proc) => proc.info());
+    return this.#parts.table.all().map((proc) => proc.info());
   }
 
   info(pid: PID): ProcInfo {
-    return this.#ports.table.get(pid).info();
+    return this.#parts.table.get(pid).info();
   }
 
   /** The facts of `info` that are fixed for the life of a process. It costs much less. */
   identity(pid: PID): ProcessIdentity {
-    return identityOf(this.#ports.table.get(pid));
+    return identityOf(this.#parts.table.get(pid));
   }
 
   /** Live processes. */
   get count(): number {
-    return this.#ports.table.size;
+    return this.#parts.table.size;
   }
 
   /** The live process with this UUID, or with a prefix that only one UUID has. */
   findPid(uuidOrPrefix: string): PID | undefined {
-    return this.#ports.table.findByUuid(uuidOrPrefix)?.pid;
+    return this.#parts.table.findByUuid(uuidOrPrefix)?.pid;
   }
 
   /** What a child inherits: the current provider with its remaining fallbacks, the environment, the folders. */
   inherited(pid: PID): InheritedOpts {
-    const { spec, provider, fallbacks } = this.#ports.table.get(pid);
+    const { spec, provider, fallbacks } = this.#parts.table.get(pid);
     const { base, effort, env, pluginKeys, envGiven, cwd, folders, attended, detached, outputs, verdicts } =
       spec.opts;
     return {
@@ -187,16 +171,16 @@ export class ProcessManager {
 
   /** Fails with PERMISSION for an effect that this process may not have on behalf of a child. */
   requireEffects(pid: PID, effects: ChildEffects): void {
-    requireEffects(this.#ports.table.get(pid), effects, this.#ports.guarded);
+    requireEffects(this.#parts.table.get(pid), effects, this.#parts.guarded);
   }
 
   /** Writes a process's buffered events. Fails with EXHAUSTED or UNAVAILABLE when the disk rejects them. */
   flushEvents(pid: PID): void {
-    this.#ports.table.get(pid).record.flush();
+    this.#parts.table.get(pid).record.flush();
   }
 
   getPid(proc: Process): PID {
-    const { debug } = this.#ports;
+    const { debug } = this.#parts;
     const pid = (): PID => proc.pid;
     return debug.callNow(proc, proc, "GetPID", {}, pid, pid);
   }
@@ -221,7 +205,7 @@ export class ProcessManager {
         );
       }
       const proc = await build();
-      this.#ports.runner.begin(proc, proc.preparation ? this.#afterMounts(task) : task);
+      this.#parts.runner.begin(proc, proc.preparation ? this.#afterMounts(task) : task);
       return proc.pid;
     } catch (thrown) {
       throw this.#failed(syscall, opts, namedError(thrown, syscall, 0));
@@ -229,12 +213,12 @@ export class ProcessManager {
   }
 
   #afterMounts(task: Task): Task {
-    return async (proc) => (await this.#ports.startMounts.prepare(proc)) ?? task(proc);
+    return async (proc) => (await this.#parts.startMounts.prepare(proc)) ?? task(proc);
   }
 
   /** A failed spawn has no process: the parent's record, or PID 0's trace, has the event. */
   #failed(syscall: "Spawn" | "Resume", opts: SpawnOpts, error: SyscallError): SyscallError {
-    const { debug, table } = this.#ports;
+    const { debug, table } = this.#parts;
     const parent = opts.parentPid ? table.find(opts.parentPid) : undefined;
     debug.failed(undefined, parent, syscall, { provider: opts.provider?.name ?? "" }, error);
     return error;
@@ -263,7 +247,7 @@ export class ProcessManager {
   }
 
   async #run(proc: Process, syscall: "Spawn" | "Resume", args: Record<string, unknown>): Promise<void> {
-    const { callbacks, debug, table, watchers } = this.#ports;
+    const { callbacks, debug, table, watchers } = this.#parts;
     await debug.call(
       proc,
       syscall,

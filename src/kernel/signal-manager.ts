@@ -1,25 +1,13 @@
 /** The syscalls of signals. */
 
-import type { Clock, Timer } from "../lib/clock.ts";
-import type { Children } from "../os/children.ts";
+import type { Timer } from "../lib/clock.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { Debugger } from "./debugger.ts";
 import type { Process } from "./process/process.ts";
-import type { ProcessTable } from "./process/process-table.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import { killed } from "./process/verdict.ts";
+import type { Core } from "./tiers/core.ts";
 import type { PID, Signal } from "./types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "./types.ts";
-
-interface SignalManagerPorts {
-  table: ProcessTable;
-  children: Pick<Children, "hurryOwner">;
-  debug: Debugger;
-  clock: Clock;
-  /** Writes the process's record. */
-  saveInfo(proc: Process): Promise<void>;
-  warn(source: string, text: string): void;
-}
 
 /**
  * What a process does with a signal instead of the default. It is called at once, also while the process is paused.
@@ -51,11 +39,11 @@ class SignalState {
  * or handled. As in POSIX, a PAUSE removes a pending RESUME and the reverse. Pending signals are dropped at the end.
  */
 export class SignalManager implements ResourceHolder {
-  readonly #ports: SignalManagerPorts;
+  readonly #parts: Core;
   readonly #states = new Map<Process, SignalState>();
 
-  constructor(ports: SignalManagerPorts) {
-    this.#ports = ports;
+  constructor(parts: Core) {
+    this.#parts = parts;
   }
 
   /**
@@ -102,7 +90,7 @@ export class SignalManager implements ResourceHolder {
 
   /** Sends a signal to a process and its descendants, parents first; returns how many it reached. */
   signalTree(pid: PID, signal: Signal, by?: Process): number {
-    const { table } = this.#ports;
+    const { table } = this.#parts;
     return this.signalAll(table.tree(table.get(pid)), signal, by);
   }
 
@@ -156,32 +144,32 @@ export class SignalManager implements ResourceHolder {
       const before = proc.paused;
       if (signal === SIGPAUSE) proc.pause();
       else proc.resume();
-      if (proc.paused !== before && proc.state === "running") void this.#ports.saveInfo(proc);
+      if (proc.paused !== before && proc.state === "running") void this.#parts.saveInfo(proc);
       return;
     }
     // The children of a supervisor always end with it.
     if (reach === "alone" && proc.spec.kind !== "supervisor") this.#orphan(proc);
     // A second request to end skips the grace of the process's programs.
     if (signal === SIGKILL || proc.stopped?.reason === "suspended")
-      this.#ports.children.hurryOwner(proc.uuid);
+      this.#parts.children.hurryOwner(proc.uuid);
     proc.stop(killed(signal, proc.paused));
   }
 
   /** Running children become PID 0's. A child that is still being built ends with its parent. */
   #orphan(proc: Process): void {
     for (const pid of [...proc.children]) {
-      const child = this.#ports.table.find(pid);
+      const child = this.#parts.table.find(pid);
       if (child?.state !== "running") continue;
       proc.children.splice(proc.children.indexOf(child.pid), 1);
       child.ppid = 0;
-      void this.#ports.saveInfo(child);
+      void this.#parts.saveInfo(child);
     }
   }
 
   /** A handler that throws or does not return is only logged: KILL still ends its process. */
   #handle(proc: Process, signal: Signal, handler: SignalHandler): void {
     const warn = (what: string): void =>
-      this.#ports.warn(`PID ${proc.pid}`, `the handler of ${NAMES[signal]} ${what}`);
+      this.#parts.warn(`PID ${proc.pid}`, `the handler of ${NAMES[signal]} ${what}`);
     const failed = (thrown: unknown): void => warn(`failed: ${String(thrown)}`);
     try {
       const work = handler(signal);
@@ -195,7 +183,7 @@ export class SignalManager implements ResourceHolder {
   #watch(proc: Process, work: Promise<void>, warn: (what: string) => void): void {
     const { waits } = this.#stateOf(proc);
     const ms = proc.spec.opts.limits.grace;
-    const timer = this.#ports.clock.timer(ms, () => {
+    const timer = this.#parts.clock.timer(ms, () => {
       waits.delete(timer);
       warn(`has not returned after ${ms} ms; the kernel no longer waits for it`);
     });
@@ -213,14 +201,14 @@ export class SignalManager implements ResourceHolder {
   }
 
   #alive(pid: PID): Process {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     if (isAlive(proc)) return proc;
     throw new SyscallError("NOT_FOUND", `Process ${pid} has ended and takes no signals.`, { pid });
   }
 
   /** A syscall that a process makes for itself. */
   #own<T>(pid: PID, syscall: string, args: Record<string, unknown>, run: (proc: Process) => T): T {
-    const proc = this.#ports.table.find(pid);
+    const proc = this.#parts.table.find(pid);
     const by = proc && isAlive(proc) ? proc : undefined;
     return this.#call(by, pid, syscall, args, () => run(this.#alive(pid)));
   }
@@ -232,7 +220,7 @@ export class SignalManager implements ResourceHolder {
     args: Record<string, unknown>,
     run: () => T,
   ): T {
-    const { debug, table } = this.#ports;
+    const { debug, table } = this.#parts;
     return debug.callNow(by, table.find(about), syscall, args, run, (value) => value);
   }
 }

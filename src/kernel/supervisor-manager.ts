@@ -2,14 +2,14 @@
 
 import { onceAborted } from "../lib/cancellation.ts";
 import { SyscallError } from "../plugin/index.ts";
-import type { LifecycleEvents } from "./lifetime/lifecycle-events.ts";
 import { bareAgent } from "./process/bare-agent.ts";
 import type { Process } from "./process/process.ts";
 import { killed } from "./process/verdict.ts";
 import type { SupervisedChild } from "./supervisor/slot.ts";
 import { checkSpec, type SupervisorSpec } from "./supervisor/spec.ts";
-import { planned } from "./supervisor/start-child.ts";
-import { Supervisor, type SupervisorPorts } from "./supervisor/supervisor.ts";
+import { planned, type SupervisorParts } from "./supervisor/start-child.ts";
+import { Supervisor } from "./supervisor/supervisor.ts";
+import type { Agents } from "./tiers/agents.ts";
 import { type ExitStatus, type PID, SIGTERM } from "./types.ts";
 
 /**
@@ -17,21 +17,21 @@ import { type ExitStatus, type PID, SIGTERM } from "./types.ts";
  * process, absent for PID 0.
  */
 export class SupervisorManager {
-  readonly #ports: SupervisorPorts;
+  readonly #parts: SupervisorParts;
   /** Until its task has ended. */
   readonly #live = new Map<Process, Supervisor>();
   /** Ended supervisors too, for callers that still hold their process. */
   readonly #all = new WeakMap<Process, Supervisor>();
 
-  constructor({ events, ...ports }: Omit<SupervisorPorts, "spawnSupervisor"> & { events: LifecycleEvents }) {
-    events.subscribe({
+  constructor(parts: Agents) {
+    parts.events.subscribe({
       onResumed: (proc) => this.#onResumed(proc),
       onEnded: (uuid, exit) => this.#onSuspendedEnd(uuid, exit),
     });
-    this.#ports = {
-      ...ports,
+    this.#parts = {
+      ...parts,
       spawnSupervisor: (spec, parentPid) => {
-        const parent = ports.table.get(parentPid);
+        const parent = parts.table.get(parentPid);
         return this.#spawn(spec, parent.signal, parent);
       },
     };
@@ -51,7 +51,7 @@ export class SupervisorManager {
    * status when it is reaped. A suspension as `status` suspends its agents.
    */
   async stopSupervisor(pid: PID, by?: Process, status?: ExitStatus): Promise<ExitStatus> {
-    const { debug, table, runner } = this.#ports;
+    const { debug, table, runner } = this.#parts;
     const stop = async (): Promise<ExitStatus> => {
       this.#supervisor(pid);
       const proc = table.get(pid);
@@ -65,7 +65,7 @@ export class SupervisorManager {
 
   /** The children in the order of their start, ended ones too. */
   supervisorChildren(pid: PID, by?: Process): SupervisedChild[] {
-    const { table, debug } = this.#ports;
+    const { table, debug } = this.#parts;
     const list = (): SupervisedChild[] => this.#supervisor(pid).children();
     return debug.callNow(by, table.find(pid), "SupervisorChildren", { pid }, list, ({ length }) => length);
   }
@@ -76,7 +76,7 @@ export class SupervisorManager {
    * child that had run is then restarted like any failed one.
    */
   async restartChild(pid: PID, id: string, by?: Process): Promise<PID> {
-    const { debug, table } = this.#ports;
+    const { debug, table } = this.#parts;
     const args = { pid, child: id };
     const restart = async (): Promise<PID> => await this.#supervisor(pid).restartChild(id);
     return await debug.callFor(by, table.find(pid), "RestartChild", args, restart, (started) => started);
@@ -94,7 +94,7 @@ export class SupervisorManager {
 
   /** The run may be a suspended child of the supervisor that is the new process's parent. */
   #onResumed(proc: Process): void {
-    const parent = this.#ports.table.find(proc.ppid);
+    const parent = this.#parts.table.find(proc.ppid);
     if (parent) this.#live.get(parent)?.onResumed(proc);
   }
 
@@ -104,7 +104,7 @@ export class SupervisorManager {
 
   async #spawn(spec: SupervisorSpec, signal: AbortSignal, parent: Process | undefined): Promise<PID> {
     checkSpec(spec);
-    const { table, clock, processes, runner } = this.#ports;
+    const { table, clock, processes, runner } = this.#parts;
     const { opts } = await planned(clock, signal, async (stop) => ({ opts: await spec.opts(stop) }));
     const started = Promise.withResolvers<void>();
     started.promise.catch(() => undefined); // Not awaited when the spawn itself fails.
@@ -131,7 +131,7 @@ export class SupervisorManager {
   }
 
   async #run(proc: Process, spec: SupervisorSpec, started: PromiseWithResolvers<void>) {
-    const supervisor = new Supervisor(proc, spec, this.#ports);
+    const supervisor = new Supervisor(proc, spec, this.#parts);
     this.#live.set(proc, supervisor);
     this.#all.set(proc, supervisor);
     try {
@@ -142,7 +142,7 @@ export class SupervisorManager {
   }
 
   #supervisor(pid: PID): Supervisor {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     const supervisor = this.#live.get(proc);
     if (supervisor) return supervisor;
     if (proc.spec.kind === "supervisor") {

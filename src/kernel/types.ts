@@ -34,6 +34,9 @@ export type Signal = 1 | 2 | 3 | 4 | 5;
 
 /** The device of the tool Agent. */
 export const AGENT_PATH = "/dev/kernel/agent";
+/** The devices of the tools SendMessage and ReadMessages. */
+export const SEND_MESSAGE = "/dev/kernel/send_message";
+export const READ_MESSAGES = "/dev/kernel/read_messages";
 
 /** The kinds of processes. Only agents reason and have a model. */
 export type ProcessKind = "agent" | "supervisor" | "command";

@@ -1,8 +1,8 @@
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { defaultSettings } from "../../src/config/settings/settings.ts";
+import type { ResumeOptions } from "../../src/kernel/agents/run-resumer.ts";
 import { Kernel } from "../../src/kernel/kernel.ts";
-import type { ResumeOptions } from "../../src/kernel/lifetime/run-resumer.ts";
 import type { ProcessEvent } from "../../src/kernel/process/event.ts";
 import type {
   AgentInfo,

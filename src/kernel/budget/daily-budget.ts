@@ -1,30 +1,25 @@
 /** The budgets of a day, one for each project. */
 
 import { recordOrFail } from "../errors/run-error.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
+import type { Core } from "../tiers/core.ts";
 import type { SpawnOpts } from "../types.ts";
 import { type BudgetUsage, TreeBudget } from "./budget.ts";
-
-interface DayPorts extends Pick<KernelPorts, "clock" | "runs"> {
-  /** The kernel's budget, above all projects. */
-  kernelBudget: TreeBudget;
-}
 
 /**
  * The budget that all runs of a project share for a day (settings tokens_per_day and cost_per_day), from midnight to
  * midnight of the local clock. What was used is on disk and shared with other kernels; reservations are not.
  */
 export class DailyBudget {
-  readonly #ports: DayPorts;
+  readonly #parts: Core;
   readonly #projects = new Map<string, TreeBudget>();
 
-  constructor(ports: DayPorts) {
-    this.#ports = ports;
+  constructor(parts: Core) {
+    this.#parts = parts;
   }
 
   /** The budget of a run's project, with the limits of this run's settings from now on. */
   of({ project: { dataDir }, limits, provider }: SpawnOpts): TreeBudget {
-    if (provider?.plays) return this.#ports.kernelBudget;
+    if (provider?.plays) return this.#parts.budget;
     const budget = this.#projects.get(dataDir) ?? this.#make(dataDir);
     budget.limits.tokens = limits.tokens_per_day;
     budget.limits.cost = limits.cost_per_day;
@@ -34,20 +29,20 @@ export class DailyBudget {
   /** Whether `begin` must be called before a run of the project is built. */
   needsBegin({ project: { dataDir }, limits }: SpawnOpts): boolean {
     if (limits.tokens_per_day === null && limits.cost_per_day === null) return false;
-    return !this.#ports.runs(dataDir).dailySpending.has(localDay(this.#ports.clock.now()));
+    return !this.#parts.runs(dataDir).dailySpending.has(localDay(this.#parts.clock.now()));
   }
 
   /** Starts the day's count with what the records of today's runs have used: a limit may be set during the day. */
   async begin({ project: { dataDir } }: SpawnOpts): Promise<void> {
-    const now = this.#ports.clock.now();
-    const runs = this.#ports.runs(dataDir);
+    const now = this.#parts.clock.now();
+    const runs = this.#parts.runs(dataDir);
     const { spendingSince } = await import("../../store/spending-since.ts");
     await runs.dailySpending.begin(localDay(now), await spendingSince(runs, midnight(now)));
   }
 
   #make(dataDir: string): TreeBudget {
-    const { clock, kernelBudget } = this.#ports;
-    const book = this.#ports.runs(dataDir).dailySpending;
+    const { clock, budget: kernelBudget } = this.#parts;
+    const book = this.#parts.runs(dataDir).dailySpending;
     const budget = TreeBudget.forDay(kernelBudget, {
       spent: () => recordOrFail(() => book.spent(localDay(clock.now()))),
       spend: ({ tokens, cost }: BudgetUsage) =>

@@ -1,30 +1,13 @@
 /** What a user asks of a live run in a conversation. */
 
-import type { Clock } from "../../lib/clock.ts";
-import type { Children } from "../../os/children.ts";
 import { type Effort, SyscallError } from "../../plugin/index.ts";
 import { storeImages } from "../conversation/store-images.ts";
-import type { Debugger } from "../debugger.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { FileSystem } from "../file-system.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
+import { requirePrice } from "../lifetime/spawn-limits.ts";
 import type { UserMessage } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
+import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction, AttachedImage, PID, ProviderChoice } from "../types.ts";
-
-interface ChatControlPorts {
-  table: ProcessTable;
-  inboxes: Inboxes;
-  files: FileSystem;
-  debug: Debugger;
-  children: Pick<Children, "hurryOwner">;
-  clock: Clock;
-  /** Fails with INVALID if the run has a cost limit and the price is not known. */
-  requirePrice(proc: Process, provider: ProviderChoice): void;
-  watchers: ProcessEvents;
-}
 
 /** What an interruption has cancelled. */
 export interface Interrupted {
@@ -48,10 +31,10 @@ export interface OutgoingMessage extends Pick<UserMessage, "text" | "when"> {
 
 /** What a user asks of a live run: messages, an interruption, another model, a compaction, the end of a chat. */
 export class ChatControl {
-  readonly #ports: ChatControlPorts;
+  readonly #parts: Io;
 
-  constructor(ports: ChatControlPorts) {
-    this.#ports = ports;
+  constructor(parts: Io) {
+    this.#parts = parts;
   }
 
   /**
@@ -68,9 +51,9 @@ export class ChatControl {
       if (images.length > 0) await this.#requireImages(proc);
       // The message is no safer than the run that it belongs to.
       await proc.record.sync();
-      const entry = await this.#ports.inboxes.put(proc, {
+      const entry = await this.#parts.inboxes.put(proc, {
         kind: "input",
-        ts: new Date(this.#ports.clock.now()).toISOString(),
+        ts: new Date(this.#parts.clock.now()).toISOString(),
         text: proc.secrets.hide(text),
         ...(when === "after_answer" && { when }),
         ...(images.length > 0 && { images: await storeImages(proc.record, images) }),
@@ -87,8 +70,8 @@ export class ChatControl {
   async takeBack(pid: PID, seq: number): Promise<UserMessage> {
     const takeBack = async (): Promise<UserMessage> => {
       const proc = this.#agent(pid);
-      const message = asUserMessage(await this.#ports.inboxes.of(proc).takeBack(seq));
-      this.#ports.watchers.emit(proc, { type: "message", state: "taken_back", ...message });
+      const message = asUserMessage(await this.#parts.inboxes.of(proc).takeBack(seq));
+      this.#parts.watchers.emit(proc, { type: "message", state: "taken_back", ...message });
       return message;
     };
     return this.#call("TakeBack", pid, { pid, seq }, takeBack, () => seq);
@@ -102,7 +85,7 @@ export class ChatControl {
    */
   interrupt(pid: PID): Promise<Interrupted> {
     const interrupt = async (): Promise<Interrupted> => {
-      const { children, table } = this.#ports;
+      const { children, table } = this.#parts;
       const proc = this.#agent(pid);
       const { underway, interrupted, arriving } = proc.work;
       if (underway === null || proc.stopped) return { interrupted: null, text_seen: false, put_back: [] };
@@ -127,7 +110,8 @@ export class ChatControl {
           pid,
         });
       }
-      if (provider) this.#ports.requirePrice(proc, provider);
+      const { budget, opts } = proc.spec;
+      if (provider) requirePrice(budget.limits, { ...opts, provider }, budget);
       proc.modelChange?.done.resolve();
       const done = Promise.withResolvers<void>();
       // It may be rejected when its caller has its answer.
@@ -170,7 +154,7 @@ export class ChatControl {
 
   /** Whether a process waits for a message of its user now. */
   waits(pid: PID): boolean {
-    return this.#ports.table.get(pid).waitsForMessage;
+    return this.#parts.table.get(pid).waitsForMessage;
   }
 
   /**
@@ -195,13 +179,13 @@ export class ChatControl {
   }
 
   #agent(pid: PID): Process {
-    const proc = this.#ports.table.get(pid);
+    const proc = this.#parts.table.get(pid);
     if (proc.spec.kind === "agent") return proc;
     throw new SyscallError("INVALID", `PID ${pid} is not an agent: it has no conversation.`, { pid });
   }
 
   async #requireImages(proc: Process): Promise<void> {
-    const facts = proc.fds.has(proc.llmFd) ? await this.#ports.files.facts(proc, proc.llmFd) : undefined;
+    const facts = proc.fds.has(proc.llmFd) ? await this.#parts.files.facts(proc, proc.llmFd) : undefined;
     if (facts === undefined || facts.images === true) return;
     throw new SyscallError(
       "INVALID",
@@ -216,7 +200,7 @@ export class ChatControl {
     work: () => Promise<T>,
     result: (value: T) => unknown,
   ): Promise<T> {
-    const { debug, table } = this.#ports;
+    const { debug, table } = this.#parts;
     return debug.callFor(undefined, table.find(pid), syscall, args, work, result);
   }
 }

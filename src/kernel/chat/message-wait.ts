@@ -1,20 +1,9 @@
 /** The wait of a run for the next message of its user. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
-import type { SuspendCause, Wake } from "../types.ts";
-import type { Units } from "../units/units.ts";
-
-export interface MessageWaitPorts {
-  clock: Clock;
-  inboxes: Inboxes;
-  units: Pick<Units, "isBusy" | "onIdle">;
-  /** Suspends the run. */
-  suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
-}
+import type { Io } from "../tiers/io.ts";
 
 /** Why the wait is over: a message is in the inbox, something else is asked of the loop, or the run must stop. */
 type WaitEnd = "message" | "request" | "stopped";
@@ -26,7 +15,7 @@ type WaitEnd = "message" | "request" | "stopped";
  * answer is given, and only units keep the run alive; its time limit counts on.
  */
 export async function waitForMessage(
-  { clock, inboxes, suspend, units }: MessageWaitPorts,
+  { clock, inboxes, suspend, units }: Io,
   proc: Process,
   after: number,
   forUnits: boolean,

@@ -2,19 +2,12 @@
 
 import type { Message } from "../../plugin/index.ts";
 import type { InboxEntry } from "../../store/runs/schema.ts";
-import type { ContextManager } from "../context-manager.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import { asUserMessage } from "../ipc/inbox.ts";
 import { CUT_ANSWER, stepText } from "../ipc/wording.ts";
 import type { Process } from "../process/process.ts";
-import { type MessageWaitPorts, waitForMessage } from "./message-wait.ts";
-
-export interface TurnPorts extends MessageWaitPorts {
-  ctx: ContextManager;
-  /** Called before each request with the inbox entries in it. Offers the message tools if they are useful now. */
-  offerMessages(proc: Process, entries: readonly InboxEntry[]): void;
-  watchers: ProcessEvents;
-}
+import type { Io } from "../tiers/io.ts";
+import { hasCorrespondent } from "../tools/message-tools.ts";
+import { waitForMessage } from "./message-wait.ts";
 
 /** What the next step is about to hold. */
 interface Delivery {
@@ -33,15 +26,15 @@ interface Delivery {
  * in a chat after each answer, in any run after an interruption.
  */
 export class Turns {
-  readonly #ports: TurnPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   /** It is the user's turn: the run waits for a message with a higher number. */
   #waitAfter: number | undefined;
   /** Until a step record holds it. */
   #delivery: Delivery | undefined;
 
-  constructor(ports: TurnPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
     if (proc.turnOver) this.#waitAfter = 0;
   }
@@ -54,13 +47,13 @@ export class Turns {
   /** The present answer is complete, or was interrupted: a new message begins the next turn. */
   end({ onlyNew = false } = {}): void {
     this.#proc.turnOver = true;
-    this.#waitAfter = onlyNew ? this.#ports.inboxes.of(this.#proc).newest : 0;
+    this.#waitAfter = onlyNew ? this.#parts.inboxes.of(this.#proc).newest : 0;
   }
 
   /** Closes the inbox if the user has ended the chat and no message is left to answer. Returns whether the run may end. */
   async mayEnd(): Promise<boolean> {
     const after = this.#waitAfter ?? 0;
-    const inbox = this.#ports.inboxes.of(this.#proc);
+    const inbox = this.#parts.inboxes.of(this.#proc);
     return this.#proc.chatEnded && inbox.finish(() => inbox.beginsTurn(after));
   }
 
@@ -71,7 +64,7 @@ export class Turns {
 
   /** Waits for a message. Returns false if the run must stop, is paused, or something else is asked of the loop. */
   async wait({ forUnits = false } = {}): Promise<boolean> {
-    const end = await waitForMessage(this.#ports, this.#proc, this.#waitAfter ?? 0, forUnits);
+    const end = await waitForMessage(this.#parts, this.#proc, this.#waitAfter ?? 0, forUnits);
     if (end !== "message" || this.#proc.paused) return false;
     this.#waitAfter = undefined;
     return true;
@@ -79,18 +72,21 @@ export class Turns {
 
   /** Takes what the next step is to hold. */
   take(): InboxEntry[] {
-    const { inboxes, offerMessages } = this.#ports;
+    const { inboxes, table, showNewTools } = this.#parts;
     const proc = this.#proc;
     const entries = inboxes.take(proc, proc.turnOver);
     proc.turnOver = false;
     this.#delivery = undefined;
-    offerMessages(proc, entries);
+    if (!proc.messaging && hasCorrespondent(proc, entries, table)) {
+      proc.messaging = true;
+      showNewTools(proc);
+    }
     return entries;
   }
 
   /** Appends it as one message, and returns its text. The record of the step acknowledges it. */
   async deliver(entries: readonly InboxEntry[]): Promise<string> {
-    const { ctx, watchers } = this.#ports;
+    const { ctx, watchers } = this.#parts;
     const proc = this.#proc;
     const saysCut = proc.answerCut;
     proc.answerCut = false;
@@ -135,7 +131,7 @@ export class Turns {
    * answer began. Returns the numbers of the user's messages in it.
    */
   async putBack(): Promise<number[]> {
-    const { ctx, inboxes, watchers } = this.#ports;
+    const { ctx, inboxes, watchers } = this.#parts;
     const proc = this.#proc;
     const { entries = [], message, saysCut } = this.#delivery ?? {};
     this.#delivery = undefined;

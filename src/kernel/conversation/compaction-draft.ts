@@ -4,9 +4,10 @@ import { type Message, SyscallError } from "../../plugin/index.ts";
 import type { Compaction } from "../../store/runs/schema.ts";
 import { estimateMessage, estimateTokens } from "../budget/token-estimate.ts";
 import { RunError } from "../errors/run-error.ts";
-import { ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
+import { ModelCall } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
+import type { Io } from "../tiers/io.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { clipText, shortenText } from "./clip-text.ts";
 import { digest } from "./digest.ts";
@@ -47,15 +48,15 @@ const SPARE_SHARE = 0.02;
 
 /** Drafts a compaction that fits the goal, as far as possible. Returns null if nothing can be shortened. */
 export async function draftCompaction(
-  ports: ModelCallPorts,
+  parts: Io,
   proc: Process,
   options: DraftOptions,
 ): Promise<Draft | null> {
-  return new Drafting(ports, proc, options).draft();
+  return new Drafting(parts, proc, options).draft();
 }
 
 class Drafting {
-  readonly #ports: ModelCallPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   readonly #options: DraftOptions;
   /** Messages that are in records. Later ones belong to the current step. */
@@ -66,8 +67,8 @@ class Drafting {
   /** Estimated tokens of the last turn, which the model has not seen yet: by the usual goal, not a demanded one. */
   readonly #unseen: number;
 
-  constructor(ports: ModelCallPorts, proc: Process, options: DraftOptions) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process, options: DraftOptions) {
+    this.#parts = parts;
     this.#proc = proc;
     this.#options = options;
     const { messages, model } = options.request;
@@ -158,7 +159,7 @@ class Drafting {
       replaced: to,
       text,
       plan: proc.plan,
-      checklists: this.#ports.watchers.checklistsOf(proc),
+      checklists: this.#parts.watchers.checklistsOf(proc),
       heard: heard ?? proc.summary?.heard ?? null,
       skills: await this.#skills(),
       files: recentFiles(replaced, kept, proc.tools, space * SHARES.files),
@@ -200,7 +201,7 @@ class Drafting {
       .find((one) => proc.estimate.of(one) <= longest);
     if (!found) return null;
     const { output_schema: _schema, ...asked } = found;
-    const call = new ModelCall(this.#ports, proc);
+    const call = new ModelCall(this.#parts, proc);
     try {
       const terms = { totalMs: proc.spec.opts.limits.compact_timeout, optional: true } as const;
       const answer = await call.ask({ ...asked, turn: null, tools: this.#toolsFor(asked) }, terms);

@@ -1,24 +1,17 @@
 /** Decides when the conversation of a run is compacted. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
 import { subtractUsage } from "../budget/usage.ts";
-import type { ContextManager } from "../context-manager.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { compactEntry } from "../events/log-entry.ts";
-import type { ModelCallPorts } from "../llm/model-call.ts";
 import type { ModelRequest } from "../llm/model-request.ts";
 import type { Process } from "../process/process.ts";
 import { usageSoFar } from "../process/step-record.ts";
+import type { Io } from "../tiers/io.ts";
 import type { AppliedCompaction } from "../types.ts";
 import { draftCompaction } from "./compaction-draft.ts";
 import { type TokenTargets, tokenTargets } from "./token-targets.ts";
-
-interface CompactorPorts extends ModelCallPorts {
-  clock: Clock;
-  ctx: ContextManager;
-}
 
 type Why = Compaction["why"];
 
@@ -37,14 +30,14 @@ const REFUSED_SHARE = 0.9;
  * the current step never change. The records keep the whole conversation.
  */
 export class Compactor {
-  readonly #ports: CompactorPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   /** No compaction below this number of tokens. */
   #quietBelow = 0;
   #refusedAt = Number.POSITIVE_INFINITY;
 
-  constructor(ports: CompactorPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
   }
 
@@ -80,18 +73,18 @@ export class Compactor {
   async #compact(request: () => ModelRequest, why: Why, step: number): Promise<AppliedCompaction> {
     const proc = this.#proc;
     const targets = this.#targets();
-    this.#ports.watchers.doing(proc, "compact", "compacting the conversation");
+    this.#parts.watchers.doing(proc, "compact", "compacting the conversation");
     const demanded = why === "tokens" ? Infinity : proc.estimate.of(request()) * REQUESTED_SHARE;
     const goal = Math.min(targets.goal, demanded);
     const spent = { ...proc.usage };
-    const draft = await draftCompaction(this.#ports, proc, { request: request(), targets, goal });
+    const draft = await draftCompaction(this.#parts, proc, { request: request(), targets, goal });
     // Measured again, because the usage of the summary may have corrected the estimate.
     const before = proc.estimate.of(request());
     const after = draft === null ? before : proc.estimate.of({ ...request(), messages: draft.messages });
     const gains = draft !== null && after <= before * (1 - MIN_GAIN);
     this.#quietBelow = (gains ? after : before) + targets.window * GROWTH;
     if (!gains) return { tokensBefore: before, tokensAfter: before, by: null };
-    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const ts = new Date(this.#parts.clock.now()).toISOString();
     const compaction: Compaction = {
       ts,
       why,
@@ -111,9 +104,9 @@ export class Compactor {
     const { ts } = compaction;
     const so_far: SoFar = usageSoFar(proc);
     recordOrFail(() => proc.record.journal({ t: "compact", step, ts, compaction, so_far }));
-    await this.#ports.ctx.compact(proc, compaction);
+    await this.#parts.ctx.compact(proc, compaction);
     proc.contextTokens = compaction.tokens_after;
-    this.#ports.watchers.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
+    this.#parts.watchers.emit(proc, { type: "log", entry: compactEntry({ ts, step }, compaction) });
   }
 }
 

@@ -1,7 +1,7 @@
 /** The tool Agent, which runs a child agent. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { ChildAgents } from "../lifetime/child-agents.ts";
+import type { ChildAgents } from "../agents/child-agents.ts";
 import { AGENT_PATH, type ChildRequest, type ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 

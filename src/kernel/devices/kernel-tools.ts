@@ -1,8 +1,8 @@
 /** The list of the kernel's own tools. */
 
 import type { Device } from "../../plugin/index.ts";
+import type { ChildAgents } from "../agents/child-agents.ts";
 import type { IpcManager } from "../ipc-manager.ts";
-import type { ChildAgents } from "../lifetime/child-agents.ts";
 import type { ScheduledWakes } from "../lifetime/scheduled-wakes.ts";
 import type { Process } from "../process/process.ts";
 import { agentTool } from "./agent.ts";

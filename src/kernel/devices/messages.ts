@@ -3,10 +3,8 @@
 import { ENTRY_BYTES } from "../ipc/inbox.ts";
 import { messagesText } from "../ipc/wording.ts";
 import type { IpcManager } from "../ipc-manager.ts";
+import { READ_MESSAGES, SEND_MESSAGE } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
-
-export const SEND_MESSAGE = "/dev/kernel/send_message";
-export const READ_MESSAGES = "/dev/kernel/read_messages";
 
 /** ReadMessages returns this long before its deadline: no message is no failure. */
 const MARGIN_MS = 1_000;

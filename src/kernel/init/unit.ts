@@ -1,27 +1,18 @@
 /** Starts, watches and stops one unit of init.yaml. */
 
 import { orAborted, withDeadline } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import { withTimeout } from "../../lib/timeout.ts";
-import type { Children } from "../../os/children.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { MountManager, MountScope } from "../mount-manager.ts";
+import type { MountScope } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { planned } from "../supervisor/start-child.ts";
 import type { SupervisorManager } from "../supervisor-manager.ts";
+import type { Agents } from "../tiers/agents.ts";
 import type { ExitStatus } from "../types.ts";
 import type { InitStart, InitState, InitUnitPlan, InitUnitStatus } from "./plan.ts";
 
-export interface InitUnitPorts {
-  table: ProcessTable;
-  clock: Clock;
-  supervisors: SupervisorManager;
-  mounts: MountManager;
-  programs: Pick<Children, "isRunning">;
-  log(level: "info" | "warn", source: string, text: string): void;
-}
+export type InitParts = Agents & { supervisors: SupervisorManager };
 
 /** Maximum time for a unit to start. */
 const START_MS = 60_000;
@@ -32,7 +23,7 @@ const SETTLE_MS = 200;
 export class InitUnit {
   readonly plan: InitUnitPlan;
   readonly #project: string | null;
-  readonly #ports: InitUnitPorts;
+  readonly #parts: InitParts;
   #state: InitState = "waiting";
   #since: number;
   #error: string | null = null;
@@ -40,11 +31,11 @@ export class InitUnit {
   #proc: Process | undefined;
   #mounted: { scope: MountScope; path: string } | undefined;
 
-  constructor(plan: InitUnitPlan, project: string | null, ports: InitUnitPorts) {
+  constructor(plan: InitUnitPlan, project: string | null, parts: InitParts) {
     this.plan = plan;
     this.#project = project;
-    this.#ports = ports;
-    this.#since = ports.clock.now();
+    this.#parts = parts;
+    this.#since = parts.clock.now();
   }
 
   get isUp(): boolean {
@@ -79,7 +70,7 @@ export class InitUnit {
     this.#closing = signal;
     const late = `It did not come up within ${START_MS / 1000} s.`;
     this.#become("starting");
-    await withDeadline(this.#ports.clock, signal, START_MS, late, async (limited) => {
+    await withDeadline(this.#parts.clock, signal, START_MS, late, async (limited) => {
       try {
         await this.#bringUp(this.plan.start, limited);
         if (this.plan.required) await this.#settle(limited);
@@ -95,7 +86,7 @@ export class InitUnit {
 
   /** Ends it in order and logs failures. With a status its agents are suspended, not terminated. */
   async stop(status?: ExitStatus): Promise<void> {
-    const { supervisors, mounts, log } = this.#ports;
+    const { supervisors, mounts, log } = this.#parts;
     const proc = this.#proc;
     const mounted = this.#mounted;
     if (this.isUp || this.#state === "waiting") this.#become("stopped");
@@ -110,7 +101,7 @@ export class InitUnit {
   }
 
   async #bringUp(start: InitStart, signal: AbortSignal): Promise<void> {
-    const { supervisors, mounts, table, clock } = this.#ports;
+    const { supervisors, mounts, table, clock } = this.#parts;
     if (start.kind === "supervisor") {
       this.#proc = table.get(await supervisors.spawnSupervisor(start.spec, signal));
       void this.#proc.done.then((exit) => this.#ended(exit));
@@ -126,7 +117,7 @@ export class InitUnit {
   async #settle(signal: AbortSignal): Promise<void> {
     const proc = this.#proc;
     if (!proc) return;
-    await orAborted(withTimeout(this.#ports.clock, SETTLE_MS, proc.done), signal);
+    await orAborted(withTimeout(this.#parts.clock, SETTLE_MS, proc.done), signal);
     const failed = await this.#failedChild(proc, signal);
     signal.throwIfAborted();
     if (failed) {
@@ -140,10 +131,10 @@ export class InitUnit {
     supervisor: Process,
     signal: AbortSignal,
   ): Promise<{ id: string; exit: ExitStatus } | undefined> {
-    const { supervisors, table, programs } = this.#ports;
+    const { supervisors, table, children } = this.#parts;
     for (const { id, kind, pid, exit } of supervisors.childrenOf(supervisor)) {
       const child = kind === "command" && pid !== null ? table.find(pid) : undefined;
-      const hasEnded = child !== undefined && !(await programs.isRunning(child.uuid));
+      const hasEnded = child !== undefined && !(await children.isRunning(child.uuid));
       const end = hasEnded ? await orAborted(child.done, signal) : exit;
       if (end && end.code !== 0) return { id, exit: end };
     }
@@ -167,26 +158,26 @@ export class InitUnit {
     if (!this.isUp) return;
     const well = exit.code === 0 || this.#closing?.aborted === true;
     this.#become(well ? "stopped" : "failed", well ? null : wordsOf(exit));
-    this.#ports.log(well ? "info" : "warn", this.#label(), `it has ended: ${wordsOf(exit)}`);
+    this.#parts.log(well ? "info" : "warn", this.#label(), `it has ended: ${wordsOf(exit)}`);
   }
 
   /** Why the mount can't be used now. */
   #down(): string | null {
     if (!this.#mounted) return null;
     const { scope, path } = this.#mounted;
-    return this.#ports.mounts.listShared(scope).find((one) => one.path === path)?.down ?? null;
+    return this.#parts.mounts.listShared(scope).find((one) => one.path === path)?.down ?? null;
   }
 
   #restarts(): number | null {
     if (this.plan.start.kind === "mount") return null;
     if (!this.#proc) return 0;
-    const children = this.#ports.supervisors.childrenOf(this.#proc);
+    const children = this.#parts.supervisors.childrenOf(this.#proc);
     return children.reduce((sum, { restarts }) => sum + restarts, 0);
   }
 
   #become(state: InitState, error: string | null = null): void {
     this.#state = state;
-    this.#since = this.#ports.clock.now();
+    this.#since = this.#parts.clock.now();
     this.#error = error;
   }
 

@@ -1,23 +1,16 @@
 /** Messages to suspended runs that wait for a message. */
 
-import type { RunStore } from "../../store/runs/run-store.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import { requireSpace } from "./inbox.ts";
-
-interface MailPorts {
-  /** Returns the records of a data folder. */
-  runs(dataDir: string): RunStore;
-  /** Resumes this run, which waits for a message: one is in its inbox. */
-  wake(uuid: string): void;
-}
 
 /** Writes into the inboxes of suspended runs that wait for a message. */
 export class WaitingRunMail {
-  readonly #ports: MailPorts;
+  readonly #parts: Core;
 
-  constructor(ports: MailPorts) {
-    this.#ports = ports;
+  constructor(parts: Core) {
+    this.#parts = parts;
   }
 
   /**
@@ -26,7 +19,7 @@ export class WaitingRunMail {
    */
   async addressee(sender: Process, to: string): Promise<string | undefined> {
     const { project } = sender.spec.opts;
-    const index = await this.#ports.runs(project.dataDir).index();
+    const index = await this.#parts.runs(project.dataDir).index();
     const { rows } = await index.page({ project: project.dir, status: "suspended" });
     const byPid = /^\d{1,15}$/.test(to);
     const found = rows.filter(
@@ -47,7 +40,7 @@ export class WaitingRunMail {
    * caller has claimed the run, because it may be resuming it.
    */
   async put(sender: Process, uuid: string, draft: InboxDraft): Promise<InboxEntry | null> {
-    const runs = this.#ports.runs(sender.spec.opts.project.dataDir);
+    const runs = this.#parts.runs(sender.spec.opts.project.dataDir);
     const claim = runs.claim(uuid);
     if (!claim) return null;
     let entry: InboxEntry;
@@ -64,7 +57,7 @@ export class WaitingRunMail {
     } finally {
       claim.release({ remove: true });
     }
-    this.#ports.wake(uuid);
+    this.#parts.mailed?.(uuid);
     return entry;
   }
 }

@@ -2,22 +2,18 @@
 
 import { lstat, mkdtemp, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Clock } from "../../lib/clock.ts";
+import type { Child, ExecRequest } from "../../plugin/index.ts";
 import type { ChangeTracker } from "../files/change-tracker.ts";
 import type { EffectWindows } from "../files/effect-windows.ts";
 import type { WorkTreeOptions } from "../files/git-work-tree.ts";
-import type { OpenContexts } from "../files/open-context.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 
 /** Maximum difference between the file system's clock and ours, including the time of the check. */
 const MAX_SKEW_MS = 1000;
 
-interface ChangedFilesPorts {
-  contexts: Pick<OpenContexts, "execAlone">;
-  windows: EffectWindows;
-  clock: Pick<Clock, "now">;
-  warn(source: string, text: string): void;
-}
+/** Runs a program of Rnix itself for a process. */
+type ExecAlone = (proc: Process, request: ExecRequest) => Promise<Child>;
 
 /**
  * What a run changes: in a git work tree, the files that are not ignored, differ between two steps, and were last
@@ -26,16 +22,20 @@ interface ChangedFilesPorts {
  * without a call that may change something changed nothing and asks nothing.
  */
 export class ChangedFiles {
-  readonly #p: ChangedFilesPorts;
+  readonly #core: Core;
+  readonly #windows: EffectWindows;
+  readonly #exec: ExecAlone;
   readonly #trackers = new WeakMap<Process, Promise<ChangeTracker>>();
 
-  constructor(ports: ChangedFilesPorts) {
-    this.#p = ports;
+  constructor(core: Core, windows: EffectWindows, exec: ExecAlone) {
+    this.#core = core;
+    this.#windows = windows;
+    this.#exec = exec;
   }
 
   /** A call that may change files is made; the returned function ends it. */
   call(proc: Process): () => void {
-    return this.#p.windows.begin(proc, "call");
+    return this.#windows.begin(proc, "call");
   }
 
   /** Before the first call of a step that is not read-only. `onlyReads`: it is not expected to change files. */
@@ -72,7 +72,7 @@ export class ChangedFiles {
 
   /** Whether no call and no program of the process is under way. */
   isQuiet(proc: Process): boolean {
-    return !this.#p.windows.isOpen(proc);
+    return !this.#windows.isOpen(proc);
   }
 
   /** At the run's end, while it may still start programs. */
@@ -96,7 +96,8 @@ export class ChangedFiles {
   }
 
   async #track(proc: Process): Promise<ChangeTracker> {
-    const { windows, clock, warn } = this.#p;
+    const { clock, warn } = this.#core;
+    const windows = this.#windows;
     // A run that changes nothing needs none of it.
     const [{ ChangeTracker }, { WorkTree }, { FileStates }] = await Promise.all([
       import("../files/change-tracker.ts"),
@@ -136,7 +137,7 @@ export class ChangedFiles {
   async #clocksAgree(proc: Process): Promise<boolean> {
     try {
       const probe = await mkdtemp(join(proc.record.dir, "clock-"));
-      const skew = (await lstat(probe)).ctimeMs - this.#p.clock.now();
+      const skew = (await lstat(probe)).ctimeMs - this.#core.clock.now();
       await rmdir(probe);
       return Math.abs(skew) <= MAX_SKEW_MS;
     } catch {
@@ -151,8 +152,8 @@ export class ChangedFiles {
       untrusted: [project.dir, ...folders],
       env,
       scratch: proc.record.dir,
-      now: () => this.#p.clock.now(),
-      exec: (request) => this.#p.contexts.execAlone(proc, request, "changes"),
+      now: () => this.#core.clock.now(),
+      exec: (request) => this.#exec(proc, request),
     };
   }
 }

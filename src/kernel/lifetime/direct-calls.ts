@@ -8,31 +8,22 @@ import { nearestName } from "../../lib/edit-distance.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import { RecordSeal } from "../../store/runs/record-seal.ts";
 import { RunWriter } from "../../store/runs/run-store.ts";
-import type { DeviceRegistry } from "../../vfs/registry.ts";
 import { TreeBudget } from "../budget/budget.ts";
 import { namedError } from "../errors/named-error.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
-import type { MountManager } from "../mount-manager.ts";
 import { factsOf } from "../permission/facts.ts";
 import { Permissions } from "../permission/permissions.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { Secrets } from "../process/secrets.ts";
 import { killed } from "../process/verdict.ts";
-import {
-  type CallState,
-  callDevice,
-  type DeviceCallPorts,
-  devicePath,
-  stateOf,
-} from "../tools/device-call.ts";
+import type { Io } from "../tiers/io.ts";
+import { type CallState, callDevice, devicePath, stateOf } from "../tools/device-call.ts";
 import { callPath } from "../tools/path-call.ts";
 import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
 import { checkToolInput } from "../tools/tool-input.ts";
 import { SIGTERM, type SpawnOpts } from "../types.ts";
-import type { AskedPart, MakeContext } from "./prompt-parts.ts";
+import type { AskedPart } from "./prompt-parts.ts";
 
 /** A call that no model makes: of a tool, or of one path. */
 export type DirectCall =
@@ -60,19 +51,6 @@ export interface DirectResult {
   durationMs: number;
 }
 
-interface DirectCallPorts
-  extends DeviceCallPorts,
-    Pick<KernelPorts, "clock" | "version" | "kernelId" | "uuid" | "fetchedKeys"> {
-  table: ProcessTable;
-  mounts: MountManager;
-  /** The kernel's own devices. */
-  devices: DeviceRegistry;
-  makeContext: MakeContext;
-  /** Ends all programs of a process. */
-  endOwner(uuid: string): Promise<void>;
-  warn(source: string, text: string): void;
-}
-
 /** Maximum calls of one run's programs at a time. */
 const MAX_OPEN = 64;
 
@@ -81,13 +59,13 @@ const MAX_OPEN = 64;
  * process that is in no table and has no record. Inside a run its process makes them, with its rights and in its record.
  */
 export class DirectCalls {
-  readonly #ports: DirectCallPorts;
+  readonly #parts: Io;
   readonly #open = new Map<Process, Promise<unknown>>();
   readonly #ofRuns = new Map<Process, number>();
   #closing = false;
 
-  constructor(ports: DirectCallPorts) {
-    this.#ports = ports;
+  constructor(parts: Io) {
+    this.#parts = parts;
   }
 
   /** Calls under way that PID 0 makes. */
@@ -116,7 +94,7 @@ export class DirectCalls {
     const { proc, folder } = this.#begin(opts);
     try {
       const { askPromptParts } = await import("./prompt-parts.ts");
-      return (await askPromptParts(proc, this.#ports.makeContext)).parts;
+      return (await askPromptParts(proc, this.#parts.makeContext)).parts;
     } finally {
       await this.#end(proc, folder);
     }
@@ -127,7 +105,7 @@ export class DirectCalls {
    * NOT_FOUND when it has ended.
    */
   async callBy(uuid: string, call: DirectCall, gone: AbortSignal): Promise<DirectResult> {
-    const proc = this.#open.keys().find((one) => one.uuid === uuid) ?? this.#ports.table.getByUuid(uuid);
+    const proc = this.#open.keys().find((one) => one.uuid === uuid) ?? this.#parts.table.getByUuid(uuid);
     const open = this.#ofRuns.get(proc) ?? 0;
     if (open >= MAX_OPEN) {
       throw new SyscallError(
@@ -175,7 +153,7 @@ export class DirectCalls {
     const ignore = onceAborted(gone, () => proc.stop(killed(SIGTERM, false)));
     try {
       gone.throwIfAborted();
-      await this.#ports.mounts.mountAll(proc, mounts);
+      await this.#parts.mounts.mountAll(proc, mounts);
       proc.start();
       return await this.#make(proc, call, proc.signal);
     } finally {
@@ -185,7 +163,7 @@ export class DirectCalls {
 
   /** Makes the call. Throws for a call that can't be made; one that fails is a result. */
   async #make(proc: Process, call: DirectCall, signal: AbortSignal): Promise<DirectResult> {
-    const { clock } = this.#ports;
+    const { clock } = this.#parts;
     const startedAt = clock.now();
     const startedMono = clock.monotonic();
     const { name, path, run } = this.#prepare(proc, call, signal);
@@ -208,7 +186,7 @@ export class DirectCalls {
       const { path, input } = call;
       const run = async (): ReturnType<typeof callPath> => {
         refuseOwn(proc, path);
-        return callPath(this.#ports, proc, path, input, signal);
+        return callPath(this.#parts, proc, path, input, signal);
       };
       return { name: null, path, run };
     }
@@ -221,7 +199,7 @@ export class DirectCalls {
         `${name} acts on the run whose model calls it: only a model can call it.`,
       );
     }
-    const made: ToolCall = { id: this.#ports.uuid(), name, input };
+    const made: ToolCall = { id: this.#parts.uuid(), name, input };
     const path = devicePath(target, made);
     return { name, path, run: () => this.#callTool(proc, made, target, path, signal) };
   }
@@ -234,15 +212,15 @@ export class DirectCalls {
     signal: AbortSignal,
   ): Promise<Pick<DirectResult, "result" | "truncated">> {
     checkToolInput(target.tool, call);
-    return { result: await callDevice(this.#ports, proc, call, target, path, signal), truncated: false };
+    return { result: await callDevice(this.#parts, proc, call, target, path, signal), truncated: false };
   }
 
   /** A process of PID 0: all rights that need no rule, no model, and no record but a folder for large output. */
   #process(opts: DirectCallOpts, folder: string): Process {
-    const { clock, devices, fetchedKeys, kernelId, mounts, version } = this.#ports;
+    const { clock, devices, fetchedKeys, kernelId, mounts, version } = this.#parts;
     const { cwd, project } = opts;
     const namespace = mounts.addShared(project, opts.devices.namespace.over(devices));
-    const uuid = this.#ports.uuid();
+    const uuid = this.#parts.uuid();
     const facts = { ...factsOf(namespace), projectDir: project.dir, cwd };
     return new Process({
       pid: 0,
@@ -273,14 +251,14 @@ export class DirectCalls {
 
   /** Frees everything that the call held. A folder with output that its result names stays. */
   async #end(proc: Process, folder: string): Promise<void> {
-    const { endOwner, files, mounts, warn } = this.#ports;
+    const { children, files, mounts, warn } = this.#parts;
     // From here on it starts no more programs.
     if (proc.state === "running") proc.terminate({ code: 0, reason: "completed" });
     proc.cancel();
     const parts = [
       () => files.closeAll(proc),
       () => mounts.clear(proc),
-      () => endOwner(proc.uuid),
+      () => children.endOwner(proc.uuid),
       () => proc.spec.opts.devices.release(),
       () => removeIfEmpty(folder),
     ];

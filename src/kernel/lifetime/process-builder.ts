@@ -4,17 +4,18 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { RunWriter } from "../../store/runs/run-writer.ts";
 import type { Namespace } from "../../vfs/namespace.ts";
-import type { DeviceRegistry } from "../../vfs/registry.ts";
 import type { DailyBudget } from "../budget/daily-budget.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
 import { toolPrefix } from "../mount/mount-point.ts";
+import type { ProcGroupManager } from "../proc-group-manager.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import { Process } from "../process/process.ts";
 import { Secrets } from "../process/secrets.ts";
 import { adoptedOpts, savedLimits, savedOpts, savedPermissions } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
+import type { Io } from "../tiers/io.ts";
 import type { AgentInfo, ProcessKind, SpawnOpts } from "../types.ts";
-import { type OpenerPorts, type OpenRequest, ProcessOpener } from "./process-opener.ts";
+import { type OpenRequest, ProcessOpener } from "./process-opener.ts";
+import { forget, type Holders } from "./reap.ts";
 import {
   checkAttemptsOf,
   leaveOutUnpriced,
@@ -24,31 +25,11 @@ import {
   requireWithinParent,
 } from "./spawn-limits.ts";
 
-type OutsidePorts = Pick<
-  KernelPorts,
-  | "version"
-  | "kernelId"
-  | "wakes"
-  | "platform"
-  | "fetchedKeys"
-  | "clock"
-  | "uuid"
-  | "pids"
-  | "runs"
-  | "runsIn"
->;
-
-interface ProcessBuilderPorts extends OpenerPorts, OutsidePorts {
-  /** The kernel's own devices, behind all others. */
-  devices: DeviceRegistry;
-  /** The daily budget of each project. */
+type ProcessBuilderParts = Io & {
   days: DailyBudget;
-  /** Adds a process to the groups that its run was in. */
-  rejoin(proc: Process, groups: readonly string[]): void;
-  /** Clears what the managers hold for a process whose spawn failed. */
-  forget(proc: Process): Promise<void>;
-  warn(source: string, text: string): void;
-}
+  groups: ProcGroupManager;
+  holders: Holders;
+};
 
 /** What to build a process from. */
 interface BuildRequest extends OpenRequest {
@@ -67,12 +48,12 @@ const UNNAMED_AGENT = bareAgent("none");
  * undone.
  */
 export class ProcessBuilder {
-  readonly #ports: ProcessBuilderPorts;
+  readonly #parts: ProcessBuilderParts;
   readonly #opener: ProcessOpener;
 
-  constructor(ports: ProcessBuilderPorts) {
-    this.#ports = ports;
-    this.#opener = new ProcessOpener(ports);
+  constructor(parts: ProcessBuilderParts) {
+    this.#parts = parts;
+    this.#opener = new ProcessOpener(parts);
   }
 
   build(
@@ -111,9 +92,9 @@ export class ProcessBuilder {
     const { opts, saved } = request;
     const undo: (() => unknown)[] = [() => opts.devices.release()];
     try {
-      const { days } = this.#ports;
+      const { days } = this.#parts;
       if (days.needsBegin(opts)) await days.begin(opts);
-      const { runsIn } = this.#ports;
+      const { runsIn } = this.#parts;
       if (runsIn && request.kind === "agent") {
         undo.push(() => runsIn.end(opts.project));
         await runsIn.begin(opts.project);
@@ -135,7 +116,7 @@ export class ProcessBuilder {
       try {
         await step();
       } catch (thrown) {
-        this.#ports.warn("spawn", `undo: ${String(thrown)}`);
+        this.#parts.warn("spawn", `undo: ${String(thrown)}`);
       }
     }
   }
@@ -151,7 +132,7 @@ export class ProcessBuilder {
     const runs = this.#runs(opts);
     const { fork, info } = saved;
     if (!fork) return runs.reopen(info.uuid, opts.limits);
-    const uuid = this.#ports.uuid();
+    const uuid = this.#parts.uuid();
     const sent = fork.steps.flatMap(({ messages }) => messages.flatMap(({ images = [] }) => images));
     const files = [...new Set([...(saved.spawned.images ?? []), ...sent].map(({ file }) => file))];
     const origin = { uuid: info.uuid, steps: fork.steps, files, foreign: fork.adopted };
@@ -163,7 +144,7 @@ export class ProcessBuilder {
   /** Fails as `build` does for rules and limits that can't hold. Creates nothing. */
   check(agent: AgentInfo, opts: SpawnOpts): void {
     permissionsOf(agent, opts, this.#namespace(opts), undefined, opts.mounts?.map(toolPrefix));
-    requirePrice(limitsOf("agent", agent, opts), opts, this.#ports.days.of(opts));
+    requirePrice(limitsOf("agent", agent, opts), opts, this.#parts.days.of(opts));
   }
 
   /** Synchronous, so that the table does not change meanwhile. `reopened`: the record of a resumed run. */
@@ -174,7 +155,7 @@ export class ProcessBuilder {
     undo: (() => unknown)[],
   ): Process {
     const { kind, intent, agent, opts, saved } = request;
-    const { table } = this.#ports;
+    const { table } = this.#parts;
     // Users fork runs: the new process has no parent.
     const ofItself = saved?.fork ? undefined : saved;
     // Of an adopted run only the conversation is used; settings are today's.
@@ -187,7 +168,7 @@ export class ProcessBuilder {
       ? savedPermissions(terms, namespace, opts, parent)
       : permissionsOf(agent, opts, namespace, parent, opts.mounts?.map(toolPrefix));
     const limits = terms ? savedLimits(terms, opts) : limitsOf(kind, agent, opts);
-    const day = this.#ports.days.of(opts);
+    const day = this.#parts.days.of(opts);
     const above = parent?.spec.budget ?? day;
     requirePrice(limits, opts, above);
     const budget = above.child(limits, parent?.elapsedMs ?? 0, saved?.before);
@@ -195,7 +176,7 @@ export class ProcessBuilder {
     const record = reopened ?? this.#newRecord(opts, undo);
     const { uuid } = record;
     const proc = new Process({
-      pid: this.#ports.pids.next(),
+      pid: this.#parts.pids.next(),
       uuid,
       ppid: parent?.pid ?? 0,
       tree: parent?.spec.tree ?? root ?? uuid,
@@ -211,7 +192,7 @@ export class ProcessBuilder {
       secrets: new Secrets({
         // Its shell may print keys of the parent's environment.
         keys: [...(opts.secrets ?? []), ...(parent?.secrets.keys ?? [])],
-        shared: this.#ports.fetchedKeys,
+        shared: this.#parts.fetchedKeys,
       }),
       record,
       budget,
@@ -224,10 +205,10 @@ export class ProcessBuilder {
         : terms
           ? (terms.spawned.check_attempts ?? 1)
           : checkAttemptsOf(agent, opts),
-      kernelId: this.#ports.kernelId,
-      wakes: this.#ports.wakes,
-      version: this.#ports.version,
-      clock: this.#ports.clock,
+      kernelId: this.#parts.kernelId,
+      wakes: this.#parts.wakes,
+      version: this.#parts.version,
+      clock: this.#parts.clock,
       progress: saved?.progress,
     });
     leaveOutUnpriced(proc, above);
@@ -236,19 +217,19 @@ export class ProcessBuilder {
     undo.push(async () => {
       table.remove(proc);
       parent?.children.splice(parent.children.indexOf(proc.pid), 1);
-      await this.#ports.forget(proc);
+      await forget(this.#parts, proc);
       proc.abandon();
     });
-    if (ofItself) this.#ports.rejoin(proc, ofItself.info.groups);
+    if (ofItself) this.#parts.groups.restore(proc, ofItself.info.groups);
     return proc;
   }
 
   #runs(opts: SpawnOpts): RunStore {
-    return this.#ports.runs(opts.project.dataDir);
+    return this.#parts.runs(opts.project.dataDir);
   }
 
   #newRecord(opts: SpawnOpts, undo: (() => unknown)[]): RunWriter {
-    const uuid = opts.uuid ?? this.#ports.uuid();
+    const uuid = opts.uuid ?? this.#parts.uuid();
     const runs = this.#runs(opts);
     const record = runs.create(uuid, opts.limits);
     undo.push(() => runs.remove(uuid));
@@ -257,18 +238,18 @@ export class ProcessBuilder {
 
   /** Shared mounts, then the devices of the plugins, then the kernel's own. */
   #namespace({ devices, project }: SpawnOpts): Namespace {
-    return this.#ports.mounts.addShared(project, devices.namespace.over(this.#ports.devices));
+    return this.#parts.mounts.addShared(project, devices.namespace.over(this.#parts.devices));
   }
 
   /** Without a live parent, the child is PID 0's. */
   #liveParentOf({ info }: SavedRun): Process | undefined {
-    const parent = info.parent_uuid === null ? undefined : this.#ports.table.findByUuid(info.parent_uuid);
+    const parent = info.parent_uuid === null ? undefined : this.#parts.table.findByUuid(info.parent_uuid);
     return parent && takesChildren(parent) ? parent : undefined;
   }
 
   #parentOf(opts: SpawnOpts): Process | undefined {
     if (!opts.parentPid) return undefined;
-    const parent = this.#ports.table.find(opts.parentPid);
+    const parent = this.#parts.table.find(opts.parentPid);
     if (!parent || !takesChildren(parent)) {
       throw new SyscallError(
         "NOT_FOUND",

@@ -3,37 +3,20 @@
 import { recordedMode } from "../../lib/ask-modes.ts";
 import { type Message, O_RDWR, type SyscallError } from "../../plugin/index.ts";
 import { modeNews } from "../asks/ask-text.ts";
-import type { ContextManager } from "../context-manager.ts";
-import type { Conversations } from "../conversation/conversations.ts";
 import { firstMessage } from "../conversation/first-message.ts";
 import { assembleHead } from "../conversation/prompt-head.ts";
 import { storeImages } from "../conversation/store-images.ts";
-import type { FileSystem } from "../file-system.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
 import { fitToModel } from "../llm/model-capabilities.ts";
-import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { restoreTools } from "../resume/restored-settings.ts";
 import type { SavedRun } from "../resume/saved-run.ts";
+import type { Io } from "../tiers/io.ts";
 import { namesMessageTools, startsWithMessages } from "../tools/message-tools.ts";
 import { showTools, toolForModel, writeMeta } from "../tools/tool-catalog.ts";
 import type { SpawnOpts } from "../types.ts";
-import type { AskedPart, MakeContext } from "./prompt-parts.ts";
+import type { AskedPart } from "./prompt-parts.ts";
 import { unmetSkillNeeds } from "./skill-needs.ts";
 import { permissionsOf } from "./spawn-limits.ts";
-
-export interface OpenerPorts extends Pick<KernelPorts, "clock" | "platform"> {
-  table: ProcessTable;
-  contexts: Conversations;
-  ctx: ContextManager;
-  files: FileSystem;
-  inboxes: Inboxes;
-  mounts: MountManager;
-  /** The context of a plugin that gives a part of the prompt head. */
-  makeContext: MakeContext;
-}
 
 /** What a process begins with. */
 export interface OpenRequest {
@@ -45,15 +28,15 @@ export interface OpenRequest {
 
 /** Opens new processes. Each part that it opens adds a step to `undo`. */
 export class ProcessOpener {
-  readonly #ports: OpenerPorts;
+  readonly #parts: Io;
 
-  constructor(ports: OpenerPorts) {
-    this.#ports = ports;
+  constructor(parts: Io) {
+    this.#parts = parts;
   }
 
   /** Opens the conversation and the model, and writes the first files. */
   async open(proc: Process, { saved, images = [] }: OpenRequest, undo: (() => unknown)[]): Promise<void> {
-    const { contexts, ctx, files, inboxes } = this.#ports;
+    const { contexts, ctx, files, inboxes } = this.#parts;
     const { intent, opts } = proc.spec;
     // A fork sees today's tools and skills (design §4).
     const before = saved?.fork ? undefined : saved;
@@ -78,7 +61,7 @@ export class ProcessOpener {
       inboxes.of(proc).putBack(saved.unread);
     }
     await this.#announceMode(proc, saved);
-    undo.push(() => this.#ports.mounts.clear(proc));
+    undo.push(() => this.#parts.mounts.clear(proc));
     if (saved) proc.images = saved.spawned.images ?? [];
     const { mounts = [] } = opts;
     if (mounts.length === 0) proc.notices.push(...this.#offerTools(proc, head, saved));
@@ -107,7 +90,7 @@ export class ProcessOpener {
     { content: text, images }: Message,
     undo: (() => unknown)[],
   ): Promise<void> {
-    const { clock, inboxes } = this.#ports;
+    const { clock, inboxes } = this.#parts;
     proc.turnOver = true;
     if (text === "") return;
     undo.push(() => inboxes.clear(proc));
@@ -117,7 +100,7 @@ export class ProcessOpener {
 
   /** Notifies the model of the mode plan, or of its end by a resume. */
   async #announceMode(proc: Process, saved: SavedRun | undefined): Promise<void> {
-    const { clock, inboxes } = this.#ports;
+    const { clock, inboxes } = this.#parts;
     const text = modeNews(recordedMode(saved?.info.permissions ?? {}), proc.permissions.askMode);
     if (text === "" || proc.spec.kind !== "agent") return;
     const ts = new Date(clock.now()).toISOString();
@@ -134,7 +117,7 @@ export class ProcessOpener {
     const loaded = new Set(saved?.meta.tools.map(({ name }) => name));
     const notices = before ? restoreTools(proc, shown) : unmetSkillNeeds(proc);
     if (!before) showTools(proc, loaded);
-    writeMeta(proc, this.#ports.contexts);
+    writeMeta(proc, this.#parts.contexts);
     if (saved && !saved.fork?.adopted && saved.info.model === proc.provider.model)
       this.#recall(proc, head, saved);
     return notices;
@@ -143,7 +126,7 @@ export class ProcessOpener {
   /** Fails with INVALID for a rule that names no tool. `missing`: prefixes of tools that may come later. */
   #requireTools(proc: Process, saved: SavedRun | undefined, missing: readonly string[]): void {
     const { opts, agent, namespace } = proc.spec;
-    const parent = this.#ports.table.parent(proc);
+    const parent = this.#parts.table.parent(proc);
     // Recorded rights may name tools that are gone.
     if (!saved || saved.fork?.adopted) permissionsOf(agent, opts, namespace, parent, missing);
     proc.permissions = proc.permissions.withFacts({ expected: missing });
@@ -160,7 +143,7 @@ export class ProcessOpener {
   async #promptParts(proc: Process): Promise<{ parts: AskedPart[]; notices: string[] }> {
     if (!proc.spec.opts.devices.prompts?.length) return { parts: [], notices: [] };
     const { askPromptParts } = await import("./prompt-parts.ts");
-    return askPromptParts(proc, this.#ports.makeContext);
+    return askPromptParts(proc, this.#parts.makeContext);
   }
 
   async #head(proc: Process): Promise<string> {
@@ -185,8 +168,8 @@ export class ProcessOpener {
       environment: {
         project: opts.project.dir,
         cwd: opts.cwd,
-        date: new Date(this.#ports.clock.now()).toISOString().slice(0, 10),
-        platform: this.#ports.platform,
+        date: new Date(this.#parts.clock.now()).toISOString().slice(0, 10),
+        platform: this.#parts.platform,
       },
     });
   }

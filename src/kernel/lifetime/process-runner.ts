@@ -1,22 +1,14 @@
 /** Runs the task of a process, and ends the process. */
 
-import type { Children } from "../../os/children.ts";
 import type { SyscallError } from "../../plugin/index.ts";
-import type { Debugger } from "../debugger.ts";
 import { namedError } from "../errors/named-error.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { FileSystem } from "../file-system.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
-import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
+import type { Io } from "../tiers/io.ts";
 import type { ExitStatus, ProcInfo } from "../types.ts";
 import { SIGTERM } from "../types.ts";
-import type { Units } from "../units/units.ts";
-import type { ChangedFiles } from "./changed-files.ts";
 import { PendingRecords } from "./pending-records.ts";
-import { type ReapPorts, reapProcess } from "./reap.ts";
+import { type Holders, type ReapPorts, reapProcess } from "./reap.ts";
 
 /** The work of a process between its start and its end: an agent reasons, a supervisor supervises. */
 export type Task = (proc: Process) => Promise<RunOutcome>;
@@ -27,31 +19,20 @@ const OVERTIME_MS = 700;
 const FAILED = 1;
 const BUDGET_EXCEEDED = 2;
 
-interface ProcessRunnerPorts extends Pick<KernelPorts, "callbacks" | "runsIn"> {
-  debug: Pick<Debugger, "failed">;
-  table: ProcessTable;
-  files: FileSystem;
-  mounts: MountManager;
-  changes: ChangedFiles;
-  children: Children;
-  units: Pick<Units, "end" | "agents">;
-  reap: Omit<ReapPorts, "task">;
-  watchers: Pick<ProcessEvents, "doing" | "ended">;
-  warn(source: string, text: string): void;
-}
+type ProcessRunnerParts = Io & { holders: Holders };
 
 /** Runs processes from start to reap, whatever their task is. Owns the tasks. */
 export class ProcessRunner {
-  readonly #ports: ProcessRunnerPorts;
+  readonly #parts: ProcessRunnerParts;
   readonly #reap: ReapPorts;
   readonly #tasks = new WeakMap<Process, Promise<void>>();
   /** Last records that the disk has not accepted yet. */
   readonly pendingRecords = new PendingRecords();
   #running = 0;
 
-  constructor(ports: ProcessRunnerPorts) {
-    this.#ports = ports;
-    this.#reap = { ...ports.reap, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
+  constructor(parts: ProcessRunnerParts) {
+    this.#parts = parts;
+    this.#reap = { ...parts, task: (proc) => this.#tasks.get(proc) ?? Promise.resolve() };
   }
 
   /** Running tasks. */
@@ -87,7 +68,7 @@ export class ProcessRunner {
 
   /** In a pipeline, programs that ignore TERM get no whole grace after the run's time limit. */
   #limitOvertime(proc: Process): { end(): void } {
-    const { children, mounts, table } = this.#ports;
+    const { children, mounts, table } = this.#parts;
     let end = (): void => {};
     const begin = (): void => {
       if (proc.stopped?.reason !== "timeout") return;
@@ -110,7 +91,7 @@ export class ProcessRunner {
   /** The end itself failed by a defect: the callers that wait are released all the same. */
   #endAfterDefect(proc: Process, defect: unknown): void {
     const error = namedError(defect, "Finish", proc.pid);
-    this.#ports.warn(`PID ${proc.pid}`, `finish: ${error.message}`);
+    this.#parts.warn(`PID ${proc.pid}`, `finish: ${error.message}`);
     if (!proc.exit) proc.terminate({ code: 1, reason: "failed", error });
     proc.settle();
   }
@@ -120,7 +101,7 @@ export class ProcessRunner {
    * part is logged and the next one follows, because callers wait for the end.
    */
   async #finish(proc: Process, ran: RunOutcome): Promise<void> {
-    const { callbacks, children, files, mounts, units, watchers } = this.#ports;
+    const { callbacks, children, files, mounts, units, watchers } = this.#parts;
     watchers.doing(proc, "end", "ending");
     await this.endChildren(proc);
     const outcome = await this.#conclude(proc, ran).catch((thrown) =>
@@ -134,7 +115,7 @@ export class ProcessRunner {
     await this.#attempt(proc, "mounts", () => mounts.clear(proc));
     await this.endChildren(proc);
     if (proc.spec.kind === "agent") {
-      await this.#attempt(proc, "settle", () => this.#ports.runsIn?.end(proc.spec.opts.project));
+      await this.#attempt(proc, "settle", () => this.#parts.runsIn?.end(proc.spec.opts.project));
     }
     // Reads `stopped` again: a kill may have replaced the first reason.
     const earned = verdict(
@@ -156,14 +137,14 @@ export class ProcessRunner {
 
   /** The list of changed files, while the process may still start programs. */
   async #conclude(proc: Process, ran: RunOutcome): Promise<RunOutcome> {
-    await this.#ports.changes.end(proc);
+    await this.#parts.changes.end(proc);
     return ran.kind !== "broken" && proc.stopped ? { kind: "stopped", status: proc.stopped } : ran;
   }
 
   /** The trace of a run that a limit, a check or an error ended says so at its end (seeds 4.4). */
   #trace(proc: Process, { code, reason, error }: ExitStatus): void {
     if (error === undefined || (code !== FAILED && code !== BUDGET_EXCEEDED)) return;
-    this.#ports.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
+    this.#parts.debug.failed(proc, proc, "Exit", { action: reason, code }, error);
   }
 
   /**
@@ -200,7 +181,7 @@ export class ProcessRunner {
       return null;
     } catch (thrown) {
       const error = namedError(thrown, what, proc.pid);
-      this.#ports.warn(`PID ${proc.pid}`, `${what}: ${error.message}`);
+      this.#parts.warn(`PID ${proc.pid}`, `${what}: ${error.message}`);
       return error;
     }
   }
@@ -210,7 +191,7 @@ export class ProcessRunner {
     const ended = new Set<Process>();
     for (;;) {
       const live = proc.children
-        .map((pid) => this.#ports.table.find(pid))
+        .map((pid) => this.#parts.table.find(pid))
         .filter((child) => child !== undefined)
         .filter((child) => !ended.has(child));
       if (live.length === 0) return;
@@ -223,7 +204,7 @@ export class ProcessRunner {
   }
 
   #notifyParent(proc: Process, exit: ExitStatus): void {
-    this.#ports.table.find(proc.ppid)?.childEnded({
+    this.#parts.table.find(proc.ppid)?.childEnded({
       uuid: proc.uuid,
       pid: proc.pid,
       agent: proc.spec.agent.name,

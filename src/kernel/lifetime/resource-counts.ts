@@ -1,32 +1,10 @@
 /** Counts the resources that the kernel holds for processes. */
 
-import type { Children } from "../../os/children.ts";
-import type { Asks } from "../asks/asks.ts";
-import type { TreeBudget } from "../budget/budget.ts";
-import type { Conversations } from "../conversation/conversations.ts";
-import type { ModelGate } from "../llm/model-gate.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
-import type { SupervisorManager } from "../supervisor-manager.ts";
-import type { ChildAgents } from "./child-agents.ts";
-import type { ProcessRunner } from "./process-runner.ts";
-import type { Holders } from "./reap.ts";
-
-interface ResourceOwners {
-  table: ProcessTable;
-  runner: ProcessRunner;
-  contexts: Conversations;
-  programs: Children;
-  holders: Holders;
-  supervisors: SupervisorManager;
-  agents: ChildAgents;
-  gate: ModelGate;
-  budget: TreeBudget;
-  asks: Asks;
-}
+import type { System } from "../tiers/system.ts";
 
 /** The resources held for processes, by kind. Without processes all are 0; anything else is a leak. */
-export function countResources({ holders, ...parts }: ResourceOwners) {
+export function countResources({ holders, ...parts }: System) {
   const live = parts.table.all();
   const sum = (of: (proc: Process) => number): number => live.reduce((total, proc) => total + of(proc), 0);
   return {
@@ -48,6 +26,6 @@ export function countResources({ holders, ...parts }: ResourceOwners) {
     reservations: parts.budget.reserved.reservations,
     asks: parts.asks.size,
     units: holders.units.size,
-    programs: parts.programs.list().length,
+    programs: parts.children.list().length,
   };
 }

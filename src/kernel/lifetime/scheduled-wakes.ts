@@ -1,11 +1,11 @@
 /** The waits that runs ask for with the tool Wake. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
+import type { Asks } from "../asks/asks.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import type { WaitingCalls } from "../tools/waiting-calls.ts";
 import type { Wake } from "../types.ts";
 import type { Units } from "../units/units.ts";
@@ -16,20 +16,14 @@ export interface WakeRequest {
   on?: "message" | "unit";
 }
 
-interface ScheduledWakesPorts {
-  clock: Clock;
-  inboxes: Inboxes;
-  units: Pick<Units, "list">;
+interface ScheduledWakesParts extends Core {
+  units: Units;
   waiting: WaitingCalls;
+  asks: Asks;
   /** Whether this call belongs to the open step, so that a resume repeats it. */
   isStepCall(proc: Process, callId: string): boolean;
-  /** A person watches the process or one of its ancestors. */
-  isAttended(proc: Process): boolean;
-  suspend(proc: Process, reason: string, wake: Wake): void;
   /** What changes until the returned function is called is not the call's. */
   pauseEffects(proc: Process): () => void;
-  /** Stops the clocks of the process and its ancestors until the returned function is called. */
-  holdClocks(proc: Process): () => void;
 }
 
 /** The wakes that a call of Wake sets. */
@@ -43,14 +37,14 @@ const CHECK_MS = 5_000;
  * While a person watches, the run waits in place instead. Neither counts towards the run's time limit.
  */
 export class ScheduledWakes {
-  readonly #ports: ScheduledWakesPorts;
+  readonly #parts: ScheduledWakesParts;
 
-  constructor(ports: ScheduledWakesPorts) {
-    this.#ports = ports;
+  constructor(parts: ScheduledWakesParts) {
+    this.#parts = parts;
   }
 
   now(): number {
-    return this.#ports.clock.now();
+    return this.#parts.clock.now();
   }
 
   /**
@@ -63,7 +57,7 @@ export class ScheduledWakes {
     request: () => WakeRequest,
     signal: AbortSignal,
   ): Promise<string> {
-    const { waiting } = this.#ports;
+    const { waiting } = this.#parts;
     const earlier = waiting.of(proc, callId);
     const isRepeated = earlier?.on === "at" || earlier?.on === "message" || earlier?.on === "unit";
     this.#requireStepCall(proc, callId);
@@ -76,7 +70,7 @@ export class ScheduledWakes {
   }
 
   #requireStepCall(proc: Process, callId: string): void {
-    if (this.#ports.isStepCall(proc, callId) && !proc.served) {
+    if (this.#parts.isStepCall(proc, callId) && !proc.served) {
       if (proc.spec.wakes) return;
       throw new SyscallError(
         "UNAVAILABLE",
@@ -97,7 +91,7 @@ export class ScheduledWakes {
         `Wake: this is step ${proc.step} of at most ${maxSteps}, so nothing could be done after the wait. Give your answer now.`,
       );
     }
-    const now = this.#ports.clock.now();
+    const now = this.#parts.clock.now();
     const max = opts.limits.wake_wait;
     if (at_ms !== undefined && at_ms <= now)
       throw new SyscallError("INVALID", `Wake: expected a time after now, ${rfc(now)}, got ${rfc(at_ms)}.`);
@@ -114,7 +108,7 @@ export class ScheduledWakes {
 
   /** The live units. An agent in the background is suspended with its parent, so nothing waits for it. */
   #requireUnits(proc: Process): string[] {
-    const live = this.#ports.units.list(proc);
+    const live = this.#parts.units.list(proc);
     const agent = live.find(({ kind }) => kind === "local_agent");
     if (live.length > 0 && !agent) return live.map(({ id }) => id);
     const why = agent
@@ -125,19 +119,19 @@ export class ScheduledWakes {
 
   /** Why the wait is over; null while it is not. */
   #cameTrue(proc: Process, wake: OwnWake): string | null {
-    const inbox = this.#ports.inboxes.of(proc);
+    const inbox = this.#parts.inboxes.of(proc);
     if (inbox.inputs.some(({ when }) => when !== "after_answer")) return "The user has sent a message.";
     if (wake.on === "message" && inbox.hasMessage) return "A message has come.";
     if (wake.on === "unit" && inbox.hasReport) return "A background unit has reported.";
-    if (this.#ports.clock.now() < timeOf(wake)) return null;
+    if (this.#parts.clock.now() < timeOf(wake)) return null;
     if (wake.on === "unit") return "No unit has reported in time.";
     return wake.on === "at" ? "The time has come." : "No message has come in time.";
   }
 
   async #await(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string> {
-    const { isAttended, suspend } = this.#ports;
+    const { asks, suspend } = this.#parts;
     signal.throwIfAborted();
-    const why = isAttended(proc) ? await this.#waitInPlace(proc, wake, signal) : null;
+    const why = asks.isAttended(proc) ? await this.#waitInPlace(proc, wake, signal) : null;
     if (why !== null) return why;
     suspend(proc, "it called Wake", wake);
     signal.throwIfAborted();
@@ -146,14 +140,14 @@ export class ScheduledWakes {
 
   /** Resolves with why the wait is over; null when no person watches any more. */
   async #waitInPlace(proc: Process, wake: OwnWake, signal: AbortSignal): Promise<string | null> {
-    const { clock, inboxes, isAttended, pauseEffects } = this.#ports;
+    const { asks, clock, inboxes, pauseEffects, table } = this.#parts;
     const inbox = inboxes.of(proc);
     const resume = pauseEffects(proc);
-    const release = this.#ports.holdClocks(proc);
+    const release = table.holdClocks(proc);
     try {
       for (;;) {
         const why = this.#cameTrue(proc, wake);
-        if (why !== null || !isAttended(proc)) return why;
+        if (why !== null || !asks.isAttended(proc)) return why;
         const { promise, resolve } = Promise.withResolvers<void>();
         inbox.onArrival(resolve);
         const ignore = onceAborted(signal, resolve);

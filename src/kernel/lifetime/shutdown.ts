@@ -1,28 +1,13 @@
 /** Ends all processes when the kernel shuts down. */
 
-import type { Children } from "../../os/children.ts";
-import type { Debugger } from "../debugger.ts";
 import type { InitManager } from "../init-manager.ts";
-import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { killed, suspendedFor } from "../process/verdict.ts";
-import type { ProcessManager } from "../process-manager.ts";
 import { resumesByItself } from "../resume/auto-resume-rule.ts";
-import type { Drain } from "../tools/drain.ts";
+import type { Agents } from "../tiers/agents.ts";
 import { type ExitStatus, SIGKILL, type SuspendCause } from "../types.ts";
-import type { ProcessRunner } from "./process-runner.ts";
 
-export interface ShutdownPorts {
-  table: ProcessTable;
-  processes: Pick<ProcessManager, "close">;
-  runner: ProcessRunner;
-  children: Children;
-  mounts: MountManager;
-  init: InitManager;
-  drain: Drain;
-  debug: Debugger;
-}
+export type LifecycleParts = Agents & { init: InitManager };
 
 export interface ShutdownOptions {
   now?: boolean;
@@ -33,16 +18,16 @@ export interface ShutdownOptions {
 
 /** Ends all processes, users of a process before it. */
 export class Shutdown {
-  readonly #ports: ShutdownPorts;
+  readonly #parts: LifecycleParts;
   #handsOver = false;
 
-  constructor(ports: ShutdownPorts) {
-    this.#ports = ports;
+  constructor(parts: LifecycleParts) {
+    this.#parts = parts;
   }
 
   /** See LifecycleManager.shutdown. */
   async run({ now, cause, drainMs }: Required<ShutdownOptions>): Promise<void> {
-    const { debug, drain, table } = this.#ports;
+    const { debug, drain, table } = this.#parts;
     const args = { now, cause, processes: table.size, calls: drain.activeCalls };
     const end = async (): Promise<void> => {
       this.#close();
@@ -59,12 +44,12 @@ export class Shutdown {
 
   /** No process is created and no unit started any more. */
   #close(): void {
-    this.#ports.processes.close();
-    this.#ports.init.close();
+    this.#parts.processes.close();
+    this.#parts.init.close();
   }
 
   async #endAll(now: boolean, cause: SuspendCause): Promise<void> {
-    const { table, runner, children, mounts, init } = this.#ports;
+    const { table, runner, children, mounts, init } = this.#parts;
     // Units of init.yaml end after the processes that may use them.
     const all = table.all();
     const live = all.filter((proc) => now || !init.owns(this.#rootOf(proc)));
@@ -84,12 +69,12 @@ export class Shutdown {
   }
 
   #rootOf(proc: Process): Process {
-    const parent = this.#ports.table.find(proc.ppid);
+    const parent = this.#parts.table.find(proc.ppid);
     return parent ? this.#rootOf(parent) : proc;
   }
 
   #isSupervised({ ppid }: Process): boolean {
-    const parent = this.#ports.table.find(ppid);
+    const parent = this.#parts.table.find(ppid);
     return parent !== undefined && (parent.spec.kind === "supervisor" || this.#isSupervised(parent));
   }
 }

@@ -1,26 +1,16 @@
 /** Starts the mounts of a process before its first step. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { formatDuration } from "../../lib/duration.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/named-error.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import { mountPath, toolPrefix } from "../mount/mount-point.ts";
-import type { MountManager } from "../mount-manager.ts";
 import type { Process } from "../process/process.ts";
 import type { Preparation } from "../process/process-spec.ts";
 import { type RunOutcome, suspendedFor } from "../process/verdict.ts";
+import type { Io } from "../tiers/io.ts";
 import { maySearchTools } from "../tools/tool-catalog.ts";
 import type { ExitReason, MountRequest } from "../types.ts";
-
-interface StartMountsPorts {
-  mounts: Pick<MountManager, "mount" | "clear" | "dropUnusable" | "isOpen">;
-  clock: Clock;
-  watchers: ProcessEvents;
-  /** Notifies the model at its next step. */
-  notify(proc: Process, text: string): Promise<void>;
-}
 
 /** A start is announced on the screen when it takes longer than this. */
 const ANNOUNCE_MS = 1_000;
@@ -40,10 +30,10 @@ interface Begun {
  * them. If it can't, the first step waits for the others at most their `waitMs`; what is ready later is added to the run.
  */
 export class StartMounts {
-  readonly #ports: StartMountsPorts;
+  readonly #parts: Io;
 
-  constructor(ports: StartMountsPorts) {
-    this.#ports = ports;
+  constructor(parts: Io) {
+    this.#parts = parts;
   }
 
   /** Returns an outcome if the process can't begin. */
@@ -72,7 +62,7 @@ export class StartMounts {
 
   /** Waits for the mounts, as long as the first step must. Returns notices for the user. */
   async #mount(proc: Process, begun: readonly Begun[]): Promise<string[]> {
-    const { clock, mounts, watchers } = this.#ports;
+    const { clock, mounts, watchers } = this.#parts;
     if (begun.length > 0) watchers.doing(proc, "start", `starting ${namesOf(begun)}`);
     const announced = new Set<Begun>();
     const startedAt = clock.monotonic();
@@ -110,7 +100,7 @@ export class StartMounts {
     begun: readonly Begun[],
     notices: readonly string[],
   ): Promise<void> {
-    const dropped = await this.#ports.mounts.dropUnusable(proc);
+    const dropped = await this.#parts.mounts.dropUnusable(proc);
     const late = begun.filter(({ state }) => state === "pending");
     const ready = begun.filter(({ state }) => state === "ready").map(({ prefix }) => prefix);
     const missing = finish(mounts.map(toolPrefix).filter((prefix) => !ready.includes(prefix)));
@@ -122,7 +112,7 @@ export class StartMounts {
   }
 
   #begin(proc: Process, request: MountRequest): Begun {
-    const mounting = this.#ports.mounts.mount(proc.pid, request);
+    const mounting = this.#parts.mounts.mount(proc.pid, request);
     const begun: Begun = {
       request,
       prefix: toolPrefix(request),
@@ -155,11 +145,11 @@ export class StartMounts {
   }
 
   async #waitAWhile({ request, prefix, ended }: Begun, proc: Process): Promise<void> {
-    const isShown = isLater(proc, prefix) && this.#ports.mounts.isOpen(proc, mountPath(request, proc.pid));
+    const isShown = isLater(proc, prefix) && this.#parts.mounts.isOpen(proc, mountPath(request, proc.pid));
     if (isLater(proc, prefix) && !isShown) return;
     if (isShown || request.waitMs === undefined) return void (await ended);
     const over = Promise.withResolvers<undefined>();
-    const timer = this.#ports.clock.timer(request.waitMs, () => over.resolve(undefined));
+    const timer = this.#parts.clock.timer(request.waitMs, () => over.resolve(undefined));
     const ignore = onceAborted(proc.signal, () => over.resolve(undefined));
     await Promise.race([ended, over.promise]);
     ignore();
@@ -168,7 +158,7 @@ export class StartMounts {
 
   /** The run begins; these mounts are still being made. */
   async #continueWithout(proc: Process, late: readonly Begun[]): Promise<void> {
-    this.#ports.watchers.notice(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
+    this.#parts.watchers.notice(proc, `${namesOf(late)} will be ready later; the run begins without waiting`);
     const tools = late.map(({ prefix }) => `${prefix}*`).join(", ");
     await this.#notify(
       proc,
@@ -181,7 +171,7 @@ export class StartMounts {
     const error = await ended;
     if (proc.stopped || proc.ending || proc.exit) return;
     if (!error) {
-      if (isPromised) this.#ports.watchers.notice(proc, `${request.name} is ready`);
+      if (isPromised) this.#parts.watchers.notice(proc, `${request.name} is ready`);
       return;
     }
     // Not to the model: a message would make it answer again.
@@ -190,7 +180,7 @@ export class StartMounts {
 
   async #notify(proc: Process, text: string): Promise<void> {
     try {
-      await this.#ports.notify(proc, text);
+      await this.#parts.notifyAsKernel(proc, text);
     } catch (thrown) {
       // A run that is about to end has closed its inbox.
       if (!(thrown instanceof SyscallError) || thrown.code !== "CLOSED") throw thrown;
@@ -200,7 +190,7 @@ export class StartMounts {
   /** To clients that are attached, and to those that attach later. */
   #addNotice(proc: Process, text: string): void {
     proc.notices.push(text);
-    this.#ports.watchers.notice(proc, text);
+    this.#parts.watchers.notice(proc, text);
   }
 }
 

@@ -1,22 +1,16 @@
 /** Reports how far a model call is: to the clients that follow its run, and to its budget. */
 
 import { firstLine } from "../../lib/call-title.ts";
-import type { Clock } from "../../lib/clock.ts";
 import type { LLMEvent } from "../../plugin/index.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import type { Activity, ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import type { ProgramToolCalls } from "../tools/program-tool-calls.ts";
 import type { CallCharge } from "./call-charge.ts";
 import type { SlotWait } from "./key-limiter.ts";
 import type { GateObserver, Retry } from "./model-gate.ts";
 import { NO_RETRY, type RetryLimits, retryLimitsOf } from "./retry.ts";
 import type { SlotLease } from "./slot-lease.ts";
-
-interface ProgressPorts {
-  clock: Clock;
-  watchers: ProcessEvents;
-}
 
 interface ReportedCall {
   charge: CallCharge;
@@ -28,14 +22,14 @@ interface ReportedCall {
 
 /** What the gate reports of one model call. */
 export class CallProgress implements GateObserver {
-  readonly #ports: ProgressPorts;
+  readonly #parts: Core;
   readonly #proc: Process;
   readonly #call: ReportedCall;
   /** What arrives of the answer. */
   #phase: "text_delta" | "reasoning_delta" | undefined;
 
-  constructor(ports: ProgressPorts, proc: Process, call: ReportedCall) {
-    this.#ports = ports;
+  constructor(parts: Core, proc: Process, call: ReportedCall) {
+    this.#parts = parts;
     this.#proc = proc;
     this.#call = call;
     this.arrived("");
@@ -81,7 +75,7 @@ export class CallProgress implements GateObserver {
 
   onRetry({ attempt, delayMs, leftMs, error }: Retry): void {
     this.arrived("");
-    const untilMs = Math.ceil(this.#ports.clock.now() + delayMs);
+    const untilMs = Math.ceil(this.#parts.clock.now() + delayMs);
     this.#doing("retry", `attempt ${attempt} failed: ${firstLine(error.message)}`, untilMs);
     this.#call.charge.nextAttempt();
     const { step } = this.#proc;
@@ -101,10 +95,10 @@ export class CallProgress implements GateObserver {
   }
 
   #doing(kind: Activity["kind"], text: string, untilMs: number | null = null): void {
-    if (!this.#call.optional) this.#ports.watchers.doing(this.#proc, kind, text, untilMs);
+    if (!this.#call.optional) this.#parts.watchers.doing(this.#proc, kind, text, untilMs);
   }
 
   #emit(event: ProcessEvent): void {
-    if (!this.#call.optional) this.#ports.watchers.emit(this.#proc, event);
+    if (!this.#call.optional) this.#parts.watchers.emit(this.#proc, event);
   }
 }

@@ -1,35 +1,25 @@
 /** Switches a run to its next model when one fails. */
 
 import { orAborted } from "../../lib/cancellation.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { type Effort, O_RDWR, SyscallError } from "../../plugin/index.ts";
 import type { ModelSwitch } from "../../store/runs/schema.ts";
 import { switchEntry } from "../events/log-entry.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";
+import type { Io } from "../tiers/io.ts";
 import type { ProviderChoice } from "../types.ts";
 import { fitToModel } from "./model-capabilities.ts";
 
-export interface FallbackPorts {
-  clock: Clock;
-  files: FileSystem;
-  watchers: ProcessEvents;
-  /** Writes the process record, so that the run keeps this model after a crash. */
-  saveInfo(proc: Process): Promise<void>;
-}
-
 /** Recovers from a failed model call of one process: with a new key, a reopened device, or the next fallback model. */
 export class Fallback {
-  readonly #ports: FallbackPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   /** The current key was already fetched again: if it is refused too, the call fails. */
   #renewed = false;
   /** The device was already opened again. */
   #reopened = false;
 
-  constructor(ports: FallbackPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
   }
 
@@ -65,7 +55,7 @@ export class Fallback {
         await this.#openModel(from, next);
       }
       // A device that stays open may get another effort.
-      await fitToModel(this.#ports.files, proc);
+      await fitToModel(this.#parts.files, proc);
     } catch (thrown) {
       proc.provider = from;
       spec.opts.effort = before;
@@ -76,7 +66,7 @@ export class Fallback {
       this.#recordSwitch(from, next, null, proc.recordedStep + 1);
     }
     this.reset();
-    await this.#ports.saveInfo(proc);
+    await this.#parts.saveInfo(proc);
   }
 
   async #renewKey(): Promise<boolean> {
@@ -88,7 +78,7 @@ export class Fallback {
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
       // The run fails because the key was refused. Why no other key was found is only a notice.
-      if (!this.#proc.stopped) this.#ports.watchers.notice(this.#proc, thrown.message);
+      if (!this.#proc.stopped) this.#parts.watchers.notice(this.#proc, thrown.message);
       return false;
     }
   }
@@ -97,14 +87,14 @@ export class Fallback {
   async #reopen(): Promise<boolean> {
     if (this.#reopened) return false;
     this.#reopened = true;
-    const { files } = this.#ports;
+    const { files } = this.#parts;
     const proc = this.#proc;
     const before = proc.llmFd;
     try {
       proc.llmFd = await files.open(proc, proc.provider.device, O_RDWR, { kind: "kernel" });
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      if (!proc.stopped) this.#ports.watchers.notice(proc, thrown.message);
+      if (!proc.stopped) this.#parts.watchers.notice(proc, thrown.message);
       return false;
     }
     await this.#close(before);
@@ -113,7 +103,7 @@ export class Fallback {
 
   /** A failing close is in the trace. It does not stop the run. */
   async #close(fd: number): Promise<void> {
-    if (this.#proc.fds.has(fd)) await this.#ports.files.close(this.#proc, fd).catch(() => undefined);
+    if (this.#proc.fds.has(fd)) await this.#parts.files.close(this.#proc, fd).catch(() => undefined);
   }
 
   /** Skips models whose device can't be opened. */
@@ -127,7 +117,7 @@ export class Fallback {
       this.#recordSwitch(from, next, error);
       try {
         await this.#openModel(from, next);
-        await this.#ports.saveInfo(proc);
+        await this.#parts.saveInfo(proc);
         this.#renewed = false;
         return !proc.stopped;
       } catch (thrown) {
@@ -139,7 +129,7 @@ export class Fallback {
 
   /** Opens the device of the new model; models of the same provider share one. */
   async #openModel(from: ProviderChoice, next: ProviderChoice): Promise<void> {
-    const { files } = this.#ports;
+    const { files } = this.#parts;
     const proc = this.#proc;
     const before = proc.llmFd;
     if (from.name === next.name && proc.fds.has(before)) return;
@@ -152,7 +142,7 @@ export class Fallback {
       proc.llmFd = before;
       throw thrown;
     }
-    for (const text of proc.notices.slice(noticesBefore)) this.#ports.watchers.notice(proc, text);
+    for (const text of proc.notices.slice(noticesBefore)) this.#parts.watchers.notice(proc, text);
     await this.#close(before);
   }
 
@@ -162,7 +152,7 @@ export class Fallback {
     failed: SyscallError | null,
     step = this.#proc.step,
   ): void {
-    const { clock, watchers } = this.#ports;
+    const { clock, watchers } = this.#parts;
     const { switches } = this.#proc;
     const made: ModelSwitch = {
       step,

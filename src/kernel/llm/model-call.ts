@@ -4,30 +4,20 @@ import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
 import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
 import { noUsage } from "../budget/usage.ts";
-import type { Debugger } from "../debugger.ts";
 import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
+import type { Io } from "../tiers/io.ts";
 import { ProgramToolCalls, type ProgramTurn } from "../tools/program-tool-calls.ts";
-import type { ToolCallPorts } from "../tools/tool-calls.ts";
-import type { ProviderChoice, SuspendCause, Wake } from "../types.ts";
+import type { ProviderChoice, SuspendCause } from "../types.ts";
 import { CallCharge } from "./call-charge.ts";
 import { CallProgress } from "./call-progress.ts";
-import { Fallback, type FallbackPorts } from "./fallback.ts";
+import { Fallback } from "./fallback.ts";
 import { ModelDeviceFile } from "./model-device.ts";
-import type { GateObserver, ModelGate, Retry } from "./model-gate.ts";
+import type { GateObserver, Retry } from "./model-gate.ts";
 import type { ModelRequest } from "./model-request.ts";
 import { isRetryable, outageWaitMs, RetrySchedule, retryLimitsOf } from "./retry.ts";
 
 const READ_LENGTH = 1024 * 1024;
-
-export interface ModelCallPorts extends FallbackPorts {
-  debug: Debugger;
-  gate: ModelGate;
-  tools: ToolCallPorts;
-  random(): number;
-  /** Suspends the run. */
-  suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void;
-}
 
 /** The steps of one answer. A program that calls tools itself makes several steps of it. */
 export interface AskEvents {
@@ -56,7 +46,7 @@ interface AskOptions {
  * that all processes share, and charges what it used, also if it fails.
  */
 export class ModelCall {
-  readonly #ports: ModelCallPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   readonly #device: ModelDeviceFile;
   readonly #fallback: Fallback;
@@ -68,11 +58,11 @@ export class ModelCall {
   #breaks: RetrySchedule | undefined;
   #optional = false;
 
-  constructor(ports: ModelCallPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
-    this.#fallback = new Fallback(ports, proc);
-    this.#device = new ModelDeviceFile(ports, proc);
+    this.#fallback = new Fallback(parts, proc);
+    this.#device = new ModelDeviceFile(parts, proc);
   }
 
   /** What the last attempt was charged. */
@@ -132,7 +122,7 @@ export class ModelCall {
     this.#programCalls = this.#acceptCalls(events, charge);
     this.#proc.served = this.#programCalls;
     const call = { charge, programCalls: this.#programCalls, optional: this.#optional };
-    const progress = new CallProgress(this.#ports, this.#proc, call);
+    const progress = new CallProgress(this.#parts, this.#proc, call);
     let answer: LLMAnswer | undefined;
     let end: Ending;
     let again = false;
@@ -203,7 +193,7 @@ export class ModelCall {
   /** Lets a program that is the model call tools; each of its turns is a step. */
   #acceptCalls(events: AskEvents, charge: CallCharge): ProgramToolCalls | undefined {
     if (!events.called || !this.#runsTools()) return undefined;
-    return new ProgramToolCalls(this.#ports.tools, this.#proc, {
+    return new ProgramToolCalls(this.#parts, this.#proc, {
       called: (text, reasoning) => events.called?.(text, reasoning),
       ended: (turn) => {
         if (!events.ended?.(turn, this.#pay(charge))) throw STOP;
@@ -225,7 +215,7 @@ export class ModelCall {
     const turns = this.#runsTools() ? spec.budget.left("steps") : Infinity;
     if (turns >= 1 && turns < Infinity) request.max_turns = turns;
     const onWait = (): void =>
-      this.#ports.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
+      this.#parts.watchers.doing(this.#proc, "slot", "waiting for budget that other calls have reserved");
     const reserving = reserveCall(spec.budget, request, provider, work.signal, { input, steps, onWait });
     const budget = requireBudget(await reserving);
     this.#cutByBudget = budget.lowered;
@@ -234,7 +224,7 @@ export class ModelCall {
   }
 
   #call(request: ModelRequest, observer: GateObserver, { totalMs }: AskOptions): Promise<LLMAnswer> {
-    const { debug, gate } = this.#ports;
+    const { debug, gate } = this.#parts;
     const proc = this.#proc;
     const { limits } = proc.spec.opts;
     const gateOptions = {
@@ -271,7 +261,7 @@ export class ModelCall {
     if (stopped || !hasCalled || this.#proc.stopped || this.#proc.work.interrupted) return undefined;
     if (!(thrown instanceof SyscallError) || !isRetryable(thrown) || asksForLongWait(thrown))
       return undefined;
-    this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#ports.random);
+    this.#breaks ??= new RetrySchedule(this.#proc.clock, this.#parts.random);
     const wait = this.#breaks.next(thrown, retryLimitsOf(this.#proc.spec.opts.limits));
     return wait && { attempt: this.#breaks.failures, ...wait, error: thrown };
   }
@@ -300,17 +290,17 @@ export class ModelCall {
 
   #suspendForOutage({ message }: SyscallError): void {
     const { outageWaitMs: last, spec } = this.#proc;
-    const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#ports.random);
-    this.#suspend(message, Math.round(this.#ports.clock.now() + ms), "model");
+    const ms = outageWaitMs(spec.opts.limits.model_retry_time, last, this.#parts.random);
+    this.#suspend(message, Math.round(this.#parts.clock.now() + ms), "model");
   }
 
   #suspend(reason: string, atMs: number, cause?: SuspendCause): void {
-    if (!this.#optional) this.#ports.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
+    if (!this.#optional) this.#parts.suspend(this.#proc, reason, { on: "at", at_ms: atMs }, cause);
   }
 
   #pay(charge: CallCharge, total?: Usage, steps?: 0 | 1): Usage {
     const { used } = charge.pay(total, steps);
-    this.#ports.watchers.used(this.#proc);
+    this.#parts.watchers.used(this.#proc);
     return used;
   }
 

@@ -2,18 +2,14 @@
 
 import { firstLine } from "../../lib/call-title.ts";
 import { attemptsOf, failedAttempts, failedCheck } from "../../lib/check-attempts.ts";
-import type { Clock } from "../../lib/clock.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult } from "../../store/runs/schema.ts";
 import { RunError } from "../errors/run-error.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { OpenContexts } from "../files/open-context.ts";
 import { runProgram } from "../files/run-program.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import { checkFailure } from "../process/verdict.ts";
-import type { Drain } from "../tools/drain.ts";
+import type { Processes } from "../tiers/processes.ts";
 
 /** Characters of a failed check's output that are kept and that the model is shown. */
 const OUTPUT_SHOWN = 4000;
@@ -22,28 +18,16 @@ const NOT_FOUND = 127;
 const NOTHING_RAN =
   "It runs nothing here: it only prepares the shell, or its variables are empty. Expected a command, such as npm test.";
 
-export interface CheckPorts {
-  clock: Clock;
-  contexts: OpenContexts;
-  drain: Drain;
-  inboxes: Inboxes;
-  /** Ends the children of a process, because a check must see what is final. */
-  endChildren(proc: Process): Promise<void>;
-  /** Writes the process record. */
-  saveInfo(proc: Process): Promise<void>;
-  watchers: ProcessEvents;
-}
-
 /**
  * The declared checks of one run. They run each time the agent says that it has finished. A failed attempt is shown to
  * the model, and the run continues, up to `check_attempts`.
  */
 export class Checks {
-  readonly #ports: CheckPorts;
+  readonly #parts: Processes;
   readonly #proc: Process;
 
-  constructor(ports: CheckPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Processes, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
   }
 
@@ -58,11 +42,11 @@ export class Checks {
    * an attempt is left. The verdict reads the results.
    */
   async pass(): Promise<boolean> {
-    const { drain, endChildren, saveInfo } = this.#ports;
+    const { drain, runner, saveInfo } = this.#parts;
     const proc = this.#proc;
     const { checks, checkAttempts } = proc.spec;
     if (checks.length === 0) return true;
-    await endChildren(proc);
+    await runner.endChildren(proc);
     // Checks are programs, and the clock of their deadlines is stopped while the process is paused.
     await proc.gate();
     if (drain.isOn) await drain.waitForSuspend(proc);
@@ -82,7 +66,7 @@ export class Checks {
 
   /** Runs the checks in order and stops at the first that fails, because a later one may depend on it. */
   async #run(attempt: number): Promise<CheckResult[]> {
-    const { clock, contexts, watchers } = this.#ports;
+    const { clock, openContexts, watchers } = this.#parts;
     const proc = this.#proc;
     const done: CheckResult[] = [];
     for (const [index, command] of proc.spec.checks.entries()) {
@@ -93,7 +77,7 @@ export class Checks {
         break;
       }
       const { exit, output } = await runProgram(
-        (request) => contexts.exec(proc, request, `check-${index + 1}`),
+        (request) => openContexts.exec(proc, request, `check-${index + 1}`),
         { argv: ["/bin/sh", "-c", command], timeoutMs: proc.spec.opts.limits.check_timeout, life: "call" },
         OUTPUT_SHOWN,
         proc.signal,
@@ -115,7 +99,7 @@ export class Checks {
 
   /** Puts the failure into the inbox: durable, and delivered once with the next step. */
   async #notifyModel(failed: CheckResult, checks: CheckResult[]): Promise<void> {
-    const { clock, inboxes, watchers } = this.#ports;
+    const { clock, inboxes, watchers } = this.#parts;
     const proc = this.#proc;
     const left = proc.spec.checkAttempts - failedAttempts(proc.checks);
     const more = left === 1 ? "1 attempt is left" : `${left} attempts are left`;

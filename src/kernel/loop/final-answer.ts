@@ -1,30 +1,24 @@
 /** Makes the run's result of its final answer. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { ContextManager } from "../context-manager.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
+import type { Core } from "../tiers/core.ts";
 import { OutputSchema } from "./output-schema.ts";
 
 /** How often a model is asked to correct the form of its answer. */
 const MAX_CORRECTIONS = 2;
 
-interface FinalAnswerPorts {
-  ctx: ContextManager;
-  watchers: ProcessEvents;
-}
-
 /** Turns an agent's final answer into the run's result, or asks for a correction if it does not fit the schema. */
 export class FinalAnswer {
-  readonly #ports: FinalAnswerPorts;
+  readonly #parts: Core;
   readonly #proc: Process;
   #schema: OutputSchema | undefined;
   /** The answer that was read last: it may be long, and is read twice. */
   #last: { answer: string; reading: ReturnType<OutputSchema["read"]> } | undefined;
 
-  constructor(ports: FinalAnswerPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Core, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
   }
 
@@ -53,10 +47,10 @@ export class FinalAnswer {
     proc.completion = null;
     const again = `correction ${proc.corrections} of ${MAX_CORRECTIONS}`;
     const text = `the answer does not fit the output schema and is asked for again (${again}): ${problem}`;
-    this.#ports.watchers.notice(proc, text);
+    this.#parts.watchers.notice(proc, text);
     const content = `Your answer does not fit the JSON Schema that it must fit: ${problem}. Answer again, with the corrected JSON document alone.`;
     // The message is appended when `append` returns; only its trace comes later.
-    this.#ports.ctx.append(proc, { role: "user", content }).catch(() => undefined);
+    this.#parts.ctx.append(proc, { role: "user", content }).catch(() => undefined);
     return undefined;
   }
 

@@ -1,54 +1,40 @@
 /** The reasoning loop of a process: it asks the model and runs the tool calls of its answers, step by step. */
 
-import type { Clock } from "../../lib/clock.ts";
 import { type LLMAnswer, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
 import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
 import { noUsage } from "../budget/usage.ts";
-import { type TurnPorts, Turns } from "../chat/turns.ts";
-import type { ContextManager } from "../context-manager.ts";
+import { Turns } from "../chat/turns.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import { RunError } from "../errors/run-error.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import { userText } from "../ipc/wording.ts";
-import { type AskEvents, ModelCall, type ModelCallPorts } from "../llm/model-call.ts";
+import { type AskEvents, ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { OpenStep } from "../process/run-progress.ts";
 import type { FinishedStep } from "../process/step-record.ts";
 import { broken, type RunOutcome } from "../process/verdict.ts";
+import type { Processes } from "../tiers/processes.ts";
 import type { ProgramTurn } from "../tools/program-tool-calls.ts";
-import { runToolCalls, type ToolCallPorts } from "../tools/tool-calls.ts";
-import type { WaitingCalls } from "../tools/waiting-calls.ts";
-import type { Units } from "../units/units.ts";
-import { type CheckPorts, Checks } from "./checks.ts";
+import { runToolCalls } from "../tools/tool-calls.ts";
+import { Checks } from "./checks.ts";
 import { FinalAnswer } from "./final-answer.ts";
 import { LoopGuard } from "./loop-guard.ts";
 import { NextRequest } from "./next-request.ts";
 import { StepRecorder } from "./step-recorder.ts";
 import { TurnEnd } from "./turn-end.ts";
 
-export interface LoopPorts extends ModelCallPorts, TurnPorts, CheckPorts {
-  clock: Clock;
-  ctx: ContextManager;
-  inboxes: Inboxes;
-  waiting: WaitingCalls;
-  tools: ToolCallPorts;
-  units: Pick<Units, "isBusy" | "onIdle" | "list" | "canPark">;
-  onStep(proc: Process): void;
-}
-
 /**
  * Runs the reasoning loop of one process: an answer with tool calls runs them, an answer without ends the run. It
  * always returns an outcome; an exception is a defect.
  */
-export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcome> {
-  const loop = new ReasoningLoop(ports, proc);
+export async function reason(parts: Processes, proc: Process): Promise<RunOutcome> {
+  const loop = new ReasoningLoop(parts, proc);
   try {
     for (;;) {
       await proc.gate();
-      if (ports.drain.isOn) {
-        ports.watchers.doing(proc, "end", "waiting to be suspended: rnix is stopping");
-        await ports.drain.waitForSuspend(proc);
+      if (parts.drain.isOn) {
+        parts.watchers.doing(proc, "end", "waiting to be suspended: rnix is stopping");
+        await parts.drain.waitForSuspend(proc);
       }
       const stopped = proc.stopped;
       const outcome: RunOutcome | undefined = stopped
@@ -64,12 +50,12 @@ export async function reason(ports: LoopPorts, proc: Process): Promise<RunOutcom
     throw thrown;
   } finally {
     // No step would read messages that arrive from now on. A suspended run reads them after it is resumed.
-    if (proc.stopped?.reason !== "suspended") ports.inboxes.of(proc).close();
+    if (proc.stopped?.reason !== "suspended") parts.inboxes.of(proc).close();
   }
 }
 
 class ReasoningLoop implements AskEvents {
-  readonly #ports: LoopPorts;
+  readonly #parts: Processes;
   readonly #proc: Process;
   #guard: LoopGuard;
   readonly #model: ModelCall;
@@ -86,20 +72,20 @@ class ReasoningLoop implements AskEvents {
   /** The text of its inbox entries, until the step has a number and the text is logged. */
   #inboxText = "";
 
-  constructor(ports: LoopPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Processes, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
     this.#guard = new LoopGuard(proc.spec.opts.limits.loop_threshold);
-    this.#model = new ModelCall(ports, proc);
-    this.#compactor = new Compactor(ports, proc);
-    this.#finalAnswer = new FinalAnswer(ports, proc);
-    this.#turns = new Turns(ports, proc);
-    this.#next = new NextRequest(ports.ctx, proc);
-    this.#recorder = new StepRecorder(ports, proc, this.#turns);
-    this.end = new TurnEnd(ports, proc, {
+    this.#model = new ModelCall(parts, proc);
+    this.#compactor = new Compactor(parts, proc);
+    this.#finalAnswer = new FinalAnswer(parts, proc);
+    this.#turns = new Turns(parts, proc);
+    this.#next = new NextRequest(parts.ctx, proc);
+    this.#recorder = new StepRecorder(parts, proc, this.#turns);
+    this.end = new TurnEnd(parts, proc, {
       model: this.#model,
       turns: this.#turns,
-      checks: new Checks(ports, proc),
+      checks: new Checks(parts, proc),
       finalAnswer: this.#finalAnswer,
       recorder: this.#recorder,
     });
@@ -159,10 +145,17 @@ class ReasoningLoop implements AskEvents {
 
   begin(): void {
     this.#proc.step++;
-    this.#ports.onStep(this.#proc);
-    this.#ts = new Date(this.#ports.clock.now()).toISOString();
+    this.#announceStep();
+    this.#ts = new Date(this.#parts.clock.now()).toISOString();
     this.#recorder.log("inbox", this.#inboxText);
     this.#inboxText = "";
+  }
+
+  #announceStep(): void {
+    const { callbacks, watchers } = this.#parts;
+    const { pid, step, spec } = this.#proc;
+    callbacks?.onStep(pid, step, spec.maxSteps);
+    watchers.step(this.#proc);
   }
 
   called(text: string, reasoning: string): void {
@@ -187,7 +180,7 @@ class ReasoningLoop implements AskEvents {
     const tool_calls = calls.map(({ id, name, input }) => ({ id, name, input }));
     const assistant: Message = { role: "assistant", content: text, tool_calls };
     // The turn is appended when `appendTurn` returns; only its trace comes later.
-    this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
+    this.#parts.ctx.appendTurn(proc, assistant, calls.map(toolMessage)).catch(() => undefined);
     const tokens_used = usage.input_tokens + usage.output_tokens;
     const answer = { ...turnAnswer(text, reasoning), tool_calls, usage, tokens_used };
     this.#record({ ts, assistant, answer, calls, interrupted: false });
@@ -201,10 +194,10 @@ class ReasoningLoop implements AskEvents {
     const proc = this.#proc;
     const { message, reasoning, usage } = open;
     proc.step = open.step;
-    this.#ports.onStep(proc);
+    this.#announceStep();
     this.#turns.restore(open.inbox);
     this.#recorder.lastText = message.content;
-    this.#ports.waiting.restore(proc, open.waiting);
+    this.#parts.waiting.restore(proc, open.waiting);
     const answer: LLMAnswer = {
       content: message.content,
       reasoning,
@@ -230,7 +223,7 @@ class ReasoningLoop implements AskEvents {
     // The step stays open in the journal and is finished after a resume.
     const isOpen = calls.some(({ state }) => state === "waiting") || calls.length < answer.tool_calls.length;
     if (proc.stopped && isOpen) return { kind: "stopped", status: proc.stopped };
-    await this.#ports.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
+    await this.#parts.ctx.appendTurn(proc, assistant, calls.map(toolMessage));
     this.#record({ ts, assistant, answer, calls, interrupted });
     if (proc.stopped) return { kind: "stopped", status: proc.stopped };
     if (interrupted) return this.end.endInterruption([], calls.length === 0);
@@ -248,12 +241,12 @@ class ReasoningLoop implements AskEvents {
 
   /** The answer is given, and units of the run still live: their signals are its next messages. */
   async #awaitUnits(): Promise<"message" | RunOutcome | undefined> {
-    const { units, watchers, inboxes } = this.#ports;
+    const { units, watchers, inboxes } = this.#parts;
     const proc = this.#proc;
     if (!units.isBusy(proc) && inboxes.of(proc).isEmpty) return this.end.release();
     const live = units.list(proc).map(({ id }) => id);
     if (proc.spec.opts.onUnits === "park" && inboxes.of(proc).isEmpty && units.canPark(proc)) {
-      this.#ports.suspend(proc, "its answer is given, and background units go on", { on: "unit", ids: live });
+      this.#parts.suspend(proc, "its answer is given, and background units go on", { on: "unit", ids: live });
       return undefined;
     }
     watchers.doing(
@@ -274,7 +267,7 @@ class ReasoningLoop implements AskEvents {
       change.done.resolve();
     } catch (thrown) {
       if (!(thrown instanceof SyscallError)) throw thrown;
-      this.#ports.watchers.notice(this.#proc, `the model was not changed: ${thrown.message}`);
+      this.#parts.watchers.notice(this.#proc, `the model was not changed: ${thrown.message}`);
       change.done.reject(thrown);
     }
   }
@@ -337,7 +330,7 @@ class ReasoningLoop implements AskEvents {
     if (answer.tool_calls.length === 0) return [];
     try {
       this.#proc.work.underway = "tools";
-      return await runToolCalls(this.#ports.tools, this.#proc, answer.tool_calls, settled);
+      return await runToolCalls(this.#parts, this.#proc, answer.tool_calls, settled);
     } catch (thrown) {
       throw thrown instanceof SyscallError ? new RunError("record_error", thrown) : thrown;
     } finally {

@@ -4,19 +4,15 @@ import type { LLMAnswer, Message } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
 import { recordOrFail } from "../errors/run-error.ts";
 import { textEntry } from "../events/log-entry.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
 import type { Process } from "../process/process.ts";
 import { actionOf, type FinishedStep, stepRecord, usageSoFar } from "../process/step-record.ts";
-
-interface StepRecorderPorts {
-  watchers: ProcessEvents;
-}
+import type { Core } from "../tiers/core.ts";
 
 type JournaledAnswer = LLMAnswer & { served?: true; interrupted?: true };
 
 /** The record of one run, step by step: the journal of an answer before its effects, then the finished step. */
 export class StepRecorder {
-  readonly #ports: StepRecorderPorts;
+  readonly #parts: Core;
   readonly #proc: Process;
   readonly #turns: Turns;
   #planned: boolean;
@@ -25,8 +21,8 @@ export class StepRecorder {
   /** The last text of the user. */
   userText = "";
 
-  constructor(ports: StepRecorderPorts, proc: Process, turns: Turns) {
-    this.#ports = ports;
+  constructor(parts: Core, proc: Process, turns: Turns) {
+    this.#parts = parts;
     this.#proc = proc;
     this.#turns = turns;
     this.#planned = proc.plan !== null;
@@ -73,6 +69,6 @@ export class StepRecorder {
 
   log(kind: "text" | "thought" | "inbox", text: string | undefined): void {
     if (!text) return;
-    this.#ports.watchers.log(this.#proc, (at) => textEntry(at, kind, text));
+    this.#parts.watchers.log(this.#proc, (at) => textEntry(at, kind, text));
   }
 }

@@ -2,27 +2,16 @@
 
 import type { LLMAnswer } from "../../plugin/index.ts";
 import type { Turns } from "../chat/turns.ts";
-import type { ContextManager } from "../context-manager.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import { cutShort } from "../llm/cut-short.ts";
 import type { ModelCall } from "../llm/model-call.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
+import type { Io } from "../tiers/io.ts";
 import { awaitMounts } from "../tools/tool-catalog.ts";
 import type { ExitReason } from "../types.ts";
-import type { Units } from "../units/units.ts";
 import type { Checks } from "./checks.ts";
 import type { FinalAnswer } from "./final-answer.ts";
 import type { StepRecorder } from "./step-recorder.ts";
-
-interface TurnEndPorts {
-  ctx: ContextManager;
-  inboxes: Inboxes;
-  watchers: ProcessEvents;
-  units: Pick<Units, "isBusy" | "list">;
-  saveInfo(proc: Process): Promise<void>;
-}
 
 interface TurnEndParts {
   model: Pick<ModelCall, "cutByBudget">;
@@ -39,7 +28,7 @@ const LOOPS: ReadonlySet<ExitReason> = new Set(["loop_detected", "circuit_breake
 
 /** The end of a turn: of an answer to the user's message in a chat, of the whole run elsewhere. */
 export class TurnEnd {
-  readonly #ports: TurnEndPorts;
+  readonly #io: Io;
   readonly #proc: Process;
   readonly #parts: TurnEndParts;
   /** The result is the final answer, and its checks run. */
@@ -47,8 +36,8 @@ export class TurnEnd {
   /** The final answer, while units of the run still live. */
   #held: string | undefined;
 
-  constructor(ports: TurnEndPorts, proc: Process, parts: TurnEndParts) {
-    this.#ports = ports;
+  constructor(io: Io, proc: Process, parts: TurnEndParts) {
+    this.#io = io;
     this.#proc = proc;
     this.#parts = parts;
   }
@@ -80,7 +69,7 @@ export class TurnEnd {
     if (spec.opts.chat) return false;
     if (completion !== null) return !this.#waitsForUnits() && this.#parts.finalAnswer.isLast(completion);
     if (tool_calls.length > 0 || stop_reason === "paused") return false;
-    if (!this.#ports.inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
+    if (!this.#io.inboxes.of(this.#proc).isEmpty || this.#waitsForUnits()) return false;
     if ([...this.#proc.starting.values()].some(({ isPromised }) => isPromised)) return false;
     const isCut =
       cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget }) !== undefined;
@@ -105,11 +94,11 @@ export class TurnEnd {
     const whole = this.#withPauses(content);
     const cut = cutShort(stop_reason, stop_word, { cutByBudget: this.#parts.model.cutByBudget });
     if (proc.spec.opts.chat) {
-      if (cut?.kind === "broken") this.#ports.watchers.notice(proc, cut.error.message);
+      if (cut?.kind === "broken") this.#io.watchers.notice(proc, cut.error.message);
       return this.#endTurn(whole);
     }
     if (cut === undefined) return this.#conclude(whole);
-    if (!(await this.#ports.inboxes.of(proc).finish())) return undefined;
+    if (!(await this.#io.inboxes.of(proc).finish())) return undefined;
     proc.result = whole;
     proc.partial = true;
     return cut;
@@ -119,7 +108,7 @@ export class TurnEnd {
   async complete(finished: RunOutcome): Promise<RunOutcome | undefined> {
     const proc = this.#proc;
     if (proc.spec.opts.chat) return this.#endTurn(proc.completion ?? "");
-    const inbox = this.#ports.inboxes.of(proc);
+    const inbox = this.#io.inboxes.of(proc);
     if (inbox.inputs.length === 0 && this.#waitsForUnits()) {
       const answer = proc.completion ?? "";
       proc.completion = null;
@@ -155,20 +144,20 @@ export class TurnEnd {
     this.#parts.turns.end({ onlyNew: true });
     this.keepPartial();
     proc.notices.push(why);
-    this.#ports.watchers.notice(proc, why);
-    await this.#ports.saveInfo(proc);
+    this.#io.watchers.notice(proc, why);
+    await this.#io.saveInfo(proc);
   }
 
   /** The interrupted work has ended: it is the user's turn. `putBack`: messages that are in the inbox again. */
   async endInterruption(putBack: readonly number[], answerCut = false): Promise<undefined> {
     const proc = this.#proc;
     // Clients that follow the run see where the answer stops.
-    this.#ports.watchers.notice(proc, "interrupted");
+    this.#io.watchers.notice(proc, "interrupted");
     if (answerCut) proc.answerCut = true;
     proc.completion = null;
     this.keepPartial();
     this.#parts.turns.end({ onlyNew: proc.work.interrupted });
-    await this.#ports.saveInfo(proc);
+    await this.#io.saveInfo(proc);
     proc.work.endInterruption(putBack);
   }
 
@@ -184,7 +173,7 @@ export class TurnEnd {
 
   /** The answer with the text of the pauses before it. */
   #withPauses(content: string): string {
-    const { messages } = this.#ports.ctx.prompt(this.#proc);
+    const { messages } = this.#io.ctx.prompt(this.#proc);
     const before = messages.slice(0, -1);
     const other = before.findLastIndex(
       ({ role, tool_calls }) => role !== "assistant" || tool_calls !== undefined,
@@ -201,7 +190,7 @@ export class TurnEnd {
     // If messages are waiting, they begin another turn.
     this.#proc.turnOver = true;
     await awaitMounts(this.#proc, (_prefix, { isPromised }) => isPromised);
-    const inbox = this.#ports.inboxes.of(this.#proc);
+    const inbox = this.#io.inboxes.of(this.#proc);
     if (inbox.isEmpty && this.#waitsForUnits()) return this.#hold(answer);
     if (!inbox.isEmpty || (this.#parts.checks.isLast && !(await inbox.finish()))) return undefined;
     const outcome = await this.checked(this.#parts.finalAnswer.take(answer));
@@ -211,9 +200,9 @@ export class TurnEnd {
   /** A unit that lives, or whose end the model has not read, keeps the run alive, unless the run is to end its units. */
   #waitsForUnits(): boolean {
     const proc = this.#proc;
-    if (!this.#ports.units.isBusy(proc)) return false;
+    if (!this.#io.units.isBusy(proc)) return false;
     const { onUnits: on_units = "wait" } = proc.spec.opts;
-    const live = this.#ports.units.list(proc).map(({ id }) => id);
+    const live = this.#io.units.list(proc).map(({ id }) => id);
     proc.heldBy = { on_units, ids: [...new Set([...(proc.heldBy?.ids ?? []), ...live])] };
     return on_units !== "kill";
   }
@@ -233,7 +222,7 @@ export class TurnEnd {
     proc.partial = false;
     this.#parts.turns.end();
     this.#isAnswered = true;
-    await this.#ports.saveInfo(proc);
+    await this.#io.saveInfo(proc);
   }
 
   /** Ends the run as `outcome` says, unless a check fails and the run continues with its output. */

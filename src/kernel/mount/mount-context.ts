@@ -9,12 +9,8 @@ import {
   SyscallError,
 } from "../../plugin/index.ts";
 import { pluginStore } from "../files/open-context.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
+import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
-
-export interface MountContextPorts extends Pick<KernelPorts, "children" | "userDataDir" | "guarded"> {
-  log(level: "debug" | "info" | "warn", source: string, text: string): void;
-}
 
 /** One attempt to open a mount, which owns the programs that it starts. */
 export interface Opening {
@@ -35,10 +31,10 @@ export interface Opening {
  * A mount belongs to no single process, so its folder is the project's, and it has no run to store data in. Calls of
  * its devices have the context of their own process.
  */
-export function mountContext(ports: MountContextPorts, opening: Opening): OpenContext {
+export function mountContext(parts: Core, opening: Opening): OpenContext {
   const { opener, label, project, env } = opening;
   const log = (level: "debug" | "info" | "warn", text: string): void =>
-    ports.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
+    parts.log(level, `plugin ${opener.plugin}, mount ${label}`, text);
   return {
     process: {
       pid: 0,
@@ -52,7 +48,7 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
     project: { id: project.id, dir: project.dir, trusted: project.trusted },
     cwd: project.dir,
     folders: [],
-    guarded: [{ dir: project.dataDir, readable: true }, ...ports.guarded],
+    guarded: [{ dir: project.dataDir, readable: true }, ...parts.guarded],
     env,
     config: opener.config,
     progress: (text) => log("debug", text),
@@ -74,30 +70,30 @@ export function mountContext(ports: MountContextPorts, opening: Opening): OpenCo
         "A mount belongs to no single process. Use the context of the call that opens the file.",
       );
     },
-    ...services(ports, opening, log),
+    ...services(parts, opening, log),
   };
 }
 
 function services(
-  ports: MountContextPorts,
+  parts: Core,
   opening: Opening,
   log: (level: "warn", text: string) => void,
 ): Partial<Services> {
   const { opener, project } = opening;
   const offered: Partial<Services> = {};
-  if (opener.needs.includes("exec")) offered.exec = (request) => exec(ports, opening, request);
+  if (opener.needs.includes("exec")) offered.exec = (request) => exec(parts, opening, request);
   if (opener.needs.includes("store")) {
-    offered.store = pluginStore(opener, { project, user: ports.userDataDir }, (text) => log("warn", text));
+    offered.store = pluginStore(opener, { project, user: parts.userDataDir }, (text) => log("warn", text));
   }
   return offered;
 }
 
 /** Only the plugin reads the output, so none is written to disk. */
-async function exec(ports: MountContextPorts, opening: Opening, request: ExecRequest): Promise<Child> {
+async function exec(parts: Core, opening: Opening, request: ExecRequest): Promise<Child> {
   const { uuid, project, env, signal } = opening;
   if (signal.aborted) throw new SyscallError("CLOSED", "The mount is closed and starts no more programs.");
   const owner = { uuid, spillDir: join(project.dataDir, "mounts", uuid) };
-  return ports.children.exec(owner, {
+  return parts.children.exec(owner, {
     ...request,
     life: typeof request.life === "string" ? "process" : request.life,
     cwd: request.cwd ?? project.dir,

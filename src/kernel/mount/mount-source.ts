@@ -11,14 +11,10 @@ import {
   SyscallError,
   type VFSFileFactory,
 } from "../../plugin/index.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
 import { Restarts, rulesFor } from "../supervisor/restart-policy.ts";
+import type { Core } from "../tiers/core.ts";
 import type { MountOpener, ProjectHandle } from "../types.ts";
-import { type MountContextPorts, mountContext } from "./mount-context.ts";
-
-export interface MountSourcePorts
-  extends MountContextPorts,
-    Pick<KernelPorts, "clock" | "random" | "uuid" | "mountsKeptMs"> {}
+import { mountContext } from "./mount-context.ts";
 
 /** What is opened, in which project and with which environment. */
 interface SourceSpec {
@@ -59,7 +55,7 @@ interface MountAttempt {
  */
 export class MountSource {
   readonly #spec: SourceSpec;
-  readonly #ports: MountSourcePorts;
+  readonly #parts: Core;
   readonly #events: SourceEvents;
   readonly #restarts: Restarts;
   readonly #opened: Promise<void>;
@@ -73,12 +69,12 @@ export class MountSource {
   #closing: Promise<void> | undefined;
   #state: "opening" | "open" | "failed" = "opening";
 
-  constructor(spec: SourceSpec, ports: MountSourcePorts, events: SourceEvents) {
+  constructor(spec: SourceSpec, parts: Core, events: SourceEvents) {
     this.#spec = spec;
-    this.#ports = ports;
+    this.#parts = parts;
     this.#events = events;
     const rules = rulesFor(RESTARTS);
-    this.#restarts = new Restarts(rules, { clock: ports.clock, random: () => ports.random() });
+    this.#restarts = new Restarts(rules, { clock: parts.clock, random: () => parts.random() });
     this.#attempt = this.#newAttempt();
     this.#opened = this.#open(this.#attempt);
     this.#opened.then(
@@ -121,7 +117,7 @@ export class MountSource {
 
   /** Waits until it is open for the first time. Throws the error of the attempt, or the signal's reason. */
   ready(signal: AbortSignal): Promise<void> {
-    return withGrace(this.#opened, signal, this.#ports.clock, 0);
+    return withGrace(this.#opened, signal, this.#parts.clock, 0);
   }
 
   /** Returns a factory that opens files on the current device at this subpath. */
@@ -146,7 +142,7 @@ export class MountSource {
 
   /** Cancels the grace period of its programs. Does not end them. */
   hurry(): void {
-    this.#ports.children.hurryOwner(this.#attempt.uuid);
+    this.#parts.children.hurryOwner(this.#attempt.uuid);
   }
 
   async #close(): Promise<void> {
@@ -159,12 +155,12 @@ export class MountSource {
   }
 
   #newAttempt(): MountAttempt {
-    return { uuid: this.#ports.uuid(), abort: new AbortController() };
+    return { uuid: this.#parts.uuid(), abort: new AbortController() };
   }
 
   /** Opens it within the time limit. A failed attempt leaves nothing running. */
   #open(attempt: MountAttempt): Promise<void> {
-    const { clock } = this.#ports;
+    const { clock } = this.#parts;
     const { timeoutMs, config, opener } = this.#spec;
     const late = `${this.label} did not start within ${timeoutMs} ms. Increase its timeout where it is declared.`;
     return withDeadline(clock, attempt.abort.signal, timeoutMs, late, async (limited) => {
@@ -227,7 +223,7 @@ export class MountSource {
     }
     const soon = `It restarts in ${Math.ceil(delayMs)} ms: try again then`;
     this.#down = this.#downError(why, soon, delayMs);
-    this.#timer = this.#ports.clock.timer(delayMs, () => void this.#reopen());
+    this.#timer = this.#parts.clock.timer(delayMs, () => void this.#reopen());
   }
 
   async #reopen(): Promise<void> {
@@ -250,13 +246,13 @@ export class MountSource {
     try {
       if (mounted) await this.#unmount(mounted);
     } finally {
-      await this.#ports.children.endOwner(uuid);
+      await this.#parts.children.endOwner(uuid);
     }
   }
 
   async #unmount(mounted: Mounted): Promise<void> {
     const unmounted = this.#guarded(() => mounted.unmount());
-    if (await withTimeout(this.#ports.clock, UNMOUNT_MS, unmounted)) return;
+    if (await withTimeout(this.#parts.clock, UNMOUNT_MS, unmounted)) return;
     const { plugin } = this.#spec.opener;
     throw new SyscallError(
       "TIMEOUT",
@@ -266,7 +262,7 @@ export class MountSource {
 
   #context({ uuid }: MountAttempt, signal: AbortSignal): OpenContext {
     const { opener, project, env } = this.#spec;
-    return mountContext(this.#ports, {
+    return mountContext(this.#parts, {
       uuid,
       opener,
       label: this.label,
@@ -299,7 +295,7 @@ export class MountSource {
   }
 
   #warn(thrown: unknown): void {
-    this.#ports.log("warn", `mount ${this.label}`, errorOf(thrown).message);
+    this.#parts.log("warn", `mount ${this.label}`, errorOf(thrown).message);
   }
 }
 

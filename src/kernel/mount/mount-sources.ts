@@ -1,10 +1,11 @@
 /** The open mount sources of a kernel. */
 
+import type { Core } from "../tiers/core.ts";
 import type { MountOpener, MountRequest } from "../types.ts";
-import { MountSource, type MountSourcePorts } from "./mount-source.ts";
+import { MountSource } from "./mount-source.ts";
 import type { MountPoint, MountScope, SharedSource } from "./mount-tables.ts";
 
-interface MountSourcesPorts extends MountSourcePorts {
+interface MountSourcesEvents {
   /** Called when a source's devices have changed. */
   changed(points: ReadonlySet<MountPoint>): void;
   /** Sends a text of its plugin to the processes that use it. */
@@ -22,14 +23,16 @@ const MAX_UNUSED = 16;
  * wait for its start.
  */
 export class MountSources {
-  readonly #ports: MountSourcesPorts;
+  readonly #core: Core;
+  readonly #events: MountSourcesEvents;
   readonly #byKey = new Map<string, SharedSource>();
   readonly #openers = new WeakMap<MountOpener["type"], number>();
   #lastOpener = 0;
   #closing = false;
 
-  constructor(ports: MountSourcesPorts) {
-    this.#ports = ports;
+  constructor(core: Core, events: MountSourcesEvents) {
+    this.#core = core;
+    this.#events = events;
   }
 
   get size(): number {
@@ -44,9 +47,7 @@ export class MountSources {
   ): SharedSource {
     const { type, name, config, shared = true, timeoutMs = MOUNT_MS } = request;
     const identity = [this.#openerNumber(opener), project.id, project.dir, type, name, config, sorted(env)];
-    const key = shared
-      ? Bun.CryptoHasher.hash("sha256", JSON.stringify(identity), "hex")
-      : this.#ports.uuid();
+    const key = shared ? Bun.CryptoHasher.hash("sha256", JSON.stringify(identity), "hex") : this.#core.uuid();
     const known = this.#byKey.get(key);
     if (known) {
       known.closing?.cancel();
@@ -55,14 +56,14 @@ export class MountSources {
     }
     const points = new Set<MountPoint>();
     const spec = { type, name, opener, config, project, env, timeoutMs };
-    const source = new MountSource(spec, this.#ports, {
-      changed: () => this.#ports.changed(points),
+    const source = new MountSource(spec, this.#core, {
+      changed: () => this.#events.changed(points),
       failed: (why) => {
         if (points.size > 0) return; // Its users report it.
-        this.#ports.warn(why);
+        this.#events.warn(why);
         void this.#close(fresh);
       },
-      inbox: (text) => this.#ports.inbox(points, text),
+      inbox: (text) => this.#events.inbox(points, text),
     });
     const fresh: SharedSource = { key, source, points };
     this.#byKey.set(key, fresh);
@@ -93,12 +94,12 @@ export class MountSources {
 
   /** A plugin from disk ends with the lease of its last run. */
   #isKept({ request, source: { source } }: MountPoint): boolean {
-    if (this.#closing || !this.#ports.mountsKeptMs) return false;
+    if (this.#closing || !this.#core.mountsKeptMs) return false;
     return request.shared !== false && source.opener.isStock === true && source.isUseful;
   }
 
   #keep(shared: SharedSource): void {
-    shared.closing = this.#ports.clock.timer(this.#ports.mountsKeptMs ?? 0, () => void this.#close(shared));
+    shared.closing = this.#core.clock.timer(this.#core.mountsKeptMs ?? 0, () => void this.#close(shared));
     const [oldest, ...others] = this.#unused();
     if (oldest && others.length >= MAX_UNUSED) void this.#close(oldest);
   }
@@ -110,7 +111,7 @@ export class MountSources {
   async #close(shared: SharedSource): Promise<void> {
     shared.closing?.cancel();
     if (this.#byKey.get(shared.key) === shared) this.#byKey.delete(shared.key);
-    await shared.source.close().catch((thrown) => this.#ports.warn(thrown));
+    await shared.source.close().catch((thrown) => this.#events.warn(thrown));
   }
 
   /** Numbers openers: a changed plugin has a new one. */

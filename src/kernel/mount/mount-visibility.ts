@@ -2,31 +2,19 @@
 
 import { factsOf } from "../permission/facts.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
+import type { Core } from "../tiers/core.ts";
 import type { MountRequest } from "../types.ts";
 import { devicesAt, mountRules, toolPrefix } from "./mount-point.ts";
 import { type MountPoint, type MountTable, type MountTables, removeDevices } from "./mount-tables.ts";
 
-export interface MountVisibilityPorts {
-  table: ProcessTable;
-  /** Adds newly allowed tools to a live process. */
-  appendTools(proc: Process): void;
-  /** Puts a text into the process's inbox. */
-  notify(proc: Process, text: string): Promise<void>;
-}
-
 export class MountVisibility {
   readonly #tables: MountTables;
-  readonly #ports: MountVisibilityPorts;
+  readonly #parts: Core;
   readonly #warn: (thrown: unknown, table: MountTable) => void;
 
-  constructor(
-    tables: MountTables,
-    ports: MountVisibilityPorts,
-    warn: (thrown: unknown, table: MountTable) => void,
-  ) {
+  constructor(tables: MountTables, parts: Core, warn: (thrown: unknown, table: MountTable) => void) {
     this.#tables = tables;
-    this.#ports = ports;
+    this.#parts = parts;
     this.#warn = warn;
   }
 
@@ -58,7 +46,7 @@ export class MountVisibility {
     const { path, table } = point;
     point.isVisible = false;
     removeDevices(table.devices(), path);
-    if (table.proc) this.#ports.table.setPermissions(table.proc, table.proc.permissions.withoutMount(path));
+    if (table.proc) this.#parts.table.setPermissions(table.proc, table.proc.permissions.withoutMount(path));
     const before = point.tools;
     point.tools = new Set();
     this.#notifySeers(point, before);
@@ -66,7 +54,7 @@ export class MountVisibility {
 
   /** Grants a process the right to its own mount. */
   #grantAccess(proc: Process, request: MountRequest, path: string): void {
-    this.#ports.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
+    this.#parts.table.setPermissions(proc, proc.permissions.withMount(path, mountRules(request, path)));
   }
 
   #updateRights(proc: Process): void {
@@ -81,14 +69,15 @@ export class MountVisibility {
       this.#updateRights(proc);
       if (proc.pid === 0 || proc.state !== "running" || proc.stopped) continue;
       if (proc.preparation || point.table.ending) continue;
-      this.#ports.appendTools(proc);
+      this.#parts.showNewTools(proc);
       const usable = fresh.filter((name) => proc.permissions.showsTool(name));
       const text = news(
         usable.filter((name) => proc.tools.has(name)),
         usable.filter((name) => !proc.tools.has(name)),
         gone.filter((name) => proc.tools.has(name)),
       );
-      if (text !== "") void this.#ports.notify(proc, text).catch((thrown) => this.#warn(thrown, point.table));
+      if (text !== "")
+        void this.#parts.notifyAsKernel(proc, text).catch((thrown) => this.#warn(thrown, point.table));
     }
   }
 }

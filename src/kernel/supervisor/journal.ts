@@ -1,25 +1,20 @@
 /** The record of what a supervisor did. */
 
-import type { Debugger } from "../debugger.ts";
 import type { Process } from "../process/process.ts";
+import type { Core } from "../tiers/core.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import type { RestartLimit } from "./restart-policy.ts";
-
-export interface JournalPorts {
-  debug: Debugger;
-  warn(source: string, text: string): void;
-}
 
 /**
  * Records what a supervisor did and why: events in its own record, written at once because a supervisor has no steps.
  */
 export class Journal {
   readonly #proc: Process;
-  readonly #ports: JournalPorts;
+  readonly #parts: Core;
 
-  constructor(proc: Process, ports: JournalPorts) {
+  constructor(proc: Process, parts: Core) {
     this.#proc = proc;
-    this.#ports = ports;
+    this.#parts = parts;
   }
 
   /** Records the start of all children; rethrows its error. */
@@ -71,7 +66,7 @@ export class Journal {
     result: (value: T) => unknown,
   ): Promise<T> {
     try {
-      return await this.#ports.debug.call(this.#proc, syscall, args, run, result);
+      return await this.#parts.debug.call(this.#proc, syscall, args, run, result);
     } finally {
       this.#flush();
     }
@@ -81,7 +76,7 @@ export class Journal {
     try {
       this.#proc.record.flush();
     } catch (thrown) {
-      this.#ports.warn(`PID ${this.#proc.pid}`, `its last events are not on disk yet: ${String(thrown)}`);
+      this.#parts.warn(`PID ${this.#proc.pid}`, `its last events are not on disk yet: ${String(thrown)}`);
     }
   }
 }

@@ -3,27 +3,20 @@
 import { onceAborted, orAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
-import type { Child, ExecRequest } from "../../plugin/index.ts";
+import type { ExecRequest } from "../../plugin/index.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { killed, SUSPENDED } from "../process/verdict.ts";
-import type { ProcessManager } from "../process-manager.ts";
-import type { AgentInfo, ExitStatus, PID, SpawnOpts } from "../types.ts";
+import type { Agents } from "../tiers/agents.ts";
+import type { ExitStatus, PID, SpawnOpts } from "../types.ts";
 import { SIGTERM } from "../types.ts";
 import { commandTask } from "./command.ts";
 import { type ChildSpec, type ChildStart, type SupervisorSpec, shutdownOf } from "./spec.ts";
 
-export interface StartPorts {
-  table: ProcessTable;
-  processes: ProcessManager;
-  clock: Clock;
-  exec(proc: Process, request: ExecRequest): Promise<Child>;
+/** The kernel's parts, and the start of a supervisor below another one. */
+export type SupervisorParts = Agents & {
   spawnSupervisor(spec: SupervisorSpec, parentPid: PID): Promise<PID>;
-  /** See LifecycleManager.resume. */
-  resume(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<{ pid: PID }>;
-  warn(source: string, text: string): void;
-}
+};
 
 /** Maximum time to read a plan; building the process has deadlines of its own. */
 const PLAN_MS = 60_000;
@@ -32,15 +25,19 @@ const PLAN_MS = 60_000;
  * Starts the process of a child below its supervisor. If the supervisor must stop meanwhile, it ends what there is of
  * the child and does not wait for the start.
  */
-export async function startChild(ports: StartPorts, supervisor: Process, child: ChildSpec): Promise<Process> {
+export async function startChild(
+  parts: SupervisorParts,
+  supervisor: Process,
+  child: ChildSpec,
+): Promise<Process> {
   const known = new Set(supervisor.children);
   const ignore = onceAborted(supervisor.signal, () => {
     for (const pid of supervisor.children) {
-      if (!known.has(pid)) ports.table.find(pid)?.stop(endOfStarting(supervisor.stopped));
+      if (!known.has(pid)) parts.table.find(pid)?.stop(endOfStarting(supervisor.stopped));
     }
   });
   try {
-    return ports.table.get(await spawn(ports, supervisor, child));
+    return parts.table.get(await spawn(parts, supervisor, child));
   } finally {
     ignore();
   }
@@ -51,25 +48,25 @@ function endOfStarting(stopped: ExitStatus | undefined): ExitStatus {
   return stopped?.code === SUSPENDED.code ? stopped : killed(SIGTERM, false);
 }
 
-async function spawn(ports: StartPorts, supervisor: Process, child: ChildSpec): Promise<PID> {
+async function spawn(parts: SupervisorParts, supervisor: Process, child: ChildSpec): Promise<PID> {
   const { start } = child;
   switch (start.kind) {
     case "supervisor":
-      return await ports.spawnSupervisor(start.spec, supervisor.pid);
+      return await parts.spawnSupervisor(start.spec, supervisor.pid);
     case "agent": {
-      const resumed = await resumeFormer(ports, supervisor, child, start);
+      const resumed = await resumeFormer(parts, supervisor, child, start);
       if (resumed !== undefined) return resumed;
-      const { intent, agent, opts } = await planned(ports.clock, supervisor.signal, start.plan);
-      return await ports.processes.spawn(intent, agent, { ...opts, parentPid: supervisor.pid });
+      const { intent, agent, opts } = await planned(parts.clock, supervisor.signal, start.plan);
+      return await parts.processes.spawn(intent, agent, { ...opts, parentPid: supervisor.pid });
     }
     case "command":
-      return await spawnCommand(ports, supervisor, child, start);
+      return await spawnCommand(parts, supervisor, child, start);
   }
 }
 
 /** Resumes a run of this child that was cut off, if there is one and it can be resumed. */
 async function resumeFormer(
-  ports: StartPorts,
+  parts: SupervisorParts,
   supervisor: Process,
   { id }: ChildSpec,
   { before }: Extract<ChildStart, { kind: "agent" }>,
@@ -78,11 +75,14 @@ async function resumeFormer(
   try {
     const left = await before(supervisor.signal);
     if (!left) return undefined;
-    const { pid } = await ports.resume(left.uuid, left.agent, { ...left.opts, parentPid: supervisor.pid });
+    const { pid } = await parts.resumer.resume(left.uuid, left.agent, {
+      ...left.opts,
+      parentPid: supervisor.pid,
+    });
     return pid;
   } catch (thrown) {
     if (supervisor.stopped) throw thrown;
-    ports.warn(
+    parts.warn(
       `PID ${supervisor.pid}`,
       `child ${id} starts with a new run; its former run stays suspended: ${messageOf(thrown)}`,
     );
@@ -92,24 +92,25 @@ async function resumeFormer(
 
 /** Resolves when the program runs, and fails when it can't be started. */
 async function spawnCommand(
-  ports: StartPorts,
+  parts: SupervisorParts,
   supervisor: Process,
   child: ChildSpec,
   start: Extract<ChildStart, { kind: "command" }>,
 ): Promise<PID> {
-  const { request, opts } = await planned(ports.clock, supervisor.signal, start.plan);
+  const { request, opts } = await planned(parts.clock, supervisor.signal, start.plan);
   const launched = Promise.withResolvers<void>();
   launched.promise.catch(() => undefined); // Not awaited when the spawn fails before it.
-  const task = commandTask(ports.exec, request, launched);
+  const exec = (proc: Process, program: ExecRequest) => parts.openContexts.exec(proc, program, undefined);
+  const task = commandTask(exec, request, launched);
   const shutdown = shutdownOf(child);
   const graceMs = typeof shutdown === "number" ? shutdown : opts.limits.grace;
-  const pid = await ports.processes.spawnTask("command", task, request.argv.join(" "), bareAgent("command"), {
+  const pid = await parts.processes.spawnTask("command", task, request.argv.join(" "), bareAgent("command"), {
     ...opts,
     provider: null,
     limits: { ...opts.limits, grace: graceMs },
     parentPid: supervisor.pid,
   });
-  const proc = ports.table.get(pid);
+  const proc = parts.table.get(pid);
   try {
     await launched.promise;
   } catch (thrown) {

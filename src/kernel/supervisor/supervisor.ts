@@ -4,10 +4,9 @@ import { onceAborted } from "../../lib/cancellation.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import type { RunOutcome } from "../process/verdict.ts";
-import type { Drain } from "../tools/drain.ts";
 import type { ExitStatus, PID } from "../types.ts";
 import { endingError, pausedError, startError, tooManyError, unknownChildError } from "./faults.ts";
-import { Journal, type JournalPorts } from "./journal.ts";
+import { Journal } from "./journal.ts";
 import { RestartDelays, rulesFor } from "./restart-policy.ts";
 import { type PendingRestart, RestartSchedule } from "./restart-schedule.ts";
 import {
@@ -20,10 +19,8 @@ import {
   supervisedChild,
 } from "./slot.ts";
 import { type SupervisorSpec, shutdownOf } from "./spec.ts";
-import { type StartPorts, startChild } from "./start-child.ts";
-import { type Ask, type StopPorts, stopChild } from "./stop-child.ts";
-
-export type SupervisorPorts = StartPorts & StopPorts & JournalPorts & { drain: Drain; random(): number };
+import { type SupervisorParts, startChild } from "./start-child.ts";
+import { type Ask, stopChild } from "./stop-child.ts";
 
 type Work =
   | { kind: "exit"; slot: Slot; proc: Process; exit: ExitStatus }
@@ -42,7 +39,7 @@ type Work =
 export class Supervisor {
   readonly #proc: Process;
   readonly #spec: SupervisorSpec;
-  readonly #ports: SupervisorPorts;
+  readonly #parts: SupervisorParts;
   readonly #journal: Journal;
   readonly #slots: readonly Slot[];
   readonly #schedule: RestartSchedule;
@@ -53,19 +50,19 @@ export class Supervisor {
   /** It accepts no more requests. */
   #ending = false;
 
-  constructor(proc: Process, spec: SupervisorSpec, ports: SupervisorPorts) {
+  constructor(proc: Process, spec: SupervisorSpec, parts: SupervisorParts) {
     this.#proc = proc;
     this.#spec = spec;
-    this.#ports = ports;
-    this.#journal = new Journal(proc, ports);
+    this.#parts = parts;
+    this.#journal = new Journal(proc, parts);
     const rules = rulesFor(spec);
     const delays = { ...rules, backoff: spec.backoff ?? rules.backoff };
     this.#slots = spec.children.map((child) =>
-      slotOf(child, new RestartDelays(delays, () => ports.random())),
+      slotOf(child, new RestartDelays(delays, () => parts.random())),
     );
     this.#schedule = new RestartSchedule({
       limit: spec,
-      clock: ports.clock,
+      clock: parts.clock,
       own: proc.clock,
       group: (slot) => this.#group(slot),
       due: (restart) => this.#post({ kind: "due", restart }),
@@ -144,7 +141,7 @@ export class Supervisor {
   async #next(): Promise<Work | undefined> {
     for (;;) {
       await this.#proc.gate();
-      if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
+      if (this.#parts.drain.isOn) await this.#parts.drain.waitForSuspend(this.#proc);
       if (this.#proc.stopped) return undefined;
       const work = this.#work.shift();
       if (work) return work;
@@ -194,10 +191,10 @@ export class Supervisor {
   /** Starts a child, or throws an error that names it. */
   async #start(slot: Slot): Promise<void> {
     await this.#proc.gate();
-    if (this.#ports.drain.isOn) await this.#ports.drain.waitForSuspend(this.#proc);
+    if (this.#parts.drain.isOn) await this.#parts.drain.waitForSuspend(this.#proc);
     if (this.#proc.stopped) throw endingError(this.#proc.pid);
     const proc = await this.#journal.started(slot.spec.id, () =>
-      startChild(this.#ports, this.#proc, slot.spec).catch((thrown: unknown) => {
+      startChild(this.#parts, this.#proc, slot.spec).catch((thrown: unknown) => {
         throw startError(this.#spec.name, slot.spec.id, thrown);
       }),
     );
@@ -210,7 +207,7 @@ export class Supervisor {
     slot.proc = proc;
     slot.uuid = proc.uuid;
     slot.state = "running";
-    slot.startedAt = this.#ports.clock.monotonic();
+    slot.startedAt = this.#parts.clock.monotonic();
     void proc.done.then((exit) => this.#post({ kind: "exit", slot, proc, exit }));
   }
 
@@ -235,7 +232,7 @@ export class Supervisor {
 
   async #exited(slot: Slot, proc: Process, exit: ExitStatus): Promise<boolean> {
     if (slot.proc !== proc) return true;
-    await this.#ports.runner.reap(proc);
+    await this.#parts.runner.reap(proc);
     this.#detach(slot, proc, exit);
     return await this.#decide(slot, proc.pid, exit);
   }
@@ -256,7 +253,7 @@ export class Supervisor {
   async #recover(slot: Slot, pid: PID | null, exit: ExitStatus | null): Promise<boolean> {
     slot.state = "waiting";
     const clean = exit?.code === 0;
-    const upMs = exit ? this.#ports.clock.monotonic() - slot.startedAt : 0;
+    const upMs = exit ? this.#parts.clock.monotonic() - slot.startedAt : 0;
     const delayMs = this.#schedule.onExit(slot, clean, upMs);
     if (delayMs === null) {
       await this.#journal.decided(slot.spec.id, pid, exit, "one restart too many");
@@ -330,7 +327,7 @@ export class Supervisor {
     if (!proc) return false;
     const shutdown = shutdownOf(slot.spec);
     const { exit } = await this.#journal.stopped(slot.spec.id, proc.pid, shutdown, () =>
-      stopChild(this.#ports, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
+      stopChild(this.#parts, this.#proc, proc, { shutdown, ask, hurry: this.#hurry.promise }),
     );
     this.#detach(slot, proc, exit);
     return true;

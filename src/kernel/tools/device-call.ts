@@ -7,16 +7,11 @@ import type { FileSystem } from "../file-system.ts";
 import type { OpenAs } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
+import type { Io } from "../tiers/io.ts";
 
 const READ_LENGTH = 1024 * 1024;
 /** Maximum bytes read of one result; a driver with more must offer ranges. */
 const MAX_RESULT_BYTES = 16 * 1024 * 1024;
-
-export interface DeviceCallPorts {
-  files: FileSystem;
-  /** Ends all programs that the call left behind. */
-  endCall(uuid: string, callId: string): Promise<void>;
-}
 
 export type CallState = ToolCallRecord["state"];
 
@@ -25,7 +20,7 @@ export type CallState = ToolCallRecord["state"];
  * result. Fails with TIMEOUT at the tool's deadline. Keys are redacted in its result and in its error.
  */
 export async function callDevice(
-  { files, endCall }: DeviceCallPorts,
+  { files, children, warn }: Pick<Io, "files" | "children" | "warn">,
   proc: Process,
   call: ToolCall,
   target: ProcessTool,
@@ -52,7 +47,10 @@ export async function callDevice(
       proc.secrets.hide(await readText(files, proc, fd, signal)),
     );
   } finally {
-    await endCall(proc.uuid, call.id);
+    // The call was made. The end of the process ends what is left of its programs.
+    await children
+      .endCall(proc.uuid, call.id)
+      .catch((thrown) => warn(`run ${proc.uuid}`, `programs: ${String(thrown)}`));
   }
 }
 

@@ -3,14 +3,9 @@
 import { onceAborted } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import type { Process } from "../process/process.ts";
+import type { WaitingCalls } from "./waiting-calls.ts";
 
 const POLL_MS = 20;
-
-interface DrainPorts {
-  clock: Clock;
-  /** Whether the call only waits, and can wait again after a resume: then the drain does not wait for it. */
-  isWaiting(proc: Process, callId: string): boolean;
-}
 
 /**
  * Lets running tool calls finish before the kernel stops, while nothing new starts. A process that reaches its next
@@ -18,15 +13,18 @@ interface DrainPorts {
  * resume. Model answers are not waited for: they are requested again.
  */
 export class Drain {
-  readonly #ports: DrainPorts;
+  readonly #clock: Clock;
+  /** A call that only waits can wait again after a resume: the drain does not wait for it. */
+  readonly #waiting: WaitingCalls;
   /** Running tool calls. */
   readonly #calls = new Map<Process, Set<string>>();
   /** Processes that wait to be suspended. */
   readonly #idle = new Set<Process>();
   #began = false;
 
-  constructor(ports: DrainPorts) {
-    this.#ports = ports;
+  constructor(clock: Clock, waiting: WaitingCalls) {
+    this.#clock = clock;
+    this.#waiting = waiting;
   }
 
   /** From now on nothing new starts. */
@@ -71,14 +69,14 @@ export class Drain {
     for (const [proc, calls] of this.#calls) {
       // A process that is paused, stopping, or waiting to be suspended would not finish its calls.
       if (proc.paused || proc.stopped || this.#idle.has(proc)) continue;
-      for (const callId of calls) if (!this.#ports.isWaiting(proc, callId)) count++;
+      for (const callId of calls) if (this.#waiting.of(proc, callId) === undefined) count++;
     }
     return count;
   }
 
   /** Starts the drain. Resolves when no call is active any more, or after `ms`. */
   async settle(ms: number): Promise<void> {
-    const { clock } = this.#ports;
+    const clock = this.#clock;
     this.begin();
     const until = clock.monotonic() + ms;
     while (this.activeCalls > 0 && clock.monotonic() < until) {

@@ -5,8 +5,9 @@ import { CODES, type LLMEvent, SyscallError, type ToolDef, type ToolOutcome } fr
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { toolMessage } from "../conversation/tool-message.ts";
 import type { Process } from "../process/process.ts";
+import type { Io } from "../tiers/io.ts";
 import { CallOrder, groupOf } from "./parallel-calls.ts";
-import { StepCalls, type ToolCallPorts } from "./tool-calls.ts";
+import { StepCalls } from "./tool-calls.ts";
 import { toolNamed, toolsOfProgram } from "./tool-catalog.ts";
 
 /** Maximum calls of one answer that wait or run. */
@@ -40,7 +41,7 @@ interface TurnEvents {
  * `turn`, or with the first text after a call.
  */
 export class ProgramToolCalls {
-  readonly #ports: ToolCallPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   readonly #events: TurnEvents;
   readonly #abort = new Abort();
@@ -56,8 +57,8 @@ export class ProgramToolCalls {
   #hasCalled = false;
   #closed = false;
 
-  constructor(ports: ToolCallPorts, proc: Process, events: TurnEvents) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process, events: TurnEvents) {
+    this.#parts = parts;
     this.#proc = proc;
     this.#events = events;
     const { signal } = proc.work;
@@ -139,11 +140,11 @@ export class ProgramToolCalls {
 
   async #run(name: string, input: Record<string, unknown>): Promise<ToolCallRecord> {
     await this.#proc.gate();
-    await this.#ports.drain.waitForSuspend(this.#proc);
+    await this.#parts.drain.waitForSuspend(this.#proc);
     this.#requireOpen();
     if (!this.#step) {
       this.#events.called(this.#text, this.#reasoning);
-      this.#step = new StepCalls(this.#ports, this.#proc);
+      this.#step = new StepCalls(this.#parts, this.#proc);
     }
     this.#hasCalled = true;
     const place: { record?: ToolCallRecord } = {};

@@ -5,45 +5,20 @@ import type { Clock } from "../../lib/clock.ts";
 import { SyscallError, type ToolCall, type ToolDef } from "../../plugin/index.ts";
 import type { ToolCallRecord } from "../../store/runs/schema.ts";
 import { instructionText } from "../asks/ask-text.ts";
-import type { Asks } from "../asks/asks.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import { onlyReads } from "../permission/harmless-commands.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import {
-  type CallState,
-  callDevice,
-  type DeviceCallPorts,
-  devicePath,
-  stateOf,
-  subjectOf,
-} from "./device-call.ts";
+import type { Io } from "../tiers/io.ts";
+import { type CallState, callDevice, devicePath, stateOf, subjectOf } from "./device-call.ts";
 import type { Drain } from "./drain.ts";
 import { groupOf, isReadOnly, joins } from "./parallel-calls.ts";
 import { awaitMounts, deferredTools, toolNamed } from "./tool-catalog.ts";
 import { checkToolInput } from "./tool-input.ts";
-import type { WaitingCalls } from "./waiting-calls.ts";
 
 /** The share of a truncated result that its beginning gets; its end gets the rest. */
 const HEAD_SHARE = 0.75;
 /** Maximum tool calls run per answer; the rest are rejected with EXHAUSTED. */
 export const MAX_CALLS_PER_ANSWER = 256;
-
-export interface ToolCallPorts extends DeviceCallPorts {
-  clock: Clock;
-  drain: Drain;
-  /** Finds out which files the calls change. */
-  changes: {
-    begin(proc: Process, onlyReads: boolean): Promise<void>;
-    call(proc: Process): () => void;
-    settle(proc: Process): void;
-  };
-  inboxes: Pick<Inboxes, "settle">;
-  asks: Pick<Asks, "take">;
-  waiting: Pick<WaitingCalls, "of">;
-  watchers: Pick<ProcessEvents, "callBegun" | "callEnded">;
-}
 
 /**
  * Runs the tool calls of one answer in order. Consecutive read-only calls run in parallel, and so do consecutive calls
@@ -52,7 +27,7 @@ export interface ToolCallPorts extends DeviceCallPorts {
  * calls, there are fewer records than calls. `settled` holds the calls of a resumed step that are not repeated, by id.
  */
 export async function runToolCalls(
-  ports: ToolCallPorts,
+  parts: Io,
   proc: Process,
   calls: readonly ToolCall[],
   settled: ReadonlyMap<string, ToolCallRecord> = NONE,
@@ -61,16 +36,16 @@ export async function runToolCalls(
   // If the work is interrupted meanwhile, each call says so in its record.
   const ready = awaitMounts(proc, (prefix) => names.some((name) => name.startsWith(prefix)));
   await orAborted(ready, proc.work.signal).catch(() => undefined);
-  const step = new StepCalls(ports, proc);
+  const step = new StepCalls(parts, proc);
   try {
-    return await runBatches(ports, proc, calls, settled, step);
+    return await runBatches(parts, proc, calls, settled, step);
   } finally {
-    if (step.mayHaveChangedFiles) ports.changes.settle(proc);
+    if (step.mayHaveChangedFiles) parts.changes.settle(proc);
   }
 }
 
 async function runBatches(
-  ports: ToolCallPorts,
+  parts: Io,
   proc: Process,
   calls: readonly ToolCall[],
   settled: ReadonlyMap<string, ToolCallRecord>,
@@ -78,7 +53,7 @@ async function runBatches(
 ): Promise<ToolCallRecord[]> {
   const records: ToolCallRecord[] = [];
   for (const batch of batches(proc, calls.slice(0, MAX_CALLS_PER_ANSWER))) {
-    if (ports.drain.isOn && (await isSuspendedByDrain(ports.drain, proc))) break;
+    if (parts.drain.isOn && (await isSuspendedByDrain(parts.drain, proc))) break;
     // All calls of a batch end before a failure is thrown: no work continues unrecorded.
     const run = async (call: ToolCall): Promise<ToolCallRecord> => settled.get(call.id) ?? step.run(call);
     for (const made of await Promise.allSettled(batch.map(run))) {
@@ -91,7 +66,7 @@ async function runBatches(
   if (records.length < MAX_CALLS_PER_ANSWER) return records;
   return [
     ...records,
-    ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, ports.clock)),
+    ...calls.slice(MAX_CALLS_PER_ANSWER).map((call) => tooMany(call, calls.length, parts.clock)),
   ];
 }
 
@@ -120,15 +95,15 @@ const NONE: ReadonlyMap<string, ToolCallRecord> = new Map();
 
 /** Runs the calls of one step. A call's start is in the journal before it runs, and its end before anything uses it. */
 export class StepCalls {
-  readonly #ports: ToolCallPorts;
+  readonly #parts: Io;
   readonly #proc: Process;
   /** When the calls so far are not read-only: the journal is durable. */
   #durable: Promise<unknown> | undefined;
   /** When the calls so far may change files: these changes can be detected. */
   #compared: Promise<unknown> | undefined;
 
-  constructor(ports: ToolCallPorts, proc: Process) {
-    this.#ports = ports;
+  constructor(parts: Io, proc: Process) {
+    this.#parts = parts;
     this.#proc = proc;
   }
 
@@ -138,8 +113,8 @@ export class StepCalls {
 
   async run(call: ToolCall): Promise<ToolCallRecord> {
     const proc = this.#proc;
-    const started = new Date(this.#ports.clock.now()).toISOString();
-    const startedMono = this.#ports.clock.monotonic();
+    const started = new Date(this.#parts.clock.now()).toISOString();
+    const startedMono = this.#parts.clock.monotonic();
     const target = toolNamed(proc, call.name);
     const path = target ? target.entry.path : null;
     let outcome: CallResult;
@@ -147,11 +122,11 @@ export class StepCalls {
       outcome = { state: "cancelled", error: notStarted(proc, call) };
     } else {
       const attempt = (): Promise<CallResult> => this.#attempt(call, target, started);
-      outcome = await this.#ports.drain.call(proc, call.id, attempt);
+      outcome = await this.#parts.drain.call(proc, call.id, attempt);
     }
-    const { asked, waitedMs } = this.#ports.asks.take(proc, call.id);
+    const { asked, waitedMs } = this.#parts.asks.take(proc, call.id);
     const added = instructionText(asked);
-    const inbox = this.#ports.inboxes.settle(proc, call.id, outcome.state === "done");
+    const inbox = this.#parts.inboxes.settle(proc, call.id, outcome.state === "done");
     const modelUse = proc.modelUse.get(call.id);
     proc.modelUse.delete(call.id);
     const waiting = outcome.state !== "done" && this.#isSuspendedWaiting(call);
@@ -165,7 +140,7 @@ export class StepCalls {
       error: outcome.error ? outcome.error.message + added : null,
       error_code: outcome.error?.code ?? null,
       started_at: started,
-      duration_ms: Math.round(this.#ports.clock.monotonic() - startedMono - waitedMs),
+      duration_ms: Math.round(this.#parts.clock.monotonic() - startedMono - waitedMs),
       ...(waitedMs >= 1 && { waited_ms: Math.round(waitedMs) }),
       state: waiting ? "waiting" : outcome.state,
       ...(inbox.length > 0 && { inbox }),
@@ -177,17 +152,17 @@ export class StepCalls {
     proc.record.journal({
       t: "call_end",
       step: proc.step,
-      ts: new Date(this.#ports.clock.now()).toISOString(),
+      ts: new Date(this.#parts.clock.now()).toISOString(),
       call: record,
     });
-    this.#ports.watchers.callEnded(proc, record);
+    this.#parts.watchers.callEnded(proc, record);
     return record;
   }
 
   /** Whether the call waits and its run is suspended. */
   #isSuspendedWaiting(call: ToolCall): boolean {
     const proc = this.#proc;
-    return proc.stopped?.reason === "suspended" && this.#ports.waiting.of(proc, call.id) !== undefined;
+    return proc.stopped?.reason === "suspended" && this.#parts.waiting.of(proc, call.id) !== undefined;
   }
 
   async #attempt(call: ToolCall, target: ProcessTool | undefined, ts: string): Promise<CallResult> {
@@ -217,10 +192,10 @@ export class StepCalls {
     }
     // The run may have been stopped while the disk was written.
     if (proc.stopped || proc.work.interrupted) return { state: "cancelled", error: notStarted(proc, call) };
-    if (this.#ports.waiting.of(proc, call.id) === undefined) proc.toolCalls++;
-    this.#ports.watchers.callBegun(proc, call, path);
+    if (this.#parts.waiting.of(proc, call.id) === undefined) proc.toolCalls++;
+    this.#parts.watchers.callBegun(proc, call, path);
     // A child's own calls count for its parent: the wait for it changes nothing.
-    const over = groupOf(target) === undefined ? this.#ports.changes.call(proc) : undefined;
+    const over = groupOf(target) === undefined ? this.#parts.changes.call(proc) : undefined;
     try {
       return await this.#callDevice(call, target, path);
     } finally {
@@ -234,7 +209,7 @@ export class StepCalls {
    */
   async #beforeEffect(repeatable: boolean, onlyReads: boolean): Promise<void> {
     const { record } = this.#proc;
-    const { changes } = this.#ports;
+    const { changes } = this.#parts;
     const begun = onlyReads && !this.#compared ? changes.begin(this.#proc, true) : undefined;
     if (!onlyReads) this.#compared ??= changes.begin(this.#proc, false);
     if (!this.#durable) this.#durable = record.sync();
@@ -244,7 +219,7 @@ export class StepCalls {
 
   async #callDevice(call: ToolCall, target: ProcessTool, path: string): Promise<CallResult> {
     try {
-      const text = await callDevice(this.#ports, this.#proc, call, target, path);
+      const text = await callDevice(this.#parts, this.#proc, call, target, path);
       return { state: "done", ...(await this.#truncate(call, target, text)) };
     } catch (thrown) {
       const failed = failure(thrown);

@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
+import type { ResumeOptions } from "../../../src/kernel/agents/run-resumer.ts";
 import type { Limits, ProcInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
 import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";

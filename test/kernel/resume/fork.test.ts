@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
+import type { ResumeOptions } from "../../../src/kernel/agents/run-resumer.ts";
 import type { AgentInfo, SkillInfo, SpawnOpts } from "../../../src/kernel/types.ts";
 import type { LLMMessage, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";

@@ -1,8 +1,8 @@
 import { daemonNotFound } from "../../../src/daemons/daemon-state.ts";
+import type { Resumed, ResumeOptions } from "../../../src/kernel/agents/run-resumer.ts";
 import type { Rights } from "../../../src/kernel/capability-manager.ts";
 import type { Interrupted, OutgoingMessage } from "../../../src/kernel/chat/chat-control.ts";
 import { joinEvents } from "../../../src/kernel/events/coalesce-events.ts";
-import type { Resumed, ResumeOptions } from "../../../src/kernel/lifetime/run-resumer.ts";
 import type { ShutdownOptions } from "../../../src/kernel/lifetime/shutdown.ts";
 import type { GateStatus } from "../../../src/kernel/llm/model-gate.ts";
 import type { ProcessEvent, UserMessage } from "../../../src/kernel/process/event.ts";

@@ -4,15 +4,11 @@ import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
-import type { ProcessEvents } from "../events/process-events.ts";
-import type { KernelPorts } from "../kernel-ports.ts";
 import { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import { killed } from "../process/verdict.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { hasEnded, resultOf, type SavedRun } from "../resume/saved-run.ts";
-import type { Drain } from "../tools/drain.ts";
-import type { WaitingCalls } from "../tools/waiting-calls.ts";
+import type { Processes } from "../tiers/processes.ts";
 import {
   type AgentInfo,
   type ChildRequest,
@@ -21,30 +17,14 @@ import {
   SIGINT,
   SIGTERM,
   type SpawnOpts,
-  type Wake,
 } from "../types.ts";
-import type { Units } from "../units/units.ts";
-import type { LifecycleEvents } from "./lifecycle-events.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
-interface ChildAgentPorts extends Pick<KernelPorts, "uuid" | "runs" | "planChild" | "planChildResume"> {
-  table: ProcessTable;
-  processes: ProcessManager;
-  resumer: RunResumer;
-  events: LifecycleEvents;
-  waiting: WaitingCalls;
-  drain: Drain;
-  /** Suspends a process in the middle of a step. */
-  suspend(proc: Process, reason: string, wake: Wake): void;
-  watchers: ProcessEvents;
-  units: Pick<Units, "startAgent">;
-  /** Notifies its model. */
-  notify(proc: Process, text: string): Promise<void>;
-}
+type ChildAgentParts = Processes & { processes: ProcessManager; resumer: RunResumer };
 
 /** Child agents: spawns them, waits for them, and resumes them with their parent. */
 export class ChildAgents {
-  readonly #ports: ChildAgentPorts;
+  readonly #parts: ChildAgentParts;
   /** The waiting parent of each child. */
   readonly #waiting = new Map<PID, Process>();
   /** Of each parent: the last call that has begun to start its child. */
@@ -52,9 +32,9 @@ export class ChildAgents {
   /** Called at the end of each child that is waited for. */
   readonly #onEnd = new Set<() => void>();
 
-  constructor(ports: ChildAgentPorts) {
-    this.#ports = ports;
-    ports.events.subscribe({
+  constructor(parts: ChildAgentParts) {
+    this.#parts = parts;
+    parts.events.subscribe({
       onResumed: (parent, saved) => this.#resumeChildren(parent, saved),
     });
   }
@@ -71,7 +51,7 @@ export class ChildAgents {
    * with EXHAUSTED when the parent's budget allows no child, and with the signal's reason on abort.
    */
   async run(parent: Process, wish: ChildRequest, callId: string, signal: AbortSignal): Promise<ProcInfo> {
-    const { suspend, waiting } = this.#ports;
+    const { suspend, waiting } = this.#parts;
     const on = waiting.of(parent, callId);
     const child =
       on?.on === "child"
@@ -98,7 +78,7 @@ export class ChildAgents {
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const child = await this.#spawn(parent, wish, {}, signal);
     try {
-      return await this.#ports.units.startAgent(parent, child);
+      return await this.#parts.units.startAgent(parent, child);
     } catch (thrown) {
       child.stop(killed(SIGTERM, false));
       throw thrown;
@@ -117,9 +97,9 @@ export class ChildAgents {
       if (openStep?.settled.has(callId)) await this.#countEnded(parent, on.uuid);
     }
     for (const { uuid, exit_reason } of info.children) {
-      if (exit_reason !== "suspended" || waited.has(uuid) || this.#ports.table.findByUuid(uuid)) continue;
+      if (exit_reason !== "suspended" || waited.has(uuid) || this.#parts.table.findByUuid(uuid)) continue;
       try {
-        const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
+        const child = await this.#parts.runs(parent.spec.opts.project.dataDir).info(uuid);
         if (!child) continue;
         requireOwn(child);
         if (hasEnded(child)) takeResult(parent, child);
@@ -128,7 +108,7 @@ export class ChildAgents {
         // Parent and child are being suspended again.
         if (parent.stopped) return;
         const why = messageOf(thrown);
-        await this.#ports.notify(
+        await this.#parts.notifyAsKernel(
           parent,
           `Your child ${uuid}, which was suspended with you, could not be resumed: ${why}`,
         );
@@ -139,12 +119,12 @@ export class ChildAgents {
   /** Charges the parent for the child of a call that ended in the open step: a crash loses what no step has recorded. */
   async #countEnded(parent: Process, uuid: string): Promise<void> {
     try {
-      const child = await this.#ports.runs(parent.spec.opts.project.dataDir).info(uuid);
+      const child = await this.#parts.runs(parent.spec.opts.project.dataDir).info(uuid);
       if (child && !child.foreign && hasEnded(child)) takeResult(parent, child);
     } catch (thrown) {
       const why = messageOf(thrown);
       const text = `The record of your child ${uuid} can't be read, so what it used is not counted: ${why}`;
-      await this.#ports.notify(parent, text);
+      await this.#parts.notifyAsKernel(parent, text);
     }
   }
 
@@ -155,10 +135,10 @@ export class ChildAgents {
     callId: string,
     signal: AbortSignal,
   ): Promise<Process> {
-    const { waiting, drain } = this.#ports;
+    const { waiting, drain } = this.#parts;
     // Before anything is recorded or loaded: a model may repeat a refused request many times.
     if (!this.#waitsForSlot(parent)) parent.spec.budget.requireRoom(parent.elapsedMs);
-    const uuid = this.#ports.uuid();
+    const uuid = this.#parts.uuid();
     try {
       // Recorded at once, also when the call has to wait for others: then it is certain that it did nothing.
       const recorded = waiting.begin(parent, callId, { on: "child", uuid });
@@ -224,7 +204,7 @@ export class ChildAgents {
     as: Pick<SpawnOpts, "uuid" | "parentCall">,
     signal: AbortSignal,
   ): Promise<Process> {
-    const { table, processes, planChild, watchers } = this.#ports;
+    const { table, processes, planChild, watchers } = this.#parts;
     await this.#slot(parent, signal);
     parent.spec.budget.requireRoom(parent.elapsedMs);
     const { agent, opts, notices } = await planChild(parent.uuid, wish);
@@ -241,8 +221,8 @@ export class ChildAgents {
     callId: string,
     signal: AbortSignal,
   ): Promise<Process | ProcInfo> {
-    const { table, resumer } = this.#ports;
-    const runs = this.#ports.runs(parent.spec.opts.project.dataDir);
+    const { table, resumer } = this.#parts;
+    const runs = this.#parts.runs(parent.spec.opts.project.dataDir);
     const here = table.findByUuid(uuid);
     if (here && !here.exit) return adopt(parent, here, callId);
     if (here) await resumer.gone(here);
@@ -262,7 +242,7 @@ export class ChildAgents {
   }
 
   async #resumeChild(parent: Process, uuid: string, parentCall?: string): Promise<Process> {
-    const { table, planChildResume, watchers } = this.#ports;
+    const { table, planChildResume, watchers } = this.#parts;
     const { agent, opts, notices } = await planChildResume(parent.uuid, uuid);
     const child = table.get(await this.#resume(parent, uuid, agent, { ...opts, notices, parentCall }));
     charge(parent, uuid, child.spec.budget);
@@ -271,7 +251,7 @@ export class ChildAgents {
   }
 
   async #resume(parent: Process, uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<PID> {
-    const { drain, resumer } = this.#ports;
+    const { drain, resumer } = this.#parts;
     try {
       return (await resumer.resume(uuid, agent, { ...opts, parentPid: parent.pid })).pid;
     } catch (thrown) {
@@ -285,7 +265,7 @@ export class ChildAgents {
     const aborted = Promise.withResolvers<never>();
     const ignore = onceAborted(signal, () => aborted.reject(signal.reason));
     try {
-      await Promise.race([this.#ports.processes.wait(child.pid, parent), aborted.promise]);
+      await Promise.race([this.#parts.processes.wait(child.pid, parent), aborted.promise]);
       return child.info();
     } catch (thrown) {
       // An ending parent ends its children itself, in its own order.

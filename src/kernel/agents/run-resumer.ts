@@ -4,9 +4,7 @@ import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { storeImages } from "../conversation/store-images.ts";
 import { namedError } from "../errors/named-error.ts";
-import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
-import type { ProcessTable } from "../process/process-table.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { readFork } from "../resume/fork.ts";
 import { orphanedRecord } from "../resume/orphaned-record.ts";
@@ -15,17 +13,10 @@ import type { Claim } from "../resume/run-claims.ts";
 import { readSavedRun, type SavedRun } from "../resume/saved-run.ts";
 import type { StoredRunPorts } from "../resume/suspended-runs.ts";
 import { notifyUndos } from "../resume/undo-notice.ts";
+import type { Processes } from "../tiers/processes.ts";
 import type { AgentInfo, AttachedImage, PID, ProcInfo, SpawnOpts } from "../types.ts";
-import type { LifecycleEvents } from "./lifecycle-events.ts";
-import type { ProcessRunner } from "./process-runner.ts";
 
-interface RunResumerPorts extends StoredRunPorts {
-  table: ProcessTable;
-  processes: ProcessManager;
-  runner: ProcessRunner;
-  inboxes: Inboxes;
-  events: LifecycleEvents;
-}
+type RunResumerParts = Processes & StoredRunPorts & { processes: ProcessManager };
 
 export interface ResumeOptions {
   /** A message of the user, for the model. */
@@ -53,10 +44,10 @@ export interface Resumed {
 
 /** Makes new processes for runs that have ended, were suspended or were interrupted. */
 export class RunResumer {
-  readonly #ports: RunResumerPorts;
+  readonly #parts: RunResumerParts;
 
-  constructor(ports: RunResumerPorts) {
-    this.#ports = ports;
+  constructor(parts: RunResumerParts) {
+    this.#parts = parts;
   }
 
   /** See LifecycleManager.resume. */
@@ -71,7 +62,7 @@ export class RunResumer {
     try {
       const known = await this.#require(uuid, opts);
       if (!o.fork?.adopt) requireOwn(known);
-      if (!o.fork) claim = await this.#ports.claims.take(uuid, opts.project.dataDir, "resume");
+      if (!o.fork) claim = await this.#parts.claims.take(uuid, opts.project.dataDir, "resume");
       const saved = await (o.fork
         ? this.#readFork(uuid, agent, opts, o.fork)
         : this.#read(uuid, agent, opts));
@@ -79,16 +70,16 @@ export class RunResumer {
       handedOn = true;
       let made = uuid;
       let seq: number | undefined;
-      const pid = await this.#ports.processes.resume(saved, agent, opts, async (proc) => {
+      const pid = await this.#parts.processes.resume(saved, agent, opts, async (proc) => {
         made = proc.uuid;
-        if (!saved.fork) this.#ports.runner.pendingRecords.forget(uuid);
+        if (!saved.fork) this.#parts.runner.pendingRecords.forget(uuid);
         if (saved.info.moved_from !== undefined && saved.progress.answered === null)
           await this.#notify(proc, movedNews(saved.info, saved.info.moved_from));
         if (!saved.fork) await this.#notifyUndos(proc, opts);
         const images = await storeImages(proc.record, o.images);
         if (news) seq = await this.#notify(proc, news, images, o.key);
         // Before its first step: otherwise it might end before its children are resumed.
-        if (!saved.fork) await this.#ports.events.resumed(proc, saved);
+        if (!saved.fork) await this.#parts.events.resumed(proc, saved);
       });
       return { pid, uuid: made, step: saved.history.step, seq };
     } catch (thrown) {
@@ -102,24 +93,24 @@ export class RunResumer {
   /** Resolves when a process that has ended is reaped and its record says how it ended. */
   async gone(proc: Process): Promise<void> {
     await proc.done;
-    await this.#ports.runner.reap(proc);
-    this.#ports.runner.pendingRecords.retry();
+    await this.#parts.runner.reap(proc);
+    this.#parts.runner.pendingRecords.retry();
   }
 
   async #require(uuid: string, opts: SpawnOpts): Promise<ProcInfo> {
-    const info = await this.#ports.runs(opts.project.dataDir).info(uuid);
+    const info = await this.#parts.runs(opts.project.dataDir).info(uuid);
     if (info) return info;
     throw noRun(uuid);
   }
 
   async #read(uuid: string, agent: AgentInfo | null, opts: SpawnOpts): Promise<SavedRun> {
-    const { table, runner, kernelAlive, sweepPrograms } = this.#ports;
+    const { table, runner, kernelAlive, sweepPrograms } = this.#parts;
     const here = table.findByUuid(uuid);
     if (here && !here.exit) throw alive(here.pid);
     // It has ended, but holds resources of the run until it is reaped.
     if (here) await this.gone(here);
     else runner.pendingRecords.retry();
-    const runs = this.#ports.runs(opts.project.dataDir);
+    const runs = this.#parts.runs(opts.project.dataDir);
     const left = await orphanedRecord(runs, uuid, kernelAlive);
     if (!left) throw noRun(uuid);
     const { info, held } = left;
@@ -137,7 +128,7 @@ export class RunResumer {
     opts: SpawnOpts,
     o: { step?: number; adopt?: boolean },
   ): Promise<SavedRun> {
-    const { table, runner, clock, runs } = this.#ports;
+    const { table, runner, clock, runs } = this.#parts;
     runner.pendingRecords.retry();
     // The process knows more than its record.
     const live = o.adopt ? undefined : table.findByUuid(uuid);
@@ -147,18 +138,18 @@ export class RunResumer {
   }
 
   #notifyUndos(proc: Process, { project }: SpawnOpts): Promise<void> {
-    const { clock, runs } = this.#ports;
+    const { clock, runs } = this.#parts;
     return notifyUndos(proc, runs(project.dataDir), clock.now(), async (text) => {
       await this.#notify(proc, { kind: "notice", source: "rnix", text });
     });
   }
 
   async #notify(proc: Process, news: ResumeNews, images: ImageRef[] = [], key?: string): Promise<number> {
-    const ts = new Date(this.#ports.clock.now()).toISOString();
+    const ts = new Date(this.#parts.clock.now()).toISOString();
     const text = proc.secrets.hide(news.text);
     const more = { ...(images.length > 0 && { images }), ...(key !== undefined && { key }) };
     const draft = news.kind === "input" ? { ...news, ...more } : news;
-    const { seq } = await this.#ports.inboxes.put(proc, { ...draft, text, ts });
+    const { seq } = await this.#parts.inboxes.put(proc, { ...draft, text, ts });
     return seq;
   }
 }

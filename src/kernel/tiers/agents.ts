@@ -1,0 +1,36 @@
+/** The fourth tier of the kernel's parts: what an agent's process does, and how its run is resumed. */
+
+import { ChildAgents } from "../agents/child-agents.ts";
+import { RunResumer } from "../agents/run-resumer.ts";
+import { ChatControl } from "../chat/chat-control.ts";
+import { StartMounts } from "../lifetime/start-mounts.ts";
+import { reason } from "../loop/reasoning-loop.ts";
+import { ProcessManager } from "../process-manager.ts";
+import { RunClaims } from "../resume/run-claims.ts";
+import type { Processes } from "./processes.ts";
+
+export interface Agents extends ReturnType<typeof buildAgents> {}
+
+export function buildAgents(parts: Processes) {
+  const { events, kernelAlive, kernelId, units } = parts;
+  const processes = new ProcessManager({
+    ...parts,
+    reason: (proc) => reason(parts, proc),
+    startMounts: new StartMounts(parts),
+  });
+  const stored = {
+    ...parts,
+    processes,
+    claims: new RunClaims(parts),
+    // Of this kernel, only runs in its table are alive.
+    kernelAlive: (id: string): boolean => id !== kernelId && kernelAlive(id),
+  };
+  const resumer = new RunResumer(stored);
+  const agents = new ChildAgents({ ...stored, resumer });
+  // After the children: those that were units are units again.
+  events.subscribe({
+    onResumed: (proc, { units: before, unread }) => units.resumed(proc, before, unread),
+    onEnded: (uuid) => void units.endParked(uuid),
+  });
+  return { ...stored, resumer, agents, chats: new ChatControl(parts) };
+}

@@ -1,0 +1,77 @@
+/** The first tier of the kernel's parts: what every other part uses. */
+
+import { TreeBudget } from "../budget/budget.ts";
+import { ContextManager } from "../context-manager.ts";
+import { Conversations } from "../conversation/conversations.ts";
+import { Debugger } from "../debugger.ts";
+import { namedError } from "../errors/named-error.ts";
+import { ProcessEvents } from "../events/process-events.ts";
+import { asUserMessage } from "../ipc/inbox.ts";
+import { Inboxes } from "../ipc/inboxes.ts";
+import type { KernelPorts } from "../kernel-ports.ts";
+import { LifecycleEvents } from "../lifetime/lifecycle-events.ts";
+import type { Process } from "../process/process.ts";
+import type { ProcessTool } from "../process/process-spec.ts";
+import { ProcessTable } from "../process/process-table.ts";
+import { suspendedFor } from "../process/verdict.ts";
+import { appendTools, awaitMounts, deferredTools, loadTools } from "../tools/tool-catalog.ts";
+import type { SuspendCause, Wake } from "../types.ts";
+
+/** The ports, the process table, conversations, inboxes, budget, trace and events. */
+export interface Core extends ReturnType<typeof buildCore> {}
+
+export function buildCore(ports: KernelPorts) {
+  const { clock } = ports;
+  const debug = new Debugger(clock);
+  const contexts = new Conversations();
+  const log = (level: "debug" | "info" | "warn", source: string, text: string): void =>
+    ports.log?.(level, source, text);
+  const warn = (source: string, text: string): void => log("warn", source, text);
+  const table = new ProcessTable();
+  const watchers = new ProcessEvents({ clock, table });
+  const inboxes = new Inboxes((proc, entry) => {
+    if (entry.kind === "input")
+      watchers.emit(proc, { type: "message", state: "queued", ...asUserMessage(entry) });
+  });
+  const notify = async (proc: Process, source: string, text: string): Promise<void> => {
+    const ts = new Date(clock.now()).toISOString();
+    await inboxes.put(proc, { kind: "notice", ts, source, text });
+  };
+  return {
+    ...ports,
+    debug,
+    contexts,
+    inboxes,
+    log,
+    warn,
+    table,
+    ctx: new ContextManager({ contexts, debug }),
+    budget: TreeBudget.forKernel(ports.liveProcesses ?? null),
+    watchers,
+    events: new LifecycleEvents(),
+    /** Puts a notice into the inbox of a process, for its model. */
+    notify,
+    notifyAsKernel: (proc: Process, text: string): Promise<void> => notify(proc, "kernel", text),
+    /** Shows a live process the tools that it may use and was not shown yet. */
+    showNewTools: (proc: Process): void => void appendTools(proc, contexts),
+    /** What the tool ToolSearch does. */
+    deferredTools: {
+      deferred: deferredTools,
+      ready: awaitMounts,
+      load: (proc: Process, tools: readonly ProcessTool[]): void => loadTools(proc, contexts, tools),
+    },
+    /** Writes a change of the process to its record. A failure is logged; the change stands. */
+    async saveInfo(proc: Process): Promise<void> {
+      try {
+        proc.record.info(proc.info());
+      } catch (thrown) {
+        warn(`PID ${proc.pid}`, `record: ${namedError(thrown, "record", proc.pid).message}`);
+      }
+    },
+    /** Suspends a process by itself in the middle of a step; its task ends soon after. */
+    suspend(proc: Process, reason: string, wake: Wake, cause?: SuspendCause): void {
+      const args = { pid: proc.pid, reason, wake };
+      debug.callNow(proc, proc, "Suspend", args, () => proc.stop(suspendedFor(reason, { wake, cause })));
+    },
+  };
+}
