@@ -1,5 +1,7 @@
 /** The syscalls of a run's life beyond one process: checkpoint, suspend, resume. */
 
+import type { Signal } from "../lib/signals.ts";
+import { SIGPAUSE, SIGRESUME } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Resumed, ResumeOptions } from "./agents/run-resumer.ts";
 import type { ModelChoice } from "./chat/chat-control.ts";
@@ -7,8 +9,7 @@ import { type LifecycleParts, Shutdown, type ShutdownOptions } from "./lifetime/
 import type { Process } from "./process/process.ts";
 import { killed, suspendedFor } from "./process/verdict.ts";
 import { type GivenAnswer, SuspendedRuns } from "./resume/suspended-runs.ts";
-import type { AgentInfo, ExitStatus, PID, ProcInfo, Signal, SpawnOpts, Wake } from "./types.ts";
-import { SIGPAUSE, SIGRESUME } from "./types.ts";
+import type { AgentInfo, ExitStatus, PID, ProcInfo, SpawnOpts, Wake } from "./types.ts";
 
 /** How much of a run is on disk. */
 interface CheckpointInfo {

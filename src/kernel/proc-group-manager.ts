@@ -1,11 +1,12 @@
 /** The syscalls of process groups. */
 
+import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import { assertSignal, type SignalManager } from "./signal-manager.ts";
 import type { Core } from "./tiers/core.ts";
-import type { PID, Signal } from "./types.ts";
+import type { PID } from "./types.ts";
 
 /** The name of a process group: 1 to 64 of letters, digits and `._:-`. */
 type PGID = string;

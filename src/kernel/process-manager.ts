@@ -1,6 +1,7 @@
 /** The syscalls of processes: spawn, kill, list, information. */
 
 import { orAborted } from "../lib/cancellation.ts";
+import type { Signal } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { namedError } from "./errors/named-error.ts";
 import { type ChildEffects, requireEffects } from "./lifetime/child-effects.ts";
@@ -11,16 +12,7 @@ import { identityOf, type ProcessIdentity } from "./process/process-info.ts";
 import type { SavedRun } from "./resume/saved-run.ts";
 import { assertSignal, type Disposition } from "./signal-manager.ts";
 import type { Processes } from "./tiers/processes.ts";
-import type {
-  AgentInfo,
-  ExitStatus,
-  InheritedOpts,
-  PID,
-  ProcessKind,
-  ProcInfo,
-  Signal,
-  SpawnOpts,
-} from "./types.ts";
+import type { AgentInfo, ExitStatus, InheritedOpts, PID, ProcessKind, ProcInfo, SpawnOpts } from "./types.ts";
 
 /** Characters of an intent in the trace; the record has all. */
 const INTENT_SHOWN = 200;

@@ -1,13 +1,14 @@
 /** The syscalls of signals. */
 
 import type { Timer } from "../lib/clock.ts";
+import type { Signal } from "../lib/signals.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import type { Process } from "./process/process.ts";
 import type { ResourceHolder } from "./process/resource-holder.ts";
 import { killed } from "./process/verdict.ts";
 import type { Core } from "./tiers/core.ts";
-import type { PID, Signal } from "./types.ts";
-import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "./types.ts";
+import type { PID } from "./types.ts";
 
 /**
  * What a process does with a signal instead of the default. It is called at once, also while the process is paused.

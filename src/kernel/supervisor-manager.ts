@@ -1,6 +1,7 @@
 /** The syscalls of supervisors. */
 
 import { onceAborted } from "../lib/cancellation.ts";
+import { SIGTERM } from "../lib/signals.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { bareAgent } from "./process/bare-agent.ts";
 import type { Process } from "./process/process.ts";
@@ -10,7 +11,7 @@ import { checkSpec, type SupervisorSpec } from "./supervisor/spec.ts";
 import { planned, type SupervisorParts } from "./supervisor/start-child.ts";
 import { Supervisor } from "./supervisor/supervisor.ts";
 import type { Agents } from "./tiers/agents.ts";
-import { type ExitStatus, type PID, SIGTERM } from "./types.ts";
+import type { ExitStatus, PID } from "./types.ts";
 
 /**
  * SpawnSupervisor, StopSupervisor, SupervisorChildren, RestartChild. `by` is the calling

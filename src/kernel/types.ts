@@ -25,19 +25,6 @@ import type { DeviceEntry } from "../vfs/registry.ts";
 
 export type PID = number;
 
-export const SIGTERM = 1;
-export const SIGKILL = 2;
-export const SIGINT = 3;
-export const SIGPAUSE = 4;
-export const SIGRESUME = 5;
-export type Signal = 1 | 2 | 3 | 4 | 5;
-
-/** The device of the tool Agent. */
-export const AGENT_PATH = "/dev/kernel/agent";
-/** The devices of the tools SendMessage and ReadMessages. */
-export const SEND_MESSAGE = "/dev/kernel/send_message";
-export const READ_MESSAGES = "/dev/kernel/read_messages";
-
 /** The kinds of processes. Only agents reason and have a model. */
 export type ProcessKind = "agent" | "supervisor" | "command";
 

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { type Facts, Permissions } from "../../src/kernel/permission/permissions.ts";
 import type { Process } from "../../src/kernel/process/process.ts";
-import { type PID, SIGKILL } from "../../src/kernel/types.ts";
+import type { PID } from "../../src/kernel/types.ts";
+import { SIGKILL } from "../../src/lib/signals.ts";
 import { type Device, O_RDWR, SyscallError } from "../../src/plugin/index.ts";
 import { codeOf } from "../support/failure.ts";
 import { idle } from "../support/idle.ts";

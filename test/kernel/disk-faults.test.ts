@@ -1,5 +1,5 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { SIGKILL } from "../../src/kernel/types.ts";
+import { SIGKILL } from "../../src/lib/signals.ts";
 import { settled } from "../support/fake-clock.ts";
 import { MemoryDisk, ROOT } from "../support/memory-disk.ts";
 import { until } from "../support/until.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/lib/signals.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { realFs } from "../../src/store/files/fs-port.ts";
 import { codeOf } from "../support/failure.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { SIGINT, SIGPAUSE, SIGRESUME, type Signal } from "../../src/kernel/types.ts";
+import { SIGINT, SIGPAUSE, SIGRESUME, type Signal } from "../../src/lib/signals.ts";
 import { codeNow } from "../support/failure.ts";
 import { KernelHarness, silent } from "../support/kernel.ts";
 import { seeded } from "../support/seeded.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../src/lib/signals.ts";
 import { type LLMEvent, SyscallError } from "../../src/plugin/index.ts";
 import { type FsPort, realFs } from "../../src/store/files/fs-port.ts";
 import type { Action } from "../../src/store/runs/schema.ts";

@@ -1,14 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import {
-  type ExitStatus,
-  SIGINT,
-  SIGKILL,
-  SIGPAUSE,
-  SIGRESUME,
-  SIGTERM,
-  type Signal,
-  type SyscallEvent,
-} from "../../src/kernel/types.ts";
+import type { ExitStatus, SyscallEvent } from "../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../src/lib/signals.ts";
 import type { FsPort } from "../../src/store/files/fs-port.ts";
 import { codeNow } from "../support/failure.ts";
 import { FakeClock, settled } from "../support/fake-clock.ts";

@@ -1,15 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import {
-  type ExitStatus,
-  type PID,
-  type ProviderChoice,
-  SIGINT,
-  SIGKILL,
-  SIGPAUSE,
-  SIGRESUME,
-  SIGTERM,
-  type Signal,
-} from "../../src/kernel/types.ts";
+import type { ExitStatus, PID, ProviderChoice } from "../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../src/lib/signals.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { settled } from "../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../support/kernel.ts";

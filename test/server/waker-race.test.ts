@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
-import { type PID, SIGKILL, SIGTERM } from "../../src/kernel/types.ts";
+import type { PID } from "../../src/kernel/types.ts";
 import { loggerTo } from "../../src/lib/logger.ts";
+import { SIGKILL, SIGTERM } from "../../src/lib/signals.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { KernelEvents } from "../../src/server/boot/kernel-events.ts";
 import type { Waker } from "../../src/server/recovery/waker.ts";

@@ -1,6 +1,6 @@
 /** `rnix continue`: continues paused processes and their descendants. */
 
-import { SIGRESUME } from "../../kernel/types.ts";
+import { SIGRESUME } from "../../lib/signals.ts";
 import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../processes/signal-processes.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";

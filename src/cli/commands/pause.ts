@@ -1,6 +1,6 @@
 /** `rnix pause`: pauses processes and their descendants. */
 
-import { SIGPAUSE } from "../../kernel/types.ts";
+import { SIGPAUSE } from "../../lib/signals.ts";
 import { defineCommand } from "../command.ts";
 import { signalProcesses } from "../processes/signal-processes.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";

@@ -1,7 +1,7 @@
 /** Sends a signal to the processes that a command names. */
 
-import type { Signal } from "../../kernel/types.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import type { Signal } from "../../lib/signals.ts";
 import { EXIT, exitCodeOf } from "../exit.ts";
 import { type Io, withWire } from "../io.ts";
 import { plural } from "../output/format.ts";

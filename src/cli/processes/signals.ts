@@ -1,7 +1,7 @@
 /** Parses signal names and explains wrong signal flags. */
 
-import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../kernel/types.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../lib/signals.ts";
 import { usageError } from "../exit.ts";
 
 /** The kernel's signals by name. Their numbers differ from those of Unix. */

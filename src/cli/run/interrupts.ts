@@ -1,8 +1,8 @@
 /** Handles Ctrl-C and other signals while a command runs. */
 
 import { isServerError } from "../../client/client.ts";
-import { SIGINT } from "../../kernel/types.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { SIGINT } from "../../lib/signals.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { Io, Session } from "../io.ts";

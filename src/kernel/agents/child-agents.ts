@@ -2,6 +2,7 @@
 
 import { onceAborted, orAborted } from "../../lib/cancellation.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { SIGINT, SIGTERM } from "../../lib/signals.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import { Process } from "../process/process.ts";
@@ -9,15 +10,7 @@ import { killed } from "../process/verdict.ts";
 import type { ProcessManager } from "../process-manager.ts";
 import { hasEnded, resultOf, type SavedRun } from "../resume/saved-run.ts";
 import type { Processes } from "../tiers/processes.ts";
-import {
-  type AgentInfo,
-  type ChildRequest,
-  type PID,
-  type ProcInfo,
-  SIGINT,
-  SIGTERM,
-  type SpawnOpts,
-} from "../types.ts";
+import type { AgentInfo, ChildRequest, PID, ProcInfo, SpawnOpts } from "../types.ts";
 import type { RunResumer } from "./run-resumer.ts";
 
 type ChildAgentParts = Processes & { processes: ProcessManager; resumer: RunResumer };

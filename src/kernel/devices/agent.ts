@@ -1,8 +1,9 @@
 /** The tool Agent, which runs a child agent. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import type { ChildAgents } from "../agents/child-agents.ts";
-import { AGENT_PATH, type ChildRequest, type ProcInfo } from "../types.ts";
+import type { ChildRequest, ProcInfo } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 
 /** Maximum characters of a failed child's last text that its parent gets. */

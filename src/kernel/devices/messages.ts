@@ -1,9 +1,9 @@
 /** The tools SendMessage and ReadMessages. */
 
+import { READ_MESSAGES, SEND_MESSAGE } from "../../vfs/kernel-paths.ts";
 import { ENTRY_BYTES } from "../ipc/inbox.ts";
 import { messagesText } from "../ipc/wording.ts";
 import type { IpcManager } from "../ipc-manager.ts";
-import { READ_MESSAGES, SEND_MESSAGE } from "../types.ts";
 import type { KernelTool } from "./tool-device.ts";
 
 /** ReadMessages returns this long before its deadline: no message is no failure. */

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onceAborted } from "../../lib/cancellation.ts";
 import { nearestName } from "../../lib/edit-distance.ts";
+import { SIGTERM } from "../../lib/signals.ts";
 import { type Data, SyscallError, type ToolCall } from "../../plugin/index.ts";
 import { RecordSeal } from "../../store/runs/record-seal.ts";
 import { RunWriter } from "../../store/runs/run-store.ts";
@@ -22,7 +23,7 @@ import { type CallState, callDevice, devicePath, stateOf } from "../tools/device
 import { callPath } from "../tools/path-call.ts";
 import { toolNamed, usableTools } from "../tools/tool-catalog.ts";
 import { checkToolInput } from "../tools/tool-input.ts";
-import { SIGTERM, type SpawnOpts } from "../types.ts";
+import type { SpawnOpts } from "../types.ts";
 import type { AskedPart } from "./prompt-parts.ts";
 
 /** A call that no model makes: of a tool, or of one path. */

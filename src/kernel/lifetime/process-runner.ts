@@ -1,12 +1,12 @@
 /** Runs the task of a process, and ends the process. */
 
+import { SIGTERM } from "../../lib/signals.ts";
 import type { SyscallError } from "../../plugin/index.ts";
 import { namedError } from "../errors/named-error.ts";
 import type { Process } from "../process/process.ts";
 import { killed, type RunOutcome, suspendedFor, verdict } from "../process/verdict.ts";
 import type { Io } from "../tiers/io.ts";
 import type { ExitStatus, ProcInfo } from "../types.ts";
-import { SIGTERM } from "../types.ts";
 import { PendingRecords } from "./pending-records.ts";
 import { type Holders, type ReapPorts, reapProcess } from "./reap.ts";
 

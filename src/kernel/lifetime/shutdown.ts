@@ -1,11 +1,12 @@
 /** Ends all processes when the kernel shuts down. */
 
+import { SIGKILL } from "../../lib/signals.ts";
 import type { InitManager } from "../init-manager.ts";
 import type { Process } from "../process/process.ts";
 import { killed, suspendedFor } from "../process/verdict.ts";
 import { resumesByItself } from "../resume/auto-resume-rule.ts";
 import type { Agents } from "../tiers/agents.ts";
-import { type ExitStatus, SIGKILL, type SuspendCause } from "../types.ts";
+import type { ExitStatus, SuspendCause } from "../types.ts";
 
 export type LifecycleParts = Agents & { init: InitManager };
 

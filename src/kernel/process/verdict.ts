@@ -1,10 +1,11 @@
 /** Derives the exit code and reason of a run from how its task ended. */
 
 import { failedCheck } from "../../lib/check-attempts.ts";
+import type { Signal } from "../../lib/signals.ts";
+import { SIGINT, SIGKILL } from "../../lib/signals.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { CheckResult, ChildResult } from "../../store/runs/schema.ts";
-import type { ExitReason, ExitStatus, Signal, SuspendCause, Wake } from "../types.ts";
-import { SIGINT, SIGKILL } from "../types.ts";
+import type { ExitReason, ExitStatus, SuspendCause, Wake } from "../types.ts";
 
 /** How a task ended. */
 export type RunOutcome =

@@ -3,13 +3,13 @@
 import { onceAborted, orAborted, withDeadline } from "../../lib/cancellation.ts";
 import type { Clock } from "../../lib/clock.ts";
 import { messageOf } from "../../lib/error-detail.ts";
+import { SIGTERM } from "../../lib/signals.ts";
 import type { ExecRequest } from "../../plugin/index.ts";
 import { bareAgent } from "../process/bare-agent.ts";
 import type { Process } from "../process/process.ts";
 import { killed, SUSPENDED } from "../process/verdict.ts";
 import type { Agents } from "../tiers/agents.ts";
 import type { ExitStatus, PID, SpawnOpts } from "../types.ts";
-import { SIGTERM } from "../types.ts";
 import { commandTask } from "./command.ts";
 import { type ChildSpec, type ChildStart, type SupervisorSpec, shutdownOf } from "./spec.ts";
 

@@ -1,10 +1,11 @@
 /** Stops a child of a supervisor. */
 
+import { SIGKILL, SIGTERM } from "../../lib/signals.ts";
 import { withTimeout } from "../../lib/timeout.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
 import type { Processes } from "../tiers/processes.ts";
-import { type ExitStatus, SIGKILL, SIGTERM } from "../types.ts";
+import type { ExitStatus } from "../types.ts";
 import type { Shutdown } from "./spec.ts";
 
 /** How to end a child: by a TERM, or by suspending it with this status. */

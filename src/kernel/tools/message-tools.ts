@@ -4,9 +4,10 @@
  */
 
 import type { InboxEntry } from "../../store/runs/schema.ts";
+import { READ_MESSAGES, SEND_MESSAGE } from "../../vfs/kernel-paths.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";
-import { type AgentInfo, READ_MESSAGES, SEND_MESSAGE } from "../types.ts";
+import type { AgentInfo } from "../types.ts";
 
 const PATHS = [SEND_MESSAGE, READ_MESSAGES];
 const NAMED = new RegExp(`\\b(?:SendMessage|ReadMessages)\\b|(?:${PATHS.join("|")})\\b`);

@@ -1,7 +1,7 @@
 /** Decides which tool calls of an answer run in parallel, and runs them in order. */
 
+import { AGENT_PATH } from "../../vfs/kernel-paths.ts";
 import type { ProcessTool } from "../process/process-spec.ts";
-import { AGENT_PATH } from "../types.ts";
 
 /** Maximum read-only calls that run in parallel. Calls of Agent are limited by `live_children` instead. */
 export const MAX_PARALLEL = 8;

@@ -2,10 +2,10 @@
 
 import { newLifecycleSignal, type Signal } from "../../daemons/signal.ts";
 import type { Clock } from "../../lib/clock.ts";
+import { SIGTERM } from "../../lib/signals.ts";
 import type { Daemon, DaemonSnapshot, DaemonStatus } from "../../plugin/index.ts";
 import type { Process } from "../process/process.ts";
 import { killed } from "../process/verdict.ts";
-import { SIGTERM } from "../types.ts";
 
 interface AgentUnitOptions {
   id: string;

@@ -1,7 +1,7 @@
 /** The method kill. */
 
 import { z } from "zod";
-import { SIGTERM } from "../../kernel/types.ts";
+import { SIGTERM } from "../../lib/signals.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

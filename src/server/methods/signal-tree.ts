@@ -1,7 +1,7 @@
 /** The method signal_tree. */
 
 import { z } from "zod";
-import { SIGPAUSE } from "../../kernel/types.ts";
+import { SIGPAUSE } from "../../lib/signals.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import { method } from "./method.ts";

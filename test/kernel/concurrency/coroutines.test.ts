@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Coroutine } from "../../../src/kernel/concurrency-manager.ts";
-import { SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGTERM } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { KernelHarness, silent } from "../../support/kernel.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Thread } from "../../../src/kernel/concurrency-manager.ts";
-import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, says, script, silent, toolDevice } from "../../support/kernel.ts";

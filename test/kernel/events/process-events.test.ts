@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { ProcessEvent } from "../../../src/kernel/process/event.ts";
-import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import type { Channel } from "../../../src/lib/channel.ts";
+import { SIGPAUSE, SIGRESUME } from "../../../src/lib/signals.ts";
 import { type Device, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock, settled } from "../../support/fake-clock.ts";
 import {

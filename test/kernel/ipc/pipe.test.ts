@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { PIPE_BYTES, Pipe } from "../../../src/kernel/ipc/pipe.ts";
-import { SIGKILL } from "../../../src/kernel/types.ts";
+import { SIGKILL } from "../../../src/lib/signals.ts";
 import { SyscallError, type VFSFile } from "../../../src/plugin/index.ts";
 import { settled as ended, expectCode, expectStat } from "../../support/conformance/vfs-file.ts";
 import { codeOf, failure } from "../../support/failure.ts";

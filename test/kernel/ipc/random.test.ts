@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Process } from "../../../src/kernel/process/process.ts";
-import { SIGKILL, SIGPAUSE, SIGRESUME, type Signal } from "../../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, type Signal } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { KernelHarness, says, script } from "../../support/kernel.ts";

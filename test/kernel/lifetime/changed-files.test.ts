@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { appendFileSync, chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGTERM } from "../../../src/lib/signals.ts";
 import { calls, KernelHarness, says, script, toolDevice } from "../../support/kernel.ts";
 
 /** A run that changes a file in a git work tree which says these things to git. */

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Task } from "../../../src/kernel/lifetime/process-runner.ts";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
-import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/lib/signals.ts";
 import { type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { ProcInfo } from "../../../src/kernel/types.ts";
-import { SIGPAUSE } from "../../../src/kernel/types.ts";
+import { SIGPAUSE } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelHarness, silent } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ResumeOptions } from "../../../src/kernel/agents/run-resumer.ts";
 import type { Limits, ProcInfo, SpawnOpts } from "../../../src/kernel/types.ts";
-import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/lib/signals.ts";
 import { type LLMEvent, SyscallError } from "../../../src/plugin/index.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { calls, KernelHarness, type Model, says, silent, toolDevice, usage } from "../../support/kernel.ts";

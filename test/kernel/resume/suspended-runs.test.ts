@@ -1,6 +1,7 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { resultOf } from "../../../src/kernel/resume/saved-run.ts";
-import { type ProcInfo, SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
+import type { ProcInfo } from "../../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGPAUSE, SIGTERM } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import { KernelHarness, says, silent } from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";

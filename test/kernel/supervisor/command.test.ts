@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { SIGKILL } from "../../../src/kernel/types.ts";
+import { SIGKILL } from "../../../src/lib/signals.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";

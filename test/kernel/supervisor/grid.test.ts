@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { RestartPolicy, Strategy } from "../../../src/kernel/supervisor/spec.ts";
-import { type PID, SIGINT, SIGKILL, SIGTERM } from "../../../src/kernel/types.ts";
+import type { PID } from "../../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGTERM } from "../../../src/lib/signals.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { RestartPolicy, Strategy } from "../../../src/kernel/supervisor/spec.ts";
-import { type PID, SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/kernel/types.ts";
+import type { PID } from "../../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM } from "../../../src/lib/signals.ts";
 import { seeded } from "../../support/seeded.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";

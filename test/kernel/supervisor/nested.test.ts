@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { type PID, SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../src/kernel/types.ts";
+import type { PID } from "../../../src/kernel/types.ts";
+import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../src/lib/signals.ts";
 import { Supervised } from "../../support/supervised.ts";
 import { until } from "../../support/until.ts";
 

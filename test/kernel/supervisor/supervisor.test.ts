@@ -1,14 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Strategy } from "../../../src/kernel/supervisor/spec.ts";
-import {
-  type PID,
-  SIGKILL,
-  SIGPAUSE,
-  SIGRESUME,
-  SIGTERM,
-  type Signal,
-  type SpawnOpts,
-} from "../../../src/kernel/types.ts";
+import type { PID, SpawnOpts } from "../../../src/kernel/types.ts";
+import { SIGKILL, SIGPAUSE, SIGRESUME, SIGTERM, type Signal } from "../../../src/lib/signals.ts";
 import { failure } from "../../support/failure.ts";
 import { settled } from "../../support/fake-clock.ts";
 import { Supervised } from "../../support/supervised.ts";

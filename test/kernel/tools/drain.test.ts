@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { ChildSpec } from "../../../src/kernel/supervisor/spec.ts";
-import { SIGPAUSE, SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGPAUSE, SIGTERM } from "../../../src/lib/signals.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script, silent, toolDevice } from "../../support/kernel.ts";
 import { crashInto } from "../../support/sealed-record.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
-import { SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGTERM } from "../../../src/lib/signals.ts";
 import { type LLMEvent, type LLMRequest, SyscallError, type ToolService } from "../../../src/plugin/index.ts";
 import type { JournalEntry, ToolCallRecord } from "../../../src/store/runs/schema.ts";
 import { FakeClock } from "../../support/fake-clock.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import daemons from "../../../plugins/daemons.ts";
 import shell from "../../../plugins/shell.ts";
-import { SIGTERM } from "../../../src/kernel/types.ts";
+import { SIGTERM } from "../../../src/lib/signals.ts";
 import type { Device, LLMRequest } from "../../../src/plugin/index.ts";
 import { calls, KernelHarness, type Model, says, script } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";

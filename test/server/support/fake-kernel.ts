@@ -14,14 +14,14 @@ import type {
   PID,
   ProcessDetail,
   ProcInfo,
-  Signal,
   SpawnOpts,
   SyscallEvent,
   Wake,
 } from "../../../src/kernel/types.ts";
-import { SIGPAUSE, SIGRESUME } from "../../../src/kernel/types.ts";
 import type { AskMode } from "../../../src/lib/ask-modes.ts";
 import { Channel } from "../../../src/lib/channel.ts";
+import type { Signal } from "../../../src/lib/signals.ts";
+import { SIGPAUSE, SIGRESUME } from "../../../src/lib/signals.ts";
 import { SyscallError } from "../../../src/plugin/index.ts";
 import type { KernelApi } from "../../../src/server/services.ts";
 import type { RunStore, RunWriter } from "../../../src/store/runs/run-store.ts";

@@ -1,6 +1,6 @@
 /** Ends suspended runs by a signal. */
 
-import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../kernel/types.ts";
+import { SIGINT, SIGKILL, SIGTERM, type Signal } from "../../../lib/signals.ts";
 import type { Services } from "../../services.ts";
 import type { FoundRun } from "./find-run.ts";
 

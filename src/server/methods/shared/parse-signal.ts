@@ -1,6 +1,6 @@
 /** Parses the number of a signal. */
 
-import type { Signal } from "../../../kernel/types.ts";
+import type { Signal } from "../../../lib/signals.ts";
 import { SyscallError } from "../../../plugin/index.ts";
 
 /** Parses the number of a signal. Fails with INVALID for an unknown one. */
