@@ -15,6 +15,8 @@ export interface NamedTool {
 export class Namespace {
   #layers: readonly DeviceRegistry[];
   #own: DeviceRegistry | undefined;
+  /** What its tables offer in this version of them. */
+  #known: { version: number; entries: readonly DeviceEntry[]; tools?: readonly NamedTool[] } | undefined;
 
   constructor(layers: readonly DeviceRegistry[]) {
     this.#layers = layers;
@@ -25,6 +27,7 @@ export class Namespace {
     if (!this.#own) {
       this.#own = new DeviceRegistry();
       this.#layers = [this.#own, ...this.#layers];
+      this.#known = undefined;
     }
     return this.#own;
   }
@@ -59,24 +62,39 @@ export class Namespace {
   }
 
   /** All reachable devices, nearest first, without those that a nearer layer hides. */
-  entries(): DeviceEntry[] {
+  entries(): readonly DeviceEntry[] {
+    return this.#offered().entries;
+  }
+
+  /** All tools, sorted by name. A nearer layer's tool hides a farther one of the same name. */
+  tools(): readonly NamedTool[] {
+    const offered = this.#offered();
+    offered.tools ??= toolsOfAll(offered.entries);
+    return offered.tools;
+  }
+
+  /** Computed once for each state of the tables: a spawn asks several times. */
+  #offered() {
+    let version = 0;
+    for (const layer of this.#layers) version += layer.version;
+    if (this.#known?.version === version) return this.#known;
     const seen = new Map<string, DeviceEntry>();
     for (const layer of this.#layers) {
       for (const entry of layer.entries()) if (!seen.has(entry.path)) seen.set(entry.path, entry);
     }
-    return [...seen.values()];
+    this.#known = { version, entries: [...seen.values()] };
+    return this.#known;
   }
+}
 
-  /** All tools, sorted by name. A nearer layer's tool hides a farther one of the same name. */
-  tools(): NamedTool[] {
-    const byName = new Map<string, NamedTool>();
-    for (const entry of this.entries()) {
-      for (const named of toolsOf(entry)) {
-        if (!byName.has(named.tool.name)) byName.set(named.tool.name, named);
-      }
+function toolsOfAll(entries: readonly DeviceEntry[]): readonly NamedTool[] {
+  const byName = new Map<string, NamedTool>();
+  for (const entry of entries) {
+    for (const named of toolsOf(entry)) {
+      if (!byName.has(named.tool.name)) byName.set(named.tool.name, named);
     }
-    return [...byName.values()].sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
   }
+  return [...byName.values()].sort((a, b) => (a.tool.name < b.tool.name ? -1 : 1));
 }
 
 /** The tools of each device, made once and shared by all processes. */

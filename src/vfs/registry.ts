@@ -32,6 +32,8 @@ const PATH = /^\/(?:[A-Za-z0-9._-]+\/)*[A-Za-z0-9._-]+$/;
 /** One table of devices. Each path is unique. */
 export class DeviceRegistry {
   readonly #entries = new Map<string, DeviceEntry>();
+  /** Grows with each change. */
+  version = 0;
 
   register(entry: DeviceEntry): void {
     if (!PATH.test(entry.path) || entry.path.split("/").some((part) => part === "." || part === "..")) {
@@ -48,9 +50,11 @@ export class DeviceRegistry {
       );
     }
     this.#entries.set(entry.path, entry);
+    this.version++;
   }
 
   unregister(path: string): boolean {
+    this.version++;
     return this.#entries.delete(path);
   }
 

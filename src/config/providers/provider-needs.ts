@@ -55,13 +55,20 @@ export function providerNames(look: Pick<Lookup, "providers" | "devices">): stri
 const FIRST = ["anthropic", "openai", "google", "claude", "cursor"].map((driver) => `${DEVICES}${driver}`);
 
 /** Model devices: those that the search tries first, then the others by name. */
-export function driversOf({ devices }: Devices): DeviceEntry[] {
+export function driversOf({ devices }: Devices): readonly DeviceEntry[] {
+  const entries = devices.entries();
+  const known = drivers.get(entries);
+  if (known) return known;
   const rank = (path: string) => (FIRST.includes(path) ? FIRST.indexOf(path) : FIRST.length);
-  return devices
-    .entries()
+  const found = entries
     .filter(({ path }) => path.startsWith(DEVICES))
     .toSorted((a, b) => rank(a.path) - rank(b.path) || (a.path < b.path ? -1 : 1));
+  drivers.set(entries, found);
+  return found;
 }
+
+/** By the list of all devices, which stays the same until one is added or removed. */
+const drivers = new WeakMap<readonly DeviceEntry[], readonly DeviceEntry[]>();
 
 /** The names of all model drivers. */
 export function driverNames(look: Devices): string[] {

@@ -339,6 +339,11 @@ export class Permissions {
     return this.#shownTools().some((tool) => tool.name === name);
   }
 
+  /** The names of all tools that `showsTool` is true for. */
+  shownNames(): Set<string> {
+    return new Set(this.#shownTools().map(({ name }) => name));
+  }
+
   #shows(tool: ToolFacts): boolean {
     if (this.#denials.some((rule) => coversWholeTool(rule, tool))) return false;
     return this.#limits.every((layer) => layer.some((rule) => touchesTool(rule, tool)));
@@ -370,7 +375,15 @@ export class Permissions {
     return [...this.#allowedDevices];
   }
 
+  /** Rules of every list allow everything, and none denies. */
+  get #isUnlimited(): boolean {
+    return (
+      this.#denials.length === 0 && this.#limits.every((layer) => layer.some(({ kind }) => kind === "all"))
+    );
+  }
+
   #reachedDevices(): string[] {
+    if (this.#isUnlimited) return this.#facts.devices.toSorted();
     const paths = this.#shownTools().map(({ path }) => path);
     return this.#facts.devices
       .filter((device) => paths.some((path) => isAtOrBelow(path, device)) || this.#opensDevice(device))
@@ -378,7 +391,8 @@ export class Permissions {
   }
 
   #shownTools(): readonly ToolFacts[] {
-    this.#shown ??= this.#facts.tools.filter((tool) => this.#shows(tool));
+    const { tools } = this.#facts;
+    this.#shown ??= this.#isUnlimited ? tools : tools.filter((tool) => this.#shows(tool));
     return this.#shown;
   }
 

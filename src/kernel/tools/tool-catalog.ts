@@ -12,12 +12,12 @@ import { isPlanTool, offersPlan } from "./plan-tool.ts";
 /** The tools that a process may use. */
 export function usableTools({ spec, permissions }: Process): Map<string, ProcessTool> {
   const { namespace, agent, budget } = spec;
-  const usable = namespace
-    .tools()
-    .filter(({ tool }) => permissions.showsTool(tool.name))
-    .filter(({ tool }) => tool.name !== "Skill" || agent.deferredSkills.length > 0)
-    .filter(({ tool }) => tool.name !== "Agent" || budget.limits.depth !== 0);
-  return new Map(usable.map((named) => [named.tool.name, named]));
+  const names = permissions.shownNames();
+  if (agent.deferredSkills.length === 0) names.delete("Skill");
+  if (budget.limits.depth === 0) names.delete("Agent");
+  const usable = new Map<string, ProcessTool>();
+  for (const named of namespace.tools()) if (names.has(named.tool.name)) usable.set(named.tool.name, named);
+  return usable;
 }
 
 /** Whether its model can load tools later. */
@@ -26,10 +26,9 @@ export function maySearchTools(proc: Process): boolean {
 }
 
 /** The usable tools that the model may see: message tools and Plan only if they are useful, as each request carries all. */
-function visibleTools(proc: Process): ProcessTool[] {
+function visibleTools(proc: Process, usable = usableTools(proc)): ProcessTool[] {
   const hasPlan = offersPlan(proc.spec.agent, proc.permissions);
-  const usable = [...usableTools(proc).values()];
-  return usable.filter(
+  return [...usable.values()].filter(
     ({ entry }) => (proc.messaging || !isMessageTool(entry.path)) && (hasPlan || !isPlanTool(entry.path)),
   );
 }
@@ -39,8 +38,9 @@ function visibleTools(proc: Process): ProcessTool[] {
  * shown when a tool is deferred. `loaded`: names of deferred tools that the model has loaded already.
  */
 export function showTools(proc: Process, loaded: ReadonlySet<string> = NONE): void {
-  const visible = visibleTools(proc).filter(({ tool }) => !proc.tools.has(tool.name));
-  const search = usableTools(proc).get(TOOL_SEARCH.tool.name);
+  const usable = usableTools(proc);
+  const visible = visibleTools(proc, usable).filter(({ tool }) => !proc.tools.has(tool.name));
+  const search = usable.get(TOOL_SEARCH.tool.name);
   const deferred = new Set(search === undefined ? [] : toDefer(proc, visible, loaded));
   const later = [...proc.starting].flatMap(([prefix, one]) => (one.isPromised ? [] : [`${prefix}*`]));
   for (const named of visible) {

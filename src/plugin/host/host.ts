@@ -77,6 +77,8 @@ export class PluginHost {
   readonly #ports: DiskPorts;
   readonly #stock = new StockPlugins();
   readonly #disk = new Map<string, DiskPlugin>();
+  /** The lease of all runs that have stock plugins only, without settings. */
+  #stockLease: Promise<HostLease> | undefined;
   #closed = false;
 
   constructor({ configDir, beside = compiled ? besideBinary() : null, ...ports }: HostOptions) {
@@ -91,7 +93,14 @@ export class PluginHost {
    */
   async lease(project: HostProject): Promise<HostLease> {
     if (this.#closed) throw new SyscallError("CLOSED", "The plugin host is closed.");
-    const steps = await this.#steps(project);
+    const found = this.#look(project);
+    if (found.length > 0 || Object.keys(project.settings ?? {}).length > 0) return this.#make(found, project);
+    this.#stockLease ??= this.#make([], project);
+    return this.#stockLease;
+  }
+
+  async #make(found: readonly PluginLocation[], project: HostProject): Promise<HostLease> {
+    const steps = await this.#steps(found, project);
     const loaded = await Promise.all(steps.map((step) => this.#load(step, project.settings)));
     return leaseOf(
       steps.map(({ report }) => report),
@@ -138,8 +147,7 @@ export class PluginHost {
   }
 
   /** All plugins, farthest first. Overridden and untrusted ones are already reported. */
-  async #steps(project: HostProject): Promise<Step[]> {
-    const found = this.#look(project);
+  async #steps(found: readonly PluginLocation[], project: HostProject): Promise<Step[]> {
     const disk = await Promise.all(found.map((one) => this.#readStep(one, project)));
     const steps = [...this.#stock.all.map((stock) => this.#stockStep(stock)), ...disk];
     const winners = new Map(steps.filter(({ load }) => load).map((step) => [step.report.name, step]));
