@@ -17,7 +17,8 @@ const ARROWS: Record<string, readonly string[]> = {
   daemons: ["store", "os"],
   options: ["lib", "plugin"],
   vfs: ["lib", "plugin"],
-  store: ["lib", "plugin"],
+  store: ["lib", "plugin", "run"],
+  run: ["lib", "plugin"],
   os: ["lib", "plugin"],
   lib: ["plugin"],
   plugin: [],
@@ -28,7 +29,7 @@ const ARROWS: Record<string, readonly string[]> = {
 const TYPES_FROM: Record<string, readonly string[]> = {
   "plugin/host": ["kernel"],
   config: ["kernel"],
-  protocol: ["kernel", "plugin/host", "store"],
+  protocol: ["kernel", "plugin/host", "run", "store"],
 };
 
 function reachable(room: string, seen = new Set<string>()): Set<string> {

@@ -11,7 +11,7 @@ import type {
   Services,
   SyscallError,
 } from "../plugin/index.ts";
-import type { AskVerdict } from "../store/runs/ask-schema.ts";
+import type { AskVerdict } from "../run/ask-schema.ts";
 import type {
   JobRef,
   PermissionRecord,

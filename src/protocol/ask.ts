@@ -1,6 +1,6 @@
 /** Questions of runs to a person, as clients see them. */
 
-import type { AskAnswer, AskedCall, AskQuestion, AskVerdict } from "../store/runs/ask-schema.ts";
+import type { AskAnswer, AskedCall, AskQuestion, AskVerdict } from "../run/ask-schema.ts";
 
 export type { AskAnswer, AskedCall, AskQuestion, AskVerdict };
 

@@ -2,11 +2,11 @@
 
 import { dirname } from "node:path";
 import { z } from "zod";
+import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import { SyscallError } from "../plugin/index.ts";
 import { isOfNewerSchema, makeFolder, parseDocument } from "./files/document.ts";
 import { FileLock } from "./files/file-lock.ts";
 import { type FsPort, ioError, realFs, withFile, writeAll } from "./files/fs-port.ts";
-import { SCHEMA_VERSION } from "./files/schema-version.ts";
 
 const BLOCK = 16;
 const LOCK_WAIT_MS = 2_000;

@@ -262,20 +262,23 @@ describe("attach_log", () => {
       const before = (): void => {
         if (++reads === read) goOn();
       };
-      const { steps, journal } = RunStore.prototype;
-      using _steps = spyOn(RunStore.prototype, "steps").mockImplementation(function (
+      const { story, everyStep } = RunStore.prototype;
+      using _story = spyOn(RunStore.prototype, "story").mockImplementation(function (
         this: RunStore,
         ...args
       ) {
         before();
-        return steps.apply(this, args);
+        return story.apply(this, args);
       });
-      using _journal = spyOn(RunStore.prototype, "journal").mockImplementation(function (
+      using _steps = spyOn(RunStore.prototype, "everyStep").mockImplementation(async function* (
         this: RunStore,
         ...args
       ) {
         before();
-        return journal.apply(this, args);
+        for await (const step of everyStep.apply(this, args)) {
+          yield step;
+          before();
+        }
       });
       const reader = collect(await log(server, pid));
       await until(() => reads >= read && reader.events.length >= 4);

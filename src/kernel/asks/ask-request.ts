@@ -1,7 +1,7 @@
 /** What a process asks a person: whether a tool call may be made, or a driver's own questions. */
 
 import type { AskQuestion as AskedQuestion } from "../../plugin/index.ts";
-import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";

@@ -3,7 +3,7 @@
 import type { AskMode } from "../../lib/ask-modes.ts";
 import { ASK_MODES } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskedCall, AskQuestion, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import { modeName } from "../permission/ask-rules.ts";
 
 const MODES = ASK_MODES.map(modeName);

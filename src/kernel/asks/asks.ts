@@ -4,7 +4,7 @@ import { orAborted } from "../../lib/cancellation.ts";
 import type { Channel } from "../../lib/channel.ts";
 import type { Clock, Timer } from "../../lib/clock.ts";
 import { type Ask, SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { Asked } from "../permission/ask-rights.ts";
 import { PLAN } from "../permission/ask-rules.ts";
 import type { FileGrant } from "../permission/file-grant.ts";

@@ -1,7 +1,7 @@
 /** Which clients can answer the questions of a process, and what decides without one. */
 
 import type { Channel } from "../../lib/channel.ts";
-import type { OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ProcessEvent } from "../process/event.ts";
 import type { Process } from "../process/process.ts";
 import type { ProcessTable } from "../process/process-table.ts";

@@ -1,7 +1,7 @@
 /** Checks answers against their questions. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, AskQuestion, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskAnswer, AskQuestion, OpenAsk } from "../../run/ask-schema.ts";
 import type { Call, Permissions } from "../permission/permissions.ts";
 import { parseRule } from "../permission/rule.ts";
 

@@ -1,7 +1,7 @@
 /** The questions that wait for their first decision, and how the last ones ended. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { FileGrant } from "../permission/file-grant.ts";
 import type { Process } from "../process/process.ts";
 import { endText, type Settled } from "./verdict.ts";

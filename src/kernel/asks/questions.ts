@@ -1,7 +1,7 @@
 /** The questions that a driver asks by the service `ask`: their checks, and the reply to them. */
 
 import { type AskQuestion, type AskReply, SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer, AskVerdict, AskQuestion as RecordedQuestion } from "../../store/runs/ask-schema.ts";
+import type { AskAnswer, AskVerdict, AskQuestion as RecordedQuestion } from "../../run/ask-schema.ts";
 
 const MAX_QUESTIONS = 10;
 const MAX_OPTIONS = 20;

@@ -1,6 +1,6 @@
 /** The verdict about a question, and how a client reads it later. */
 
-import type { AskAnswer, AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskAnswer, AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import { askedText } from "./ask-text.ts";
 import { answersText } from "./questions.ts";
 

@@ -1,8 +1,8 @@
 /** Decides when the conversation of a run is compacted. */
 
 import { SyscallError } from "../../plugin/index.ts";
+import { subtractUsage } from "../../run/usage.ts";
 import type { Compaction, SoFar } from "../../store/runs/schema.ts";
-import { subtractUsage } from "../budget/usage.ts";
 import { RunError, recordOrFail } from "../errors/run-error.ts";
 import { compactEntry } from "../events/log-entry.ts";
 import type { ModelRequest } from "../llm/model-request.ts";

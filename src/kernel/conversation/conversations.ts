@@ -1,7 +1,7 @@
 /** The conversations of live processes, by context id. */
 
 import { type Message, SyscallError } from "../../plugin/index.ts";
-import { Message as MessageSchema } from "../../store/runs/message.ts";
+import { Message as MessageSchema } from "../../run/message.ts";
 import { shortenText } from "./clip-text.ts";
 
 export type CtxID = number;

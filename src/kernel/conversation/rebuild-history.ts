@@ -1,8 +1,9 @@
 /** Rebuilds a run's conversation from its records. */
 
 import { type Message, SyscallError, type ToolCall } from "../../plugin/index.ts";
-import type { AskVerdict } from "../../store/runs/ask-schema.ts";
-import type { Compaction, JournalEntry, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
+import type { AskVerdict } from "../../run/ask-schema.ts";
+import type { RunEvent, RunEventOf } from "../../run/events.ts";
+import type { Compaction, StepRecord, ToolCallRecord, Wake } from "../../store/runs/schema.ts";
 import type { OpenStep } from "../process/run-progress.ts";
 import { applyCompaction } from "./apply-compaction.ts";
 import { toolMessage } from "./tool-message.ts";
@@ -26,48 +27,43 @@ export interface SavedHistory {
   paused: boolean;
 }
 
-type Entry<T> = Extract<JournalEntry, { t: T }>;
-
 /**
  * Rebuilds the conversation of a run. `first` is the first message, for a run that was interrupted before anything
  * was recorded. Fails with INVALID if a step in the middle can't be read.
  */
-export function rebuildHistory(
-  steps: readonly StepRecord[],
-  journal: readonly JournalEntry[],
-  first: Message | undefined,
-): SavedHistory {
-  const step = lastOf(steps);
-  const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
-  const made = [...steps.flatMap((record) => record.compactions ?? []), ...compactions];
-  const recorded = conversationOf(steps, compactions);
-  const answer = journal.find((entry): entry is Entry<"answer"> => entry.t === "answer");
-  const opened = answer && withCalls(answer, journal);
-  const unrecorded = answer?.messages ?? (steps.length === 0 && first ? [first] : []);
-  return {
-    step,
-    messages: [...recorded, ...unrecorded],
-    unrecorded,
-    asked: compactions.length > 0 ? null : lastAsked(recorded, steps.at(-1)),
-    compactions,
-    summary: made.findLast((one) => one.summary !== null)?.summary ?? null,
-    openStep: opened ? openStepOf(opened, journal) : null,
-    paused: !opened && unrecorded.length === 0 && steps.at(-1)?.stop_reason === "paused",
-  };
-}
-
-/** The recorded messages, with the compactions applied. */
-export function conversationOf(
-  steps: readonly Pick<StepRecord, "compactions" | "messages" | "tool_calls">[],
-  since: readonly Compaction[],
-): Message[] {
-  let recorded: Message[] = [];
-  for (const { compactions = [], messages, tool_calls } of steps) {
-    for (const one of compactions) recorded = applyCompaction(recorded, one);
-    recorded.push(...messages, ...tool_calls.map(toolMessage));
+export function rebuildHistory(events: Iterable<RunEvent>, first: Message | undefined): SavedHistory {
+  let messages: Message[] = [];
+  let compactions: Compaction[] = [];
+  let summary: SavedHistory["summary"] = null;
+  let open: RunEvent[] = [];
+  let last: StepRecord | undefined;
+  for (const event of events) {
+    if (event.t === "compact") {
+      messages = applyCompaction(messages, event.compaction);
+      compactions.push(event.compaction);
+      summary = event.compaction.summary ?? summary;
+    } else if (event.t === "step") {
+      if (event.step !== (last?.step ?? 0) + 1) throw unreadStep((last?.step ?? 0) + 1);
+      last = event.record;
+      messages.push(...last.messages, ...last.tool_calls.map(toolMessage));
+      compactions = [];
+      open = [];
+    } else open.push(event);
   }
-  for (const one of since) recorded = applyCompaction(recorded, one);
-  return recorded;
+  const answer = open.find((event) => event.t === "answer");
+  const opened = answer && withCalls(answer, open);
+  const read = open.find((event) => event.t === "read");
+  const unrecorded = read?.messages ?? (!last && first ? [first] : []);
+  return {
+    step: last?.step ?? 0,
+    messages: [...messages, ...unrecorded],
+    unrecorded,
+    asked: compactions.length > 0 ? null : lastAsked(messages, last),
+    compactions,
+    summary,
+    openStep: opened ? openStepOf(opened, open, read?.inbox) : null,
+    paused: !opened && unrecorded.length === 0 && last?.stop_reason === "paused",
+  };
 }
 
 function lastAsked(recorded: readonly Message[], last: StepRecord | undefined): SavedHistory["asked"] {
@@ -76,38 +72,32 @@ function lastAsked(recorded: readonly Message[], last: StepRecord | undefined): 
   return { messages: recorded.slice(0, -answered), tokens: last.usage.input_tokens };
 }
 
-/** The number of the last step. Steps count from 1; a gap is a lost line. */
-function lastOf(steps: readonly StepRecord[]): number {
-  for (const [index, { step }] of steps.entries()) {
-    if (step === index + 1) continue;
-    throw new SyscallError(
-      "INVALID",
-      `Step ${index + 1} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`,
-    );
-  }
-  return steps.length;
+/** Steps count from 1; a gap is a lost line. */
+function unreadStep(step: number): SyscallError {
+  return new SyscallError(
+    "INVALID",
+    `Step ${step} can't be read in steps.jsonl, so the run can't be resumed. \`rnix steps\` lists the readable steps, and \`rnix resume UUID --fork --from-step N\` starts a new run after an earlier step.`,
+  );
 }
 
+type Answer = RunEventOf<"answer">;
+
 /** Adds the journal's calls to the answer of a program that called tools itself; undefined if it called none. */
-function withCalls(answer: Entry<"answer">, journal: readonly JournalEntry[]): Entry<"answer"> | undefined {
+function withCalls(answer: Answer, open: readonly RunEvent[]): Answer | undefined {
   if (!answer.served) return answer;
   const calls = new Map<string, ToolCall>();
-  for (const entry of journal) {
-    if (entry.step !== answer.step) continue;
-    const call = entry.t === "call_start" ? entry : entry.t === "call_end" ? entry.call : undefined;
-    if (call) calls.set(call.id, { id: call.id, name: call.name, input: call.input });
-  }
+  for (const event of open)
+    if (event.t === "call_start") calls.set(event.id, { id: event.id, name: event.name, input: event.input });
   if (calls.size === 0) return undefined;
   return { ...answer, message: { ...answer.message, tool_calls: [...calls.values()] } };
 }
 
-function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): OpenStep {
+function openStepOf(answer: Answer, open: readonly RunEvent[], inbox: readonly number[] = []): OpenStep {
   const { step, ts, message, reasoning, usage } = answer;
   const settled = new Map<string, ToolCallRecord>();
   const waiting = new Map<string, Wake>();
   const verdicts = new Map<string, AskVerdict[]>();
-  for (const entry of journal) {
-    if (entry.step !== step) continue;
+  for (const entry of open) {
     if (entry.t === "waiting") waiting.set(entry.id, entry.on);
     if (entry.t === "verdict") {
       // From here on the call may have acted, unless it was refused: then it is refused again.
@@ -129,7 +119,7 @@ function openStepOf(answer: Entry<"answer">, journal: readonly JournalEntry[]): 
     usage,
     stopReason: answer.stop_reason ?? "end_turn",
     stopWord: answer.stop_word,
-    inbox: answer.inbox,
+    inbox: inbox.length > 0 ? [...inbox] : undefined,
     interrupted: answer.interrupted === true,
     settled: onlyCalled(message.tool_calls ?? [], settled),
     waiting,
@@ -146,7 +136,7 @@ function onlyCalled(
 }
 
 /** The record of a call that started and has no recorded end. */
-export function unknownCall({ id, name, path, input, ts }: Entry<"call_start">): ToolCallRecord {
+export function unknownCall({ id, name, path, input, ts }: RunEventOf<"call_start">): ToolCallRecord {
   return {
     id,
     name,

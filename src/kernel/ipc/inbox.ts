@@ -1,8 +1,8 @@
 /** The inbox of one process: its unread messages and notices. */
 
 import { onceAborted } from "../../lib/cancellation.ts";
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
-import { SCHEMA_VERSION } from "../../store/files/schema-version.ts";
 import type { InboxLog } from "../../store/runs/inbox-log.ts";
 import type { InboxDraft, InboxEntry } from "../../store/runs/schema.ts";
 import type { UserMessage } from "../process/event.ts";

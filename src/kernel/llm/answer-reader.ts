@@ -9,8 +9,8 @@ import {
   type ToolCall,
   type Usage,
 } from "../../plugin/index.ts";
+import { addUsage, noUsage } from "../../run/usage.ts";
 import { estimateRequest, estimateTokens } from "../budget/token-estimate.ts";
-import { addUsage, noUsage } from "../budget/usage.ts";
 import { Secrets } from "../process/secrets.ts";
 import { answerOf, eventOf } from "./answer-schema.ts";
 import { brokenOff, normalized, requireContent, withUniqueIds } from "./check-answer.ts";

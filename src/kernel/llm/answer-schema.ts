@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { issueText } from "../../lib/issue-text.ts";
 import { CODES, type LLMEvent, SyscallError, type Usage } from "../../plugin/index.ts";
-import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../store/runs/message.ts";
+import { ToolCall as ToolCallSchema, Usage as UsageSchema } from "../../run/message.ts";
 
 const RateLimit = z.lazy(() =>
   z.object({

@@ -1,8 +1,9 @@
 /** Charges what a model call uses, step by step. */
 
 import type { Usage } from "../../plugin/index.ts";
+import { addUsage, noUsage, subtractUsage } from "../../run/usage.ts";
 import { type CallBudget, costOf } from "../budget/call-budget.ts";
-import { AttemptUsage, addUsage, noUsage, subtractUsage } from "../budget/usage.ts";
+import { AttemptUsage } from "../budget/usage.ts";
 import type { Process } from "../process/process.ts";
 
 /**

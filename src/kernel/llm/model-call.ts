@@ -2,8 +2,8 @@
 
 import { sleep } from "../../lib/cancellation.ts";
 import { type Effort, type LLMAnswer, SyscallError, type Usage } from "../../plugin/index.ts";
+import { noUsage } from "../../run/usage.ts";
 import { type BudgetShortage, type CallBudget, reserveCall, reserveTurn } from "../budget/call-budget.ts";
-import { noUsage } from "../budget/usage.ts";
 import { RunError } from "../errors/run-error.ts";
 import type { Process } from "../process/process.ts";
 import type { Io } from "../tiers/io.ts";

@@ -8,8 +8,8 @@ import {
   SyscallError,
   type Usage,
 } from "../../plugin/index.ts";
+import { addUsage, noUsage } from "../../run/usage.ts";
 import { reserveCall } from "../budget/call-budget.ts";
-import { addUsage, noUsage } from "../budget/usage.ts";
 import type { ProcessEvents } from "../events/process-events.ts";
 import type { FileSystem } from "../file-system.ts";
 import type { Process } from "../process/process.ts";

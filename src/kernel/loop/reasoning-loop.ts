@@ -1,8 +1,8 @@
 /** The reasoning loop of a process: it asks the model and runs the tool calls of its answers, step by step. */
 
 import { type LLMAnswer, type Message, SyscallError, type Usage } from "../../plugin/index.ts";
+import { noUsage } from "../../run/usage.ts";
 import type { InboxEntry, ToolCallRecord } from "../../store/runs/schema.ts";
-import { noUsage } from "../budget/usage.ts";
 import { Turns } from "../chat/turns.ts";
 import { Compactor, isTooLong } from "../conversation/compactor.ts";
 import { toolMessage } from "../conversation/tool-message.ts";

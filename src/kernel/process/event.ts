@@ -2,7 +2,7 @@
 
 import type { AskMode } from "../../lib/ask-modes.ts";
 import type { ChecklistItem, DaemonSnapshot } from "../../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { ProcInfo, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { PID } from "../types.ts";
 

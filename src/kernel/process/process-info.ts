@@ -1,6 +1,6 @@
 /** The process record, as files and clients see it. */
 
-import type { OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { OpenAsk } from "../../run/ask-schema.ts";
 import type { ChildResult, ProcInfo } from "../../store/runs/schema.ts";
 import type { Suspension, Wake } from "../types.ts";
 import type { Process } from "./process.ts";

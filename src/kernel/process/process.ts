@@ -13,7 +13,7 @@ import {
   type ToolDef,
   type ToolOutcome,
 } from "../../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
 import type { RunWriter } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,

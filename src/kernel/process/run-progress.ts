@@ -2,7 +2,8 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import type { Message, StopReason } from "../../plugin/index.ts";
-import type { AskVerdict, OpenAsk } from "../../store/runs/ask-schema.ts";
+import type { AskVerdict, OpenAsk } from "../../run/ask-schema.ts";
+import { noUsage } from "../../run/usage.ts";
 import type {
   CheckResult,
   ChildResult,
@@ -11,7 +12,6 @@ import type {
   ToolCallRecord,
   Usage,
 } from "../../store/runs/schema.ts";
-import { noUsage } from "../budget/usage.ts";
 import type { SkillInfo, Wake } from "../types.ts";
 
 /** A step without a record: its answer is journaled, and its calls are as far as the journal says. */

@@ -2,6 +2,7 @@
 
 import type { Clock } from "../../lib/clock.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { eventsOf } from "../../run/events.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ProcInfo, StepRecord } from "../../store/runs/schema.ts";
@@ -9,7 +10,7 @@ import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory } from "../conversation/rebuild-history.ts";
 import { initialProgress } from "../process/run-progress.ts";
 import type { AgentInfo } from "../types.ts";
-import { answerOf, callsOf, everyStep, lastPlan, skillsCalled, wasInterrupted } from "./recorded-steps.ts";
+import { answerOf, callsOf, lastPlan, skillsCalled, wasInterrupted } from "./recorded-steps.ts";
 import { damageTexts, hasEnded, requireOwnRecord, type SavedRun, unreadable } from "./saved-run.ts";
 
 /**
@@ -26,12 +27,12 @@ export async function readFork(
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: info.ended_at_ms === null });
-  const [meta, recorded] = await Promise.all([runs.meta(uuid), everyStep(runs, uuid, lost)]);
+  const [meta, recorded] = await Promise.all([runs.meta(uuid), Array.fromAsync(runs.everyStep(uuid, lost))]);
   if (!meta?.spawned) throw unreadable(uuid);
   if (!o.adopt) requireOwnRecord(info, meta, lost);
   const steps = upTo(o.step, recorded, uuid);
   if (o.adopt) requireConversation(uuid, steps);
-  const history = rebuildHistory(steps, [], recordedFirst(info, meta.spawned));
+  const history = rebuildHistory(eventsOf(steps, []), recordedFirst(info, meta.spawned));
   const calls = callsOf(steps, history);
   const skills = skillsCalled(calls, agent);
   const last = steps.at(-1);

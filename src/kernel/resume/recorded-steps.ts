@@ -1,27 +1,10 @@
 /** Reads what the recorded steps of a run say: its calls, plan, skills and last answer. */
 
-import type { DamageCollector } from "../../store/files/damaged-lines.ts";
-import { STEPS } from "../../store/runs/run-files.ts";
-import type { RunStore } from "../../store/runs/run-store.ts";
 import type { StepRecord, ToolCallRecord } from "../../store/runs/schema.ts";
 import type { SavedHistory } from "../conversation/rebuild-history.ts";
 import { planText } from "../devices/plan.ts";
 import type { LastAnswer } from "../process/run-progress.ts";
 import type { AgentInfo, SkillInfo } from "../types.ts";
-
-const PAGE = 500;
-
-/** All steps with a record; damaged ones are reported to `lost`. */
-export async function everyStep(runs: RunStore, uuid: string, lost: DamageCollector): Promise<StepRecord[]> {
-  const steps: StepRecord[] = [];
-  for (let after = 0; ; ) {
-    const page = await runs.steps(uuid, { after, limit: PAGE });
-    lost.add(STEPS, page);
-    steps.push(...page.records);
-    if (page.next === after) return steps;
-    after = page.next;
-  }
-}
 
 /** Of a fork, the first ones were made by another run. */
 export function isOwn({ origin_uuid }: StepRecord): boolean {

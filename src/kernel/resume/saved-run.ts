@@ -2,25 +2,24 @@
 
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { damagedFileText } from "../../lib/damage-text.ts";
-import { SyscallError, type Usage } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
+import { INITIAL_STATE, type RunState, reduce } from "../../run/state.ts";
+import type { UnitLine } from "../../run/unit-schema.ts";
 import { DamageCollector } from "../../store/files/damaged-lines.ts";
 import { INBOX } from "../../store/runs/inbox-log.ts";
 import { foreignLines, requireOwn } from "../../store/runs/own-run.ts";
-import { JOURNAL, META, UNITS } from "../../store/runs/run-files.ts";
+import { META, UNITS } from "../../store/runs/run-files.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type {
   CheckResult,
   ChildResult,
   InboxEntry,
-  JournalEntry,
   ProcessMeta,
   ProcInfo,
   SoFar,
   StepRecord,
 } from "../../store/runs/schema.ts";
-import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { EarlierUsage } from "../budget/budget.ts";
-import { addUsage, noUsage } from "../budget/usage.ts";
 import { recordedFirst } from "../conversation/first-message.ts";
 import { rebuildHistory, type SavedHistory } from "../conversation/rebuild-history.ts";
 import { isSuspended, type LastAnswer, type RunProgress } from "../process/run-progress.ts";
@@ -29,7 +28,6 @@ import {
   answerOf,
   callsOf,
   completionOf,
-  everyStep,
   isOwn,
   lastPlan,
   skillsCalled,
@@ -76,24 +74,24 @@ export async function readSavedRun(
 ): Promise<SavedRun> {
   const { uuid } = info;
   const lost = new DamageCollector({ live: false });
-  const [meta, steps, journal, inbox, units] = await Promise.all([
+  const [meta, events, inbox, units] = await Promise.all([
     runs.meta(uuid),
-    everyStep(runs, uuid, lost),
-    runs.journal(uuid),
+    Array.fromAsync(runs.story(info, lost)),
     runs.inbox(uuid),
     runs.units(uuid),
   ]);
   if (!meta?.spawned) throw unreadable(uuid);
   const { spawned } = meta;
-  lost.add(JOURNAL, journal);
   lost.add(INBOX, inbox);
   lost.add(UNITS, units);
   requireOwnRecord(info, meta, lost);
-  const history = rebuildHistory(steps, journal.entries, recordedFirst(info, spawned));
+  const history = rebuildHistory(events, recordedFirst(info, spawned));
+  const state = events.reduce(reduce, INITIAL_STATE);
+  const steps = events.flatMap((event) => (event.t === "step" ? event.record : []));
   const calls = callsOf(steps, history);
   const own = steps.filter(isOwn);
   const called = skillsCalled(calls, agent);
-  const soFar = usedSoFar(info, own, journal.entries);
+  const soFar = usedSoFar(info, state);
   const { openStep } = history;
   const delivered = new Set(openStep ? inbox.inOpenStep : []);
   return {
@@ -119,12 +117,12 @@ export async function readSavedRun(
       toolCalls: hasEnded(info) ? info.tool_calls : Math.max(info.tool_calls, callsOf(own, history).length),
       // Of a run that was cut off, the record may lack the last calls.
       acted: info.acted || (!hasEnded(info) && callsOf(own, history).length > 0),
-      usage: usageOf(info, own, journal.entries),
+      usage: info.ended_at_ms === null ? state.usage : info.usage,
       plan: lastPlan(calls),
       completion: openStep ? completionOf([...openStep.settled.values()]) : null,
       turnOver: info.chat && !openStep && (steps.length === 0 || wasInterrupted(steps)),
       answerCut: !openStep && wasInterrupted(steps) && steps.at(-1)?.tool_calls.length === 0,
-      corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : correctionsOf(own, journal.entries),
+      corrections: hasEnded(info) || isAskedAnew(inbox.unread) ? 0 : (state.so_far?.corrections ?? 0),
       checks: hasEnded(info) ? [] : checksOf(info, inbox.unread),
       skills: called,
       children: childrenOf(info, steps),
@@ -187,12 +185,6 @@ function isAskedAnew(unread: readonly InboxEntry[]): boolean {
   return unread.some(({ kind }) => kind === "input");
 }
 
-/** Corrections before the last answer. A correction of that answer is repeated by the resume. */
-function correctionsOf(steps: readonly StepRecord[], journal: readonly JournalEntry[]): number {
-  const open = journal.findLast((entry) => entry.t === "answer");
-  return (open ?? steps.at(-1))?.so_far?.corrections ?? 0;
-}
-
 /** How the children ended, without those suspended with it: the calls that wait for these resume them. */
 function childrenOf(info: ProcInfo, steps: readonly StepRecord[]): ChildResult[] {
   const recorded = info.ended_at_ms === null ? steps.flatMap(({ children = [] }) => children) : [];
@@ -205,51 +197,11 @@ export function resultOf({ uuid, pid, agent, exit_code, exit_reason, tokens_used
   return { uuid, pid, agent, exit_code, exit_reason, tokens_used };
 }
 
-/** The record of an ended run has its result; an interrupted run has it in its last answer. */
-function usedSoFar(info: ProcInfo, steps: readonly StepRecord[], journal: readonly JournalEntry[]): SoFar {
-  const recorded: SoFar = {
-    tokens_used: info.tokens_used,
-    cost_usd: info.cost_usd,
-    steps_used: info.steps_used ?? info.steps,
-    elapsed_ms: info.elapsed_ms,
-  };
-  if (info.ended_at_ms !== null) return recorded;
-  const at = journal.findLastIndex((entry) => entry.t === "answer" || entry.t === "compact");
-  const open = journal[at];
-  const known = open?.t === "answer" || open?.t === "compact" ? open.so_far : undefined;
-  const soFar = known ?? steps.findLast((step) => step.so_far)?.so_far ?? recorded;
-  return withModelUse(soFar, journal.slice(at + 1));
-}
-
-/** Adds what drivers have asked the model since. */
-function withModelUse(soFar: SoFar, journal: readonly JournalEntry[]): SoFar {
-  const sum = { ...soFar };
-  for (const { input_tokens, output_tokens, cost_usd } of journal.flatMap(modelUseOf)) {
-    sum.tokens_used += input_tokens + output_tokens;
-    if (sum.cost_usd !== null && cost_usd !== undefined) sum.cost_usd += cost_usd;
-  }
-  return sum;
-}
-
-function modelUseOf(entry: JournalEntry): Usage[] {
-  const use = entry.t === "call_end" ? entry.call.model_use : undefined;
-  return use ? [use.usage] : [];
-}
-
-function usageOf(
-  info: ProcInfo,
-  steps: readonly StepRecord[],
-  journal: readonly JournalEntry[],
-): RunProgress["usage"] {
-  if (info.ended_at_ms !== null) return info.usage;
-  const usage = noUsage();
-  const answers = journal.filter((entry) => entry.t === "answer");
-  const compactions = steps.flatMap((step) => step.compactions ?? []);
-  const since = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
-  const asked = steps.flatMap(({ tool_calls }) => tool_calls.flatMap(({ model_use }) => model_use ?? []));
-  const made = [...steps, ...compactions, ...answers, ...since, ...asked].map((one) => one.usage);
-  for (const used of [...made, ...journal.flatMap(modelUseOf)]) addUsage(usage, used);
-  return usage;
+/** The record of an ended run has its result; that of an interrupted run may be older than its events. */
+function usedSoFar(info: ProcInfo, { so_far }: RunState): SoFar {
+  if (so_far && info.ended_at_ms === null) return so_far;
+  const { tokens_used, cost_usd, steps_used = info.steps, elapsed_ms } = info;
+  return { tokens_used, cost_usd, steps_used, elapsed_ms };
 }
 
 /** Fails with PERMISSION when any part was not written by this user's Rnix, because a resume acts on its content. */

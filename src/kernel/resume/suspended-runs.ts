@@ -1,7 +1,7 @@
 /** Changes the records of suspended runs. */
 
 import { SyscallError } from "../../plugin/index.ts";
-import type { AskAnswer } from "../../store/runs/ask-schema.ts";
+import type { AskAnswer } from "../../run/ask-schema.ts";
 import { requireOwn } from "../../store/runs/own-run.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
 import type { ChildResult } from "../../store/runs/schema.ts";

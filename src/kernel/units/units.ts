@@ -12,9 +12,9 @@ import {
   type UnitRequest,
   type Units as UnitService,
 } from "../../plugin/index.ts";
+import type { UnitLine } from "../../run/unit-schema.ts";
 import { type RecordedUnit, recordedUnits } from "../../store/runs/recorded-units.ts";
 import type { InboxEntry, ProcInfo } from "../../store/runs/schema.ts";
-import type { UnitLine } from "../../store/runs/unit-schema.ts";
 import type { Inboxes } from "../ipc/inboxes.ts";
 import type { Process } from "../process/process.ts";
 import type { ResourceHolder } from "../process/resource-holder.ts";

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { ProcInfo } from "../../kernel/types.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
-import { AskAnswer } from "../../store/runs/ask-schema.ts";
+import { AskAnswer } from "../../run/ask-schema.ts";
 import type { Services } from "../services.ts";
 import { method } from "./method.ts";
 import { recovered } from "./shared/recovered.ts";

@@ -4,7 +4,7 @@ import { Target } from "../../protocol/fields.ts";
 import type { ProcRef } from "../../protocol/methods.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
-import { allEvents, type Run } from "../records/recorded-run.ts";
+import type { Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { findLiveRun, refOf } from "./shared/find-run.ts";
@@ -45,7 +45,7 @@ async function follow(ref: ProcRef, services: Services, out: StreamReply<ProcRef
 }
 
 async function replay({ info, records }: Run, damage: Damage, out: StreamReply<ProcRef>): Promise<void> {
-  for await (const event of allEvents(records, info.uuid, damage)) {
+  for await (const event of records.everyEvent(info.uuid, damage)) {
     await out.send({ type: "syscall_event", payload: { ...event, uuid: info.uuid } });
   }
 }

@@ -1,23 +1,24 @@
 /** The method attach_log. */
 
 import { z } from "zod";
-import { retryEntry, switchEntry, unitEntry } from "../../kernel/events/log-entry.ts";
+import { retryEntry, unitEntry } from "../../kernel/events/log-entry.ts";
 import type { LogEntry, ProcessEvent } from "../../kernel/process/event.ts";
 import type { Channel } from "../../lib/channel.ts";
 import { Target } from "../../protocol/fields.ts";
 import type { ProcRef, StreamEvent } from "../../protocol/methods.ts";
-import { JOURNAL, UNITS } from "../../store/runs/run-files.ts";
+import type { RunEvent } from "../../run/events.ts";
+import { UNITS } from "../../store/runs/run-files.ts";
 import type { StreamReply } from "../connection/stream-reply.ts";
 import { Damage } from "../records/damage.ts";
-import { allSteps, type Run } from "../records/recorded-run.ts";
+import type { Run } from "../records/recorded-run.ts";
 import type { Services } from "../services.ts";
 import { streamMethod } from "./method.ts";
 import { type FoundRun, findRun, recordsOf, refOf } from "./shared/find-run.ts";
 import {
   endEntries,
-  entriesOfJournal,
+  entriesOf,
+  entriesOfOpenStep,
   entriesOfProgram,
-  entriesOfStep,
   entriesOfUnits,
 } from "./shared/log-entries.ts";
 import { eof, until } from "./shared/stream-events.ts";
@@ -110,21 +111,19 @@ async function* recordedLog(
   damage.add(UNITS, unitLog);
   const units = entriesOfUnits(unitLog.records);
   const unitTexts = new Set(units.map(({ text }) => text));
-  // The journal is read before the steps: a step recorded meanwhile is then in the steps. In the other order it would be in neither.
-  const journal = await records.journal(info.uuid);
+  let open: RunEvent[] = [];
   let recorded = 0;
-  for await (const step of allSteps(records, info.uuid, damage)) {
-    yield* withUnits(entriesOfStep(step), units);
-    recorded = Math.max(recorded, step.step);
+  for await (const event of records.story(info, damage)) {
+    open.push(event);
+    if (event.t !== "step") continue;
+    yield* withUnits(open.flatMap(entriesOf), units);
+    recorded = Math.max(recorded, event.step);
+    open = [];
   }
-  damage.add(JOURNAL, journal);
-  const cutOff = info.ended_at_ms !== null;
-  const open = [...info.switches.map(switchEntry), ...entriesOfJournal(journal.entries, { cutOff })].filter(
-    (entry) => entry.step > recorded,
-  );
-  yield* withUnits(open, units);
-  yield* units.map((unit) => ({ ...unit, step: open.at(-1)?.step ?? recorded }));
-  const texts = new Set(open.map(key));
+  const entries = entriesOfOpenStep(open, { cutOff: info.ended_at_ms !== null });
+  yield* withUnits(entries, units);
+  yield* units.map((unit) => ({ ...unit, step: entries.at(-1)?.step ?? recorded }));
+  const texts = new Set(entries.map(key));
   return (entry) =>
     entry.kind === "unit" ? unitTexts.delete(entry.text) : entry.step <= recorded || texts.delete(key(entry));
 }

@@ -6,9 +6,8 @@ import { recordedMode } from "../../lib/ask-modes.ts";
 import { attemptsOf } from "../../lib/check-attempts.ts";
 import { type ImageRef, SyscallError } from "../../plugin/index.ts";
 import type { ReplayRequest, SpawnRequest } from "../../protocol/methods.ts";
-import type { AskVerdict } from "../../store/runs/ask-schema.ts";
+import type { AskVerdict } from "../../run/ask-schema.ts";
 import type { Run } from "../records/recorded-run.ts";
-import { allSteps } from "../records/recorded-run.ts";
 import type { SpawnPlan } from "./plan-spawn.ts";
 
 /** The provider that plays runs (plugins/replay). */
@@ -101,7 +100,7 @@ async function collectVerdicts(
   passed: ReadonlySet<string> = new Set(),
 ): Promise<void> {
   if (passed.has(info.uuid)) return;
-  for await (const { tool_calls } of allSteps(records, info.uuid)) {
+  for await (const { tool_calls } of records.everyStep(info.uuid)) {
     for (const { id, asked = [] } of tool_calls) {
       const played = asked.map((verdict) => ({ ...verdict, via: "the recorded run" }));
       if (played.length > 0) verdicts.set(id, [...(verdicts.get(id) ?? []), ...played]);
@@ -117,7 +116,7 @@ async function collectVerdicts(
 /** Known before anything is spent: the answers are in its steps. */
 async function requireWhole({ info, records }: Run): Promise<void> {
   let last = 0;
-  for await (const { step } of allSteps(records, info.uuid)) {
+  for await (const { step } of records.everyStep(info.uuid)) {
     if (step !== last + 1) break;
     last = step;
   }

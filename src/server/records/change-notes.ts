@@ -1,7 +1,7 @@
 /** What a diff or an undo does not cover, for the user. */
 
 import type { ChangeHistory } from "../../store/changes/fold-changes.ts";
-import { allSteps, type Run } from "./recorded-run.ts";
+import type { Run } from "./recorded-run.ts";
 
 /** Maximum files that one note names. */
 const MAX_NAMED = 5;
@@ -33,7 +33,7 @@ export function notesOf({ source, files, others, gaps, complete }: ChangeHistory
 export async function warningsOf({ info, records }: Run, toStep: number): Promise<string[]> {
   let commands = 0;
   let servers = 0;
-  for await (const { step, tool_calls } of allSteps(records, info.uuid)) {
+  for await (const { step, tool_calls } of records.everyStep(info.uuid)) {
     if (step <= toStep) continue;
     for (const { path } of tool_calls) {
       if (path?.startsWith("/dev/shell")) commands++;

@@ -5,7 +5,6 @@ import type { Difference } from "../../protocol/methods.ts";
 import type { ProcessMeta, StepRecord } from "../../store/runs/schema.ts";
 import { type PlayedSteps, playedSteps } from "./played-steps.ts";
 import type { Run } from "./recorded-run.ts";
-import { allSteps } from "./recorded-run.ts";
 
 /** Maximum lines and items shown of one difference. */
 const MAX_SHOWN = 20;
@@ -146,7 +145,7 @@ async function steps(recorded: Run, replayed: Run, last: number): Promise<Differ
 }
 
 function stepsOf({ info, records }: Run): Promise<Pick<StepRecord, "step" | "tool_calls">[]> {
-  return Array.fromAsync(allSteps(records, info.uuid), ({ step, tool_calls }) => ({ step, tool_calls }));
+  return Array.fromAsync(records.everyStep(info.uuid), ({ step, tool_calls }) => ({ step, tool_calls }));
 }
 
 function isCutOff({ state }: StepRecord["tool_calls"][number]): boolean {

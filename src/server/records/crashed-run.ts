@@ -1,26 +1,17 @@
 /** Reads the state of a run whose kernel died. */
 
-import { addUsage, noUsage } from "../../kernel/budget/usage.ts";
 import { answerWake } from "../../kernel/process/process-info.ts";
 import { suspendedFor } from "../../kernel/process/verdict.ts";
 import { resumesByItself } from "../../kernel/resume/auto-resume-rule.ts";
 import type { ProcInfo, Wake } from "../../kernel/types.ts";
 import type { SyscallError } from "../../plugin/index.ts";
+import { INITIAL_STATE, reduce } from "../../run/state.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import type { SoFar, Usage } from "../../store/runs/schema.ts";
-import { allSteps } from "./recorded-run.ts";
-
-type Records = Pick<RunStore, "steps" | "journal">;
 
 /** What the records of a run show beyond its process record, which is as old as its last signal. */
-export interface CrashedRun {
-  steps: number;
-  tool_calls: number;
-  usage: Usage;
-  tokens_used: number;
-  cost_usd: number | null;
+export interface CrashedRun
+  extends Pick<ProcInfo, "steps" | "tool_calls" | "usage" | "tokens_used" | "cost_usd" | "elapsed_ms"> {
   steps_used: number;
-  elapsed_ms: number;
   /** Unix ms of the last record of its own and its children's usage. */
   countedAtMs: number;
   /** Unix ms of its last sign of life. */
@@ -30,51 +21,21 @@ export interface CrashedRun {
 }
 
 /** Reads the state of a run from its records. Its kernel is dead, so nothing of it changes later. */
-export async function readCrashedRun(info: ProcInfo, records: Records): Promise<CrashedRun> {
-  const { created_at_ms, uuid } = info;
-  const usage = noUsage();
-  let soFar: SoFar | undefined;
-  let [steps, toolCalls, recorded, countedAtMs, seenAtMs] = [0, 0, 0, created_at_ms, created_at_ms];
-  const saw = (step: number, ts: string): void => {
-    steps = Math.max(steps, step);
-    seenAtMs = Math.max(seenAtMs, Date.parse(ts));
-  };
-  const counted = (ts: string, used: Usage, so_far: SoFar | undefined): void => {
-    addUsage(usage, used);
-    if (!so_far) return;
-    soFar = so_far;
-    countedAtMs = Date.parse(ts);
-  };
-  for await (const step of allSteps(records, uuid)) {
-    saw(step.step, step.ts);
-    recorded = step.step;
-    // A step of the run that it was forked from.
-    if (step.origin_uuid !== undefined) continue;
-    for (const call of step.tool_calls) saw(step.step, call.started_at);
-    toolCalls += step.tool_calls.length;
-    // Its record is written when its calls have ended.
-    for (const { ts, usage: used } of step.compactions ?? []) counted(ts, used, undefined);
-    counted(new Date(Math.max(seenAtMs, Date.parse(step.ts))).toISOString(), step.usage, step.so_far);
-  }
-  const started = new Set<string>();
-  for (const entry of (await records.journal(uuid)).entries) {
-    // The step it comes before may not have been begun.
-    saw(entry.t === "compact" ? entry.step - 1 : entry.step, entry.ts);
-    if (entry.t === "compact") counted(entry.ts, entry.compaction.usage, entry.so_far);
-    if (entry.t === "answer") counted(entry.ts, entry.usage, entry.so_far);
-    if (entry.t === "call_start") started.add(`${entry.step} ${entry.id}`);
-  }
+export async function readCrashedRun(info: ProcInfo, records: Pick<RunStore, "story">): Promise<CrashedRun> {
+  let state = INITIAL_STATE;
+  for await (const event of records.story(info)) state = reduce(state, event);
+  const { steps, tool_calls, usage, so_far, recorded } = state;
   return {
     steps,
-    tool_calls: toolCalls + started.size,
+    tool_calls,
     usage,
     // Only its own records show its children's usage and its time without suspensions.
-    tokens_used: soFar?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
-    cost_usd: soFar?.cost_usd ?? info.cost_usd,
-    steps_used: soFar?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
-    elapsed_ms: Math.max(soFar?.elapsed_ms ?? 0, info.elapsed_ms),
-    countedAtMs,
-    seenAtMs,
+    tokens_used: so_far?.tokens_used ?? Math.max(info.tokens_used, usage.input_tokens + usage.output_tokens),
+    cost_usd: so_far?.cost_usd ?? info.cost_usd,
+    steps_used: so_far?.steps_used ?? Math.max(info.steps_used ?? 0, steps),
+    elapsed_ms: Math.max(so_far?.elapsed_ms ?? 0, info.elapsed_ms),
+    countedAtMs: Math.max(info.created_at_ms, state.counted_at_ms),
+    seenAtMs: Math.max(info.created_at_ms, state.seen_at_ms),
     recorded,
   };
 }

@@ -2,7 +2,7 @@
 
 import type { ProcInfo } from "../../kernel/types.ts";
 import type { StepRecord } from "../../store/runs/schema.ts";
-import { allSteps, type Run } from "./recorded-run.ts";
+import type { Run } from "./recorded-run.ts";
 
 /** The steps of a run that a replay plays. */
 export interface PlayedSteps {
@@ -24,7 +24,7 @@ export async function playedSteps({ info, records }: Run): Promise<PlayedSteps> 
   let last: StepRecord | undefined;
   let final: StepRecord | undefined;
   let left = 0;
-  for await (const step of allSteps(records, info.uuid)) {
+  for await (const step of records.everyStep(info.uuid)) {
     if (final) left++;
     else if (last && isAnswer(last) && step.inbox !== undefined && !step.after_check)
       [final, left] = [last, 1];

@@ -1,10 +1,9 @@
-/** Reads a recorded run page by page. */
+/** A recorded run, and its steps as they are shown. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
-import type { LogPage } from "../../store/files/read-log.ts";
-import { EVENTS, STEPS } from "../../store/runs/run-files.ts";
+import type { FaultCollector } from "../../store/runs/run-records.ts";
 import type { RunStore } from "../../store/runs/run-store.ts";
-import type { StepRecord, SyscallEventWire } from "../../store/runs/schema.ts";
+import type { StepRecord } from "../../store/runs/schema.ts";
 
 /** The reading methods of one data folder's store. */
 export type RunReader = Pick<
@@ -22,7 +21,9 @@ export type RunReader = Pick<
   | "units"
   | "events"
   | "inbox"
-  | "journal"
+  | "story"
+  | "everyStep"
+  | "everyEvent"
   | "linked"
   | "claimant"
 >;
@@ -33,53 +34,14 @@ export interface Run {
   records: RunReader;
 }
 
-/** Collects what of a page can't be read (damage.ts). */
-interface Finder {
-  add(file: string, page: Pick<LogPage<unknown>, "damaged" | "damagedLines" | "torn" | "foreign">): void;
-}
-
-const PAGE = 500;
-
-/** Every recorded step, a page at a time. */
-export function allSteps(
-  records: Pick<RunStore, "steps">,
-  uuid: string,
-  damage?: Finder,
-): AsyncGenerator<StepRecord> {
-  return allOf(STEPS, (page) => records.steps(uuid, page), damage);
-}
-
-/** Every recorded syscall event, a page at a time. */
-export function allEvents(
-  records: Pick<RunStore, "events">,
-  uuid: string,
-  damage?: Finder,
-): AsyncGenerator<SyscallEventWire> {
-  return allOf(EVENTS, (page) => records.events(uuid, page), damage);
-}
-
-async function* allOf<T>(
-  file: string,
-  read: (page: { after: number; limit: number }) => Promise<LogPage<T>>,
-  damage: Finder | undefined,
-): AsyncGenerator<T> {
-  for (let after = 0; ; ) {
-    const page = await read({ after, limit: PAGE });
-    damage?.add(file, page);
-    yield* page.records;
-    if (page.next === after) return;
-    after = page.next;
-  }
-}
-
 /** Every recorded step with its action as the next step shows it: an answer that a check rejected is `text`. */
 export async function* stepsWithAction(
-  records: Pick<RunStore, "steps">,
+  records: Pick<RunStore, "everyStep">,
   uuid: string,
-  damage?: Finder,
+  damage?: FaultCollector,
 ): AsyncGenerator<StepRecord> {
   let held: StepRecord | undefined;
-  for await (const step of allSteps(records, uuid, damage)) {
+  for await (const step of records.everyStep(uuid, damage)) {
     if (held) yield step.after_check ? { ...held, action: rejected(held) } : held;
     held = step;
   }

@@ -1,21 +1,16 @@
 /** The prompt of a recorded step. */
 
 import { recordedFirst } from "../../kernel/conversation/first-message.ts";
-import { conversationOf } from "../../kernel/conversation/rebuild-history.ts";
+import { rebuildHistory } from "../../kernel/conversation/rebuild-history.ts";
 import { modelSchema } from "../../kernel/tools/model-schema.ts";
 import type { ProcInfo } from "../../kernel/types.ts";
-import { type Message, SyscallError } from "../../plugin/index.ts";
+import { SyscallError } from "../../plugin/index.ts";
 import type { AppliedCompaction, StepPrompt } from "../../protocol/methods.ts";
-import type { Compaction, StepRecord } from "../../store/runs/schema.ts";
-import { allSteps, type Run } from "./recorded-run.ts";
+import type { RunEvent, RunEventOf } from "../../run/events.ts";
+import type { Compaction } from "../../store/runs/schema.ts";
+import type { Run } from "./recorded-run.ts";
 
 type Prompt = Omit<StepPrompt, "pid" | "uuid">;
-
-/** The messages that a step adds before its answer. */
-interface Asked extends Pick<StepRecord, "step" | "origin_uuid" | "tools_offered"> {
-  compactions: Compaction[];
-  messages: Message[];
-}
 
 /**
  * Restores the prompt of a step from the records; undefined if no answer of it is recorded. `find` finds the run that
@@ -27,48 +22,32 @@ export async function promptOfStep(
   number: number,
   find: (uuid: string) => Promise<Run | undefined>,
 ): Promise<Prompt | undefined> {
-  const { uuid } = run.info;
-  // The journal is read first: a step that is recorded meanwhile is in the steps then.
-  const journal = await run.records.journal(uuid);
-  const steps: StepRecord[] = [];
-  for await (const step of allSteps(run.records, uuid)) if (step.step <= number) steps.push(step);
-  const recorded = steps.at(-1)?.step === number ? steps.pop() : undefined;
-  requireWhole(uuid, steps, number, recorded !== undefined);
-  const asked = recorded ? askedIn(recorded) : openStep(journal.entries, number, run, await metaOf(run));
-  if (!asked) return undefined;
-  const made = [...steps, asked];
-  return {
-    step: number,
-    ...(await headOf(asked, run, find)),
-    messages: [...conversationOf(steps, asked.compactions), ...asked.messages],
-    compactions: made.flatMap(({ step, compactions = [] }) => compactions.map((one) => applied(step, one))),
-  };
-}
-
-/** The messages of a finished step, without its answer, which is the last. */
-function askedIn({ step, origin_uuid, tools_offered, compactions = [], messages }: StepRecord): Asked {
-  return { step, origin_uuid, tools_offered, compactions, messages: messages.slice(0, -1) };
-}
-
-type Meta = NonNullable<Awaited<ReturnType<Run["records"]["meta"]>>>;
-
-/** The same of a step whose answer is recorded, but not its calls. */
-function openStep(
-  journal: Awaited<ReturnType<Run["records"]["journal"]>>["entries"],
-  number: number,
-  { info }: Run,
-  { spawned }: Meta,
-): Asked | undefined {
-  const answer = journal.find((entry) => entry.t === "answer" && entry.step === number);
-  if (answer?.t !== "answer") return undefined;
-  const compactions = journal.flatMap((entry) => (entry.t === "compact" ? [entry.compaction] : []));
-  const first = number === 1 ? recordedFirst(info, spawned) : undefined;
-  return { step: number, compactions, messages: answer.messages ?? (first ? [first] : []) };
+  const { info, records } = run;
+  const before: RunEvent[] = [];
+  let last = 0;
+  for await (const event of records.story(info)) {
+    if (event.step > number) return undefined;
+    // Steps count from 1; a gap is a line that can't be read.
+    if (event.step > last + 1) throw unreadStep(info.uuid, last + 1, number);
+    if (event.t === "step") last = event.step;
+    if (event.t !== "answer" || event.step < number) {
+      before.push(event);
+      continue;
+    }
+    const { spawned } = await metaOf(run);
+    return {
+      step: number,
+      ...(await headOf(event, run, find)),
+      messages: rebuildHistory(before, recordedFirst(info, spawned)).messages,
+      compactions: before.flatMap((one) => (one.t === "compact" ? applied(one.step, one.compaction) : [])),
+    };
+  }
+  return undefined;
 }
 
 /** Model, system prompt and tools of the request. */
 async function headOf(
-  { step, origin_uuid, tools_offered }: Asked,
+  { step, origin_uuid, tools_offered }: RunEventOf<"answer">,
   run: Run,
   find: (uuid: string) => Promise<Run | undefined>,
 ): Promise<Omit<Prompt, "step" | "messages" | "compactions">> {
@@ -89,6 +68,8 @@ function modelIn({ switches, provider, model }: ProcInfo, step: number): Pick<Pr
   return switches.find((one) => one.step > step)?.from ?? { provider, model };
 }
 
+type Meta = NonNullable<Awaited<ReturnType<Run["records"]["meta"]>>>;
+
 async function metaOf({ info, records }: Run): Promise<Meta> {
   const meta = await records.meta(info.uuid);
   if (meta) return meta;
@@ -104,17 +85,8 @@ function applied(
   return { step, ts, why, tokens_before, tokens_after, truncated: cut.length, replaced, summary_by };
 }
 
-/** Steps count from 1; a gap is a line that can't be read. */
-function requireWhole(
-  uuid: string,
-  before: readonly StepRecord[],
-  number: number,
-  isRecorded: boolean,
-): void {
-  const gap = before.findIndex(({ step }, index) => step !== index + 1);
-  const lost = gap >= 0 ? gap + 1 : before.length + 1;
-  if (gap < 0 && (!isRecorded || before.length === number - 1)) return;
-  throw new SyscallError(
+function unreadStep(uuid: string, lost: number, number: number): SyscallError {
+  return new SyscallError(
     "INVALID",
     `Step ${lost} of run ${uuid} can't be read, so the prompt of step ${number} is not known. \`rnix steps ${uuid}\` says which line is damaged.`,
   );

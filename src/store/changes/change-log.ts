@@ -1,7 +1,7 @@
 /** The schema of `changes.jsonl`: what a run changed in files, step by step, and what was taken back. */
 
 import { z } from "zod";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 
 /** A file at one time. `null` in its place: there is no such file. */
 export const FileState = z.object({

@@ -1,10 +1,10 @@
 /** Counts the lines of a log and checks their schema version. */
 
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { checkSchemaVersion, isOfNewerSchema } from "./document.ts";
 import type { FsPort } from "./fs-port.ts";
 import { eachLine } from "./read-log.ts";
-import { SCHEMA_VERSION } from "./schema-version.ts";
 
 /** Counts the lines of a log before an append. Fails with INVALID when a newer rnix wrote a line. */
 export async function countLines(fs: FsPort, path: string, what: string): Promise<number> {

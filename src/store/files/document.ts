@@ -5,6 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { issueText } from "../../lib/issue-text.ts";
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import {
   type FsPort,
@@ -17,7 +18,6 @@ import {
   writeAll,
   writeAllAsync,
 } from "./fs-port.ts";
-import { SCHEMA_VERSION } from "./schema-version.ts";
 import { gatedSync } from "./sync-gate.ts";
 
 /** Maximum bytes of a document, because it is read into memory as a whole. */

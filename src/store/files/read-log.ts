@@ -14,6 +14,8 @@ interface Line {
   number: number;
   /** Where it begins in the file. */
   at: number;
+  /** Bytes of the line, without its newline. */
+  length: number;
   /** Valid only during the visit. Undefined for a line that exceeds the limit. */
   bytes: Uint8Array | undefined;
   /** The line ends with a newline. False only for a last line that is torn or being written. */
@@ -60,7 +62,8 @@ async function eachLineOf(
       begun = [];
       begunBytes = 0;
       start = end + 1;
-      if (visit({ number: ++number, at, bytes, ended: true }) === false) return;
+      const length = base + end - at;
+      if (visit({ number: ++number, at, length, bytes, ended: true }) === false) return;
       at = base + start;
     }
     begunBytes += got - start;
@@ -68,7 +71,8 @@ async function eachLineOf(
     else if (start < got) begun.push(filled.slice(start));
   }
   if (begunBytes > 0) {
-    visit({ number: number + 1, at, bytes: joined(begun, begunBytes, new Uint8Array(0)), ended: false });
+    const bytes = joined(begun, begunBytes, new Uint8Array(0));
+    visit({ number: number + 1, at, length: begunBytes, bytes, ended: false });
   }
 }
 
@@ -94,12 +98,15 @@ export interface LogPage<T> extends LineFaults {
   records: T[];
   /** The `after` of the next page. Equal to `after` when there are no more lines. */
   next: number;
+  /** The byte after the last line of this page. */
+  nextAt: number;
 }
 
 const NAMED_LINES = 100;
 
 /**
- * Reads a page of a log: up to `limit` readable lines after line `after`. `decode` throws for a damaged line, which is
+ * Reads a page of a log: up to `limit` readable lines after line `after`, which ends at byte `at` if that is known.
+ * `decode` throws for a damaged line, which is
  * counted, or throws a SyscallError to abort, such as for a newer schema. `isOwn` returns whether this user's Rnix wrote
  * the line.
  */
@@ -108,6 +115,7 @@ export async function readLog<T>(
   path: string,
   o: {
     after: number;
+    at?: number;
     limit: number;
     decode(value: unknown, line: number): T;
     isOwn?(line: Uint8Array): boolean;
@@ -120,26 +128,27 @@ export async function readLog<T>(
     torn: false,
     foreign: 0,
     next: o.after,
+    nextAt: o.at ?? 0,
   };
   if (o.limit <= 0) return page;
-  await eachLine(fs, path, (line) => {
-    if (line.number <= o.after) return true;
+  const before = o.at === undefined ? 0 : o.after;
+  const visit = (line: Line): boolean => {
+    const number = before + line.number;
+    if (number <= o.after) return true;
     const value = parseLine(line.bytes);
-    const record = value === undefined ? undefined : decoded(value, line.number, o.decode);
+    const record = value === undefined ? undefined : decoded(value, number, o.decode);
     if (record !== undefined) {
       page.records.push(record.value);
       if (line.bytes && o.isOwn?.(line.bytes) === false) page.foreign++;
-      page.next = line.number;
-    } else if (line.ended) {
-      countDamaged(page, line.number);
-      page.next = line.number;
-    } else {
-      // Do not skip it: if it is being written, the next read sees all of it.
-      countDamaged(page, line.number);
-      page.torn = true;
-    }
+    } else countDamaged(page, number);
+    // A damaged last line is not skipped: if it is being written, the next read sees all of it.
+    if (record !== undefined || line.ended) {
+      page.next = number;
+      page.nextAt = line.at + line.length + 1;
+    } else page.torn = true;
     return page.records.length < o.limit;
-  });
+  };
+  await eachLine(fs, path, visit, o.at);
   return page;
 }
 

@@ -3,10 +3,10 @@
 import { basename, extname, join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { type Data, SyscallError } from "../../plugin/index.ts";
+import { RESULT_FILE } from "../../run/blob-file.ts";
 import { isLink } from "../files/data-dir.ts";
 import { makeFolder, syncFile } from "../files/document.ts";
 import { type FsPort, ioError, placeFile, readUpTo, realFs, withFileAsync } from "../files/fs-port.ts";
-import { RESULT_FILE } from "./blob-file.ts";
 
 /** The folder below a run's folder for content that is too large for its record. Each content is stored once, under its hash. */
 export const RESULTS = "results";

@@ -2,6 +2,7 @@
 
 import { join } from "node:path";
 import { z } from "zod";
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { isLink, requireNoLink } from "../files/data-dir.ts";
@@ -15,7 +16,6 @@ import {
 import type { FileLock } from "../files/file-lock.ts";
 import { type FsPort, ioError, namesIn } from "../files/fs-port.ts";
 import { readLog } from "../files/read-log.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import { requireOwn, UUID } from "./own-run.ts";
 import type { CollectReason } from "./retention.ts";
 import { CLAIM } from "./run-claim.ts";

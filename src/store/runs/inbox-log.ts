@@ -1,10 +1,10 @@
 /** The writer of a run's inbox file. */
 
 import { join } from "node:path";
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
 import { AppendLog } from "../files/append-log.ts";
 import { replaceDocument, syncDirectory } from "../files/document.ts";
 import type { FsPort } from "../files/fs-port.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import type { InboxDraft, InboxEntry, StepRecord } from "./schema.ts";
 
 export const INBOX = "inbox.jsonl";

@@ -1,7 +1,7 @@
 /** Reads what the record of a run says of its units. */
 
 import type { DaemonSnapshot } from "../../plugin/index.ts";
-import type { UnitLine } from "./unit-schema.ts";
+import type { UnitLine } from "../../run/unit-schema.ts";
 
 type Line<T extends UnitLine["t"]> = Extract<UnitLine, { t: T }>;
 

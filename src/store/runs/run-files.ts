@@ -1,11 +1,11 @@
 /** The files in a run's folder: their names, and the text of what is recorded. */
 
+import { SCHEMA_VERSION } from "../../lib/schema-version.ts";
+import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import type { ProcInfo } from "./schema.ts";
-import type { UnitDraft } from "./unit-schema.ts";
 
 export const STEPS = "steps.jsonl";
 export const JOURNAL = "step.journal";

@@ -4,6 +4,9 @@ import { join } from "node:path";
 import type { z } from "zod";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
+import { eventsOfJournal, eventsOfStep, type RunEvent } from "../../run/events.ts";
+import { openStep } from "../../run/open-step.ts";
+import type { UnitLine } from "../../run/unit-schema.ts";
 import type { ChangeLine } from "../changes/change-log.ts";
 import { CHANGES } from "../changes/object-store.ts";
 import { isLink, linkIn } from "../files/data-dir.ts";
@@ -12,30 +15,34 @@ import { readDurable } from "../files/durable-document.ts";
 import { type FsPort, ioError, namesIn, realFs, withFile } from "../files/fs-port.ts";
 import { type LineFaults, type LogPage, readLog } from "../files/read-log.ts";
 import { type BlobRef, type BlobStatus, checkBlob, readBlob } from "./blob-store.ts";
-import { acknowledgedBy, INBOX } from "./inbox-log.ts";
-import { openStep } from "./open-step.ts";
+import { INBOX } from "./inbox-log.ts";
 import { UUID } from "./own-run.ts";
 import { keyOfThisProcess, type RecordKey } from "./record-key.ts";
 import type { RecordSeal } from "./record-seal.ts";
 import { located } from "./relocate.ts";
 import { EVENTS, INFO, JOURNAL, META, STEPS, UNITS } from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
-import type { UnitLine } from "./unit-schema.ts";
-import { deliveredBy, type UnreadMessages, unreadMessages } from "./unread-messages.ts";
+import { type UnreadMessages, unreadMessages } from "./unread-messages.ts";
 
 interface Page {
   /** The line after which the page begins; 0 or absent: the first line. */
   after?: number;
+  /** The byte at which that line begins, if it is known. */
+  at?: number;
   limit?: number;
 }
 
 const DEFAULT_PAGE = 10_000;
+/** Records in memory while all of a file are read. */
+const BATCH = 100;
 const ALL: Page = { limit: Number.MAX_SAFE_INTEGER };
 
-interface Journal extends LineFaults {
-  /** The entries of the open step, in order. Empty when no step is open. */
-  entries: JournalEntry[];
+/** Collects what of a file can't be read or is foreign. */
+export interface FaultCollector {
+  add(file: string, faults: LineFaults): void;
 }
+
+type StoryOf = Pick<ProcInfo, "uuid"> & Partial<Pick<ProcInfo, "switches">>;
 
 interface Inbox extends UnreadMessages, LineFaults {
   /** Numbers of the entries that the open step has delivered to the model, by its journal. */
@@ -120,14 +127,32 @@ export class RunRecords {
     return this.#log(uuid, STEPS, (await schemas()).StepRecord, page);
   }
 
-  /** Finished steps, read in pages. */
-  async *everyStep(uuid: string): AsyncGenerator<StepRecord> {
-    for (let after = 0; ; ) {
-      const page = await this.steps(uuid, { after, limit: 100 });
-      yield* page.records;
-      if (page.next === after) return;
-      after = page.next;
+  /** Finished steps, in order. */
+  async *everyStep(uuid: string, lost?: FaultCollector): AsyncGenerator<StepRecord> {
+    yield* this.#all(uuid, STEPS, (await schemas()).StepRecord, lost);
+  }
+
+  /** All syscall events, in order. */
+  async *everyEvent(uuid: string, lost?: FaultCollector): AsyncGenerator<SyscallEventWire> {
+    yield* this.#all(uuid, EVENTS, (await schemas()).SyscallEventWire, lost);
+  }
+
+  /**
+   * What happened to a run, in order: the events of its finished steps, then those of the open one. `switches`: those
+   * of the open step are in the run's process record only.
+   */
+  async *story({ uuid, switches = [] }: StoryOf, lost?: FaultCollector): AsyncGenerator<RunEvent> {
+    // The journal is read first: a step that is recorded meanwhile is in the steps then. In the other order it would be
+    // in neither.
+    const { records, ...faults } = await this.#journal(uuid);
+    let recorded = 0;
+    for await (const step of this.everyStep(uuid, lost)) {
+      recorded = Math.max(recorded, step.step);
+      yield* eventsOfStep(step);
     }
+    lost?.add(JOURNAL, faults);
+    for (const one of switches) if (one.step > recorded) yield { ...one, t: "switch" };
+    yield* eventsOfJournal(openStep(records, recorded));
   }
 
   /** Syscall events by line. */
@@ -143,28 +168,32 @@ export class RunRecords {
 
   /** The background units of the run, in order. */
   async units(uuid: string): Promise<LogPage<UnitLine>> {
-    const { UnitLine: Line } = await import("./unit-schema.ts");
+    const { UnitLine: Line } = await import("../../run/unit-schema.ts");
     return this.#log(uuid, UNITS, Line, ALL);
   }
 
   /** Reads the journal of the open step. Entries of a recorded step are ignored. */
-  async journal(uuid: string): Promise<Journal> {
-    const { records, recorded, next: _, ...faults } = await this.journalOf(uuid);
+  async journal(uuid: string): Promise<{ entries: JournalEntry[] } & LineFaults> {
+    const { records, recorded, next: _, nextAt: __, ...faults } = await this.journalOf(uuid);
     return { entries: openStep(records, recorded), ...faults };
   }
 
   /** Reads the unread inbox entries of a run. Changes nothing. */
   async inbox(uuid: string): Promise<Inbox> {
     const { InboxLine } = await schemas();
-    const { records, next: _, ...faults } = await this.#log(uuid, INBOX, InboxLine, ALL);
+    const { records, next: _, nextAt: __, ...faults } = await this.#log(uuid, INBOX, InboxLine, ALL);
     const bytes = this.#size(uuid, INBOX);
     if (bytes === null) return { ...unreadMessages([], [], 0), inOpenStep: [], ...faults };
     const acknowledged: number[] = [];
-    for await (const record of this.everyStep(uuid)) acknowledged.push(...acknowledgedBy(record));
-    const rest = unreadMessages(records, acknowledged, bytes);
-    const delivered = deliveredBy((await this.journal(uuid)).entries);
-    const inOpenStep = rest.unread.map(({ seq }) => seq).filter((seq) => delivered.has(seq));
-    return { ...rest, inOpenStep, ...faults };
+    let inOpenStep: number[] = [];
+    for await (const event of this.story({ uuid })) {
+      if (event.t === "read") inOpenStep.push(...event.inbox);
+      if (event.t === "call_end") inOpenStep.push(...(event.call.inbox ?? []));
+      if (event.t !== "step") continue;
+      acknowledged.push(...inOpenStep);
+      inOpenStep = [];
+    }
+    return { ...unreadMessages(records, acknowledged, bytes), inOpenStep, ...faults };
   }
 
   /** Whether a run may have unread inbox entries: an inbox without them is emptied when its run ends. */
@@ -206,19 +235,42 @@ export class RunRecords {
 
   /** Reads all entries, and the number of the last recorded step: 0 when there is none. */
   protected async journalOf(uuid: string): Promise<LogPage<JournalEntry> & { recorded: number }> {
-    const { JournalEntry } = await schemas();
-    const page = await this.#log(uuid, JOURNAL, JournalEntry, ALL);
-    return { ...page, recorded: page.records.length === 0 ? 0 : await this.#lastStep(uuid) };
+    const page = await this.#journal(uuid);
+    let recorded = 0;
+    if (page.records.length > 0)
+      for await (const { step } of this.everyStep(uuid)) recorded = Math.max(recorded, step);
+    return { ...page, recorded };
+  }
+
+  async #journal(uuid: string): Promise<LogPage<JournalEntry>> {
+    return this.#log(uuid, JOURNAL, (await schemas()).JournalEntry, ALL);
   }
 
   protected sealOf(uuid: string): RecordSeal {
     return this.key.sealOf(`run ${uuid}`);
   }
 
+  /** All records of a file. Each page continues at the byte where the one before ended. */
+  async *#all<T>(
+    uuid: string,
+    file: string,
+    schema: z.ZodType<T>,
+    lost: FaultCollector | undefined,
+  ): AsyncGenerator<T> {
+    for (let [after, at] = [0, 0]; ; ) {
+      const page = await this.#log(uuid, file, schema, { after, at, limit: BATCH });
+      lost?.add(file, page);
+      yield* page.records;
+      if (page.next === after) return;
+      [after, at] = [page.next, page.nextAt];
+    }
+  }
+
   #log<T>(uuid: string, file: string, schema: z.ZodType<T>, page: Page): Promise<LogPage<T>> {
     const seal = this.sealOf(uuid);
     return readLog(this.fs, join(this.dir(uuid), file), {
       after: page.after ?? 0,
+      at: page.at,
       limit: page.limit ?? DEFAULT_PAGE,
       // No decision depends on the trace, so its lines have no MAC.
       isOwn: file === EVENTS ? undefined : (line) => seal.isSealed(file, line),
@@ -227,13 +279,6 @@ export class RunRecords {
         return schema.parse(value);
       },
     });
-  }
-
-  /** Returns the highest step in steps.jsonl; 0 when there is none. */
-  async #lastStep(uuid: string): Promise<number> {
-    let last = 0;
-    for await (const record of this.everyStep(uuid)) last = Math.max(last, record.step);
-    return last;
   }
 
   /** Returns the size of a file in bytes; null when there is none. */

@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
+import { isMixed, openStep } from "../../run/open-step.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { DailySpending } from "../daily-spending.ts";
@@ -15,7 +16,6 @@ import type { FsPort } from "../files/fs-port.ts";
 import { ChangedRuns } from "./changed-runs.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { INBOX } from "./inbox-log.ts";
-import { isMixed, openStep } from "./open-step.ts";
 import { foreignLines, requireOwn } from "./own-run.ts";
 import type { RecordKey } from "./record-key.ts";
 import { claimantOf, claimRun } from "./run-claim.ts";

@@ -2,6 +2,7 @@
 
 import { dirname, join } from "node:path";
 import type { Data, SyscallError } from "../../plugin/index.ts";
+import type { UnitDraft } from "../../run/unit-schema.ts";
 import type { ChangeDraft } from "../changes/change-log.ts";
 import { CHANGES, ObjectStore } from "../changes/object-store.ts";
 import { AppendLog } from "../files/append-log.ts";
@@ -27,7 +28,6 @@ import {
   versioned,
 } from "./run-files.ts";
 import type { JournalEntry, ProcessMeta, ProcInfo, StepRecord, SyscallEventWire } from "./schema.ts";
-import type { UnitDraft } from "./unit-schema.ts";
 
 export interface RunLimits {
   /** Maximum lines of events.jsonl; later events are counted and dropped. */

@@ -3,7 +3,7 @@
  * is rejected. Unknown keys are ignored, so that a later version may add keys.
  */
 
-export * from "./inbox-schema.ts";
-export { Usage } from "./message.ts";
-export * from "./process-schema.ts";
-export * from "./step-schema.ts";
+export * from "../../run/inbox-schema.ts";
+export { Usage } from "../../run/message.ts";
+export * from "../../run/process-schema.ts";
+export * from "../../run/step-schema.ts";

@@ -3,7 +3,7 @@
 import type { z } from "zod";
 import { bytesOf, type InboxState } from "./inbox-log.ts";
 import { SEAL_BYTES } from "./record-seal.ts";
-import type { InboxEntry, InboxLine, JournalEntry } from "./schema.ts";
+import type { InboxEntry, InboxLine } from "./schema.ts";
 
 /** The entries of an inbox that no record acknowledges, in order of arrival. */
 export interface UnreadMessages extends InboxState {
@@ -33,14 +33,4 @@ export function unreadMessages(
 function keysOf(line: z.infer<typeof InboxLine>): [string, number][] {
   if (line.kind === "keys") return line.keys;
   return line.kind === "input" && line.key !== undefined ? [[line.key, line.seq]] : [];
-}
-
-/** Returns the inbox numbers that the open step has delivered to the model. */
-export function deliveredBy(entries: readonly JournalEntry[]): Set<number> {
-  return new Set(
-    entries.flatMap((entry) => {
-      if (entry.t === "answer") return entry.inbox ?? [];
-      return entry.t === "call_end" ? (entry.call.inbox ?? []) : [];
-    }),
-  );
 }

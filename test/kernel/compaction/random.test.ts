@@ -3,6 +3,7 @@ import { firstMessage } from "../../../src/kernel/conversation/first-message.ts"
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { tokenTargets } from "../../../src/kernel/conversation/token-targets.ts";
 import { type LLMEvent, type LLMRequest, SyscallError } from "../../../src/plugin/index.ts";
+import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, says, toolDevice } from "../../support/kernel.ts";
 import { seeded } from "../../support/seeded.ts";
@@ -147,8 +148,7 @@ async function through(seed: number): Promise<number> {
       (compaction): JournalEntry => ({ t: "compact", step, ts: "", compaction }),
     );
     const before = rebuildHistory(
-      records.slice(0, step - 1),
-      journal,
+      eventsOf(records.slice(0, step - 1), journal),
       firstMessage(chance.intent, undefined),
     );
     const sent = step === 1 ? [] : messages.slice(0, -1);

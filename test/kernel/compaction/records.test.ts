@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { firstMessage } from "../../../src/kernel/conversation/first-message.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { LLMEvent } from "../../../src/plugin/index.ts";
+import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry } from "../../../src/store/runs/schema.ts";
 import { calls, KernelHarness, type Model, says, silent } from "../../support/kernel.ts";
 import { until } from "../../support/until.ts";
@@ -35,7 +36,7 @@ describe("the records of a compacted run", () => {
       const journal = compactions.map(
         (compaction): JournalEntry => ({ t: "compact", step, ts: "", compaction }),
       );
-      const before = rebuildHistory(records.slice(0, step - 1), journal, first);
+      const before = rebuildHistory(eventsOf(records.slice(0, step - 1), journal), first);
       const sent = step === 1 ? [] : messages.slice(0, -1);
       expect<unknown>([...before.messages, ...sent]).toEqual(steps(h)[step - 1]?.messages);
     }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { Conversations } from "../../../src/kernel/conversation/conversations.ts";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import type { Message, ToolCall } from "../../../src/plugin/index.ts";
+import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry, StepRecord, ToolCallRecord } from "../../../src/store/runs/schema.ts";
 import { seeded } from "../../support/seeded.ts";
 
@@ -86,7 +87,7 @@ const ASKED: Message[] = [
 
 describe("a run cut off", () => {
   test("before its first answer has its first message, which no record has", () => {
-    expect(rebuildHistory([], [], FIRST)).toEqual({
+    expect(rebuildHistory(eventsOf([], []), FIRST)).toEqual({
       step: 0,
       messages: [FIRST],
       unrecorded: [FIRST],
@@ -99,7 +100,7 @@ describe("a run cut off", () => {
   });
 
   test("between two steps has its recorded steps", () => {
-    expect(rebuildHistory([TURN], [], FIRST)).toEqual({
+    expect(rebuildHistory(eventsOf([TURN], []), FIRST)).toEqual({
       step: 1,
       messages: ASKED,
       unrecorded: [],
@@ -114,13 +115,16 @@ describe("a run cut off", () => {
   test("after an answer has that step open, with the messages that came before it", () => {
     const news: Message = { role: "user", content: "news" };
     const journal = [answer(2, assistant("second", "b"), { messages: [news], inbox: [7] })];
-    const history = rebuildHistory([TURN], journal, FIRST);
+    const history = rebuildHistory(eventsOf([TURN], journal), FIRST);
     expect(history).toMatchObject({ step: 1, messages: [...ASKED, news], unrecorded: [news] });
     expect(history.openStep).toMatchObject({ step: 2, inbox: [7], message: assistant("second", "b") });
   });
 
   test("in its first step does not repeat its first message", () => {
-    const history = rebuildHistory([], [answer(1, assistant("x", "b"), { messages: [FIRST] })], FIRST);
+    const history = rebuildHistory(
+      eventsOf([], [answer(1, assistant("x", "b"), { messages: [FIRST] })]),
+      FIRST,
+    );
     expect(history.messages).toEqual([FIRST]);
   });
 
@@ -139,7 +143,10 @@ describe("a run cut off", () => {
     ["with entries of another step", [start(1, "b"), end(3, "c")], {}],
   ] satisfies [string, JournalEntry[], Record<string, string>][]) {
     test(`${where}: ${JSON.stringify(settled)}`, () => {
-      const { openStep } = rebuildHistory([TURN], [answer(2, assistant("", "b", "c")), ...journal], FIRST);
+      const { openStep } = rebuildHistory(
+        eventsOf([TURN], [answer(2, assistant("", "b", "c")), ...journal]),
+        FIRST,
+      );
       const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
       expect(Object.fromEntries(states)).toEqual(settled);
     });
@@ -147,7 +154,7 @@ describe("a run cut off", () => {
 
   test("tells the model that a call with an unknown end may or may not have happened", () => {
     const journal = [answer(2, assistant("", "b")), start(2, "b")];
-    const unknown = rebuildHistory([TURN], journal, FIRST).openStep?.settled.get("b");
+    const unknown = rebuildHistory(eventsOf([TURN], journal), FIRST).openStep?.settled.get("b");
     expect(unknown).toMatchObject({ id: "b", input: { command: "b" }, result: null, state: "unknown" });
     expect(unknown?.error).toContain("may or may not have happened");
   });
@@ -155,7 +162,7 @@ describe("a run cut off", () => {
 
 test("an unreadable step in the middle is an error that names it", () => {
   const steps = [TURN, step(3, [], assistant("third"))];
-  expect(() => rebuildHistory(steps, [], FIRST)).toThrow(/Step 2 can't be read/);
+  expect(() => rebuildHistory(eventsOf(steps, []), FIRST)).toThrow(/Step 2 can't be read/);
 });
 
 /** What a person has decided about a call. */
@@ -185,7 +192,10 @@ describe("a call that a person has decided", () => {
     ["is repeated after a yes if that does no harm", [start(2, "b", true), verdict(2, "b", "yes")], {}],
     ["has its recorded end", [start(2, "b"), verdict(2, "b", "no"), end(2, "b")], { b: "done" }],
   ] as const)("%s", (_, entries, settled) => {
-    const { openStep } = rebuildHistory([TURN], [answer(2, assistant("second", "b")), ...entries], FIRST);
+    const { openStep } = rebuildHistory(
+      eventsOf([TURN], [answer(2, assistant("second", "b")), ...entries]),
+      FIRST,
+    );
     expect([...(openStep?.waiting.keys() ?? [])]).toEqual([]);
     expect(openStep?.verdicts.get("b")).toHaveLength(1);
     const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
@@ -201,7 +211,7 @@ describe("a call that waits", () => {
     ["and another one is unknown", [start(2, "b"), waiting(2, "b"), start(2, "c")], ["b"], { c: "unknown" }],
   ] as const)("%s", (_, entries, waits, settled) => {
     const journal = [answer(2, assistant("second", "b", "c")), ...entries];
-    const { openStep } = rebuildHistory([TURN], journal, FIRST);
+    const { openStep } = rebuildHistory(eventsOf([TURN], journal), FIRST);
     expect([...(openStep?.waiting.keys() ?? [])]).toEqual([...waits]);
     const states = [...(openStep?.settled ?? [])].map(([id, { state }]) => [id, state]);
     expect(Object.fromEntries(states)).toEqual(settled);
@@ -236,7 +246,7 @@ test("any partial record gives a conversation that a provider and the context ac
     const journal =
       random() < 0.3 ? [] : [answer(open, assistant("open", ...ids), { messages: [FIRST] }), ...done];
     const cut = journal.slice(0, many(journal.length));
-    const { messages, openStep, step: last } = rebuildHistory(steps, cut, FIRST);
+    const { messages, openStep, step: last } = rebuildHistory(eventsOf(steps, cut), FIRST);
     requireTakeable(messages);
     expect(last).toBe(steps.length);
     const contexts = new Conversations();

@@ -5,7 +5,8 @@ import { join } from "node:path";
 import { Inbox } from "../../../src/kernel/ipc/inbox.ts";
 import { stepText } from "../../../src/kernel/ipc/wording.ts";
 import type { LLMEvent, LLMRequest } from "../../../src/plugin/index.ts";
-import { entriesOfJournal, entriesOfStep } from "../../../src/server/methods/shared/log-entries.ts";
+import { eventsOf } from "../../../src/run/events.ts";
+import { entriesOf, entriesOfOpenStep } from "../../../src/server/methods/shared/log-entries.ts";
 import { RunStore } from "../../../src/store/runs/run-store.ts";
 import type { InboxEntry } from "../../../src/store/runs/schema.ts";
 import { codeOf } from "../../support/failure.ts";
@@ -98,7 +99,11 @@ describe("a message for an agent", () => {
     first.go();
     await second.asked;
     const delivered = last(h.requests[1]);
-    const open = entriesOfJournal((await h.runs.journal(uuid)).entries, { cutOff: false });
+    const story = await Array.fromAsync(h.runs.story({ uuid }));
+    const open = entriesOfOpenStep(
+      story.filter(({ step }) => step === 2),
+      { cutOff: false },
+    );
     expect(open.map(({ step, kind }) => [step, kind])).toEqual([
       [2, "inbox"],
       [2, "tool"],
@@ -107,7 +112,7 @@ describe("a message for an agent", () => {
     second.go();
     const { events } = await log;
     const live = events.flatMap((event) => (event.type === "log" ? [event.entry] : []));
-    const recorded = (await h.runs.steps(uuid)).records.flatMap(entriesOfStep);
+    const recorded = eventsOf((await h.runs.steps(uuid)).records, []).flatMap(entriesOf);
     for (const entries of [live, recorded]) {
       expect(entries.map(({ step, kind }) => [step, kind])).toEqual([
         [1, "text"],

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { EFFORTS, type LLMEvent } from "../../../src/plugin/index.ts";
-import { entriesOfStep } from "../../../src/server/methods/shared/log-entries.ts";
+import { eventsOf } from "../../../src/run/events.ts";
+import { entriesOf } from "../../../src/server/methods/shared/log-entries.ts";
 import { calls, KernelHarness, says, script, toolDevice, usage } from "../../support/kernel.ts";
 
 const echo = { "/dev/echo": toolDevice("Echo", ({ text }) => `heard ${text}`) };
@@ -23,7 +24,11 @@ describe("a model's reasoning", () => {
     ]);
     const { records } = await h.runs.steps(info.uuid);
     expect(records).toMatchObject([{ reasoning: "It is six by nine.", raw_response: "42" }]);
-    expect(records.flatMap(entriesOfStep).map(({ kind, text }) => [kind, text])).toEqual([
+    expect(
+      eventsOf(records, [])
+        .flatMap(entriesOf)
+        .map(({ kind, text }) => [kind, text]),
+    ).toEqual([
       ["thought", "It is six by nine."],
       ["text", "42"],
     ]);
@@ -41,18 +46,20 @@ describe("a model's reasoning", () => {
 
   test("is recorded with a step that was cut off between its answer and its end", () => {
     const { openStep } = rebuildHistory(
-      [],
-      [
-        {
-          t: "answer",
-          v: 1,
-          step: 1,
-          ts: "",
-          message: { role: "assistant", content: "42" },
-          reasoning: "hm",
-          usage,
-        },
-      ],
+      eventsOf(
+        [],
+        [
+          {
+            t: "answer",
+            v: 1,
+            step: 1,
+            ts: "",
+            message: { role: "assistant", content: "42" },
+            reasoning: "hm",
+            usage,
+          },
+        ],
+      ),
       { role: "user", content: "go" },
     );
     expect(openStep?.reasoning).toBe("hm");

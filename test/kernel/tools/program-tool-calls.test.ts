@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { rebuildHistory } from "../../../src/kernel/conversation/rebuild-history.ts";
 import { SIGTERM } from "../../../src/lib/signals.ts";
 import { type LLMEvent, type LLMRequest, SyscallError, type ToolService } from "../../../src/plugin/index.ts";
+import { eventsOf } from "../../../src/run/events.ts";
 import type { JournalEntry, ToolCallRecord } from "../../../src/store/runs/schema.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { KernelHarness, says, silent, toolDevice } from "../../support/kernel.ts";
@@ -594,14 +595,16 @@ describe("the journal of a program's calls", () => {
       state: "done",
     };
     const { openStep } = rebuildHistory(
-      [],
-      [
-        begun,
-        start("served-1-1", false),
-        { t: "call_end", step: 1, ts, call: done },
-        start("served-1-2", false),
-        start("served-1-3", true),
-      ],
+      eventsOf(
+        [],
+        [
+          begun,
+          start("served-1-1", false),
+          { t: "call_end", step: 1, ts, call: done },
+          start("served-1-2", false),
+          start("served-1-3", true),
+        ],
+      ),
       { role: "user", content: "do it" },
     );
     expect(openStep?.message.tool_calls?.map(({ id }) => id)).toEqual([
@@ -618,8 +621,7 @@ describe("the journal of a program's calls", () => {
 
   test("is absent without a call: the model is asked again", () => {
     const { openStep, messages } = rebuildHistory(
-      [],
-      [{ ...begun, messages: [{ role: "user", content: "do it" }] }],
+      eventsOf([], [{ ...begun, messages: [{ role: "user", content: "do it" }] }]),
       {
         role: "user",
         content: "do it",

@@ -10,27 +10,32 @@ import {
   unitEntry,
 } from "../../../kernel/events/log-entry.ts";
 import type { LogEntry } from "../../../kernel/process/event.ts";
-import type { Message } from "../../../plugin/index.ts";
 import type { StreamEvent } from "../../../protocol/methods.ts";
-import type { JournalEntry, ProcInfo, StepRecord, ToolCallRecord } from "../../../store/runs/schema.ts";
-import type { UnitLine } from "../../../store/runs/unit-schema.ts";
+import type { RunEvent, RunEventOf } from "../../../run/events.ts";
+import type { UnitLine } from "../../../run/unit-schema.ts";
+import type { ProcInfo } from "../../../store/runs/schema.ts";
 import { receiptOf } from "./receipt.ts";
 
-/** The log of a finished step: messages from its inbox, the model's thoughts and text, then each call and its result. */
-export function entriesOfStep(record: StepRecord): LogEntry[] {
-  const { step, ts } = record;
-  const words = record.messages.filter(({ role }) => role === "assistant");
-  return [
-    ...(record.compactions ?? []).map((one) => compactEntry({ ts: one.ts, step }, one)),
-    ...heardIn(record, { ts, step }),
-    ...(record.switches ?? []).map(switchEntry),
-    ...wordsOf({ ts, step }, "thought", record.reasoning),
-    ...words.flatMap(({ content }) => wordsOf({ ts, step }, "text", content)),
-    ...record.tool_calls.flatMap((call) => [
-      callEntry({ ts: call.started_at, step }, call, call.path),
-      resultEntry({ ts: endOf(call), step }, call),
-    ]),
-  ];
+/** The log of an event: what the run read, the model's thoughts and text, each call and its result. */
+export function entriesOf(event: RunEvent): LogEntry[] {
+  const { ts, step } = event;
+  const at = { ts, step };
+  switch (event.t) {
+    case "compact":
+      return [compactEntry(at, event.compaction)];
+    case "read":
+      return readIn(event, at);
+    case "switch":
+      return [switchEntry(event)];
+    case "answer":
+      return [...wordsOf(at, "thought", event.reasoning), ...wordsOf(at, "text", event.message.content)];
+    case "call_start":
+      return [callEntry(at, event, event.path)];
+    case "call_end":
+      return [resultEntry(at, event.call)];
+    default:
+      return [];
+  }
 }
 
 /** The last output of a program, as far as it is recorded, and how it ended. */
@@ -61,80 +66,36 @@ export function endEntries(info: ProcInfo): Extract<StreamEvent, { type: "log_en
   return [{ ts, step: info.steps, kind: "end", text, end }];
 }
 
-/** The log of the open step so far. `cutOff`: its process is gone. */
-export function entriesOfJournal(journal: JournalEntry[], { cutOff }: { cutOff: boolean }): LogEntry[] {
-  const begun = new Set(
-    journal.flatMap((entry) => (entry.t === "call_start" ? callKey(entry.step, entry) : [])),
-  );
-  const once = onceBegun(journal);
-  return [...once.flatMap((entry) => entriesOf(entry, begun)), ...(cutOff ? openCalls(once) : [])];
-}
-
-/** Without the second start of a call that was repeated after a restart. */
-function onceBegun(journal: readonly JournalEntry[]): JournalEntry[] {
+/** The log of the open step so far, without the second start of a call that was repeated after a restart. */
+export function entriesOfOpenStep(events: readonly RunEvent[], { cutOff }: { cutOff: boolean }): LogEntry[] {
   const begun = new Set<string>();
-  return journal.filter((entry) => {
-    if (entry.t !== "call_start") return true;
-    const key = callKey(entry.step, entry);
-    const isFirst = !begun.has(key);
-    begun.add(key);
+  const once = events.filter((event) => {
+    if (event.t !== "call_start") return true;
+    const isFirst = !begun.has(event.id);
+    begun.add(event.id);
     return isFirst;
   });
-}
-
-function callKey(step: number, { id }: { id: string }): string {
-  return `${step} ${id}`;
+  return [...once.flatMap(entriesOf), ...(cutOff ? unknownCalls(once) : [])];
 }
 
 /** Calls whose end is unknown. Waiting calls and read-only calls are resumed, so they are left out. */
-function openCalls(journal: JournalEntry[]): LogEntry[] {
+function unknownCalls(events: readonly RunEvent[]): LogEntry[] {
   const settled = new Set<string>();
-  for (const entry of journal) {
-    if (entry.t === "waiting") settled.add(callKey(entry.step, entry));
-    if (entry.t === "verdict") settled.delete(callKey(entry.step, entry));
-    if (entry.t === "call_end") settled.add(callKey(entry.step, entry.call));
+  for (const event of events) {
+    if (event.t === "waiting") settled.add(event.id);
+    if (event.t === "verdict") settled.delete(event.id);
+    if (event.t === "call_end") settled.add(event.call.id);
   }
-  return journal.flatMap((entry) => {
-    if (entry.t !== "call_start" || entry.safe || settled.has(callKey(entry.step, entry))) return [];
-    return [resultEntry({ ts: entry.ts, step: entry.step }, unknownCall(entry))];
+  return events.flatMap((event) => {
+    if (event.t !== "call_start" || event.safe || settled.has(event.id)) return [];
+    return [resultEntry({ ts: event.ts, step: event.step }, unknownCall(event))];
   });
 }
 
-/** `begun`: the calls with a start. One that was refused has none. */
-function entriesOf(entry: JournalEntry, begun: ReadonlySet<string>): LogEntry[] {
-  const { ts, step } = entry;
-  switch (entry.t) {
-    case "answer":
-      return [
-        ...heardIn(entry, { ts, step }),
-        ...wordsOf({ ts, step }, "thought", entry.reasoning),
-        ...wordsOf({ ts, step }, "text", entry.message.content),
-      ];
-    case "call_start":
-      return [callEntry({ ts, step }, entry, entry.path)];
-    case "compact":
-      return [compactEntry({ ts, step }, entry.compaction)];
-    // Its start is logged, and its end when it comes.
-    case "waiting":
-    case "verdict":
-      return [];
-    case "call_end":
-      return [
-        ...(begun.has(callKey(step, entry.call))
-          ? []
-          : [callEntry({ ts: entry.call.started_at, step }, entry.call, entry.call.path)]),
-        resultEntry({ ts: endOf(entry.call), step }, entry.call),
-      ];
-  }
-}
-
 /** Messages that had arrived when the step began: the last user message before the answer. */
-function heardIn(
-  { inbox, messages = [] }: Pick<StepRecord, "inbox"> & { messages?: Message[] },
-  at: { ts: string; step: number },
-): LogEntry[] {
-  if (inbox === undefined || inbox.length === 0) return [];
-  return wordsOf(at, "inbox", messages.findLast(({ role }) => role === "user")?.content);
+function readIn({ inbox, messages }: RunEventOf<"read">, at: { ts: string; step: number }): LogEntry[] {
+  const last = inbox.length === 0 ? undefined : messages.findLast(({ role }) => role === "user");
+  return wordsOf(at, "inbox", last?.content);
 }
 
 function wordsOf(
@@ -143,8 +104,4 @@ function wordsOf(
   text: string | undefined,
 ): LogEntry[] {
   return text === undefined || text === "" ? [] : [textEntry(at, kind, text)];
-}
-
-function endOf({ started_at, duration_ms, waited_ms = 0 }: ToolCallRecord): string {
-  return new Date(Date.parse(started_at) + duration_ms + waited_ms).toISOString();
 }

@@ -4,7 +4,7 @@ import type { LogEntry } from "../../../kernel/process/event.ts";
 import type { SyscallEvent } from "../../../kernel/types.ts";
 import type { Channel } from "../../../lib/channel.ts";
 import type { Damage } from "../../records/damage.ts";
-import { allEvents, type Run } from "../../records/recorded-run.ts";
+import type { Run } from "../../records/recorded-run.ts";
 import { until } from "./stream-events.ts";
 
 /**
@@ -23,7 +23,7 @@ export async function* supervisorLog(
     const ts = new Date(info.created_at_ms + event.timestamp_ms + event.duration_ms).toISOString();
     return text === undefined ? undefined : { ts, step: 0, kind: "unit", text };
   };
-  for await (const event of allEvents(records, info.uuid, damage)) {
+  for await (const event of records.everyEvent(info.uuid, damage)) {
     const entry = entryOf(event);
     if (entry) yield entry;
     // The latest event of a live supervisor may arrive twice.

@@ -1,7 +1,7 @@
 /** Schemas of a conversation's messages, in records and in answers of models. */
 
 import { z } from "zod";
-import { IMAGE_TYPES } from "../../plugin/index.ts";
+import { IMAGE_TYPES } from "../plugin/index.ts";
 import { RESULT_FILE } from "./blob-file.ts";
 
 export const Usage = z.object({

@@ -1,7 +1,7 @@
 /** The schema of inbox.jsonl. */
 
 import { z } from "zod";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { SCHEMA_VERSION } from "../lib/schema-version.ts";
 import { ImageRef } from "./message.ts";
 import { CheckResult } from "./step-schema.ts";
 

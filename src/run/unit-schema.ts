@@ -1,8 +1,8 @@
 /** The schema of units.jsonl: the background units of a run. */
 
 import { z } from "zod";
-import type { DaemonSnapshot } from "../../plugin/index.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { SCHEMA_VERSION } from "../lib/schema-version.ts";
+import type { DaemonSnapshot } from "../plugin/index.ts";
 
 const common = {
   id: z.string(),

@@ -1,9 +1,9 @@
 /** The schemas of a process: proc-info.json, process-meta.json and events.jsonl. */
 
 import { z } from "zod";
-import { ASK_MODES } from "../../lib/ask-modes.ts";
-import { EFFORTS } from "../../plugin/index.ts";
-import { SCHEMA_VERSION } from "../files/schema-version.ts";
+import { ASK_MODES } from "../lib/ask-modes.ts";
+import { SCHEMA_VERSION } from "../lib/schema-version.ts";
+import { EFFORTS } from "../plugin/index.ts";
 import { OpenAsk } from "./ask-schema.ts";
 import { ImageRef, Usage } from "./message.ts";
 import { CheckResult, ChildResult, ModelRef, ModelSwitch, Wake } from "./step-schema.ts";

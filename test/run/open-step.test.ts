@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { isMixed, openStep } from "../../../src/store/runs/open-step.ts";
-import type { JournalEntry } from "../../../src/store/runs/schema.ts";
+import { isMixed, openStep } from "../../src/run/open-step.ts";
+import type { JournalEntry } from "../../src/store/runs/schema.ts";
 
 /** `c2` is a compaction before step 2, `a2` its answer, `s2` a call's start in it; what follows tells them apart. */
 function entry(name: string): JournalEntry {

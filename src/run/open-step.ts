@@ -1,6 +1,6 @@
 /** Selects the entries of the open step from a journal. */
 
-import type { JournalEntry } from "./schema.ts";
+import type { JournalEntry } from "./step-schema.ts";
 
 /**
  * Returns the journal entries of the open step: its compactions, its last answer, and all entries after that. Ignored

@@ -1,0 +1,83 @@
+/** What can happen to a run, as typed events: the one form in which records are read. */
+
+import type { Message } from "../plugin/index.ts";
+import { openStep } from "./open-step.ts";
+import type { JournalEntry, ModelSwitch, StepRecord, ToolCallRecord } from "./step-schema.ts";
+
+type Entry<T extends JournalEntry["t"]> = Extract<JournalEntry, { t: T }>;
+
+/**
+ * An event of a run. `step`: the step that it belongs to. Of a fork, the events of the steps that it began with name the
+ * run that made them.
+ */
+export type RunEvent = { origin_uuid?: string } & (
+  | Entry<"compact">
+  /** The model gets these messages, with the inbox entries of these numbers. The answer follows. */
+  | { t: "read"; step: number; ts: string; messages: Message[]; inbox: readonly number[] }
+  | ({ t: "switch" } & ModelSwitch)
+  /** `tools_offered`: the first tools of the prompt head, where not all were in the request. */
+  | (Omit<Entry<"answer">, "v" | "messages" | "inbox"> & Pick<StepRecord, "tools_offered">)
+  | (Omit<Entry<"call_start">, "path"> & Pick<ToolCallRecord, "path">)
+  | Entry<"waiting">
+  | Entry<"verdict">
+  | Entry<"call_end">
+  /** The step is finished. The events before it are all that its record holds. */
+  | { t: "step"; step: number; ts: string; record: StepRecord }
+);
+
+export type RunEventOf<T extends RunEvent["t"]> = Extract<RunEvent, { t: T }>;
+
+/** Returns the events of a finished step, in order. */
+export function eventsOfStep(record: StepRecord): RunEvent[] {
+  const { step, ts, origin_uuid, inbox = [], tool_calls, reasoning, usage, interrupted } = record;
+  const { stop_reason, stop_word, tools_offered } = record;
+  const at = { step, ...(origin_uuid !== undefined && { origin_uuid }) };
+  const messages = record.messages.slice(0, -1);
+  const message = record.messages.at(-1);
+  const said = { reasoning, usage, stop_reason, stop_word, interrupted, tools_offered };
+  return [
+    ...(record.compactions ?? []).map(
+      (one) => ({ ...at, t: "compact", ts: one.ts, compaction: one }) as const,
+    ),
+    { ...at, t: "read", ts, messages, inbox },
+    ...(record.switches ?? []).map((one) => ({ ...one, ...at, t: "switch" }) as const),
+    ...(message ? [{ ...at, ...said, t: "answer", ts, message } as const] : []),
+    ...tool_calls.flatMap((call) => [
+      startOf(call, at),
+      { ...at, t: "call_end", ts: endOf(call), call } as const,
+    ]),
+    { ...at, t: "step", ts, record },
+  ];
+}
+
+/** Returns the events of the open step. `entries`: its journal. A call that was refused has no start in it. */
+export function eventsOfJournal(entries: readonly JournalEntry[]): RunEvent[] {
+  const begun = new Set(entries.flatMap((entry) => (entry.t === "call_start" ? entry.id : [])));
+  return entries.flatMap((entry): RunEvent[] => {
+    if (entry.t === "call_end") {
+      const { step, call } = entry;
+      const end = { ...entry, ts: endOf(call) };
+      return begun.has(call.id) ? [end] : [startOf(call, { step }), end];
+    }
+    if (entry.t !== "answer") return [entry];
+    const { messages, inbox, ...answer } = entry;
+    const { step, ts } = entry;
+    if (messages === undefined && inbox === undefined) return [answer];
+    return [{ t: "read", step, ts, messages: messages ?? [], inbox: inbox ?? [] }, answer];
+  });
+}
+
+function startOf(call: ToolCallRecord, at: { step: number; origin_uuid?: string }): RunEventOf<"call_start"> {
+  const { id, name, path, input, started_at } = call;
+  return { ...at, t: "call_start", ts: started_at, id, name, path, input, safe: true };
+}
+
+function endOf({ started_at, duration_ms, waited_ms = 0 }: ToolCallRecord): string {
+  return new Date(Date.parse(started_at) + duration_ms + waited_ms).toISOString();
+}
+
+/** Returns the events of finished steps and of the journal of the step after them. */
+export function eventsOf(steps: readonly StepRecord[], journal: readonly JournalEntry[]): RunEvent[] {
+  const recorded = steps.reduce((last, { step }) => Math.max(last, step), 0);
+  return [...steps.flatMap(eventsOfStep), ...eventsOfJournal(openStep(journal, recorded))];
+}
