@@ -117,46 +117,41 @@ export function choice<const V extends string>(
 
 /** A positive whole number. */
 export function count(about: string, hint: string, more: More = {}): Flag<number | undefined> {
-  return one(about, hint, more, "a whole number above 0", wholeNumber);
+  return one(about, hint, more, MEASURES.count.expected, wholeNumber);
 }
 
-/** A positive whole number, or `unlimited` written out. */
-export function limit(about: string, hint: string): Flag<number | "unlimited" | undefined> {
-  return one(about, hint, {}, LIMIT, (value) => (value === "unlimited" ? value : wholeNumber(value)));
-}
+/** How values of a measure are read, and what a message expects. */
+const MEASURES = {
+  count: { read: wholeNumber, expected: "a whole number above 0" },
+  dollars: { read: dollars, expected: "an amount in USD above 0 such as 1.50" },
+  duration: {
+    read: (value: string) => milliseconds(value),
+    expected: "a duration such as 90s, 10m or 1h30m",
+  },
+};
 
-/** An amount in USD such as 1.50, or `unlimited` written out. */
-export function costLimit(about: string): Flag<number | "unlimited" | undefined> {
-  return one(about, "USD", {}, COST, (value) => (value === "unlimited" ? value : dollars(value)));
-}
-
-/** A duration such as 10m, in ms, or `unlimited` written out. */
-export function timeLimit(about: string): Flag<number | "unlimited" | undefined> {
-  return one(about, "DUR", {}, `${DURATION}, or "unlimited"`, (value) =>
-    value === "unlimited" ? value : milliseconds(value),
+/** A number of this measure, durations in ms, or `unlimited` written out. */
+export function limit(
+  about: string,
+  hint: string,
+  measure = "count",
+): Flag<number | "unlimited" | undefined> {
+  const { read, expected } = new Map(Object.entries(MEASURES)).get(measure) ?? MEASURES.count;
+  return one(about, hint, {}, `${expected}, or "unlimited"`, (value) =>
+    value === "unlimited" ? value : read(value),
   );
 }
 
 /** A duration such as 10m, in ms. */
 export function duration(about: string): Flag<number | undefined> {
-  return one(about, "DUR", {}, DURATION, (value) => milliseconds(value));
+  return one(about, "DUR", {}, MEASURES.duration.expected, (value) => milliseconds(value));
 }
 
 /** A duration of any length such as 10m or 30d, as it was written. */
 export function age(about: string): Flag<string | undefined> {
-  return one(about, "DUR", {}, DURATION, (value) => (milliseconds(value, MAX_AGE_MS) ? value : undefined));
-}
-
-/** A time in the past, in Unix ms: a duration before now such as 2h or 30d, or a local date such as 2026-11-20. */
-export function past(about: string): Flag<((nowMs: number) => number) | undefined> {
-  return one(about, "DUR|DATE", {}, PAST, (value) => {
-    if (/^\d{4}-\d\d-\d\d/.test(value)) {
-      const at = Date.parse(value.length === 10 ? `${value}T00:00` : value);
-      return Number.isNaN(at) ? undefined : () => at;
-    }
-    const ago = milliseconds(value, MAX_AGE_MS);
-    return ago === undefined ? undefined : (nowMs) => nowMs - ago;
-  });
+  return one(about, "DUR", {}, MEASURES.duration.expected, (value) =>
+    milliseconds(value, MAX_AGE_MS) ? value : undefined,
+  );
 }
 
 /** `--json`, on every command that prints data. */
@@ -218,12 +213,8 @@ export function readFlags<F extends Flags>(flags: F, parsed: Parsed): FlagValues
   return Object.fromEntries(entries) as FlagValues<F>;
 }
 
-const LIMIT = 'a whole number above 0, or "unlimited"';
-const COST = 'an amount in USD above 0 such as 1.50, or "unlimited"';
-const PAST = "a duration such as 2h or 30d, or a date such as 2026-11-20";
-const DURATION = "a duration such as 90s, 10m or 1h30m";
-
-function one<T>(
+/** A flag that is given once. `read` returns undefined for a value that is not as `expected`. */
+export function one<T>(
   about: string,
   hint: string,
   more: More,
@@ -255,7 +246,8 @@ function dollars(value: string): number | undefined {
   return /^\d*\.?\d+$/.test(value) && number > 0 && Number.isFinite(number) ? number : undefined;
 }
 
-function milliseconds(value: string, max?: number): number | undefined {
+/** Of a duration; undefined for another text. */
+export function milliseconds(value: string, max?: number): number | undefined {
   try {
     return parseDuration(value, max);
   } catch (error) {

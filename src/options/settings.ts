@@ -1,30 +1,7 @@
 /** The table of all settings: name, scope, unit, default and description. The types of their values follow from it. */
 
-/** An `age` is a duration beyond the limit of timers. */
-export type Measure = "count" | "duration" | "age" | "size" | "dollars";
-
-export interface Bounds {
-  measure: Measure;
-  min?: number;
-  max?: number;
-  /** `unlimited` may be written, and is read as null. */
-  unlimited?: boolean;
-  /** `none` may be written, and is read as 0. */
-  none?: boolean;
-}
-
-export interface Setting extends Bounds {
-  /** null: no limit. */
-  default: number | null;
-  about: string;
-  /** "user": one daemon serves all projects, so a project's file cannot set it. */
-  scope: "run" | "user";
-  /**
-   * A project's file may lower a setting of a run before the user trusts it. Where a smaller value is not safer, because
-   * it records less or allows more restarts, it needs trust.
-   */
-  smaller?: "is not safer";
-}
+import { OPTION_SETTINGS } from "./option-list.ts";
+import { run, type Setting, user } from "./setting.ts";
 
 const S = 1000;
 const MIN = 60 * S;
@@ -34,17 +11,11 @@ const MIB = 1024 * KIB;
 const GIB = 1024 * MIB;
 
 /**
- * A key is written like this in config.yaml, shown by `rnix config` and used in the code. `max_steps`, `timeout`,
- * `context_budget` and `max_cost` are also keys of an agent and flags, which win.
+ * A key is written like this in config.yaml, shown by `rnix config` and used in the code. Those of run options are flags,
+ * too, which win.
  */
 export const SETTINGS = {
-  max_steps: { ...run("count", 100, "steps of a run"), unlimited: true },
-  timeout: {
-    ...run("duration", 60 * MIN, "wall time of a run; paused time does not count"),
-    unlimited: true,
-  },
-  context_budget: { ...run("count", null, "tokens of a run and its children, then exit 2"), unlimited: true },
-  max_cost: { ...run("dollars", null, "cost of a run and its children, then exit 2"), unlimited: true },
+  ...OPTION_SETTINGS,
   tokens_per_day: {
     ...run("count", null, "tokens of all runs of a project from midnight on, then exit 2"),
     unlimited: true,
@@ -95,10 +66,6 @@ export const SETTINGS = {
     "how long a chat without a client waits for a message, then it is suspended",
   ),
   check_timeout: run("duration", 10 * MIN, "one check at the end of a run"),
-  check_attempts: {
-    ...run("count", 3, "how often the checks are run: after a failed attempt the model continues"),
-    max: 100,
-  },
   spawn_depth: { ...run("count", 5, "processes below processes"), none: true, max: 100 },
   live_children: { ...run("count", 16, "processes below one run at the same time"), none: true, max: 10_000 },
   live_units: {
@@ -229,11 +196,3 @@ export type SettingValues = {
 
 /** The values that count for one run and that a project's file may set. */
 export type RunSettings = Pick<SettingValues, KeyWith<{ scope: "run" }>>;
-
-function run(measure: Bounds["measure"], value: number | null, about: string) {
-  return { measure, default: value, about, scope: "run" } as const;
-}
-
-function user(measure: Bounds["measure"], value: number | null, about: string) {
-  return { measure, default: value, about, scope: "user" } as const;
-}

@@ -1,8 +1,8 @@
 /** Requests that begin a run: spawn, resume and replay. */
 
 import { z } from "zod";
-import { ASK_MODES } from "../lib/ask-modes.ts";
-import { EFFORTS } from "../plugin/index.ts";
+import { OPTION_NAMES, optionsOf } from "../options/option-list.ts";
+import { optionSchemas } from "../options/option-schemas.ts";
 import { Target, Uuid } from "./fields.ts";
 
 /** The client's notices about the start of the run, such as a stdin that it did not read to its end. */
@@ -18,58 +18,18 @@ function Outputs() {
     .optional();
 }
 
-const AskModes = () => z.enum(ASK_MODES).optional();
-const OnUnits = () => z.enum(["wait", "park", "kill"]).optional();
-const OnAsks = () => z.enum(["deny", "default", "park"]).optional();
-
 export function SpawnRequest() {
   // A schema costs more to build than to use: fields of one kind share theirs.
   const text = z.string().optional();
   const texts = z.array(z.string()).optional();
   const flag = z.boolean().optional();
-  /** Absent or 0: the default. "unlimited": none. A negative number is INVALID. */
-  const limit = z.union([z.int().nonnegative(), z.literal("unlimited")]).optional();
   return z
     .object({
+      ...optionSchemas(OPTION_NAMES),
       /** With `chat` it may be empty: then the run waits for its first message. */
       intent: z.string(),
-      agent: text,
-      provider: text,
-      model: text,
-      max_steps: limit,
-      context_budget: limit,
-      /** In USD. */
-      max_cost: z.union([z.number().nonnegative(), z.literal("unlimited")]).optional(),
-      timeout_ms: limit,
-      allow: texts,
-      deny: texts,
-      /** Calls that a person decides, beside the agent's. */
-      ask: texts,
-      /** Absent: the setting `ask`. */
-      ask_mode: AskModes(),
       /** Tools that the user has allowed beside the agent's: their calls need no question. */
       unasked: texts,
-      /** What decides a question when no client can answer it. Absent: park for an attended run, else deny. */
-      on_ask: OnAsks(),
-      /** What follows an answer while background units live. Absent: wait for them. */
-      on_units: OnUnits(),
-      /** MCP servers and skills beside the agent's. */
-      mcp: texts,
-      skill: texts,
-      sandbox: z.enum(["auto", "required", "off"]).optional(),
-      trust: flag,
-      /** The commit from which the project's definitions come, instead of the work tree. */
-      base: text,
-      check: texts,
-      /** Absent or 0: the default. */
-      check_attempts: z.int().nonnegative().max(100).optional(),
-      /** JSON Schema that the answer must fit. */
-      output_schema: z.record(z.string(), z.unknown()).optional(),
-      /** The model's reasoning effort. */
-      effort: z.enum(EFFORTS).optional(),
-      system_prompt: text,
-      /** Files to attach, absolute, and folders the run may touch. */
-      add: texts,
       /** Absolute. Absent: the parent's folder, else the daemon's folder for runs without one. */
       cwd: text,
       /** The spawner's whole environment: the daemon keeps it in memory only. Absent: the parent's, else the daemon's. */
@@ -91,8 +51,6 @@ export function SpawnRequest() {
       by_hand: flag,
       /** Answer with pid and uuid only: no stream. */
       detach: flag,
-      /** Resumes by itself when the server starts again after a crash or a stop. */
-      resume_on_restart: flag,
     })
     .refine(({ intent, chat }) => intent !== "" || chat === true, {
       path: ["intent"],
@@ -104,8 +62,6 @@ export type SpawnRequest = z.infer<ReturnType<typeof SpawnRequest>>;
 
 export function ResumeRequest() {
   const flag = z.boolean().optional();
-  /** The limit of the whole run, including its earlier usage. Absent: unchanged. */
-  const limit = z.union([z.int().positive(), z.literal("unlimited")]).optional();
   return Target().extend({
     /** The first message to its model. */
     input: z.string().min(1).optional(),
@@ -118,18 +74,8 @@ export function ResumeRequest() {
     adopt: flag,
     /** With `fork` or `adopt`: the last step to take over. Absent: the last that is recorded. */
     from_step: z.int().positive().optional(),
-    max_steps: limit,
-    context_budget: limit,
-    /** In USD. */
-    max_cost: z.union([z.number().positive(), z.literal("unlimited")]).optional(),
-    timeout_ms: limit,
-    /** More calls that a person decides. */
-    ask: z.array(z.string()).optional(),
-    /** Absent: the mode of the record. */
-    ask_mode: AskModes(),
-    on_ask: OnAsks(),
-    on_units: OnUnits(),
-    trust: flag,
+    /** Limits are those of the whole run, including its earlier usage. Absent: as before. */
+    ...optionSchemas(optionsOf("resume"), 1),
     /**
      * The caller's whole environment, in which keys are looked up. Absent: the run's own if it is still in memory, else
      * the daemon's.

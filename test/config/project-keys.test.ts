@@ -14,7 +14,8 @@ import { SkillFile } from "../../src/config/skills/skill-file.ts";
 import { loadSkill, loadSkills } from "../../src/config/skills/skills.ts";
 import { PROJECT_KEYS, type ProjectFile, projectKeyRows } from "../../src/config/trust/project-keys.ts";
 import { trustItems } from "../../src/config/trust-items.ts";
-import { SETTINGS, type Setting } from "../../src/options/settings.ts";
+import type { Setting } from "../../src/options/setting.ts";
+import { SETTINGS } from "../../src/options/settings.ts";
 import { SyscallError } from "../../src/plugin/index.ts";
 import { failure, Sandbox } from "./sandbox.ts";
 

@@ -7,7 +7,8 @@ import { formatLimit } from "../../src/config/files/values.ts";
 import { parseYaml } from "../../src/config/files/yaml.ts";
 import { mcpEntry } from "../../src/config/mcp/mcp-entry.ts";
 import { checkSkillFile } from "../../src/config/skills/skill-file.ts";
-import { SETTINGS, type Setting } from "../../src/options/settings.ts";
+import type { Setting } from "../../src/options/setting.ts";
+import { SETTINGS } from "../../src/options/settings.ts";
 import { METHODS } from "../../src/server/methods/method-table.ts";
 
 /** What README.md and docs/*.md name exists: links, files, flags, settings and the keys of configuration files. */

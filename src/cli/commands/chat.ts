@@ -1,14 +1,13 @@
 /** `rnix chat`: a conversation at the terminal. */
 
-import { EFFORTS } from "../../plugin/index.ts";
 import { visibleWords } from "../../plugin/visible.ts";
 import { defineCommand } from "../command.ts";
 import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
-import { bool, choice, costLimit, limit, list, pairs, rules, text, timeLimit } from "../flags.ts";
+import { bool, pairs, text } from "../flags.ts";
 import { environment, type Io, refuseInsideRun } from "../io.ts";
 import { target } from "../processes/target.ts";
-import { ASK_FLAGS, newRunFields } from "../run-flags.ts";
+import { optionFields, optionFlags } from "../run-flags.ts";
 import { noTerminal } from "../system/no-terminal.ts";
 import { ownName } from "../system/own-name.ts";
 
@@ -17,24 +16,7 @@ export default defineCommand({
   flags: {
     continue: bool("continue the project's last conversation", { short: "c" }),
     resume: text("continue this conversation: its UUID, the beginning of it, or its PID", "UUID"),
-    agent: text("which agent to talk with; rnix agents lists them", "NAME"),
-    provider: text("which provider to use; rnix providers lists them", "NAME"),
-    model: text("which model to use", "MODEL"),
-    effort: choice("how much the model thinks before it answers", EFFORTS),
-    "max-steps": limit('maximum steps of the conversation, or "unlimited"', "N"),
-    budget: limit('maximum tokens of the conversation and its sub-agents, or "unlimited"', "TOKENS"),
-    "max-cost": costLimit('maximum cost of it, or "unlimited". Needs a known price'),
-    timeout: timeLimit('maximum working time, without waiting for you, such as 2h, or "unlimited"'),
-    allow: rules("allow only these tools, such as Read,Grep or Bash(git *)"),
-    deny: rules("refuse these tools"),
-    ...ASK_FLAGS,
-    mcp: list("start this MCP server for the conversation", "NAME"),
-    skill: list("load this skill into the prompt", "NAME"),
-    trust: bool("use everything the project brings, trusted or not"),
-    add: list(
-      "attach a file or an image to the first message, or let it use a folder outside the project",
-      "PATH",
-    ),
+    ...optionFlags("chat"),
     cwd: text("work in this folder", "DIR"),
     env: pairs("set a variable for the programs of the conversation"),
   },
@@ -66,8 +48,7 @@ export default defineCommand({
     const named = flags.resume === undefined ? undefined : target({ ...io, cwd }, flags.resume);
     const env = { ...environment(io), ...flags.env };
     const options = {
-      ...newRunFields(io, flags),
-      effort: flags.effort,
+      ...(await optionFields(io, "chat", flags)),
       cwd,
       env,
       env_given: Object.keys(flags.env),

@@ -1,11 +1,12 @@
 /** `rnix ps`: lists processes. */
 
 import type { ProcInfo } from "../../kernel/types.ts";
+import { MAX_AGE_MS } from "../../lib/duration.ts";
 import type { DaemonSnapshot } from "../../plugin/index.ts";
 import type { ListedProc } from "../../protocol/methods.ts";
 import { RUN_STATUSES } from "../../protocol/run-status.ts";
 import { defineCommand } from "../command.ts";
-import { bool, choice, count, json, past, text } from "../flags.ts";
+import { bool, choice, count, json, milliseconds, one, text } from "../flags.ts";
 import { type Io, type Wire, withWire } from "../io.ts";
 import { doingText } from "../output/doing.ts";
 import { cut, formatCost, formatCount, formatElapsed } from "../output/format.ts";
@@ -32,7 +33,13 @@ export default defineCommand({
     "all-projects": bool("list every project, with a PROJECT column"),
     agent: text("only processes of this agent", "NAME"),
     state: choice("only processes in this state", RUN_STATUSES),
-    since: past("only processes that began within this time, such as 2h or 30d, or since a date"),
+    since: one(
+      "only processes that began within this time, such as 2h or 30d, or since a date",
+      "DUR|DATE",
+      {},
+      "a duration such as 2h or 30d, or a date such as 2026-11-20",
+      past,
+    ),
     limit: count("only the newest ones, at most this many", "N"),
     json,
   },
@@ -205,4 +212,14 @@ function asTree(processes: ListedProc[], style: Style): Row[] {
     add(info.uuid, "");
   }
   return rows;
+}
+
+/** When it was, in Unix ms, from now: a duration before, or a local date. */
+function past(value: string): ((nowMs: number) => number) | undefined {
+  if (/^\d{4}-\d\d-\d\d/.test(value)) {
+    const at = Date.parse(value.length === 10 ? `${value}T00:00` : value);
+    return Number.isNaN(at) ? undefined : () => at;
+  }
+  const ago = milliseconds(value, MAX_AGE_MS);
+  return ago === undefined ? undefined : (nowMs) => nowMs - ago;
 }

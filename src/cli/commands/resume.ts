@@ -3,7 +3,7 @@
 import { SyscallError } from "../../plugin/index.ts";
 import { defineCommand } from "../command.ts";
 import { EXIT, usageError } from "../exit.ts";
-import { bool, choice, costLimit, count, limit, timeLimit } from "../flags.ts";
+import { bool, choice, count } from "../flags.ts";
 import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
@@ -13,7 +13,7 @@ import { OUTPUTS } from "../run/follow.ts";
 import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
 import { printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS } from "../run/stdin.ts";
-import { ASK_FLAGS, askFields, limitFields, requireWaker, UNIT_FLAGS } from "../run-flags.ts";
+import { optionFields, optionFlags, requireWaker } from "../run-flags.ts";
 
 /** Maximum columns of an intent in the question. */
 const INTENT_WIDTH = 200;
@@ -41,13 +41,7 @@ export default defineCommand({
       "with --fork or --adopt: the last step to take over; the default is all recorded steps",
       "N",
     ),
-    "max-steps": limit('maximum steps of the whole run, including past ones, or "unlimited"', "N"),
-    budget: limit('maximum tokens of the whole run, including those used, or "unlimited"', "TOKENS"),
-    "max-cost": costLimit('maximum cost of the whole run, including what was spent, or "unlimited"'),
-    timeout: timeLimit('maximum running time, including past time, such as 20m, or "unlimited"'),
-    ...ASK_FLAGS,
-    ...UNIT_FLAGS,
-    trust: bool("let it use everything the project brings, trusted or not"),
+    ...optionFlags("resume"),
     ...STDIN_FLAGS,
     ...REPORT_FLAGS,
     ...RECORD_TO,
@@ -96,10 +90,7 @@ export default defineCommand({
         fork: flags.fork || undefined,
         adopt: flags.adopt || undefined,
         from_step: flags["from-step"],
-        ...limitFields(flags),
-        ...askFields(flags),
-        on_units: flags["on-units"],
-        trust: flags.trust || undefined,
+        ...(await optionFields(io, "resume", flags)),
         stream: !flags.detach || undefined,
         until_answer: true,
       };

@@ -11,7 +11,7 @@ import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
 import { checkStdinFlags, readAttached, readIntent, STDIN_FLAGS, type StdinOptions } from "../run/stdin.ts";
 import { requireTrustedIntent, UNTRUSTED_FLAGS, withUntrusted } from "../run/untrusted.ts";
-import { requireWaker, SPAWN_FLAGS, spawnFields, unlessEmpty } from "../run-flags.ts";
+import { optionFields, requireWaker, SPAWN_FLAGS } from "../run-flags.ts";
 
 export default defineCommand({
   about: "Run an agent and print its answer",
@@ -30,7 +30,6 @@ export default defineCommand({
     ...REPORT_FLAGS,
     ...RECORD_TO,
     detach: bool("print the PID and UUID and return; the run continues in the daemon"),
-    "resume-on-restart": bool("resume by itself when the daemon starts again after a crash or a stop"),
     "no-daemon": bool("run inside this command; nothing is left running"),
     "no-input": bool("ask no questions (the default in CI)"),
     output: choice("what to print: the answer, one object at the end, or every event as a line", OUTPUTS),
@@ -78,11 +77,10 @@ export default defineCommand({
       requireWaker(flags);
       const cwd = absoluteFolder(io, "--cwd", flags.cwd ?? ".");
       const options = {
-        ...(await spawnFields(io, flags)),
-        env_passed: unlessEmpty(passedVariables(io, flags.env.passed)),
+        ...(await optionFields(io, "spawn", flags)),
+        env_passed: passedVariables(io, flags.env.passed),
         cwd,
         detach: flags.detach || undefined,
-        resume_on_restart: flags["resume-on-restart"] || undefined,
         by_hand: io.byHand,
       };
       checkStdinFlags(flags, intentArgument);
@@ -109,9 +107,9 @@ export default defineCommand({
 });
 
 /** Fails with INVALID for a variable that is not set. */
-function passedVariables({ env }: Io, names: string[]): string[] {
+function passedVariables({ env }: Io, names: string[]): string[] | undefined {
   const missing = names.find((name) => env[name] === undefined);
-  if (missing === undefined) return names;
+  if (missing === undefined) return names.length > 0 ? names : undefined;
   throw usageError(`--env: the variable ${missing} is not set; expected one that is, or ${missing}=VALUE`);
 }
 

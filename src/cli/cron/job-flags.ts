@@ -7,9 +7,9 @@ import { deliveryTarget } from "../../lib/delivery-target.ts";
 import { MAX_AGE_MS, parseDuration } from "../../lib/duration.ts";
 import type { JobRequest, JobTrigger } from "../../plugin/index.ts";
 import { usageError } from "../exit.ts";
-import { age, bool, choice, costLimit, count, type FlagValues, list, text } from "../flags.ts";
+import { age, bool, choice, count, type FlagValues, limit, list, text } from "../flags.ts";
 import type { Io } from "../io.ts";
-import { SPAWN_FLAGS, spawnFields } from "../run-flags.ts";
+import { JOB_RUN_FLAGS, optionFields } from "../run-flags.ts";
 
 const WHENS = ["always", "on-change", "on-failure"] as const;
 
@@ -40,7 +40,7 @@ export const JOB_FLAGS = {
   safe: bool("a run may be repeated even if its calls have acted"),
   deadline: age("from its time, by when it must have ended, with all attempts"),
   "budget-per-day": count("maximum tokens of the job per day", "TOKENS"),
-  "max-cost-per-day": costLimit("maximum cost of the job per day"),
+  "max-cost-per-day": limit("maximum cost of the job per day", "USD", "dollars"),
   "on-failure": text("notify this command or address of a failure, a pause and a block", "CMD|URL"),
   "expect-every": age("without a successful run for this long, the job is silent"),
   "on-silence": text("notify this command or address when it is silent", "CMD|URL"),
@@ -55,7 +55,7 @@ export const JOB_FLAGS = {
   "pause-after": text("failures in a row after which the job is paused (default 5), or never", "N"),
   expires: text("when the job ends: a time, or a duration from now", "TIME|DUR"),
   replace: bool("change the job of this name; its history stays"),
-  ...SPAWN_FLAGS,
+  ...JOB_RUN_FLAGS,
 };
 
 type JobFlags = FlagValues<typeof JOB_FLAGS>;
@@ -66,7 +66,7 @@ export async function jobOf(io: Io, flags: JobFlags, args: readonly string[]): P
   if (intent.trim() === "") throw usageError("INTENT is empty: say what each run should do");
   const { env } = flags;
   const run = {
-    ...(await spawnFields(io, flags)),
+    ...(await optionFields(io, "spawn", flags)),
     ...(Object.keys(env.set).length > 0 && { env: env.set }),
     // Each run takes them from the user's file.
     ...(env.passed.length > 0 && { env_names: env.passed }),

@@ -8,7 +8,7 @@ import { formatDuration, MAX_AGE_MS, MAX_DURATION_MS, parseDuration } from "../.
 import { nearestName } from "../../lib/edit-distance.ts";
 import { hasCommand } from "../../lib/has-command.ts";
 import { formatSize, parseSize } from "../../lib/size.ts";
-import type { Bounds, Measure } from "../../options/settings.ts";
+import type { Bounds, Measure } from "../../options/setting.ts";
 import { SyscallError } from "../../plugin/index.ts";
 
 /** How a file writes "no limit" and "not at all". `0` is ambiguous and refused. */

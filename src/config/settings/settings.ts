@@ -3,7 +3,8 @@
 import { join } from "node:path";
 import { z } from "zod";
 import type { Limit } from "../../kernel/types.ts";
-import { SETTINGS, type Setting, type SettingKey, type SettingValues } from "../../options/settings.ts";
+import type { Setting } from "../../options/setting.ts";
+import { SETTINGS, type SettingKey, type SettingValues } from "../../options/settings.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { type ConfigSources, refuseEscape } from "../config-sources.ts";
 import { formatLimit, limit, list, strict } from "../files/values.ts";

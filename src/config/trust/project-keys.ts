@@ -3,7 +3,8 @@
  * table. `rnix trust --show` and docs/permissions.md are generated from it.
  */
 
-import { SETTINGS, type Setting } from "../../options/settings.ts";
+import type { Setting } from "../../options/setting.ts";
+import { SETTINGS } from "../../options/settings.ts";
 
 /**
  * - `reads`: a text or a name, without any other effect.
