@@ -74,6 +74,15 @@ describe("rnix setup at a terminal", () => {
     },
   );
 
+  test("breaks lines between words in a narrow terminal", async () => {
+    await using machine = new Machine();
+    const words = async (columns: number): Promise<string[]> => {
+      await using session = machine.terminal(["setup"], { columns, rows: 60, env: NEW_USER });
+      return (await session.until(/Number or name/)).split(/\s+/);
+    };
+    expect(await words(40)).toEqual(await words(200));
+  });
+
   test("another server: its address, a name, a key of its own variable", async () => {
     await using machine = new Machine();
     await using server = await ModelServer.start({ ...OK, key: KEY, models: ["only"] });

@@ -218,6 +218,19 @@ test.concurrent("a job runs at its times, is shown, paused and removed; its answ
   expect(await json<LedgerRow[]>(machine, "cron", "history")).toHaveLength(all.length + 1);
 });
 
+test.concurrent("morning counts runs at a terminal in one line, and lists those without a person", async () => {
+  await using machine = await machineWith({ "by night": [says("done")], "by hand": [says("done")] });
+  await machine.ok(["spawn", "by night"]);
+  expect((await machine.startAtTerminal(["spawn", "by hand"]).done).code).toBe(0);
+  const failing = ["spawn", "by hand", "--check", "false", "--check-attempts", "1"];
+  expect((await machine.startAtTerminal(failing).done).code).toBe(1);
+  expect(await json<object>(machine, "morning")).toMatchObject({
+    other_runs: [{ what: "by night: done", state: "done" }],
+    interactive: { runs: 2, failed: 1 },
+  });
+  expect((await machine.run(["morning"])).stdout).toMatch(/\n2 runs of yours at a terminal, 1 failed, /);
+});
+
 test.concurrent("a job that fails again and again is paused: list, morning and doctor say why", async () => {
   await using machine = await machineWith({ "do it": [says("done")] });
   await machine.run([

@@ -15,6 +15,15 @@ test("a CLAUDE.md is part of the prompt where there is no AGENTS.md", async () =
   expect([second.includes("Use tabs."), second.includes("make check")]).toEqual([true, false]);
 });
 
+test("a CLAUDE.md beside an AGENTS.md of another text is named by the first run only", async () => {
+  await using machine = await Machine.playing({ "read it": [says("read")] });
+  machine.write("CLAUDE.md", "Use spaces.\n");
+  machine.write("AGENTS.md", "Use tabs.\n");
+  const named = /CLAUDE\.md is not read, because \S*AGENTS\.md is/;
+  expect((await verdict(machine, ["read it"])).stderr).toMatch(named);
+  expect((await verdict(machine, ["read it"])).stderr).not.toMatch(named);
+});
+
 test("a skill that lists unknown tools removes none, and the run names the missing ones", async () => {
   await using machine = await Machine.playing({
     "do it": [
