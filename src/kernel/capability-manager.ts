@@ -26,6 +26,8 @@ interface Change {
   who: string;
   /** The notice for one process; "" for none. */
   news(before: Permissions, after: Permissions): string;
+  /** An unread notice that the change makes untrue: it is withdrawn instead. */
+  undone?(before: Permissions, after: Permissions): string;
 }
 
 /**
@@ -115,7 +117,8 @@ export class CapabilityManager {
       const before = new Map(table.tree(proc).map((member) => [member, member.permissions.askMode]));
       const after = proc.permissions.asking([], mode);
       const news = (old: Permissions, fresh: Permissions): string => modeNews(old.askMode, fresh.askMode);
-      const applied = this.#apply(proc, { after, who: nameOf(undefined), news }, undefined);
+      const undone = (old: Permissions, fresh: Permissions): string => news(fresh, old);
+      const applied = this.#apply(proc, { after, who: nameOf(undefined), news, undone }, undefined);
       for (const [member, old] of before) {
         const { askMode } = member.permissions;
         if (askMode !== old) watchers.emit(member, { type: "mode", mode: askMode });
@@ -210,7 +213,7 @@ export class CapabilityManager {
     for (const { member } of tree) this.#announce(member);
     const notified = tree
       .filter(({ member }) => member !== by)
-      .map(({ member, before }) => this.#notify(member, change.news(before, member.permissions)));
+      .map(({ member, before }) => this.#notify(member, before, change));
     await Promise.all([...closed, ...notified]);
   }
 
@@ -226,10 +229,15 @@ export class CapabilityManager {
     if (proc.state === "running") void this.#parts.saveInfo(proc);
   }
 
-  async #notify(proc: Process, news: string): Promise<void> {
+  async #notify(proc: Process, before: Permissions, change: Change): Promise<void> {
+    const after = proc.permissions;
+    const news = change.news(before, after);
+    const undone = change.undone?.(before, after);
     if (news === "" || proc.spec.kind !== "agent" || proc.state !== "running" || proc.stopped) return;
     try {
-      await this.#parts.notifyAsKernel(proc, news);
+      const { inboxes, notifyAsKernel } = this.#parts;
+      if (undone !== undefined && (await inboxes.of(proc).takeBackNotice(undone))) return;
+      await notifyAsKernel(proc, news);
     } catch (thrown) {
       // The process ends now: its model needs no notice.
       if (thrown instanceof SyscallError && thrown.code === "CLOSED") return;

@@ -56,6 +56,8 @@ test("a mode is changed while the run works, by the operator, for its children t
   const modes: string[] = [];
   for await (const event of channel) if (event.type === "mode") modes.push(event.mode);
   expect(modes).toEqual(["plan", "outside"]);
+  // Two changes that the model has read nothing of are none.
+  expect(JSON.stringify(h.requests)).not.toMatch(/The mode is/);
   const { info: again } = await h.resumed(info.uuid);
   expect([again.exit_reason, again.permissions.ask_mode]).toEqual(["suspended", "outside"]);
   const { info: free } = await h.resumed(info.uuid, {}, { askMode: "off" });

@@ -110,15 +110,16 @@ export class Inbox {
   async takeBack(seq: number): Promise<InputEntry> {
     const entry = this.inputs.find((one) => one.seq === seq);
     if (!entry) throw noneToTakeBack(seq, this.#pid);
-    // Taken at once: no step may get it while the disk is written.
-    this.#remove([entry]);
-    try {
-      await this.#log().takeBack(seq);
-    } catch (thrown) {
-      this.#insert(entry);
-      throw thrown;
-    }
+    await this.#withdraw(entry);
     return entry;
+  }
+
+  /** Removes an unread notice of this text; durable when it resolves. Returns false if there is none. */
+  async takeBackNotice(text: string): Promise<boolean> {
+    await Promise.all(this.#arrivals.values());
+    const notice = this.#queue.find((entry) => entry.kind === "notice" && entry.text === text);
+    if (notice) await this.#withdraw(notice);
+    return notice !== undefined;
   }
 
   /** Calls `f` at each new entry. There is one listener: the loop, while it waits. */
@@ -237,6 +238,17 @@ export class Inbox {
     };
     this.#readers.add(reader);
     return promise.finally(onceAborted(signal, () => reader.fail(signal.reason)));
+  }
+
+  async #withdraw(entry: InboxEntry): Promise<void> {
+    // Taken at once: no step may get it while the disk is written.
+    this.#remove([entry]);
+    try {
+      await this.#log().takeBack(entry.seq);
+    } catch (thrown) {
+      this.#insert(entry);
+      throw thrown;
+    }
   }
 
   #wake(): void {

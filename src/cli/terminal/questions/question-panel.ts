@@ -79,14 +79,15 @@ export class AskPanel {
     if (this.#queue.length === 1) this.#begin();
   }
 
-  /** Returns whether it was a question of the model's that was answered here: its call shows the answers. */
-  over({ request_id, verdict }: AskClosed): boolean {
+  /** Returns whether it was answered here, and its call shows the answer: what was not done, or what was. */
+  over({ request_id, verdict, text }: AskClosed): boolean {
     const at = this.#queue.findIndex((one) => one.request_id === request_id);
     if (at < 0) return false;
-    const isOwn = this.#sent === request_id && verdict === "answered";
+    const isSeen = verdict === "answered" || verdict === "no" || (verdict === "yes" && !text);
+    const isShown = this.#sent === request_id && isSeen;
     this.#queue.splice(at, 1);
     if (at === 0) this.#begin();
-    return isOwn;
+    return isShown;
   }
 
   /** Returns whether the question has taken the key. */
