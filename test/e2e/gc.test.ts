@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
@@ -72,6 +72,6 @@ test("ps -a lists thousands of old runs, with and without their index, and a dam
     expect(stderr).toContain("000000000007");
     expect(stderr.trim().split("\n")).toHaveLength(1);
     expect((await machine.run(["show", "2000", "--json"])).stdout).toContain(`"pid": 2000`);
-    machine.remove(".rnix/data/index");
+    rmSync(join(machine.dataDir, "index"), { recursive: true });
   }
 });

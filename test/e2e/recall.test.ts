@@ -1,4 +1,6 @@
 import { expect, test } from "bun:test";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { z } from "zod";
 import { Machine } from "./support/machine.ts";
 import { bash, says } from "./support/scenes.ts";
@@ -55,7 +57,7 @@ test.concurrent("a plugin recalls what earlier runs said, with a daemon and with
   expect((await recall("negotiated")).found).toMatchObject([
     [1, 1, expect.stringContaining("echo negotiated")],
   ]);
-  machine.remove(".rnix/data/index");
+  rmSync(join(machine.dataDir, "index"), { recursive: true });
   expect((await recall("kerberos")).found).toHaveLength(2);
   machine.config({ retention_runs: 1 });
   expect((await machine.run(["gc"])).stdout).toContain("1 runs removed");

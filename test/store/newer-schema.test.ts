@@ -1,4 +1,3 @@
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -88,22 +87,6 @@ test("a record of a newer schema is named among those that can't be read, and hi
   expect(runs).toEqual([]);
   expect(damaged.map((one) => [one.uuid, one.error.code])).toEqual([[uuid, "INVALID"]]);
   expect(damaged[0]?.error.message).toContain("newer rnix");
-});
-
-test("an index of another form is written again: it is only derived", async () => {
-  await using h = harness();
-  const uuid = await suspended(h);
-  await h.runs.survey();
-  const [path = ""] = [
-    ...new Bun.Glob("runs-v*.db").scanSync({ cwd: join(h.dataDir, "index"), absolute: true }),
-  ];
-  const db = new Database(path);
-  db.run("DROP TABLE entry");
-  db.run("PRAGMA user_version = 99");
-  db.close();
-  const { RunStore } = await import("../../src/store/runs/run-store.ts");
-  const { runs } = await new RunStore(h.dataDir).survey();
-  expect(runs.map((info) => info.uuid)).toEqual([uuid]);
 });
 
 test("the numbers given to processes, and the list of what was collected, are refused", async () => {

@@ -35,9 +35,6 @@ const FILES: Record<string, string[]> = {
   [`${RUN}/resume.lock`]: ["claimant", "claim", "amend"],
   [`${RUN}/proc-info.json.before`]: [],
   [`${RUN}/~proc-info.json.tmp`]: [],
-  "index/lock": [],
-  "index/changed": [],
-  "index/changed.old": [],
   ".gitignore": ["begin"],
 };
 

@@ -6,8 +6,10 @@ import { SyscallError } from "../../plugin/index.ts";
 import { makeFolder, replaceDocumentNow } from "./document.ts";
 import { type FsPort, ioError, realFs, withFile } from "./fs-port.ts";
 
-/** The folder of the derived index below a data folder. It can be deleted at any time. */
-export const INDEX_FOLDER = "index";
+/** Names the derived index of a data folder, in the user's folder of indexes. */
+export function indexNameOf(dataDir: string): string {
+  return new Bun.CryptoHasher("sha256").update(dataDir).digest("hex").slice(0, 32);
+}
 
 /**
  * Makes a data folder, mode 0700. A project's `.rnix/data` also gets a `.gitignore` that excludes all of it from the

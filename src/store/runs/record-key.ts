@@ -27,6 +27,7 @@ const UNWRITABLE: ReadonlySet<string | undefined> = new Set([
 export interface WorkerKey {
   bytes: Uint8Array;
   lasting: boolean;
+  indexFolder: string | null;
 }
 
 /**
@@ -37,10 +38,13 @@ export class RecordKey {
   readonly #bytes: Uint8Array;
   /** True when the key is on disk. Otherwise later commands see the records of this process as foreign. */
   readonly lasting: boolean;
+  /** Where what is derived from the records lies: beside the key. Null: in memory. */
+  readonly indexFolder: string | null;
 
-  private constructor(bytes: Uint8Array, lasting: boolean) {
+  private constructor({ bytes, lasting, indexFolder }: WorkerKey) {
     this.#bytes = bytes;
     this.lasting = lasting;
+    this.indexFolder = indexFolder;
   }
 
   /**
@@ -49,9 +53,9 @@ export class RecordKey {
    */
   static open(path: string): RecordKey {
     const found = readKey(path);
-    if (found) return new RecordKey(found, true);
+    const indexFolder = join(dirname(path), "index");
     try {
-      return new RecordKey(makeKey(path), true);
+      return new RecordKey({ bytes: found ?? makeKey(path), lasting: true, indexFolder });
     } catch (error) {
       const cause = error instanceof SyscallError ? error.cause : error;
       if (UNWRITABLE.has(errnoOf(cause))) return RecordKey.temporary();
@@ -62,22 +66,22 @@ export class RecordKey {
   /** Reads the key, and makes no file: where there is none, every record is foreign. */
   static ofReader(path: string): RecordKey {
     const found = readKey(path);
-    return found ? new RecordKey(found, true) : RecordKey.temporary();
+    return found ? new RecordKey({ bytes: found, lasting: true, indexFolder: null }) : RecordKey.temporary();
   }
 
   /** Returns a key that ends with this process. */
   static temporary(): RecordKey {
-    return new RecordKey(randomKey(), false);
+    return new RecordKey({ bytes: randomKey(), lasting: false, indexFolder: null });
   }
 
   /** Returns the key that a Worker of this process was given. */
-  static ofWorker({ bytes, lasting }: WorkerKey): RecordKey {
-    return new RecordKey(bytes, lasting);
+  static ofWorker(key: WorkerKey): RecordKey {
+    return new RecordKey(key);
   }
 
   /** The key for a Worker of this process. */
   forWorker(): WorkerKey {
-    return { bytes: this.#bytes, lasting: this.lasting };
+    return { bytes: this.#bytes, lasting: this.lasting, indexFolder: this.indexFolder };
   }
 
   /** Returns a secret that only this user can compute, for a subject such as a hook. */

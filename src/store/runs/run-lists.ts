@@ -30,12 +30,15 @@ export interface RunPage {
   damaged: DamagedRun[];
 }
 
-/** How listings read the runs of a data folder. */
+/** How listings read the runs of a data folder. Each record that may have changed, or is on the page, is checked. */
 export interface RunLists {
-  /** Checks every record. */
   list(): Promise<Listing>;
-  /** Checks the records that may have changed, and those on the page. */
   page(query: PageQuery): Promise<RunPage>;
   /** Returns the records of these rows, in order. Runs removed meanwhile are left out. */
   infos(rows: readonly Pick<RunRow, "uuid">[]): Promise<ProcInfo[]>;
+}
+
+/** All runs, from a page without a filter. */
+export function listingOf({ rows, open, damaged }: RunPage): Listing {
+  return { rows: [...rows, ...open].sort((a, b) => (a.uuid < b.uuid ? -1 : 1)), damaged };
 }

@@ -13,6 +13,7 @@ import { makeFolder, removeAll, replaceDocument, syncDirectory } from "../files/
 import { DurableDocument, repairDurable } from "../files/durable-document.ts";
 import type { FileLock } from "../files/file-lock.ts";
 import type { FsPort } from "../files/fs-port.ts";
+import type { IndexFile } from "../files/index-file.ts";
 import { ChangedRuns } from "./changed-runs.ts";
 import type { CollectedRuns } from "./collected-runs.ts";
 import { INBOX } from "./inbox-log.ts";
@@ -113,7 +114,7 @@ export class RunStore extends RunRecords {
 
   /** Notifies listings that a record changes which they would not look at. */
   #changing(uuid: string): void {
-    new ChangedRuns(this.dataDir, this.fs).add(uuid);
+    this.#changed.add(uuid);
   }
 
   /**
@@ -216,15 +217,26 @@ export class RunStore extends RunRecords {
     return this.#lists?.() ?? this.ownIndex();
   }
 
-  /** The index in this thread. `keepOpen`: the caller closes it. */
-  ownIndex(o: { keepOpen?: boolean } = {}): Promise<RunIndex> {
-    this.#index ??= this.#openIndex(o);
+  /** The index in this thread. `open`: a file that its owner closes. */
+  ownIndex(open?: IndexFile): Promise<RunIndex> {
+    this.#index ??= this.#openIndex(open);
     return this.#index;
   }
 
-  async #openIndex({ keepOpen }: { keepOpen?: boolean }): Promise<RunIndex> {
-    const { RunIndex } = await import("./run-index.ts");
-    return new RunIndex(this, { fs: this.fs, seal: this.key.sealOf(`index ${this.dataDir}`), keepOpen });
+  async #openIndex(open?: IndexFile): Promise<RunIndex> {
+    const { RunIndex, indexFileOf } = await import("./run-index.ts");
+    const file = open ?? indexFileOf(this.key, this.dataDir);
+    return new RunIndex({
+      records: this,
+      fs: this.fs,
+      file,
+      changed: this.#changed,
+      keepOpen: open !== undefined,
+    });
+  }
+
+  get #changed(): ChangedRuns {
+    return new ChangedRuns(this.key.indexFolder, this.dataDir, this.fs);
   }
 
   /** Records an undo beside the run. The caller has claimed the run, or its process is of this kernel. */

@@ -1,35 +1,26 @@
 /** The tables of the index of runs: rows to filter and sort by, and the records. */
 
 import type { Database, SQLQueryBindings } from "bun:sqlite";
-import type { JournalPosition } from "./changed-runs.ts";
 import { isClosed } from "./closed-record.ts";
-import { UUID } from "./own-run.ts";
-import type { RecordSeal } from "./record-seal.ts";
 import { matchesFilter, type RecordFacts, type RunFilter, type RunRow, statusOfRow } from "./run-row.ts";
 import type { ProcInfo } from "./schema.ts";
 
-/** Of the tables. */
-export const RUN_TABLE_VERSION = 2;
-
-/** `run` is what is filtered by; `entry` is what is believed, because it has a MAC. */
-export const RUN_TABLE_SCHEMA = `
+/** `row` and `text` are JSON; the other columns of `run` are what is filtered by. */
+export const RUN_TABLES = `
   CREATE TABLE run (
     id INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, pid INTEGER NOT NULL, project TEXT NOT NULL,
     is_open INTEGER NOT NULL, agent TEXT NOT NULL, status TEXT NOT NULL, verdict TEXT,
-    created_at_ms INTEGER NOT NULL, parent TEXT
+    created_at_ms INTEGER NOT NULL, parent TEXT, size INTEGER NOT NULL, mtime_ms REAL NOT NULL,
+    ino INTEGER NOT NULL, row TEXT NOT NULL
   );
   CREATE INDEX run_of_project ON run (project, pid, is_open, agent, status, verdict, created_at_ms, uuid);
   CREATE INDEX run_of_all ON run (pid, is_open, agent, status, verdict, created_at_ms, uuid);
   CREATE INDEX run_open ON run (id) WHERE is_open = 1;
   CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
   CREATE TABLE earlier_pid (pid INTEGER NOT NULL, run INTEGER NOT NULL, PRIMARY KEY (pid, run)) WITHOUT ROWID;
-  CREATE TABLE entry (
-    id INTEGER PRIMARY KEY, row TEXT NOT NULL, size INTEGER NOT NULL, mtime_ms REAL NOT NULL, ino INTEGER NOT NULL,
-    sum TEXT NOT NULL
-  );
-  CREATE TABLE record (id INTEGER PRIMARY KEY, text TEXT NOT NULL, sum TEXT NOT NULL);
+  CREATE TABLE record (id INTEGER PRIMARY KEY, text TEXT NOT NULL, hash TEXT NOT NULL);
   CREATE TABLE unread (uuid TEXT PRIMARY KEY, code TEXT NOT NULL, message TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL, sum TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE folder (id INTEGER PRIMARY KEY CHECK (id = 1), steps_ms REAL NOT NULL, boot TEXT NOT NULL);
 `;
 
 /** A longer record is read from its own file each time. */
@@ -54,10 +45,8 @@ export interface PageQuery extends RunFilter {
   except?: readonly string[];
 }
 
-/** What the tables were made from, to see what may have changed since. */
-export interface TableState {
-  journal: JournalPosition;
-  /** Of the folder `steps/`. */
+/** The folder `steps/` that the tables were made from, to see what may have changed since. */
+export interface FolderState {
   stepsMs: number;
   boot: string;
 }
@@ -65,46 +54,32 @@ export interface TableState {
 /** Reads and writes the tables. Every method is synchronous. */
 export class RunTable {
   readonly #db: Database;
-  readonly #seal: RecordSeal;
-  /** Runs whose rows have a wrong MAC. */
-  readonly #doubtful = new Set<string>();
 
-  constructor(db: Database, seal: RecordSeal) {
+  constructor(db: Database) {
     this.#db = db;
-    this.#seal = seal;
   }
 
   uuids(): string[] {
-    return this.#all<{ uuid: string }>("SELECT uuid FROM run").map(({ uuid }) => intact(uuid));
+    return this.#all<{ uuid: string }>("SELECT uuid FROM run").map(({ uuid }) => uuid);
   }
 
   /** Runs without a readable record. */
   unread(): { uuid: string; code: string; message: string }[] {
-    return this.#all<{ uuid: string; code: string; message: string }>(
-      "SELECT uuid, code, message FROM unread ORDER BY uuid",
-    ).map((one) => ({ ...one, uuid: intact(one.uuid) }));
+    return this.#all("SELECT uuid, code, message FROM unread ORDER BY uuid");
   }
 
-  known(uuid: string): KnownRun | undefined {
-    return this.#known("WHERE run.uuid = ?", uuid)[0];
+  /** The records of these runs when they were read. */
+  facts(uuids: readonly string[]): Map<string, RecordFacts> {
+    const found = this.#all<RecordFacts & { uuid: string }>(
+      "SELECT uuid, size, mtime_ms AS mtimeMs, ino FROM run WHERE uuid IN (SELECT value FROM json_each(?))",
+      JSON.stringify(uuids),
+    );
+    return new Map(found.map(({ uuid, ...facts }) => [uuid, facts]));
   }
 
   /** Rows by which no run is closed. */
   open(): KnownRun[] {
     return this.#known("WHERE run.is_open = 1");
-  }
-
-  /** A part of all rows, by id. */
-  part(after: number, limit: number): { runs: KnownRun[]; last: number | null } {
-    const last = this.#all<{ id: number | null }>(
-      "SELECT max(id) AS id FROM (SELECT id FROM run WHERE id > ? ORDER BY id LIMIT ?)",
-      after,
-      limit,
-    )[0]?.id;
-    return {
-      runs: last ? this.#known("WHERE run.id > ? AND run.id <= ?", after, last) : [],
-      last: last ?? null,
-    };
   }
 
   /** Closed runs and their number on all pages. */
@@ -127,53 +102,44 @@ export class RunTable {
   }
 
   /** The record of a run as it was validated, as JSON; undefined when it has to be read from its own file. */
-  record(uuid: string, facts: RecordFacts): string | undefined {
-    const [found] = this.#all<{ text: string; sum: string }>(
-      "SELECT record.text, record.sum FROM record JOIN run ON run.id = record.id WHERE run.uuid = ?",
+  record(uuid: string, { size, mtimeMs, ino }: RecordFacts): string | undefined {
+    const [found] = this.#all<{ text: string; hash: string }>(
+      "SELECT text, hash FROM record JOIN run USING (id) WHERE uuid = ? AND size = ? AND mtime_ms = ? AND ino = ?",
       uuid,
+      size,
+      mtimeMs,
+      ino,
     );
-    if (!found || found.sum !== this.#sumOf(factsText(uuid, facts), found.text)) return undefined;
-    return found.text;
+    if (found && found.hash !== hashOf(found.text))
+      throw new SyntaxError(`The record of ${uuid} is damaged.`);
+    return found?.text;
   }
 
   /** `known`: null for a record that was replaced while it was read. It is read again next time. */
   put(info: ProcInfo, row: RunRow, known: RecordFacts | null): void {
     this.remove(row.uuid);
-    const facts = known ?? NO_FACTS;
-    const { uuid, pid, project, agent, exit_reason, created_at_ms, parent_uuid, earlier_pids } = row;
+    const { size, mtimeMs, ino } = known ?? NO_FACTS;
     const { lastInsertRowid: id } = this.#run(
-      "INSERT INTO run (uuid, pid, project, is_open, agent, status, verdict, created_at_ms, parent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-      uuid,
-      pid,
-      project,
+      "INSERT INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      row.uuid,
+      row.pid,
+      row.project,
       known && isClosed(row) ? 0 : 1,
-      agent,
+      row.agent,
       statusOfRow(row),
-      exit_reason,
-      created_at_ms,
-      parent_uuid,
-    );
-    for (const earlier of new Set(earlier_pids))
-      this.#run("INSERT INTO earlier_pid (pid, run) VALUES (?, ?)", earlier, id);
-    const text = JSON.stringify(row);
-    const { size, mtimeMs, ino } = facts;
-    this.#run(
-      "INSERT INTO entry (id, row, size, mtime_ms, ino, sum) VALUES (?, ?, ?, ?, ?, ?)",
-      id,
-      text,
+      row.exit_reason,
+      row.created_at_ms,
+      row.parent_uuid,
       size,
       mtimeMs,
       ino,
-      this.#sumOf(factsText(uuid, facts), text),
+      JSON.stringify(row),
     );
-    const record = JSON.stringify(info);
-    if (record.length > MAX_RECORD_CHARS) return;
-    this.#run(
-      "INSERT INTO record (id, text, sum) VALUES (?, ?, ?)",
-      id,
-      record,
-      this.#sumOf(factsText(uuid, facts), record),
-    );
+    for (const earlier of new Set(row.earlier_pids))
+      this.#run("INSERT INTO earlier_pid (pid, run) VALUES (?, ?)", earlier, id);
+    const text = JSON.stringify(info);
+    if (text.length <= MAX_RECORD_CHARS)
+      this.#run("INSERT INTO record (id, text, hash) VALUES (?, ?, ?)", id, text, hashOf(text));
   }
 
   putUnread(uuid: string, code: string, message: string): void {
@@ -186,56 +152,23 @@ export class RunTable {
     const id = this.#all<{ id: number }>("SELECT id FROM run WHERE uuid = ?", uuid)[0]?.id;
     if (id === undefined) return;
     this.#run("DELETE FROM run WHERE id = ?", id);
-    this.#run("DELETE FROM entry WHERE id = ?", id);
     this.#run("DELETE FROM record WHERE id = ?", id);
     this.#run("DELETE FROM earlier_pid WHERE run = ?", id);
   }
 
-  get state(): TableState | undefined {
-    const [found] = this.#all<{ value: string; sum: string }>(
-      "SELECT value, sum FROM state WHERE name = 'state'",
-    );
-    return found && found.sum === this.#sumOf("state", found.value) ? JSON.parse(found.value) : undefined;
+  get folder(): FolderState | undefined {
+    return this.#all<FolderState>("SELECT steps_ms AS stepsMs, boot FROM folder")[0];
   }
 
-  set state(state: TableState) {
-    const value = JSON.stringify(state);
-    this.#run(
-      "INSERT OR REPLACE INTO state (name, value, sum) VALUES ('state', ?, ?)",
-      value,
-      this.#sumOf("state", value),
-    );
-  }
-
-  /** Returns the runs whose rows were left out since the last call, because their MAC is wrong. */
-  takeDoubtful(): string[] {
-    const doubtful = [...this.#doubtful];
-    this.#doubtful.clear();
-    return doubtful;
+  set folder({ stepsMs, boot }: FolderState) {
+    this.#run("INSERT OR REPLACE INTO folder (id, steps_ms, boot) VALUES (1, ?, ?)", stepsMs, boot);
   }
 
   #known(where: string, ...values: SQLQueryBindings[]): KnownRun[] {
-    interface Found {
-      uuid: string;
-      row: string;
-      size: number;
-      mtimeMs: number;
-      ino: number;
-      sum: string;
-    }
-    return this.#all<Found>(
-      `SELECT run.uuid, entry.row, entry.size, entry.mtime_ms AS mtimeMs, entry.ino, entry.sum
-       FROM run JOIN entry ON entry.id = run.id ${where}`,
+    return this.#all<{ row: string; size: number; mtimeMs: number; ino: number }>(
+      `SELECT row, size, mtime_ms AS mtimeMs, ino FROM run ${where}`,
       ...values,
-    ).flatMap(({ uuid, row, sum, ...facts }) => {
-      if (sum === this.#sumOf(factsText(uuid, facts), row)) return [{ row: JSON.parse(row), facts }];
-      this.#doubtful.add(intact(uuid));
-      return [];
-    });
-  }
-
-  #sumOf(facts: string, text: string): string {
-    return this.#seal.checksumOf(facts, text);
+    ).map(({ row, ...facts }) => ({ row: JSON.parse(row), facts }));
   }
 
   #all<Row>(sql: string, ...values: SQLQueryBindings[]): Row[] {
@@ -247,14 +180,9 @@ export class RunTable {
   }
 }
 
-/** Fails as the database does for a damaged file: then it is rebuilt. */
-function intact(uuid: string): string {
-  if (UUID.test(uuid)) return uuid;
-  throw Object.assign(new Error(`the index has a run ${JSON.stringify(uuid)}`), { code: "SQLITE_CORRUPT" });
-}
-
-function factsText(uuid: string, { size, mtimeMs, ino }: RecordFacts): string {
-  return `${uuid} ${size} ${mtimeMs} ${ino}`;
+/** Against a part of a file that was lost: the database does not see each of them. */
+function hashOf(text: string): string {
+  return Bun.hash(text).toString(36);
 }
 
 function conditionsOf(

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { errnoOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import { realFs, withFile } from "../files/fs-port.ts";
+import type { IndexFile } from "../files/index-file.ts";
 import { eachLine } from "../files/read-log.ts";
 import type { RecordKey } from "../runs/record-key.ts";
 import { STEPS } from "../runs/run-files.ts";
@@ -14,9 +15,6 @@ import { stepText } from "./step-text.ts";
 import { TextDatabase } from "./text-database.ts";
 import type { IndexText, TextFilter, TextHit, TextIndex } from "./text-index.ts";
 
-const NAME = "conversations";
-/** Of the tables, and of the way texts are made of steps. */
-const VERSION = "1";
 /** All texts are in one collection: a source is a run. */
 const COLLECTION = "runs";
 /** A part of a run that is indexed at once, so that a search waits for no more than that. */
@@ -57,8 +55,8 @@ export class ConversationIndex {
   #unseen: string[] = [];
   #looked = Number.NEGATIVE_INFINITY;
 
-  constructor(dataDir: string, key: RecordKey) {
-    this.#texts = new TextDatabase({ dataDir, name: NAME, version: VERSION, key }, (texts) => {
+  constructor(file: IndexFile, dataDir: string, key: RecordKey) {
+    this.#texts = new TextDatabase(file, "step", (texts) => {
       this.#reset();
       this.#learn(texts);
     });
@@ -110,11 +108,6 @@ export class ConversationIndex {
       else this.#indexAgain(hit.source);
     }
     return found;
-  }
-
-  close(): void {
-    this.#reset();
-    this.#texts.close();
   }
 
   /** The runs of the data folder, oldest first: their names sort by time. */

@@ -1,21 +1,17 @@
-/** The documents of plugins, searched: one database for each data folder. */
+/** The documents of plugins, searched. */
 
-import type { RecordKey } from "../runs/record-key.ts";
+import type { IndexFile } from "../files/index-file.ts";
 import type { QueryWord } from "./query.ts";
 import type { DocumentText } from "./requests.ts";
 import { TextDatabase } from "./text-database.ts";
 import type { TextFilter, TextHit } from "./text-index.ts";
 
-const NAME = "documents";
-/** Of the tables and of the way texts are split into terms. */
-const VERSION = "1";
-
 /** The documents of one data folder. */
 export class DocumentIndex {
   readonly #texts: TextDatabase;
 
-  constructor(dataDir: string, key: RecordKey) {
-    this.#texts = new TextDatabase({ dataDir, name: NAME, version: VERSION, key });
+  constructor(file: IndexFile) {
+    this.#texts = new TextDatabase(file, "document");
   }
 
   sources(collection: string): { source: string; version: string }[] {
@@ -32,15 +28,10 @@ export class DocumentIndex {
       agent: fields.agent ?? "",
       project: "",
     }));
-    if (texts.length > 0) this.#texts.makeDataDir();
     this.#texts.change((index) => index.put(collection, source, version, texts));
   }
 
   find(words: readonly QueryWord[], filter: TextFilter, limit: number): TextHit[] {
     return this.#texts.use((texts) => texts.find(words, filter, limit));
-  }
-
-  close(): void {
-    this.#texts.close();
   }
 }

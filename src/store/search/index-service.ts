@@ -1,8 +1,10 @@
 /** Answers the requests to the index, in its Worker. */
 
+import { join } from "node:path";
 import { realFs } from "../files/fs-port.ts";
+import type { IndexFile } from "../files/index-file.ts";
 import type { RecordKey } from "../runs/record-key.ts";
-import type { RunIndex } from "../runs/run-index.ts";
+import { indexFileOf, type RunIndex } from "../runs/run-index.ts";
 import type { DamagedRun, RunRow } from "../runs/run-lists.ts";
 import { RunStore } from "../runs/run-store.ts";
 import { ConversationIndex, type StepHit } from "./conversation-index.ts";
@@ -39,15 +41,11 @@ type Operations = {
 
 /** The databases of all data folders. */
 export class IndexService implements Operations {
-  readonly #documents: RecentlyUsed<DocumentIndex>;
-  readonly #conversations: RecentlyUsed<ConversationIndex>;
-  readonly #runs: RecentlyUsed<OpenRuns>;
+  readonly #indexes: RecentlyUsed<DerivedIndex>;
   #working = false;
 
   constructor(key: RecordKey) {
-    this.#documents = new RecentlyUsed(MAX_OPEN, (dir) => new DocumentIndex(dir, key));
-    this.#conversations = new RecentlyUsed(MAX_OPEN, (dir) => new ConversationIndex(dir, key));
-    this.#runs = new RecentlyUsed(MAX_OPEN, (dir) => new OpenRuns(dir, key));
+    this.#indexes = new RecentlyUsed(MAX_OPEN, (dir) => new DerivedIndex(dir, key));
   }
 
   answer(operation: ToIndexWorker): AnswerOf<OperationName> | Promise<AnswerOf<OperationName>> {
@@ -58,8 +56,6 @@ export class IndexService implements Operations {
         return this.put(operation.request);
       case "find":
         return this.find(operation.request);
-      case "listRuns":
-        return this.listRuns(operation.request);
       case "pageRuns":
         return this.pageRuns(operation.request);
       case "recordTexts":
@@ -72,11 +68,11 @@ export class IndexService implements Operations {
   }
 
   sources({ dataDir, collection }: RequestOf<"sources">): AnswerOf<"sources"> {
-    return this.#documents.of(dataDir).sources(collection);
+    return this.#indexes.of(dataDir).documents.sources(collection);
   }
 
   put({ dataDir, collection, source, version, documents }: RequestOf<"put">): void {
-    this.#documents.of(dataDir).put(collection, source, version, documents);
+    this.#indexes.of(dataDir).documents.put(collection, source, version, documents);
   }
 
   async find({ text, documents, runs, limit, ...filter }: FindRequest): Promise<AnswerOf<"find">> {
@@ -84,13 +80,15 @@ export class IndexService implements Operations {
     const { project: _project, ...ofDocuments } = filter;
     const found: { hit: TextHit; shown: () => IndexHit }[] = [];
     for (const { dataDir, collections } of documents) {
-      const hits = this.#documents.of(dataDir).find(words, { ...ofDocuments, collections }, limit);
+      const hits = this.#indexes.of(dataDir).documents.find(words, { ...ofDocuments, collections }, limit);
       found.push(...hits.map((hit) => ({ hit, shown: () => shownDocument(hit, words) })));
     }
     const until = performance.now() + CATCH_UP_MS;
     let pending = 0;
     for (const dataDir of runs) {
-      const index = this.#conversations.of(dataDir);
+      // A search where nothing was recorded makes no file.
+      if (realFs.stat(join(dataDir, "steps")) === null) continue;
+      const index = this.#indexes.of(dataDir).conversations;
       await index.look();
       while (performance.now() < until && (await index.work()));
       const hits = await index.find(words, filter, limit);
@@ -102,18 +100,13 @@ export class IndexService implements Operations {
     return { hits: best.map(({ shown }) => shown()), pending };
   }
 
-  async listRuns({ dataDir }: RequestOf<"listRuns">): Promise<AnswerOf<"listRuns">> {
-    const { rows, damaged } = await (await this.#runs.of(dataDir).index).list();
-    return { rows: textsOf(rows), damaged: damaged.map(damagedText) };
-  }
-
   async pageRuns({ dataDir, query }: RequestOf<"pageRuns">): Promise<AnswerOf<"pageRuns">> {
-    const { rows, total, open, damaged } = await (await this.#runs.of(dataDir).index).page(query);
+    const { rows, total, open, damaged } = await (await this.#indexes.of(dataDir).runs).page(query);
     return { rows: textsOf(rows), total, open: textsOf(open), damaged: damaged.map(damagedText) };
   }
 
   async recordTexts({ dataDir, uuids }: RequestOf<"recordTexts">): Promise<AnswerOf<"recordTexts">> {
-    const index = await this.#runs.of(dataDir).index;
+    const index = await this.#indexes.of(dataDir).runs;
     const texts: (string | null)[] = [];
     const rows = uuids.map((uuid) => ({ uuid }));
     for await (const { text } of index.recordTexts(rows)) texts.push(text ?? null);
@@ -125,9 +118,7 @@ export class IndexService implements Operations {
   }
 
   close(): void {
-    this.#documents.close();
-    this.#conversations.close();
-    this.#runs.close();
+    this.#indexes.close();
   }
 
   /** Indexes what is left, with rests: the machine has other work. */
@@ -137,7 +128,7 @@ export class IndexService implements Operations {
     try {
       for (let isLeft = true; isLeft; ) {
         isLeft = false;
-        for (const index of this.#conversations.open()) {
+        for (const { conversations: index } of this.#indexes.open()) {
           const start = performance.now();
           isLeft = (await index.work()) || isLeft;
           await Bun.sleep(Math.max(MIN_REST_MS, REST_FACTOR * (performance.now() - start)));
@@ -149,16 +140,22 @@ export class IndexService implements Operations {
   }
 }
 
-/** The index of the runs of one data folder. */
-class OpenRuns {
-  readonly index: Promise<RunIndex>;
+/** What is derived of one data folder, in one database. */
+class DerivedIndex {
+  readonly runs: Promise<RunIndex>;
+  readonly conversations: ConversationIndex;
+  readonly documents: DocumentIndex;
+  readonly #file: IndexFile;
 
   constructor(dataDir: string, key: RecordKey) {
-    this.index = new RunStore(dataDir, realFs, key).ownIndex({ keepOpen: true });
+    this.#file = indexFileOf(key, dataDir);
+    this.runs = new RunStore(dataDir, realFs, key).ownIndex(this.#file);
+    this.conversations = new ConversationIndex(this.#file, dataDir, key);
+    this.documents = new DocumentIndex(this.#file);
   }
 
   close(): void {
-    void this.index.then((index) => index.close());
+    this.#file.close();
   }
 }
 

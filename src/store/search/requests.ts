@@ -51,7 +51,6 @@ export interface IndexOperations {
     documents: DocumentText[];
   }): void;
   find(request: FindRequest): { hits: IndexHit[]; pending: number };
-  listRuns(request: { dataDir: string }): { rows: RowsText[]; damaged: DamagedText[] };
   pageRuns(request: { dataDir: string; query: PageQuery }): {
     rows: RowsText[];
     total: number;

@@ -1,23 +1,22 @@
-/** A file of the derived index with texts, opened when it is used. */
+/** The texts of one kind in a derived index, which is opened when it is used. */
 
 import type { Database } from "bun:sqlite";
-import { IndexFile } from "../files/index-file.ts";
-import type { RecordKey } from "../runs/record-key.ts";
-import { TEXT_SCHEMA, TextIndex } from "./text-index.ts";
+import { type IndexFile, makeTables } from "../files/index-file.ts";
+import { TextIndex, type TextKind, textTables } from "./text-index.ts";
 
-/** The texts of one data folder in a database that can be lost at any time. */
+const PAGE_BYTES = 4096;
+
+/** They can be lost at any time. */
 export class TextDatabase {
   readonly #file: IndexFile;
+  readonly #kind: TextKind;
   readonly #opened: (texts: TextIndex) => void;
   #texts: { db: Database; index: TextIndex } | undefined;
 
-  /** `version`: of the tables, and of the way texts are made. `opened`: called with each database that is new here. */
-  constructor(
-    { dataDir, name, version, key }: { dataDir: string; name: string; version: string; key: RecordKey },
-    opened: (texts: TextIndex) => void = () => {},
-  ) {
-    const seal = key.sealOf(`index ${dataDir}`);
-    this.#file = new IndexFile({ dataDir, name, version, schema: TEXT_SCHEMA, seal });
+  /** `opened`: called with each database that is new here. */
+  constructor(file: IndexFile, kind: TextKind, opened: (texts: TextIndex) => void = () => {}) {
+    this.#file = file;
+    this.#kind = kind;
     this.#opened = opened;
   }
 
@@ -38,11 +37,6 @@ export class TextDatabase {
     });
   }
 
-  /** Makes the data folder, for what is to be stored. */
-  makeDataDir(): void {
-    this.#file.makeDataDir();
-  }
-
   /** The size of a database that is only in memory, because no file can be written; 0 for a file. */
   get memoryBytes(): number {
     if (!this.#file.inMemory) return 0;
@@ -52,18 +46,12 @@ export class TextDatabase {
     return pages * PAGE_BYTES;
   }
 
-  close(): void {
-    this.#texts = undefined;
-    this.#file.close();
-  }
-
   #of(db: Database): TextIndex {
     if (this.#texts?.db !== db) {
-      this.#texts = { db, index: new TextIndex(db) };
+      makeTables(db, `${this.#kind}_source`, textTables(this.#kind));
+      this.#texts = { db, index: new TextIndex(db, this.#kind) };
       this.#opened(this.#texts.index);
     }
     return this.#texts.index;
   }
 }
-
-const PAGE_BYTES = 4096;

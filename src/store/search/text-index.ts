@@ -44,43 +44,50 @@ const MAX_SIMILAR = 5;
 /** Terms of which it is known that they are in the tables of terms. */
 const MAX_KNOWN_TERMS = 100_000;
 
-/** The tables. The text itself is not in the full-text table: `document` has it, or the caller. */
-export const TEXT_SCHEMA = `
-  CREATE TABLE source (
-    id INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
-    UNIQUE (collection, name)
-  );
-  CREATE TABLE document (
-    id INTEGER PRIMARY KEY, source INTEGER NOT NULL, name TEXT NOT NULL, time_ms INTEGER,
-    agent TEXT NOT NULL, project TEXT NOT NULL, text TEXT, data TEXT NOT NULL
-  );
-  CREATE INDEX document_source ON document (source);
-  CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'ascii');
-  CREATE VIRTUAL TABLE vocabulary USING fts5vocab (words, row);
-  CREATE TABLE term (term TEXT PRIMARY KEY) WITHOUT ROWID;
-  CREATE TABLE term_reversed (term TEXT PRIMARY KEY) WITHOUT ROWID;
-`;
+/** Steps and documents have tables of their own, because a rank depends on all texts of a table. */
+export type TextKind = "step" | "document";
 
-/** Searches the texts of one database. Every method is synchronous: it runs in the index's Worker. */
+/** The tables. The text itself is not in the full-text table: `text` has it, or the caller. */
+export function textTables(kind: TextKind): string {
+  return `
+    CREATE TABLE ${kind}_source (
+      id INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, version TEXT NOT NULL,
+      UNIQUE (collection, name)
+    );
+    CREATE TABLE ${kind}_text (
+      id INTEGER PRIMARY KEY, source INTEGER NOT NULL, name TEXT NOT NULL, time_ms INTEGER,
+      agent TEXT NOT NULL, project TEXT NOT NULL, text TEXT, data TEXT NOT NULL
+    );
+    CREATE INDEX ${kind}_text_source ON ${kind}_text (source);
+    CREATE VIRTUAL TABLE ${kind}_words USING fts5 (text, content = '', contentless_delete = 1, tokenize = 'ascii');
+    CREATE VIRTUAL TABLE ${kind}_vocabulary USING fts5vocab (${kind}_words, row);
+    CREATE TABLE ${kind}_term (term TEXT PRIMARY KEY) WITHOUT ROWID;
+    CREATE TABLE ${kind}_term_reversed (term TEXT PRIMARY KEY) WITHOUT ROWID;
+  `;
+}
+
+/** Searches the texts of one kind. Every method is synchronous: it runs in the index's Worker. */
 export class TextIndex {
   readonly #db: Database;
+  readonly #kind: TextKind;
   readonly #knownTerms = new Set<string>();
 
-  constructor(db: Database) {
+  constructor(db: Database, kind: TextKind) {
     this.#db = db;
+    this.#kind = kind;
   }
 
   /** The sources of a collection, with their versions. */
   sources(collection: string): { source: string; version: string }[] {
     return this.#all<{ source: string; version: string }>(
-      "SELECT name AS source, version FROM source WHERE collection = ? ORDER BY name",
+      `SELECT name AS source, version FROM ${this.#kind}_source WHERE collection = ? ORDER BY name`,
       collection,
     );
   }
 
   versionOf(collection: string, source: string): string | undefined {
     return this.#all<{ version: string }>(
-      "SELECT version FROM source WHERE collection = ? AND name = ?",
+      `SELECT version FROM ${this.#kind}_source WHERE collection = ? AND name = ?`,
       collection,
       source,
     )[0]?.version;
@@ -95,7 +102,7 @@ export class TextIndex {
   /** Adds texts to a source, and sets its version. */
   add(collection: string, source: string, version: string, texts: readonly IndexText[]): void {
     this.#run(
-      "INSERT INTO source (collection, name, version) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version",
+      `INSERT INTO ${this.#kind}_source (collection, name, version) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET version = excluded.version`,
       collection,
       source,
       version,
@@ -103,7 +110,7 @@ export class TextIndex {
     const of = this.#sourceId(collection, source);
     for (const { id, text, time_ms, data, stored, agent, project } of texts) {
       const { lastInsertRowid } = this.#run(
-        "INSERT INTO document (source, name, time_ms, agent, project, text, data) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        `INSERT INTO ${this.#kind}_text (source, name, time_ms, agent, project, text, data) VALUES (?, ?, ?, ?, ?, ?, ?)`,
         of ?? null,
         id,
         time_ms,
@@ -112,16 +119,23 @@ export class TextIndex {
         stored ? text : null,
         data,
       );
-      this.#run("INSERT INTO words (rowid, text) VALUES (?, ?)", lastInsertRowid, this.#termsOf(text));
+      this.#run(
+        `INSERT INTO ${this.#kind}_words (rowid, text) VALUES (?, ?)`,
+        lastInsertRowid,
+        this.#termsOf(text),
+      );
     }
   }
 
   remove(collection: string, source: string): void {
     const of = this.#sourceId(collection, source);
     if (of === undefined) return;
-    this.#run("DELETE FROM words WHERE rowid IN (SELECT id FROM document WHERE source = ?)", of);
-    this.#run("DELETE FROM document WHERE source = ?", of);
-    this.#run("DELETE FROM source WHERE id = ?", of);
+    this.#run(
+      `DELETE FROM ${this.#kind}_words WHERE rowid IN (SELECT id FROM ${this.#kind}_text WHERE source = ?)`,
+      of,
+    );
+    this.#run(`DELETE FROM ${this.#kind}_text WHERE source = ?`, of);
+    this.#run(`DELETE FROM ${this.#kind}_source WHERE id = ?`, of);
   }
 
   /**
@@ -151,7 +165,9 @@ export class TextIndex {
     { collections, project, agent, since_ms, until_ms }: TextFilter,
     limit: number,
   ): (Omit<TextHit, "stage"> & { rowid: number })[] {
-    const conditions = ["words MATCH ?"];
+    const kind = this.#kind;
+    const words = `${kind}_words`;
+    const conditions = [`${words} MATCH ?`];
     const values: SQLQueryBindings[] = [expression];
     const where = (condition: string, ...of: SQLQueryBindings[]): void => {
       conditions.push(condition);
@@ -164,16 +180,16 @@ export class TextIndex {
     if (until_ms !== undefined) where("d.time_ms < ?", until_ms);
     const isFiltered = conditions.length > 1;
     const joined = isFiltered
-      ? "CROSS JOIN document d ON d.id = words.rowid CROSS JOIN source s ON s.id = d.source"
+      ? `CROSS JOIN ${kind}_text d ON d.id = ${words}.rowid CROSS JOIN ${kind}_source s ON s.id = d.source`
       : "";
     return this.#all(
       `SELECT d.id AS rowid, f.score, s.collection, s.name AS source, d.name AS id, d.time_ms, d.text, d.data
        FROM (
          SELECT id, score FROM (
-           SELECT words.rowid AS id, -bm25(words) AS score FROM words ${joined}
-           WHERE ${conditions.join(" AND ")} ORDER BY words.rowid DESC LIMIT ${MAX_CANDIDATES}
+           SELECT ${words}.rowid AS id, -bm25(${words}) AS score FROM ${words} ${joined}
+           WHERE ${conditions.join(" AND ")} ORDER BY ${words}.rowid DESC LIMIT ${MAX_CANDIDATES}
          ) ORDER BY score DESC, id DESC LIMIT ?
-       ) f JOIN document d ON d.id = f.id JOIN source s ON s.id = d.source
+       ) f JOIN ${kind}_text d ON d.id = f.id JOIN ${kind}_source s ON s.id = d.source
        ORDER BY f.score DESC, d.id DESC`,
       ...values,
       limit,
@@ -194,7 +210,9 @@ export class TextIndex {
   }
 
   #count(term: string): number {
-    return this.#all<{ doc: number }>("SELECT doc FROM vocabulary WHERE term = ?", term)[0]?.doc ?? 0;
+    return (
+      this.#all<{ doc: number }>(`SELECT doc FROM ${this.#kind}_vocabulary WHERE term = ?`, term)[0]?.doc ?? 0
+    );
   }
 
   /** The terms in the index that a word with one typo may mean. */
@@ -205,7 +223,7 @@ export class TextIndex {
     const lengths = [term.length - 1, term.length + 1];
     const alike = (table: string, of: string): string[] =>
       this.#all<{ term: string }>(
-        `SELECT term FROM ${table} WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?`,
+        `SELECT term FROM ${this.#kind}_${table} WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?`,
         of.slice(0, known),
         `${of.slice(0, known)}\u{10ffff}`,
         ...lengths,
@@ -239,8 +257,8 @@ export class TextIndex {
     if (!isWord(term)) return;
     if (this.#knownTerms.size >= MAX_KNOWN_TERMS) this.#knownTerms.clear();
     this.#knownTerms.add(term);
-    this.#run("INSERT OR IGNORE INTO term (term) VALUES (?)", term);
-    this.#run("INSERT OR IGNORE INTO term_reversed (term) VALUES (?)", reversed(term));
+    this.#run(`INSERT OR IGNORE INTO ${this.#kind}_term (term) VALUES (?)`, term);
+    this.#run(`INSERT OR IGNORE INTO ${this.#kind}_term_reversed (term) VALUES (?)`, reversed(term));
   }
 
   /** A rolled back transaction takes its terms back. */
@@ -250,7 +268,7 @@ export class TextIndex {
 
   #sourceId(collection: string, source: string): number | undefined {
     return this.#all<{ id: number }>(
-      "SELECT id FROM source WHERE collection = ? AND name = ?",
+      `SELECT id FROM ${this.#kind}_source WHERE collection = ? AND name = ?`,
       collection,
       source,
     )[0]?.id;

@@ -2,7 +2,15 @@
 
 import { SyscallError } from "../../plugin/index.ts";
 import { TimeSlices } from "../files/time-slice.ts";
-import type { DamagedRun, Listing, PageQuery, RunLists, RunPage, RunRow } from "../runs/run-lists.ts";
+import {
+  type DamagedRun,
+  type Listing,
+  listingOf,
+  type PageQuery,
+  type RunLists,
+  type RunPage,
+  type RunRow,
+} from "../runs/run-lists.ts";
 import type { ProcInfo } from "../runs/schema.ts";
 import type { DamagedText, RowsText } from "./requests.ts";
 import type { SearchIndex } from "./search-index.ts";
@@ -29,15 +37,8 @@ export class WorkerRunLists implements RunLists {
     this.#ports = ports;
   }
 
-  list(): Promise<Listing> {
-    return this.#unlessEnded(
-      async () => {
-        const { index, dataDir } = this.#ports;
-        const { rows, damaged } = await index.ask("listRuns", { dataDir }, LISTING_MS);
-        return { rows: await rowsOf(rows), damaged: damaged.map(damagedRun) };
-      },
-      (own) => own.list(),
-    );
+  async list(): Promise<Listing> {
+    return listingOf(await this.page({}));
   }
 
   page(query: PageQuery): Promise<RunPage> {

@@ -82,13 +82,6 @@ describe("a record of another user", () => {
     expect(existsSync(join(dataDir, "gc"))).toBeFalse();
   });
 
-  test("an index entry does not make it the user's own", async () => {
-    const { dataDir, reader, writer } = await twoUsers(procInfo({ ...SUSPENDED, state: "dead" }));
-    expect((await writer.list())[0]).not.toHaveProperty("foreign");
-    expect(readdirSync(join(dataDir, "index")).some((name) => name.endsWith(".db"))).toBe(true);
-    expect((await reader.list())[0]).toMatchObject({ foreign: true });
-  });
-
   test("lends a fork its results alone, whole ones and from its own folder", async () => {
     const { dataDir, reader, dir } = await twoUsers();
     const secret = join(dataDir, "secret");
@@ -115,7 +108,7 @@ describe("a record of another user", () => {
     expect(readdirSync(join(fork, "results"))).toEqual([`${hashOf("whole")}.txt`]);
     expect(await reader.steps(FORK)).toMatchObject({ foreign: 0, records: [{ step: 1, origin_uuid: UUID }] });
     expect(readdirSync(dataDir).sort()).toEqual(
-      ["index", "secret", "steps"].filter((name) => existsSync(join(dataDir, name))),
+      ["secret", "steps"].filter((name) => existsSync(join(dataDir, name))),
     );
   });
 

@@ -1,9 +1,9 @@
-import { Database } from "bun:sqlite";
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import {
   appendFileSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -12,10 +12,11 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { indexNameOf } from "../../../src/store/files/data-dir.ts";
 import { type FsPort, realFs } from "../../../src/store/files/fs-port.ts";
 import { ChangedRuns } from "../../../src/store/runs/changed-runs.ts";
-import { keyOfThisProcess } from "../../../src/store/runs/record-key.ts";
+import { RecordKey } from "../../../src/store/runs/record-key.ts";
 import { sealedInfo } from "../../../src/store/runs/run-files.ts";
 import type { PageQuery, RunLists } from "../../../src/store/runs/run-lists.ts";
 import { rowOf } from "../../../src/store/runs/run-row.ts";
@@ -36,9 +37,22 @@ function ended(n: number, more: Partial<ProcInfo> = {}): ProcInfo {
   return procInfo({ uuid: uuidOf(n), pid: n, state: "dead", ended_at_ms: n, exit_code: 0, ...more });
 }
 
+const key = RecordKey.open(join(mkdtempSync(join(memoryFolder, "rnix-key-")), "record.key"));
+const indexFolder = key.indexFolder ?? "";
+afterAll(() => rmSync(dirname(indexFolder), { recursive: true }));
+
+function storeOf(dir: string, fs?: FsPort): RunStore {
+  return new RunStore(dir, fs, key);
+}
+
+/** The files of its index. */
+function indexFiles(dir: string): string[] {
+  const names = existsSync(indexFolder) ? readdirSync(indexFolder) : [];
+  return names.filter((name) => name.startsWith(indexNameOf(dir))).map((name) => join(indexFolder, name));
+}
+
 function indexFile(dir: string): string {
-  const name = readdirSync(join(dir, "index")).find((one) => one.startsWith("runs-v") && one.endsWith(".db"));
-  return join(dir, "index", name ?? "none");
+  return indexFiles(dir).find((path) => path.endsWith(".db")) ?? "none";
 }
 
 /** Counts the records of runs that are read. */
@@ -64,49 +78,33 @@ describe("a listing", () => {
   test("reads each record once, also for other kernels", async () => {
     const dir = temporaryFolder(memoryFolder);
     const { fs, reads } = counting();
-    const store = new RunStore(dir, fs);
+    const store = storeOf(dir, fs);
     for (let n = 1; n <= 250; n++) store.create(uuidOf(n)).info(ended(n));
     store.create(uuidOf(251)).info(procInfo({ uuid: uuidOf(251), pid: 251 }));
     expect((await store.list()).map(({ pid }) => pid)).toEqual(Array.from({ length: 251 }, (_, i) => i + 1));
     expect(reads()).toBe(251);
     const again = await store.list();
     expect(again[9]).toEqual(ended(10));
-    const other = new RunStore(dir, fs);
+    const other = storeOf(dir, fs);
     expect(await other.list()).toEqual(again);
     expect(reads()).toBe(0);
     expect(openFiles(dir)).toBe(0);
-  });
-
-  test("gives the same records each time, and none whose index entry changed after validation", async () => {
-    const dir = temporaryFolder(memoryFolder);
-    const store = new RunStore(dir);
-    for (let n = 1; n <= 5; n++) store.create(uuidOf(n)).info(ended(n, { intent: "as recorded" }));
-    const expected = Array.from({ length: 5 }, (_, n) => ended(n + 1, { intent: "as recorded" }));
-    for (const _ of ["from its file", "validated", "from memory"])
-      expect(await store.list()).toEqual(expected);
-    const db = new Database(indexFile(dir));
-    db.run("UPDATE record SET text = replace(text, 'as recorded', 'as changed!')");
-    db.run("UPDATE entry SET row = replace(row, '\"exit_code\":0', '\"exit_code\":1')");
-    db.close();
-    expect(await store.list()).toEqual(expected);
-    const { rows } = await (await store.index()).page({});
-    expect(rows.map(({ exit_code }) => exit_code)).toEqual([0, 0, 0, 0, 0]);
   });
 
   test("takes a long record from its own file", async () => {
     const { fs, reads } = counting();
     const dir = temporaryFolder(memoryFolder);
     const long = ended(1, { result: "x".repeat(100_000) });
-    const store = new RunStore(dir, fs);
+    const store = storeOf(dir, fs);
     store.create(uuidOf(1)).info(long);
     expect(await store.list()).toEqual([long]);
-    expect(await new RunStore(dir, fs).list()).toEqual([long]);
+    expect(await storeOf(dir, fs).list()).toEqual([long]);
     expect(reads()).toBeGreaterThan(2);
     expect(statSync(indexFile(dir)).size).toBeLessThan(100_000);
   });
 
   test("that begins while another is under way sees what came before it", async () => {
-    const store = new RunStore(temporaryFolder(memoryFolder));
+    const store = storeOf(temporaryFolder(memoryFolder));
     for (let n = 1; n <= 20; n++) store.create(uuidOf(n)).info(ended(n));
     const first = store.list();
     await Promise.resolve();
@@ -117,10 +115,10 @@ describe("a listing", () => {
   });
 
   test("needs no index: a process that can't write one reads the records", async () => {
-    const dir = temporaryFolder(memoryFolder);
-    const store = new RunStore(dir);
+    const folder = temporaryFolder(memoryFolder);
+    const store = new RunStore(join(folder, "data"), undefined, RecordKey.open(join(folder, "record.key")));
     store.create(uuidOf(1)).info(ended(1));
-    writeFileSync(join(dir, "index"), "in the way");
+    writeFileSync(join(folder, "index"), "in the way");
     for (const _ of ["from the records", "from memory"]) {
       expect(await store.list()).toEqual([ended(1)]);
       expect((await (await store.index()).page({})).rows).toHaveLength(1);
@@ -131,7 +129,7 @@ describe("a listing", () => {
 
   test("bounds the file's size while runs are added and removed", async () => {
     const dir = temporaryFolder(memoryFolder);
-    const store = new RunStore(dir);
+    const store = storeOf(dir);
     let largest = 0;
     for (let round = 0; round < 7; round++) {
       for (let n = 0; n < 300; n++) store.create(uuidOf(round * 300 + n)).info(ended(round * 300 + n));
@@ -144,27 +142,20 @@ describe("a listing", () => {
 
   test("makes no folder where no run was recorded, and sees the first run", async () => {
     const dir = join(temporaryFolder(memoryFolder), "data");
-    const store = new RunStore(dir);
+    const store = storeOf(dir);
     expect(await store.list()).toEqual([]);
     expect((await (await store.index()).page({})).total).toBe(0);
     expect(existsSync(dir)).toBeFalse();
+    expect(indexFiles(dir)).toEqual([]);
     store.create(uuidOf(1)).info(ended(1));
     expect((await (await store.index()).page({})).total).toBe(1);
-  });
-
-  test("removes the index of an earlier version", async () => {
-    const dir = temporaryFolder(memoryFolder);
-    mkdirSync(join(dir, "index"));
-    writeFileSync(join(dir, "index/runs.jsonl"), "{}");
-    await new RunStore(dir).list();
-    expect(existsSync(join(dir, "index/runs.jsonl"))).toBeFalse();
   });
 });
 
 describe("a page", () => {
   const made = async (): Promise<RunLists> => {
     const dir = temporaryFolder(memoryFolder);
-    const store = new RunStore(dir);
+    const store = storeOf(dir);
     const write = (n: number, more: Partial<ProcInfo>): void =>
       store.create(uuidOf(n)).info(ended(n, { created_at_ms: n * 10, exit_reason: "completed", ...more }));
     write(1, { agent: "coder", project: "/a" });
@@ -220,16 +211,14 @@ describe("a page", () => {
       if (basename(path) === "proc-info.json") looks++;
       return realFs.stat(path);
     };
-    const store = new RunStore(dir, { ...fs, stat });
+    const store = storeOf(dir, { ...fs, stat });
     for (let n = 1; n <= 50; n++) store.create(uuidOf(n)).info(ended(n));
     const past = new Date(Date.now() - 60_000);
     utimesSync(join(dir, "steps"), past, past);
     await (await store.index()).page({});
     reads();
     looks = 0;
-    expect((await (await new RunStore(dir, { ...fs, stat }).index()).page({ limit: 5 })).rows).toHaveLength(
-      5,
-    );
+    expect((await (await storeOf(dir, { ...fs, stat }).index()).page({ limit: 5 })).rows).toHaveLength(5);
     expect(reads()).toBe(0);
     expect(looks).toBeLessThanOrEqual(10);
   });
@@ -249,13 +238,13 @@ class RandomFolder {
   constructor(seed: number, journalled = false) {
     this.#journalled = journalled;
     this.#random = seeded(seed);
-    this.#stores = [new RunStore(this.dir), new RunStore(this.dir)];
+    this.#stores = [storeOf(this.dir), storeOf(this.dir)];
   }
 
   get store(): RunStore {
-    const [store = new RunStore(this.dir)] = this.#stores.splice(this.#int(2), 1);
+    const [store = storeOf(this.dir)] = this.#stores.splice(this.#int(2), 1);
     // Sometimes a kernel ends, and another one comes.
-    this.#stores.push(this.#int(5) === 0 ? new RunStore(this.dir) : store);
+    this.#stores.push(this.#int(5) === 0 ? storeOf(this.dir) : store);
     return store;
   }
 
@@ -270,7 +259,7 @@ class RandomFolder {
     else if (what === 7) {
       this.#changing(uuid);
       writeFileSync(join(dir, "proc-info.json"), "damaged");
-    } else if (existsSync(join(this.dir, "index"))) this.#damageIndex();
+    } else this.#damageIndex();
   }
 
   /** The truth: every record read. */
@@ -295,7 +284,7 @@ class RandomFolder {
     const steps = ++this.#changes;
     const more = running ? { state: "running" as const, ended_at_ms: null } : {};
     const info = { ...ended(1), uuid, steps, ...more };
-    const seal = keyOfThisProcess().sealOf(`run ${uuid}`);
+    const seal = key.sealOf(`run ${uuid}`);
     // Some are another user's.
     const text = this.#int(3) === 0 ? JSON.stringify(info) : sealedInfo(info, this.dir, seal);
     this.#changing(uuid);
@@ -304,26 +293,24 @@ class RandomFolder {
   }
 
   #changing(uuid: string): void {
-    if (this.#journalled) new ChangedRuns(this.dir, realFs).add(uuid);
+    if (this.#journalled) new ChangedRuns(indexFolder, this.dir, realFs).add(uuid);
   }
 
   #damageIndex(): void {
-    const folder = join(this.dir, "index");
-    const names = readdirSync(folder).filter((name) => name !== "lock");
-    const what = this.#int(this.#journalled ? 5 : 8);
-    const path = join(folder, names[this.#int(names.length)] ?? "none");
-    if (what === 0) rmSync(folder, { recursive: true });
-    else if (what === 1) rmSync(path, { force: true });
-    else if (!existsSync(path)) return;
-    else if (what === 2) truncateSync(path, 0);
-    // Nothing but a power loss takes the end of the journal, and after one all records are looked at.
-    else if (what === 3) truncateSync(path, path.endsWith("changed") ? 0 : this.#int(statSync(path).size));
-    else if (what === 4) appendFileSync(path, "torn");
-    else {
-      const bytes = readFileSync(path);
-      for (let n = 0; n < 5 && bytes.length > 0; n++) bytes[this.#int(bytes.length)] = this.#int(256);
-      writeFileSync(path, bytes);
-    }
+    const path = this.#pick(indexFiles(this.dir));
+    const what = this.#int(5);
+    if (path === undefined) return;
+    if (path.endsWith(".changed")) rmSync(path, { recursive: true });
+    else if (what === 0) rmSync(path);
+    else if (what === 1) truncateSync(path, 0);
+    else if (what === 2) truncateSync(path, this.#int(statSync(path).size));
+    else if (what === 3) appendFileSync(path, "torn");
+    else
+      writeFileSync(path, "no database at all, but a text that is longer than a header would be".repeat(99));
+  }
+
+  #pick<T>(of: readonly T[]): T | undefined {
+    return of[this.#int(of.length)];
   }
 
   #int(below: number): number {
@@ -388,14 +375,14 @@ test("a kill at any disk operation of a change leaves no page that is wrong", as
   const uuid = uuidOf(1);
   for (let after = 0; ; after++) {
     const dir = temporaryFolder(memoryFolder);
-    const reader = new RunStore(dir);
+    const reader = storeOf(dir);
     reader.create(uuid).info(ended(1));
     reader.create(uuidOf(2)).info(ended(2));
     const past = new Date(Date.now() - 60_000);
     utimesSync(join(dir, "steps"), past, past);
     expect((await (await reader.index()).page({})).total).toBe(2);
     const { fs, isKilled } = killedAfter(after);
-    const writer = new RunStore(dir, fs);
+    const writer = storeOf(dir, fs);
     try {
       await writer.amend(uuid, (info) => ({ ...info, exit_code: 7, exit_reason: "amended" }));
       const again = await writer.reopen(uuid);
@@ -405,10 +392,10 @@ test("a kill at any disk operation of a change leaves no page that is wrong", as
     } catch {
       // The operation that was killed.
     }
-    for (const store of [reader, new RunStore(dir)]) {
+    for (const store of [reader, storeOf(dir)]) {
       const { rows, open } = await (await store.index()).page({});
       const found = [...rows, ...open].toSorted((a, b) => a.pid - b.pid);
-      expect(found, `killed after ${after} operations`).toEqual((await new RunStore(dir).list()).map(rowOf));
+      expect(found, `killed after ${after} operations`).toEqual((await storeOf(dir).list()).map(rowOf));
     }
     if (!isKilled()) break;
   }
@@ -416,7 +403,7 @@ test("a kill at any disk operation of a change leaves no page that is wrong", as
 
 test("a record that is written again while a listing reads it is on its page", async () => {
   const dir = temporaryFolder(memoryFolder);
-  new RunStore(dir).create(uuidOf(1)).info(ended(1));
+  storeOf(dir).create(uuidOf(1)).info(ended(1));
   let changes = 1;
   const fs = fsWith({
     open: (path, mode) => {
@@ -425,17 +412,17 @@ test("a record that is written again while a listing reads it is on its page", a
       return realFs.open(path, mode);
     },
   });
-  const { rows, open } = await (await new RunStore(dir, fs).index()).page({});
+  const { rows, open } = await (await storeOf(dir, fs).index()).page({});
   expect([rows.map(({ uuid }) => uuid), open]).toEqual([[uuidOf(1)], []]);
 });
 
 test("two kernels and their listings at once: each listing has what was there before it", async () => {
   const dir = temporaryFolder(memoryFolder);
-  const stores = [new RunStore(dir), new RunStore(dir)];
+  const stores = [storeOf(dir), storeOf(dir)];
   const expected = new Set<string>();
   const listings: Promise<void>[] = [];
   for (let n = 1; n <= 120; n++) {
-    const store = stores[n % 2] ?? new RunStore(dir);
+    const store = stores[n % 2] ?? storeOf(dir);
     const uuid = uuidOf(n);
     store.create(uuid).info(ended(n));
     expected.add(uuid);

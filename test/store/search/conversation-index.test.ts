@@ -13,13 +13,12 @@ import { until } from "../../support/until.ts";
 import { stepRecord } from "../samples.ts";
 import { temporaryFolder } from "../support.ts";
 
-const key = RecordKey.temporary();
-
 class Place {
   readonly dir = temporaryFolder();
   readonly project = join(this.dir, "project");
   readonly dataDir = join(this.project, ".rnix/data");
-  readonly store = new RunStore(this.dataDir, realFs, key);
+  readonly key = RecordKey.open(join(this.dir, "record.key"));
+  readonly store = new RunStore(this.dataDir, realFs, this.key);
   readonly #other = join(this.dir, "other");
   #runs = 0;
 
@@ -38,7 +37,7 @@ class Place {
   /** The service of a new process. */
   search() {
     const index = new SearchIndex({
-      key,
+      key: this.key,
       warn: (text) => {
         throw new Error(text);
       },
@@ -222,7 +221,7 @@ describe("the index of conversations", () => {
     const writer = place.store.create("019a0000-0000-7000-8000-00000000000f");
     writer.info(procInfo({ uuid: writer.uuid }));
     rmSync(path);
-    const other = new RunStore(place.dataDir, realFs, key);
+    const other = new RunStore(place.dataDir, realFs, place.key);
     const replaced = await other.reopen(one.uuid);
     replaced.step(stepRecord(1, "beta second"));
     const { hits } = await find("alpha");
@@ -246,11 +245,9 @@ describe("the index of conversations", () => {
     place.run(["alpha"]);
     const { steps } = place.search();
     await steps("alpha");
-    rmSync(join(place.dataDir, "index"), { recursive: true });
+    rmSync(join(place.dir, "index"), { recursive: true });
     expect(await steps("alpha")).toEqual(["1:1"]);
-    expect(readdirSync(join(place.dataDir, "index")).some((name) => name.startsWith("conversations"))).toBe(
-      true,
-    );
+    expect(readdirSync(join(place.dir, "index")).some((name) => name.endsWith(".db"))).toBe(true);
   });
 
   test("is the same for two processes that index at once", async () => {

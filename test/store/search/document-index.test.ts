@@ -1,16 +1,19 @@
 import { describe, expect, onTestFinished, test } from "bun:test";
-import { RecordKey } from "../../../src/store/runs/record-key.ts";
+import { IndexFile } from "../../../src/store/files/index-file.ts";
 import { DocumentIndex } from "../../../src/store/search/document-index.ts";
 import { queryWords } from "../../../src/store/search/query.ts";
 import { snippetOf } from "../../../src/store/search/snippet.ts";
-import { temporaryFolder } from "../support.ts";
 
-const key = RecordKey.temporary();
+/** In memory. */
+function newIndex(): DocumentIndex {
+  const file = new IndexFile({ folder: null, dataDir: "/nowhere", version: "1" });
+  onTestFinished(() => file.close());
+  return new DocumentIndex(file);
+}
 
 /** An index with one document for each text; its id is its position. */
 function indexOf(...texts: string[]): DocumentIndex {
-  const index = new DocumentIndex(temporaryFolder(), key);
-  onTestFinished(() => index.close());
+  const index = newIndex();
   index.put(
     "notes",
     "file",
@@ -122,8 +125,7 @@ describe("the order of the hits", () => {
 
 describe("a filter", () => {
   test("takes collection, agent and time", () => {
-    const index = new DocumentIndex(temporaryFolder(), key);
-    onTestFinished(() => index.close());
+    const index = newIndex();
     index.put("a", "s", "1", [
       { id: "early", text: "word", time_ms: 10, fields: { agent: "coder" } },
       { id: "late", text: "word", time_ms: 20, fields: { agent: "writer" } },

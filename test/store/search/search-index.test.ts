@@ -1,13 +1,10 @@
 import { describe, expect, onTestFinished, test } from "bun:test";
 import {
   chmodSync,
-  copyFileSync,
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   rmSync,
-  symlinkSync,
   truncateSync,
   writeFileSync,
 } from "node:fs";
@@ -17,8 +14,6 @@ import { RecordKey } from "../../../src/store/runs/record-key.ts";
 import { SearchIndex } from "../../../src/store/search/search-index.ts";
 import { until } from "../../support/until.ts";
 import { codeOf, modes, temporaryFolder } from "../support.ts";
-
-const key = RecordKey.temporary();
 
 interface Place {
   dir: string;
@@ -30,6 +25,7 @@ interface Place {
 /** The service `search` of a plugin, with its Worker. */
 function place(o: { dir?: string; plugin?: string; limits?: object } = {}): Place {
   const dir = o.dir ?? temporaryFolder();
+  const key = RecordKey.open(join(dir, "record.key"));
   const warnings: string[] = [];
   const index = new SearchIndex({ key, warn: (text) => warnings.push(text), limits: o.limits });
   onTestFinished(() => index.close());
@@ -44,7 +40,7 @@ function place(o: { dir?: string; plugin?: string; limits?: object } = {}): Plac
   return { dir, index, search: driverSearch(ports, o.plugin ?? "memory", project), warnings };
 }
 
-const folder = (dir: string): string => join(dir, "project/.rnix/data/index");
+const folder = (dir: string): string => join(dir, "index");
 const file = (dir: string): string =>
   join(folder(dir), readdirSync(folder(dir)).find((name) => name.endsWith(".db")) ?? "none");
 
@@ -94,13 +90,13 @@ describe("the service search", () => {
     ]);
   });
 
-  test("makes no folder where nothing is stored", async () => {
+  test("makes no folder in a project", async () => {
     const one = place();
     expect(await hitsOf(one, "alpha", { runs: true })).toEqual([]);
     expect(await sourcesOf(one)).toEqual([]);
     await one.search.put("project", "notes", "a.md", "1", []);
-    expect(readdirSync(one.dir)).toEqual([]);
     await put(one, "a.md", "alpha");
+    expect(readdirSync(one.dir).toSorted()).toEqual(["index", "record.key"]);
     expect(await hitsOf(one, "alpha")).toEqual(["a.md"]);
     expect(await hitsOf(place({ dir: one.dir }), "alpha")).toEqual(["a.md"]);
   });
@@ -197,13 +193,10 @@ describe("the index", () => {
     expect((await hitsOf(one, "alpha")).toSorted()).toEqual(["a.md", "b.md"]);
   });
 
-  test("is readable for its user only, and git does not see it", async () => {
+  test("is readable for its user only", async () => {
     const one = place();
     await put(one, "a.md", "alpha");
-    const found = modes(folder(one.dir));
-    expect(Object.keys(found).length).toBeGreaterThan(2);
-    expect(new Set(Object.values(found))).toEqual(new Set(["600"]));
-    expect(readFileSync(join(one.dir, "project/.rnix/data/.gitignore"), "utf8")).toBe("*\n");
+    expect(modes(one.dir).index).toBe("700");
   });
 
   test("takes the puts of two processes at once", async () => {
@@ -253,48 +246,8 @@ describe("the index", () => {
     });
   }
 
-  test("of another user, or copied from elsewhere, is not opened", async () => {
-    const one = place();
-    await put(one, "planted.md", "alpha");
-    const path = file(one.dir);
-    await one.index.close();
-    const two = place();
-    mkdirSync(folder(two.dir), { recursive: true });
-    for (const name of readdirSync(folder(one.dir)))
-      copyFileSync(join(folder(one.dir), name), join(folder(two.dir), name));
-    expect(await sourcesOf(two)).toEqual([]);
-    expect(existsSync(path)).toBe(true);
-  });
-
-  test("writes nothing through a link", async () => {
-    const one = place();
-    const outside = join(one.dir, "outside");
-    mkdirSync(outside);
-    mkdirSync(join(one.dir, "project/.rnix/data"), { recursive: true });
-    symlinkSync(outside, folder(one.dir));
-    await put(one, "a.md", "alpha");
-    expect(await hitsOf(one, "alpha")).toEqual(["a.md"]);
-    expect(readdirSync(outside)).toEqual([]);
-  });
-
-  test("is rebuilt when a pipe is in place of one of its files, and blocks no caller", async () => {
-    const one = place();
-    await put(one, "a.md", "alpha");
-    const path = file(one.dir);
-    await one.index.close();
-    for (const name of [path, `${path}.seal`, `${path}-journal`]) {
-      rmSync(name, { force: true });
-      expect(Bun.spawnSync(["mkfifo", name]).success).toBe(true);
-      const again = place({ dir: one.dir, limits: { requestMs: 5_000 } });
-      await put(again, "b.md", "beta");
-      expect(await hitsOf(again, "beta")).toEqual(["b.md"]);
-      await again.index.close();
-    }
-  });
-
   test("is in memory where its folder can't be made", async () => {
     const one = place();
-    mkdirSync(join(one.dir, "project/.rnix/data"), { recursive: true });
     writeFileSync(folder(one.dir), "a file in its place");
     await put(one, "a.md", "alpha");
     expect(await hitsOf(one, "alpha")).toEqual(["a.md"]);
