@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { callLine, callText } from "../../src/cli/output/call-text.ts";
-import { logEntry } from "../../src/cli/output/log.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
+import { BlockText } from "../../src/cli/transcript/block-text.ts";
+import { callBlock } from "../../src/cli/transcript/call-block.ts";
 import type { LoggedCall } from "../../src/kernel/process/event.ts";
 import { FakeOutput } from "./support.ts";
 
@@ -75,20 +76,16 @@ describe("a call in a log of plain lines", () => {
       ...{ error: null, error_code: null, started_at: "", duration_ms: 1 },
       ...o,
     }) as LoggedCall;
-  const at = { ts: "", step: 1 };
+  const started = (o: Partial<LoggedCall>): string => new BlockText(style).started(call(o));
 
   test("a command of several lines keeps them", () => {
     const input = { command: "cat <<E\nhello\nE" };
-    expect(logEntry({ ...at, kind: "tool", text: "Bash", call: call({ input }) }, style)).toBe(
-      "  > Bash cat <<E\n         hello\n         E\n",
-    );
+    expect(started({ input })).toBe("  > Bash cat <<E\n         hello\n         E");
   });
 
   test("an edit shows its file, and its diff is the result", () => {
     const input = { path: "a.ts", old_string: "x".repeat(100), new_string: "y" };
-    expect(logEntry({ ...at, kind: "tool", text: "Edit", call: call({ name: "Edit", input }) }, style)).toBe(
-      "  > Edit a.ts\n",
-    );
+    expect(started({ name: "Edit", input })).toBe("  > Edit a.ts");
   });
 
   test.each([
@@ -96,7 +93,8 @@ describe("a call in a log of plain lines", () => {
     ["denied", "denied: no such file"],
     ["cancelled", "stopped: no such file"],
   ] as const)("a call that is %s begins with that", (state, shown) => {
-    const text = logEntry({ ...at, kind: "result", text: "no such file", call: call({ state }) }, style);
-    expect(text).toBe(`    ${shown}\n`);
+    const block = callBlock(call({ state, error: "no such file" }), 0);
+    const text = new BlockText(style).of({ kind: "call", call: block, agents: [] });
+    expect(text).toBe(`  > Bash ls\n    ${shown}`);
   });
 });

@@ -9,11 +9,13 @@ import {
   plural,
   printable,
 } from "../../src/cli/output/format.ts";
-import { type LogEntry, LogText, logEntry } from "../../src/cli/output/log.ts";
 import { styleOf } from "../../src/cli/output/style.ts";
 import { waitsFor } from "../../src/cli/output/suspension.ts";
 import { syscallLine } from "../../src/cli/output/syscall.ts";
 import { fields, table } from "../../src/cli/output/table.ts";
+import { BlockText } from "../../src/cli/transcript/block-text.ts";
+import { callBlock } from "../../src/cli/transcript/call-block.ts";
+import type { Block, CallBlock } from "../../src/cli/transcript/transcript.ts";
 import { FakeOutput } from "./support.ts";
 
 const plain = styleOf({ env: {} }, new FakeOutput());
@@ -140,80 +142,60 @@ describe("colour and glyphs", () => {
   });
 });
 
-describe("the entries of a log", () => {
-  const call = (id: string, kind: "tool" | "result", result: string | null): LogEntry => ({
-    ts: "",
-    step: 1,
-    kind,
-    text: kind === "tool" ? `Agent /dev/kernel/agent {"intent":"${id}"}` : (result ?? ""),
-    call: {
-      id,
-      name: "Agent",
-      path: "/dev/kernel/agent",
-      input: { intent: id },
-      state: kind === "tool" ? "running" : "done",
-      result,
-      error: null,
-      error_code: null,
-      started_at: "",
-      duration_ms: null,
-    },
-  });
-  const print = (...entries: LogEntry[]) => {
-    const log = new LogText(plain);
-    return entries.map((entry) => log.of(entry)).join("");
+describe("the blocks of a run as plain lines", () => {
+  const call = (id: string, result = "", name = "Agent") =>
+    callBlock(
+      {
+        ...{ id, name, path: "/dev/kernel/agent", input: { intent: id }, state: "done", result },
+        ...{ error: null, error_code: null, started_at: "", duration_ms: null },
+      },
+      0,
+    );
+  const of = (block: Exclude<Block, { kind: "end" }>): string => new BlockText(plain).of(block);
+  const result = (text: string): string => of({ kind: "call", call: call("a", text), agents: [] });
+  const print = (...parts: (["starts" | "ends", CallBlock] | [])[]) => {
+    const blocks = new BlockText(plain);
+    return parts
+      .flatMap(([what, one]) =>
+        one === undefined
+          ? []
+          : [what === "starts" ? blocks.started(one) : blocks.of({ kind: "call", call: one, agents: [] })],
+      )
+      .join("\n");
   };
-  const a = call("a", "tool", null);
-  const b = call("b", "tool", null);
+  const [a, b] = [call("a", "x"), call("b", "y")];
 
   test("name the call of each result of parallel calls, in any order", () => {
-    const results = print(a, b, call("a", "result", "x"), call("b", "result", "y"));
-    expect(results).toBe("  > Agent a\n  > Agent b\n  > Agent a\n    x\n  > Agent b\n    y\n");
-    expect(print(a, b, call("b", "result", "y"))).toBe("  > Agent a\n  > Agent b\n    y\n");
+    const both = print(["starts", a], ["starts", b], ["ends", a], ["ends", b]);
+    expect(both).toBe("  > Agent a\n  > Agent b\n  > Agent a\n    x\n  > Agent b\n    y");
+    expect(print(["starts", a], ["starts", b], ["ends", b])).toBe("  > Agent a\n  > Agent b\n    y");
   });
 
   test("name a call once whose result follows it, and one that never started", () => {
-    expect(print(a, call("a", "result", "x"))).toBe("  > Agent a\n    x\n");
-    expect(print(call("a", "result", "x"))).toBe("  > Agent a\n    x\n");
-    expect(print(a, b, call("a", "result", ""))).toBe("  > Agent a\n  > Agent b\n");
+    expect(print(["starts", a], ["ends", a])).toBe("  > Agent a\n    x");
+    expect(print(["ends", a])).toBe("  > Agent a\n    x");
+    expect(result("  ")).toBe("");
   });
-});
 
-describe("one entry of a log", () => {
-  const show = (kind: "tool" | "text" | "thought" | "result" | "inbox", text: string) =>
-    logEntry({ ts: "", step: 1, kind, text }, plain);
-
-  test.each([
-    ['Bash /dev/shell {"command":"ls -l\\npwd"}', "  > Bash ls -l pwd\n"],
-    [
-      'Edit /dev/fs {"path":"a.ts","old_string":"x","new_string":"y"}',
-      "  > Edit path=a.ts old_string=x new_string=y\n",
-    ],
-    ['Plan /dev/kernel/plan {"steps":["a","b"]}', '  > Plan ["a","b"]\n'],
-    ["Complete /dev/kernel/complete {}", "  > Complete\n"],
-    ['Bash  {"command":"ls"}', "  > Bash ls\n"],
-    [
-      'Write /dev/fs {"path":"a","content":"cut in the mid',
-      '  > Write /dev/fs {"path":"a","content":"cut in the mid\n',
-    ],
-    ["something else", "  > something else\n"],
-  ])("the call %s", (text, shown) => expect(show("tool", text)).toBe(shown));
+  test("name each file that one answer read, with what was read", () => {
+    const read = of({ kind: "reads", calls: [call("a", "x", "Read"), call("b", "y", "Read")] });
+    expect(read).toBe("  > Read intent=a\n    x\n  > Read intent=b\n    y");
+  });
 
   test("a message at a step is distinct from the model's text, and a long one is truncated", () => {
-    expect(show("inbox", "look\nagain")).toBe("  look\n  again\n");
-    expect(show("inbox", "a\n".repeat(40))).toEndWith("… 28 more lines\n");
+    expect(of({ kind: "message", from: "user", text: "look\nagain" })).toBe("  look\n  again");
+    expect(of({ kind: "message", from: 7, text: "look" })).toBe("  from process 7: look");
+    expect(of({ kind: "message", from: "user", text: "a\n".repeat(40) })).toEndWith("… 28 more lines");
   });
 
   test("a long result is truncated", () => {
     const lines = Array.from({ length: 40 }, (_, i) => `line ${i}`).join("\n");
-    expect(show("result", lines)).toContain("    line 11\n    … 28 more lines\n");
-    expect(show("result", "a\nb")).toBe("    a\n    b\n");
+    expect(result(lines)).toContain("    line 11\n    … 28 more lines");
+    expect(result("a\nb")).toEndWith("    a\n    b");
   });
 
-  test("text is printed unchanged, and empty text as an empty line", () => {
-    expect(show("text", "Hello\x1b[2J\n")).toBe("Hello\n");
-    expect(show("thought", "a\nb")).toBe("  a\n  b\n");
-    expect(show("result", "  ")).toBe("");
+  test("text has nothing that acts on a terminal", () => {
+    expect(of({ kind: "thought", text: "a\x1b[2J\nb", ms: null })).toBe("  a\n  b");
   });
 });
 

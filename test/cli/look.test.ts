@@ -11,7 +11,7 @@ import type {
   StreamEvent,
 } from "../../src/protocol/methods.ts";
 import { listedProc as procInfo } from "../support/samples.ts";
-import { complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
+import { bash, complete, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
 
 async function run(argv: string[], o: FakeOptions = {}) {
   const io = new FakeIo({ cwd: "/project", ...o });
@@ -333,8 +333,7 @@ describe("rnix log", () => {
   const events: StreamEvent[] = [
     entry(1, "thought", "hm"),
     entry(1, "text", "I look."),
-    entry(1, "tool", 'Bash /dev/shell {"command":"ls"}'),
-    entry(1, "result", "a"),
+    ...bash(1, "ls", "a"),
     entry(2, "text", "Done."),
     { type: "eof", payload: { dropped: 4 } },
   ];
@@ -354,7 +353,7 @@ describe("rnix log", () => {
         .trimEnd()
         .split("\n")
         .map((line) => JSON.parse(line).text),
-    ).toEqual(["hm", "I look.", 'Bash /dev/shell {"command":"ls"}', "a", "Done."]);
+    ).toEqual(["hm", "I look.", "ls", "a", "Done."]);
     expect(io.payloads("attach_log")[0]?.follow).toBe(true);
   });
 });

@@ -4,7 +4,18 @@ import { SyscallError } from "../../src/plugin/index.ts";
 import type { StreamEvent } from "../../src/protocol/methods.ts";
 import type { Method } from "../../src/server/methods/method-table.ts";
 import { until } from "../support/until.ts";
-import { complete, delta, entry, FakeIo, type FakeOptions, REF, receipt, SPAWNED, step } from "./support.ts";
+import {
+  bash,
+  complete,
+  delta,
+  entry,
+  FakeIo,
+  type FakeOptions,
+  REF,
+  receipt,
+  SPAWNED,
+  step,
+} from "./support.ts";
 
 const RUN: StreamEvent[] = [SPAWNED, step(1), delta(1, "I will look."), complete()];
 
@@ -257,8 +268,7 @@ describe("what a user sees", () => {
     delta(1, "Looking"),
     delta(1, " around."),
     entry(1, "text", "Looking around."),
-    entry(1, "tool", 'Bash /dev/shell {"command":"ls -l"}'),
-    entry(1, "result", "a\nb"),
+    ...bash(1, "ls -l", "a\nb"),
     step(2),
     delta(2, "The answer."),
     entry(2, "text", "The answer."),

@@ -239,6 +239,19 @@ export function delta(n: number, text: string): StreamEvent {
   return { type: "text_delta", payload: { ...REF, step: n, text } };
 }
 
-export function entry(n: number, kind: "thought" | "text" | "tool" | "result", text: string): StreamEvent {
+export function entry(n: number, kind: "thought" | "text", text: string): StreamEvent {
   return { type: "log_entry", payload: { ts: "2026-01-01T00:00:00Z", step: n, kind, text } };
+}
+
+/** A call of Bash in the log: its start, and its end with this result. */
+export function bash(step: number, command: string, result: string): StreamEvent[] {
+  const ts = "2026-01-01T00:00:00Z";
+  const running = { id: command, name: "Bash", path: "/dev/shell", input: { command }, started_at: ts };
+  const none = { result: null, error: null, error_code: null, duration_ms: null };
+  const call = { ...running, ...none, state: "running" as const };
+  const ended = { ...call, state: "done" as const, result, duration_ms: 1 };
+  return [
+    { type: "log_entry", payload: { ts, step, kind: "tool", text: command, call } },
+    { type: "log_entry", payload: { ts, step, kind: "result", text: result, call: ended } },
+  ];
 }

@@ -3,7 +3,7 @@
 import { matchesKey } from "@earendil-works/pi-tui/dist/keys.js";
 import { formatCount, formatElapsed, oneLine } from "../output/format.ts";
 import { cutTo, type Look } from "../terminal/look.ts";
-import type { ChildRun } from "../terminal/transcript.ts";
+import type { ChildRun } from "../transcript/transcript.ts";
 
 const MAX_ROWS = 5;
 

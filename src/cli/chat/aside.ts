@@ -3,8 +3,8 @@
 import { messageOf } from "../../lib/error-detail.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { StreamEvent } from "../../protocol/methods.ts";
-import type { LogEntry } from "../output/log.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
+import type { LogEntry } from "../transcript/transcript.ts";
 import type { ChatOptions } from "./actions.ts";
 import type { Followed, Link } from "./link.ts";
 

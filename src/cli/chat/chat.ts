@@ -13,7 +13,7 @@ import { type Draft, expanded, joined } from "../terminal/draft.ts";
 import type { InputLine } from "../terminal/input-line.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import type { Screen } from "../terminal/screen.ts";
-import type { ChildRun } from "../terminal/transcript.ts";
+import type { ChildRun } from "../transcript/transcript.ts";
 import type { ChatActions, ChatOptions, PastRun } from "./actions.ts";
 import { Aside } from "./aside.ts";
 import type { BelowLine } from "./below.ts";

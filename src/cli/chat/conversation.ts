@@ -7,7 +7,7 @@ import type { InputLine } from "../terminal/input-line.ts";
 import type { Look } from "../terminal/look.ts";
 import { notify } from "../terminal/notify.ts";
 import type { Screen } from "../terminal/screen.ts";
-import type { ChildRun } from "../terminal/transcript.ts";
+import type { ChildRun } from "../transcript/transcript.ts";
 import type { ChatOptions, PastRun } from "./actions.ts";
 import type { BelowLine } from "./below.ts";
 import { pastRun } from "./conversation-commands.ts";

@@ -4,8 +4,8 @@ import { SyscallError } from "../../plugin/index.ts";
 import type { ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Answers, Payload, PlainMethod } from "../../server/methods/method-table.ts";
 import { environment, type Io, type Session, type Wire } from "../io.ts";
-import type { LogEntry } from "../output/log.ts";
 import { isLostConnection, withReconnects } from "../run/follow-run.ts";
+import type { LogEntry } from "../transcript/transcript.ts";
 
 /** The methods that follow a run. */
 type FollowMethod = "spawn" | "resume" | "attach";

@@ -4,7 +4,7 @@ import { ASK_MODES, type AskMode, MODE_ABOUTS } from "../../lib/ask-modes.ts";
 import { SyscallError } from "../../plugin/index.ts";
 import type { AskUser } from "../../protocol/methods.ts";
 import type { ProgressPayload } from "../../protocol/stream.ts";
-import type { RunState } from "../terminal/run-state.ts";
+import type { RunState } from "../transcript/run-state.ts";
 import type { ChatActions } from "./actions.ts";
 import type { Link } from "./link.ts";
 

@@ -1,10 +1,10 @@
 /** The end of a past conversation, in short: what was asked and what was answered. */
 
 import { plural } from "../output/format.ts";
-import type { LogEntry } from "../output/log.ts";
-import { messageText } from "../terminal/inbox-blocks.ts";
 import { type Look, plainLines, wrapTo } from "../terminal/look.ts";
 import { renderMarkdown } from "../terminal/markdown.ts";
+import { messageText } from "../transcript/inbox-blocks.ts";
+import type { LogEntry } from "../transcript/transcript.ts";
 import { withoutAttachments } from "./outbox.ts";
 
 /** Turns that are shown; the earlier ones are counted. */

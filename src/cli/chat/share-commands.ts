@@ -6,7 +6,7 @@ import { runForInput } from "../../os/user-programs.ts";
 import { redactSecrets, SyscallError } from "../../plugin/index.ts";
 import { callLine } from "../output/call-text.ts";
 import { oneLine, plural } from "../output/format.ts";
-import type { LogEntry } from "../output/log.ts";
+import type { LogEntry } from "../transcript/transcript.ts";
 import type { ChatActions } from "./actions.ts";
 import { YES_NO } from "./picker.ts";
 

@@ -3,11 +3,14 @@
 import { defineCommand } from "../command.ts";
 import { EXIT } from "../exit.ts";
 import { bool, jsonLines } from "../flags.ts";
-import { endText } from "../output/damage.ts";
-import { LogText, stepTitle } from "../output/log.ts";
+import { endText as damageOfStream } from "../output/damage.ts";
+import { endText } from "../output/end.ts";
 import { styleOf } from "../output/style.ts";
+import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";
-import { RECORD_FROM, withRecordedRun } from "../run/record-folder.ts";
+import { BlockText, clean, stepText } from "../transcript/block-text.ts";
+import { RunState } from "../transcript/run-state.ts";
+import type { Change } from "../transcript/transcript.ts";
 
 export default defineCommand({
   about: "Print a run in readable form: text, tool calls, results, and how it ended",
@@ -26,23 +29,42 @@ export default defineCommand({
     return withRecordedRun(io, flags.record, pid, async (wire, of) => {
       const payload = { ...of, follow: flags.follow };
       const style = styleOf(io, io.stdout);
-      const log = new LogText(style);
+      const blocks = new BlockText(style);
+      const state = new RunState(Date.now());
+      const print = (changes: readonly Change[]): void => {
+        const texts = changes.map((change) => changeText(change, blocks));
+        io.stdout.write(texts.map((text) => (text === "" ? "" : `${text}\n`)).join(""));
+      };
       let step = 0;
       for await (const event of await wire.open("attach_log", payload)) {
-        if (event.type === "eof") io.stderr.write(endText(event.payload, "entries"));
+        if (event.type === "eof") io.stderr.write(damageOfStream(event.payload, "entries"));
         if (event.type !== "log_entry") continue;
         const entry = event.payload;
         if (flags.json) io.stdout.write(`${JSON.stringify(entry)}\n`);
         else {
-          if (entry.step !== step && entry.kind !== "end")
-            io.stdout.write(stepTitle(entry.step, null, style));
+          if (entry.step !== step && entry.kind !== "end") {
+            print(state.endStep(Date.now()));
+            io.stdout.write(
+              `${stepText({ type: "step", step: entry.step, total: null, used: null }, style)}\n`,
+            );
+          }
           step = entry.step;
-          io.stdout.write(log.of(entry));
+          print(state.apply(event, Date.now()));
+          if (entry.kind === "end")
+            io.stdout.write(entry.end ? endText(entry.end, style) : `${clean(entry.text)}\n`);
         }
         await io.stdout.drained();
         if (io.stdout.closed) break;
       }
+      if (!flags.json) print(state.endStep(Date.now()));
       return EXIT.ok;
     });
   },
 });
+
+/** Texts of the model come whole: a log has no pieces of them. */
+function changeText(change: Change, blocks: BlockText): string {
+  if (change.type === "answer") return clean(change.text);
+  if (change.type === "call") return blocks.started(change.call);
+  return change.type === "block" && change.block.kind !== "end" ? blocks.of(change.block) : "";
+}

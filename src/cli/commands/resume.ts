@@ -8,7 +8,7 @@ import { type Io, refuseInsideRun, withSession } from "../io.ts";
 import { cut, plural, printable } from "../output/format.ts";
 import { isTarget, lastRun, target } from "../processes/target.ts";
 import { agreed, isAskable } from "../questions/yes-or-no.ts";
-import { REPORT_FLAGS, Reports } from "../report/reports.ts";
+import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
 import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
 import { printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
@@ -102,7 +102,7 @@ export default defineCommand({
         // The daemon does not look for runs in this folder.
         inside: flags["no-daemon"] || flags.record !== undefined,
         unattended: flags["no-input"] || flags.detach,
-        ended: new Reports(io, flags).begin({
+        ended: await reportsOf(io, flags, {
           intent: input ?? `resume ${uuid ?? ""}`,
           cwd: io.cwd,
           resumeFlags: resumeFlags(flags),

@@ -11,8 +11,8 @@ import { print } from "../output/print.ts";
 import type { Style } from "../output/style.ts";
 import { waitsFor } from "../output/suspension.ts";
 import { fields } from "../output/table.ts";
+import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";
-import { RECORD_FROM, withRecordedRun } from "../run/record-folder.ts";
 
 export default defineCommand({
   about: "Print everything about one process: identity, rights, budgets, mounts, open files, verdict",

@@ -5,7 +5,7 @@ import { usageError } from "../exit.ts";
 import { absoluteFolder } from "../files/paths.ts";
 import { bool, choice } from "../flags.ts";
 import type { Io, Wire } from "../io.ts";
-import { REPORT_FLAGS, Reports } from "../report/reports.ts";
+import { REPORT_FLAGS, reportsOf } from "../report/report-flags.ts";
 import { OUTPUTS } from "../run/follow.ts";
 import { RECORD_TO, recordingIn } from "../run/record-folder.ts";
 import { type Given, printNotices, printRefused, resumeFlags, runAgent } from "../run/run.ts";
@@ -97,7 +97,7 @@ export default defineCommand({
         unattended: flags["no-input"] || flags.detach,
         input: async (io: Io) => addUntrusted(fromStdin ? undefined : await readAttached(io, flags)),
         inside: flags["no-daemon"],
-        ended: new Reports(io, flags).begin({ intent, cwd, resumeFlags: resumeFlags(flags) }),
+        ended: await reportsOf(io, flags, { intent, cwd, resumeFlags: resumeFlags(flags) }),
         resumeFlags: resumeFlags(flags),
       };
     });

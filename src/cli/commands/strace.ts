@@ -8,8 +8,8 @@ import { type Wire, withWire } from "../io.ts";
 import { endText } from "../output/damage.ts";
 import { styleOf } from "../output/style.ts";
 import { syscallLine } from "../output/syscall.ts";
+import { RECORD_FROM, withRecordedRun } from "../processes/recorded-run.ts";
 import { RUN_ARGUMENT } from "../processes/target.ts";
-import { RECORD_FROM, withRecordedRun } from "../run/record-folder.ts";
 
 export default defineCommand({
   about: "Print a process's syscalls, live or from its record",

@@ -5,7 +5,6 @@ import { resolve } from "node:path";
 import { SyscallError } from "../../plugin/index.ts";
 import { usageError } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { readGivenFile } from "./given-file.ts";
 
 /** The absolute path that a flag names. It must exist before anything starts: exit 64. */
 export function absolutePath(io: Io, flag: string, path: string): string {
@@ -48,6 +47,7 @@ function kindOf(value: unknown): string {
 
 /** Reads the file that a flag names; bytes that are no UTF-8 become U+FFFD. */
 export async function textOf(io: Io, flag: string, path: string): Promise<string> {
+  const { readGivenFile } = await import("./given-file.ts");
   try {
     return (await readGivenFile(io, resolve(io.cwd, path))).toString();
   } catch (thrown) {

@@ -35,6 +35,11 @@ export function defaultText({ options, default: ids = [], default_text }: AskQue
   return default_text === undefined ? null : printable(default_text);
 }
 
+/** A question that this command can't answer, and how to answer it from another terminal. */
+export function unansweredText(ask: AskUser, width: number): string {
+  return `? ${askerText(ask)} needs an answer: ${askedLine(ask, width)}\n  ${answerHint(ask)}`;
+}
+
 /** How to answer it from another terminal. */
 export function answerHint({ request_id, call, questions }: AskUser): string {
   const command = `rnix answer ${request_id}`;

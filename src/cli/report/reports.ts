@@ -3,36 +3,9 @@
 import { SyscallError } from "../../plugin/index.ts";
 import type { FileChange, Receipt } from "../../protocol/methods.ts";
 import { EXIT } from "../exit.ts";
-import { text } from "../flags.ts";
 import type { Io, Session } from "../io.ts";
 import { ReportFile } from "./report-file.ts";
-
-export const REPORT_FLAGS = {
-  summary: text("write the end of the run as Markdown; on GitHub the step's summary gets it too", "FILE", {
-    file: "write",
-  }),
-  junit: text("write the run and its checks as a JUnit report", "FILE", { file: "write" }),
-  "code-quality": text("write the places that a failed check names as GitLab's code quality report", "FILE", {
-    file: "write",
-  }),
-};
-
-interface ReportFiles {
-  summary: string | undefined;
-  junit: string | undefined;
-  "code-quality": string | undefined;
-}
-
-/** What a report is about. */
-interface ReportedRun {
-  intent: string;
-  /** The folder of the run, absolute. */
-  cwd: string;
-  receipt: Receipt;
-  /** What the command that resumes the run needs. */
-  resumeFlags: readonly string[];
-  changes: readonly FileChange[] | null;
-}
+import { isGitHub, type ReportedRun, type ReportFiles, type WriteReports } from "./report-flags.ts";
 
 /** The files to write at the end. */
 export class Reports {
@@ -57,15 +30,11 @@ export class Reports {
   }
 
   /**
-   * Called before the run. Returns the function that writes the reports at its end; undefined when there are none. It
-   * fails with INTERNAL when the run completed and a report could not be written. On GitHub, what the run prints in
-   * between is no workflow command: it is the text of models and programs.
+   * Called before the run. Returns the function that writes the reports at its end. It fails with INTERNAL when the run
+   * completed and a report could not be written. On GitHub, what the run prints in between is no workflow command: it is
+   * the text of models and programs.
    */
-  begin(
-    run: Omit<ReportedRun, "receipt" | "changes">,
-  ): ((receipt: Receipt, session: Session | null) => Promise<void>) | undefined {
-    if (Object.values(this.#files).every((file) => file === undefined) && !isGitHub(this.#io))
-      return undefined;
+  begin(run: Omit<ReportedRun, "receipt" | "changes">): WriteReports {
     const token = crypto.randomUUID();
     if (isGitHub(this.#io)) this.#io.stderr.write(`::stop-commands::${token}\n`);
     return async (receipt, session) => {
@@ -112,6 +81,7 @@ export class Reports {
     }
   }
 }
+
 /** The changed lines of each file; null if they can't be had: the report shows the files without them. */
 async function changesOf({ uuid }: Receipt, session: Session | null): Promise<readonly FileChange[] | null> {
   if (session === null || uuid === "") return null;
@@ -122,8 +92,4 @@ async function changesOf({ uuid }: Receipt, session: Session | null): Promise<re
     if (error instanceof SyscallError) return null;
     throw error;
   }
-}
-
-function isGitHub({ env }: Io): boolean {
-  return env.GITHUB_ACTIONS === "true";
 }

@@ -5,11 +5,11 @@ import { CODES, type Code, SyscallError } from "../../plugin/index.ts";
 import type { BegunRun, ProcRef, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import { EXIT, errorCodeOf, exitCodeOf } from "../exit.ts";
 import type { Io } from "../io.ts";
-import { Heartbeat } from "../output/heartbeat.ts";
+import type { Heartbeat } from "../output/heartbeat.ts";
 import { PlainView } from "../output/plain-view.ts";
 import type { RunOutput } from "../output/run-output.ts";
 import type { AskPrompt } from "../questions/question-prompt.ts";
-import { Attention } from "../terminal/attention.ts";
+import type { Attention } from "../terminal/attention.ts";
 import type { LiveOptions } from "../terminal/live-view.ts";
 
 /** Whether the terminal can be drawn on. Elsewhere the output is plain lines. */
@@ -27,7 +27,7 @@ export class Follower {
   readonly #mode: OutputMode;
   readonly view: RunOutput;
   #heartbeat: Heartbeat | undefined;
-  readonly #attention: Attention;
+  #attention: Attention | undefined;
   #ref: ProcRef = { pid: 0, uuid: "" };
   /** The last object is printed. */
   #hasEnded = false;
@@ -40,9 +40,7 @@ export class Follower {
   ) {
     this.#io = io;
     this.#mode = mode;
-    this.#attention = new Attention(io);
     this.view = o.view ?? new PlainView(io, { ...o, answer: mode === "text" });
-    if (io.env.CI && !o.quiet) this.#heartbeat = new Heartbeat(io, (line) => this.view.say(line));
   }
 
   /** With the live view where it can be used, which is loaded only then. */
@@ -51,9 +49,15 @@ export class Follower {
     mode: OutputMode,
     o: LiveOptions & { quiet: boolean; resumeFlags?: readonly string[] },
   ): Promise<Follower> {
-    if (mode !== "text" || o.quiet || !canDraw(io)) return new Follower(io, mode, o);
-    const { openLiveView } = await import("../terminal/live-view.ts");
-    return new Follower(io, mode, { ...o, view: openLiveView(io, o) });
+    const isDrawn = mode === "text" && !o.quiet && canDraw(io);
+    const view = isDrawn ? (await import("../terminal/live-view.ts")).openLiveView(io, o) : undefined;
+    const follower = new Follower(io, mode, { ...o, view });
+    if (io.env.CI && !o.quiet) {
+      const { Heartbeat } = await import("../output/heartbeat.ts");
+      follower.#heartbeat = new Heartbeat(io, (line) => follower.view.say(line));
+    }
+    if (io.stderr.isTTY) follower.#attention = new (await import("../terminal/attention.ts")).Attention(io);
+    return follower;
   }
 
   /** Gives the run's questions to a prompt, where a person can answer them. */
@@ -77,7 +81,7 @@ export class Follower {
       if (this.#mode === "jsonl" && event.type !== "eof") this.#print(event);
       this.#heartbeat?.seen(event);
       this.#show(event);
-      await this.#attention.seen(event);
+      await this.#attention?.seen(event);
       if (event.type === "complete") {
         const { event: _, ...receipt } = event.payload;
         if (this.#mode === "json") this.#print(receipt);

@@ -14,7 +14,6 @@ import { Follower, OUTPUTS, type OutputMode } from "./follow.ts";
 import { followRun } from "./follow-run.ts";
 import { HeldSignals, Interrupts } from "./interrupts.ts";
 import type { FromStdin } from "./stdin.ts";
-import { typeToRun } from "./type-to-run.ts";
 
 interface AgentRun {
   /** Sends the request for the run. Called once the input is read and a server is connected. */
@@ -150,9 +149,13 @@ async function begin(
     ? () => undefined
     : await answerQuestions(io, follower, () => session.connect());
   const { uuid } = stream.answer;
-  const stopTyping = run.atReadingPace
-    ? () => undefined
-    : typeToRun(view.io, view, { uuid, connect: () => session.connect() });
+  const stopTyping =
+    run.atReadingPace || view.slot === undefined
+      ? () => undefined
+      : (await import("./type-to-run.ts")).typeToRun(view.io, view, {
+          uuid,
+          connect: () => session.connect(),
+        });
   const ended = followRun(view.io, stream, follower);
   try {
     const receipt = await Promise.race([ended, interrupts.abandoned, view.left]);

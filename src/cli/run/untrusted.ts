@@ -1,8 +1,6 @@
 /** Attaches text that other people wrote, such as that of a pull request, as data that gives no instructions. */
 
-import { type UntrustedText, untrustedBlocks } from "../../plugin/untrusted-text.ts";
 import { usageError } from "../exit.ts";
-import { textOf } from "../files/paths.ts";
 import { list } from "../flags.ts";
 import type { Io } from "../io.ts";
 import type { FromStdin } from "./stdin.ts";
@@ -15,13 +13,15 @@ export const UNTRUSTED_FLAGS = {
   ),
 };
 
-interface UntrustedFlags {
+/** Adds the texts to what stdin gives. */
+export type AddUntrusted = (input: FromStdin | undefined) => FromStdin;
+
+export interface UntrustedFlags {
   untrusted: readonly string[];
   base: string | undefined;
 }
 
-const STDIN = "-";
-const MAX_CHARACTERS = 4 * 1024 ** 2;
+export const STDIN = "-";
 
 /** Fails with INVALID where stdin would be the intent: with `--base` it is not trusted. */
 export function requireTrustedIntent(
@@ -41,26 +41,10 @@ export function requireTrustedIntent(
 }
 
 /** Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read. */
-export async function withUntrusted(
-  io: Io,
-  flags: UntrustedFlags,
-): Promise<(input: FromStdin | undefined) => FromStdin> {
-  const texts: UntrustedText[] = [];
-  for (const file of flags.untrusted) {
-    if (file === STDIN) continue;
-    const name = file.startsWith("/dev/fd/") ? "a pipe" : file;
-    texts.push({ name, text: await textOf(io, "--untrusted", file) });
-  }
-  const length = texts.reduce((sum, { text }) => sum + text.length, 0);
-  if (length > MAX_CHARACTERS) {
-    throw usageError(`--untrusted: expected at most ${MAX_CHARACTERS} characters in all, got ${length}`);
-  }
-  const takesStdin = flags.base !== undefined || flags.untrusted.includes(STDIN);
-  return ({ text, notices } = { text: undefined, notices: [] }) => {
-    const all = takesStdin && text !== undefined ? [...texts, { name: "stdin", text }] : texts;
-    const trusted = takesStdin ? undefined : text;
-    const parts = [trusted, all.length > 0 ? untrustedBlocks(all) : undefined];
-    const given = parts.filter((part) => part !== undefined);
-    return { text: given.length > 0 ? given.join("\n\n") : undefined, notices };
-  };
+export async function withUntrusted(io: Io, flags: UntrustedFlags): Promise<AddUntrusted> {
+  if (flags.base === undefined && flags.untrusted.length === 0) return (input = NO_INPUT) => input;
+  const { untrustedInput } = await import("./untrusted-input.ts");
+  return untrustedInput(io, flags);
 }
+
+const NO_INPUT: FromStdin = { text: undefined, notices: [] };

@@ -6,7 +6,9 @@ import type { AskUser, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Io, Output, TerminalSize } from "../io.ts";
 import { oneLine } from "../output/format.ts";
 import type { InputSlot, RunOutput, SendAnswer } from "../output/run-output.ts";
-import { answerHint, askedLine, askerText, closedLine } from "../questions/question-text.ts";
+import { closedLine, unansweredText } from "../questions/question-text.ts";
+import { RunState } from "../transcript/run-state.ts";
+import type { Change } from "../transcript/transcript.ts";
 import { endLines, resumeLine } from "./blocks/end.ts";
 import { liveLines } from "./blocks/live.ts";
 import { CommittedOutput } from "./committed-output.ts";
@@ -14,9 +16,7 @@ import { Keyboard } from "./keyboard.ts";
 import { type Look, lookOf } from "./look.ts";
 import { AskPanel } from "./questions/question-panel.ts";
 import { ReadingPace } from "./reading-pace.ts";
-import { RunState } from "./run-state.ts";
 import { type Frame, Screen } from "./screen.ts";
-import type { Change } from "./transcript.ts";
 import { TranscriptPrinter } from "./transcript-printer.ts";
 
 /** The spinner's frames, and the clocks. */
@@ -183,10 +183,7 @@ export class LiveView implements RunOutput, InputSlot {
     }
     if (event.type !== "ask_user") return;
     if (this.#asks) this.#asks.ask(event.payload);
-    else {
-      const what = askedLine(event.payload, this.#screen.columns);
-      this.say(`? ${askerText(event.payload)} needs an answer: ${what}\n  ${answerHint(event.payload)}`);
-    }
+    else this.say(unansweredText(event.payload, this.#screen.columns));
   }
 
   say(line: string): void {

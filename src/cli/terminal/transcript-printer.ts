@@ -1,10 +1,11 @@
 /** Prints the finished parts of a run above the live region, and the model's answer as it arrives. */
 
+import { plural } from "../output/format.ts";
+import type { Block, Change } from "../transcript/transcript.ts";
 import { AnswerText } from "./answer-text.ts";
 import { blockLines, isBrief, isFolded } from "./blocks/block.ts";
 import { type Look, plainLines, wrapTo } from "./look.ts";
 import type { Screen } from "./screen.ts";
-import type { Block, Change } from "./transcript.ts";
 
 type Part = Exclude<Block, { kind: "end" }>;
 
@@ -48,6 +49,18 @@ export class TranscriptPrinter {
         break;
       case "block":
         this.#block(change.block);
+        break;
+      case "retried": {
+        const times = plural(change.attempts, "attempt");
+        const text = `${times} failed before the model answered: ${change.message}`;
+        this.#block({ kind: "note", text, tone: "quiet" });
+        break;
+      }
+      // The live region shows them.
+      case "thought":
+      case "call":
+      case "step":
+      case "retry":
         break;
     }
   }

@@ -3,8 +3,8 @@ import { blockLines, isFolded } from "../../../src/cli/terminal/blocks/block.ts"
 import { endLines, resumeLine } from "../../../src/cli/terminal/blocks/end.ts";
 import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
-import { RunState } from "../../../src/cli/terminal/run-state.ts";
-import type { Block } from "../../../src/cli/terminal/transcript.ts";
+import { RunState } from "../../../src/cli/transcript/run-state.ts";
+import type { Block } from "../../../src/cli/transcript/transcript.ts";
 import type { StreamEvent } from "../../../src/protocol/methods.ts";
 import { FakeOutput, receipt, step } from "../support.ts";
 import {

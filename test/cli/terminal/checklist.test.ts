@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import { checklistLines } from "../../../src/cli/terminal/blocks/checklist.ts";
 import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
-import { RunState } from "../../../src/cli/terminal/run-state.ts";
 import { widthOf } from "../../../src/cli/terminal/width.ts";
+import { RunState } from "../../../src/cli/transcript/run-state.ts";
 import type { ChecklistItem } from "../../../src/plugin/index.ts";
 
 const LOOK = lookOf({ env: { RNIX_ASCII: "1", NO_COLOR: "1" }, stdout: { isTTY: true } as never });

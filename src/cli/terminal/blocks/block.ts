@@ -2,8 +2,8 @@
 
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, formatSeconds, oneLine, plural } from "../../output/format.ts";
+import type { Block, CallBlock, RunHead } from "../../transcript/transcript.ts";
 import { type BlockSize, cutTo, type Look, plainLines, wrapTo } from "../look.ts";
-import type { Block, CallBlock, RunHead } from "../transcript.ts";
 import { callLines, hasMore } from "./call.ts";
 import { childLine } from "./child.ts";
 

@@ -2,9 +2,9 @@
 
 import { callText } from "../../output/call-text.ts";
 import { formatElapsed, formatSeconds, plural } from "../../output/format.ts";
-import { runningMs } from "../call-block.ts";
+import { runningMs } from "../../transcript/call-block.ts";
+import type { CallBlock } from "../../transcript/transcript.ts";
 import { type BlockSize, cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
-import type { CallBlock } from "../transcript.ts";
 import { diffLines } from "./diff.ts";
 import { type Outcome, outcomeOf, TAIL_LINES } from "./outcome.ts";
 

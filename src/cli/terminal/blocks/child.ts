@@ -1,8 +1,8 @@
 /** A sub-agent as one line: agent, intent, what it does now, tokens, time. */
 
 import { formatCount, formatSeconds, oneLine, plural } from "../../output/format.ts";
+import type { ChildRun } from "../../transcript/transcript.ts";
 import { cutTo, type Look, spinnerAt } from "../look.ts";
-import type { ChildRun } from "../transcript.ts";
 
 interface Place {
   columns: number;

@@ -1,9 +1,9 @@
 /** The live region: what arrives, the running calls with their sub-agents, the status line and the footer. */
 
 import { plural } from "../../output/format.ts";
+import type { RunState } from "../../transcript/run-state.ts";
+import type { CallBlock, ChildRun } from "../../transcript/transcript.ts";
 import { cutTo, type Look } from "../look.ts";
-import type { RunState } from "../run-state.ts";
-import type { CallBlock, ChildRun } from "../transcript.ts";
 import { blockLines, thoughtText } from "./block.ts";
 import { runningLines } from "./call.ts";
 import { checklistLines } from "./checklist.ts";

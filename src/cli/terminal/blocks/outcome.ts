@@ -2,8 +2,8 @@
 
 import type { AskReply } from "../../../plugin/index.ts";
 import { formatCount, plural } from "../../output/format.ts";
+import type { CallBlock } from "../../transcript/transcript.ts";
 import { plainLines } from "../look.ts";
-import type { CallBlock } from "../transcript.ts";
 import { type DiffLine, editDiff } from "./diff.ts";
 
 export interface Outcome {

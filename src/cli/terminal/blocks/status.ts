@@ -9,10 +9,10 @@ import {
   oneLine,
   plural,
 } from "../../output/format.ts";
-import { runningMs } from "../call-block.ts";
+import { runningMs } from "../../transcript/call-block.ts";
+import type { RunState } from "../../transcript/run-state.ts";
+import type { CallBlock } from "../../transcript/transcript.ts";
 import { cutTo, type Look, plainLines, spinnerAt, wrapTo } from "../look.ts";
-import type { RunState } from "../run-state.ts";
-import type { CallBlock } from "../transcript.ts";
 
 interface Place {
   columns: number;

@@ -1,9 +1,9 @@
-/** The parts of a run's transcript as the live view shows them. */
+/** The parts of a run's transcript, which the live view, plain lines and logs show. */
 
-import type { ProgressPayload, Receipt } from "../../protocol/methods.ts";
+import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { ChildState } from "../../protocol/stream.ts";
-import type { LogEntry } from "../output/log.ts";
 
+export type LogEntry = Extract<StreamEvent, { type: "log_entry" }>["payload"];
 export type LoggedCall = NonNullable<LogEntry["call"]>;
 
 /** A tool call and what is known of it so far. */
@@ -38,7 +38,22 @@ export type Change =
   /** The text is over: what follows is another. */
   | { type: "answer_end" }
   /** The attempt failed: its text is not part of the answer. */
-  | { type: "answer_lost" };
+  | { type: "answer_lost" }
+  /** Reasoning as it arrives; the block follows. */
+  | { type: "thought"; text: string }
+  | { type: "call"; call: LoggedCall }
+  /** `used`: null where it is not known. */
+  | {
+      type: "step";
+      step: number;
+      total: number | null;
+      used: { tokens: number; costUsd: number | null } | null;
+    }
+  | { type: "retry"; retry: Retry }
+  /** The model answers after failed attempts, of which `message` names the last failure. */
+  | { type: "retried"; attempts: number; message: string };
+
+export type Retry = Extract<ProgressPayload, { event: "retry" }>;
 
 export type RunHead = Extract<ProgressPayload, { event: "spawn" }>;
 

@@ -6,11 +6,10 @@ import type { AskMode } from "../../lib/ask-modes.ts";
 import type { ChecklistItem, DaemonSnapshot } from "../../plugin/index.ts";
 import type { ProgressPayload, Receipt, StreamEvent } from "../../protocol/methods.ts";
 import type { Activity, ChildState } from "../../protocol/stream.ts";
-import type { LogEntry } from "../output/log.ts";
 import { inboxBlocks } from "./inbox-blocks.ts";
 import { RunCalls } from "./run-calls.ts";
 import { RunClock } from "./run-clock.ts";
-import type { CallBlock, Change, ChildRun, LoggedCall, RunHead } from "./transcript.ts";
+import type { CallBlock, Change, ChildRun, LogEntry, LoggedCall, RunHead } from "./transcript.ts";
 
 interface Retry {
   attempt: number;
@@ -87,7 +86,8 @@ export class RunState {
       case "reasoning_delta":
         return this.#reasoning(event.payload, now);
       case "text_delta":
-        return this.#text(event.payload, now);
+        if (event.payload.text.trim() !== "") this.#textStep = event.payload.step;
+        return this.#text(event.payload.text, now);
       case "log_entry":
         return this.#entry(event.payload, now);
       case "complete": {
@@ -120,15 +120,21 @@ export class RunState {
     return [...this.#settle(now), note(text, "warning")];
   }
 
+  /** Another step begins. */
+  endStep(now: number): Change[] {
+    const done = this.#settle(now);
+    this.#calls.stepped();
+    return done;
+  }
+
   #progress(payload: ProgressPayload, now: number): Change[] {
     switch (payload.event) {
       case "spawn":
         return this.#spawned(payload, now);
       case "step": {
-        const done = this.#settle(now);
-        this.#calls.stepped();
         this.#used(payload);
-        return done;
+        const { step, total, tokens_used: tokens, cost_usd: costUsd } = payload;
+        return [...this.endStep(now), { type: "step", step, total, used: { tokens, costUsd } }];
       }
       case "usage":
         this.#used(payload);
@@ -223,7 +229,7 @@ export class RunState {
       untilMs: now + payload.delay_ms,
       endMs: now + payload.left_ms,
     };
-    return lost;
+    return [...lost, { type: "retry", retry: payload }];
   }
 
   /** The model answers again: the failed attempts become one line. */
@@ -231,26 +237,24 @@ export class RunState {
     const { retry } = this;
     if (retry === null) return [];
     this.retry = null;
-    const times = this.#failedAttempts === 1 ? "1 attempt" : `${this.#failedAttempts} attempts`;
-    return [note(`${times} failed before the model answered: ${retry.message}`, "quiet")];
+    return [{ type: "retried", attempts: this.#failedAttempts, message: retry.message }];
   }
 
-  #reasoning({ step, text }: Delta, now: number): Change[] {
+  #reasoning({ step, text }: { step: number; text: string }, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endAnswer(), ...this.#flushReads()];
     this.#thoughtStep = step;
     this.thought ??= { text: "", sinceMs: now };
     this.thought.text = (this.thought.text + text).slice(-THOUGHT_CHARS);
-    return done;
+    return [...done, { type: "thought", text }];
   }
 
-  #text({ step, text }: Delta, now: number): Change[] {
+  #text(text: string, now: number): Change[] {
     if (text === "") return [];
     // White space before a call is not an answer.
     if (!this.isAnswering && text.trim() === "") return [];
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#flushReads()];
     if (!this.isAnswering) this.#answer = "";
     this.isAnswering = true;
-    this.#textStep = step;
     this.#answer += text;
     return [...done, { type: "answer", text }];
   }
@@ -263,7 +267,7 @@ export class RunState {
         return [...this.#settle(now), { type: "block", block: { kind: "thought", text, ms: null } }];
       case "text":
         if (step === this.#textStep || text.trim() === "") return [];
-        return [...this.#text({ step, text }, now), ...this.#endAnswer()];
+        return [...this.#text(text, now), ...this.#endAnswer()];
       case "tool":
         return call === undefined ? [] : this.#callStarted(call, now);
       case "result":
@@ -275,14 +279,14 @@ export class RunState {
       case "model":
         return [...this.#settle(now), note(text, "quiet")];
       case "end":
-        return [];
+        return this.#settle(now);
     }
   }
 
   #callStarted(call: LoggedCall, now: number): Change[] {
     const done = [...this.#answered(), ...this.#endThought(now), ...this.#endAnswer()];
     this.#calls.started(call, now, this.#isPlayed);
-    return done;
+    return [...done, { type: "call", call }];
   }
 
   #callEnded(call: LoggedCall, now: number): Change[] {
@@ -349,8 +353,6 @@ export class RunState {
     return calls.length === 0 ? [] : [{ type: "block", block: { kind: "reads", calls } }];
   }
 }
-
-type Delta = { step: number; text: string };
 
 function note(text: string, tone: "warning" | "quiet"): Change {
   return { type: "block", block: { kind: "note", text, tone } };

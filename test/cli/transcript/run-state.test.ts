@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { liveLines } from "../../../src/cli/terminal/blocks/live.ts";
 import { lookOf } from "../../../src/cli/terminal/look.ts";
-import { RunState } from "../../../src/cli/terminal/run-state.ts";
-import type { Change } from "../../../src/cli/terminal/transcript.ts";
+import { RunState } from "../../../src/cli/transcript/run-state.ts";
+import type { Change } from "../../../src/cli/transcript/transcript.ts";
 import type { StreamEvent } from "../../../src/protocol/methods.ts";
 import { delta, entry, FakeOutput, receipt, step } from "../support.ts";
 import {
@@ -20,15 +20,20 @@ import {
   SPAWNED,
   started,
   thinks,
-} from "./run-events.ts";
+} from "../terminal/run-events.ts";
 
 /** The changes that events bring, in a short form: "answer Hello", "call Bash done". */
 function play(events: readonly StreamEvent[], state = new RunState(NOW)): string[] {
-  return events.flatMap((event) => state.apply(event, NOW)).map(brief);
+  const shown = events.flatMap((event) => state.apply(event, NOW));
+  return shown.filter(({ type }) => !IN_THE_LIVE_REGION.has(type)).map(brief);
 }
+
+/** Plain lines print these; the live region shows their state. */
+const IN_THE_LIVE_REGION: ReadonlySet<Change["type"]> = new Set(["step", "call", "thought", "retry"]);
 
 function brief(change: Change): string {
   if (change.type === "answer") return `answer ${change.text}`;
+  if (change.type === "retried") return `retried ${change.attempts}: ${change.message}`;
   if (change.type !== "block") return change.type;
   const { block } = change;
   switch (block.kind) {
@@ -157,7 +162,7 @@ describe("the transcript of a run", () => {
       "thought Hm.",
       "answer The ans",
       "answer_lost",
-      "note 2 attempts failed before the model answered: OpenAI answered 529: overloaded",
+      "retried 2: OpenAI answered 529: overloaded",
       "answer The answer.",
       "answer_end",
       "end",

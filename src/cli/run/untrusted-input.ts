@@ -1,0 +1,31 @@
+/** Reads the texts of `--untrusted` and frames them as data. */
+
+import { type UntrustedText, untrustedBlocks } from "../../plugin/untrusted-text.ts";
+import { usageError } from "../exit.ts";
+import { textOf } from "../files/paths.ts";
+import type { Io } from "../io.ts";
+import { type AddUntrusted, STDIN, type UntrustedFlags } from "./untrusted.ts";
+
+const MAX_CHARACTERS = 4 * 1024 ** 2;
+
+/** Returns a function that adds the texts to what stdin gives. Fails with INVALID for a file that can't be read. */
+export async function untrustedInput(io: Io, flags: UntrustedFlags): Promise<AddUntrusted> {
+  const texts: UntrustedText[] = [];
+  for (const file of flags.untrusted) {
+    if (file === STDIN) continue;
+    const name = file.startsWith("/dev/fd/") ? "a pipe" : file;
+    texts.push({ name, text: await textOf(io, "--untrusted", file) });
+  }
+  const length = texts.reduce((sum, { text }) => sum + text.length, 0);
+  if (length > MAX_CHARACTERS) {
+    throw usageError(`--untrusted: expected at most ${MAX_CHARACTERS} characters in all, got ${length}`);
+  }
+  const takesStdin = flags.base !== undefined || flags.untrusted.includes(STDIN);
+  return ({ text, notices } = { text: undefined, notices: [] }) => {
+    const all = takesStdin && text !== undefined ? [...texts, { name: "stdin", text }] : texts;
+    const trusted = takesStdin ? undefined : text;
+    const parts = [trusted, all.length > 0 ? untrustedBlocks(all) : undefined];
+    const given = parts.filter((part) => part !== undefined);
+    return { text: given.length > 0 ? given.join("\n\n") : undefined, notices };
+  };
+}
