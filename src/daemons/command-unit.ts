@@ -61,6 +61,8 @@ export class CommandUnit implements Daemon {
   #endedAtMs: number | null = null;
   #killed: "asked" | "timeout" | "disk" | null = null;
   #look: Timer | undefined;
+  /** A look has failed; that is reported once. */
+  #faulted = false;
   readonly #deadline: Timer | undefined;
 
   constructor(o: CommandUnitOptions) {
@@ -125,7 +127,8 @@ export class CommandUnit implements Daemon {
         this.#take();
         if (!this.#o.file.bound()) void this.#end("disk");
       } catch (thrown) {
-        this.#o.onFault(`The output of unit ${this.#o.id}`, thrown);
+        if (!this.#faulted) this.#o.onFault(`The output of unit ${this.#o.id}`, thrown);
+        this.#faulted = true;
       }
       this.#watch();
     });

@@ -142,7 +142,10 @@ export class Children {
   }
 
   /** Takes over the program of a unit that a dead kernel has started; null when it does not run any more. */
-  async adoptUnit(trace: UnitTrace, graceMs = this.#o.graceMs): Promise<AdoptedUnit | null> {
+  async adoptUnit(
+    trace: UnitTrace,
+    graceMs = this.#o.graceMs,
+  ): Promise<Pick<AdoptedUnit, "gone" | "end"> | null> {
     const { AdoptedUnit } = await import("./adopted-unit.ts");
     if (!(await AdoptedUnit.isThere(this.#table, trace))) return null;
     const unit = new AdoptedUnit(this.#table, trace, graceMs, (error) => this.#fault(error));

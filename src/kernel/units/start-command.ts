@@ -121,7 +121,7 @@ function outputFile(proc: Process, path: string): OutputFile {
 
 /** The program prints into its file and leaves its exit code beside it, so both outlive this kernel. */
 function startProgram(
-  { children, clock, beginEffects }: CommandPorts,
+  { children, clock, beginEffects, warn }: CommandPorts,
   proc: Process,
   id: string,
   { argv, cwd, env: more }: UnitRequest,
@@ -141,9 +141,11 @@ function startProgram(
         output,
       },
     );
-    void child.trace.then((trace) => {
-      if (trace) proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
-    });
+    child.trace
+      .then((trace) => {
+        if (trace) proc.record.unit({ t: "program", ts: new Date(clock.now()).toISOString(), id, ...trace });
+      })
+      .catch((thrown) => warn(`PID ${proc.pid}`, `program of unit ${id}: ${messageOf(thrown)}`));
     const exited = child.gone.then(over, over).then(() => child.exited());
     return { program: { exited: () => exited, kill: () => child.end() }, file: outputFile(proc, outFile) };
   } catch (thrown) {
